@@ -1,0 +1,75 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+// The data's path, which the targets follow (docs/architecture.md):
+//
+//     firmware file → SignedBundle → VerifiedBundle → UpdateSession ⇄ events/actions → Link → device → trial → confirmed
+//
+// A target is made where the compiler should forbid an import. The build is run with
+// `--explicit-target-dependency-import-check error`, so that a wrong import does not compile.
+
+let swift: [SwiftSetting] = [
+    .treatAllWarnings(as: .error),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+]
+let c: [CSetting] = [
+    .treatAllWarnings(as: .error), .enableWarning("all"), .enableWarning("extra"), .enableWarning("conversion"),
+]
+let system: Target.Dependency = .product(name: "SystemPackage", package: "swift-system")
+let subprocess: Target.Dependency = .product(name: "Subprocess", package: "swift-subprocess")
+
+let package = Package(
+    name: "otaflash",
+    products: [
+        .library(name: "COTADevice", targets: ["COTADevice"]),
+    ],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-system", from: "1.8.1"),
+        .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.2", traits: []),
+    ],
+    targets: [
+        // What is sent, and who vouches for it.
+        .target(name: "OTAFirmware", swiftSettings: swift),
+        .systemLibrary(name: "COpenSSL", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
+        .target(name: "OTASigning", dependencies: ["OTAFirmware", "COpenSSL", system], swiftSettings: swift),
+
+        // How an update proceeds: values without a clock, a task, a socket or a lock.
+        .target(name: "OTAUpdate", dependencies: ["OTAFirmware"], swiftSettings: swift),
+        .target(name: "OTAProfile", dependencies: ["OTAUpdate", "OTAFirmware", "OTASigning"], swiftSettings: swift),
+
+        // Where bytes leave, and the one shell that runs it all.
+        .target(name: "OTATransport", dependencies: ["OTAUpdate"], swiftSettings: swift),
+        .target(name: "OTAEngine", dependencies: ["OTATransport", "OTAUpdate"], swiftSettings: swift),
+
+        // The device's side, for real firmware; and the virtual device that runs the same code.
+        .target(name: "COTADevice", cSettings: c),
+        .target(
+            name: "OTASimulator",
+            dependencies: ["OTATransport", "OTAUpdate", "OTASigning", "OTAFirmware", "COTADevice", system],
+            swiftSettings: swift),
+
+        // Tests.
+        .testTarget(name: "OTAFirmwareTests", dependencies: ["OTAFirmware", subprocess, system], swiftSettings: swift),
+        .testTarget(
+            name: "OTASigningTests", dependencies: ["OTASigning", "OTAFirmware", subprocess, system],
+            swiftSettings: swift),
+        .testTarget(name: "COTADeviceTests", dependencies: ["COTADevice"], swiftSettings: swift),
+        .testTarget(
+            name: "OTASimulatorTests",
+            dependencies: ["OTASimulator", "OTATransport", "OTAUpdate", "OTASigning", "OTAFirmware", "COTADevice"],
+            swiftSettings: swift),
+        .testTarget(
+            name: "OTAProfileTests", dependencies: ["OTAProfile", "OTAUpdate", "OTASigning", "OTAFirmware"],
+            swiftSettings: swift),
+        .testTarget(
+            name: "OTAEngineTests",
+            dependencies: [
+                "OTAEngine", "OTAProfile", "OTASimulator", "OTATransport", "OTAUpdate", "OTASigning", "OTAFirmware",
+            ], swiftSettings: swift),
+    ],
+    swiftLanguageModes: [.v6],
+    cLanguageStandard: .c99
+)

@@ -1,0 +1,1 @@
+/* see ota_device.h */

@@ -1,0 +1,2 @@
+#include "ota_device.h"
+typedef int ota_placeholder;

@@ -1,0 +1,50 @@
+/// Why an update did not happen. Compared on the code.
+public struct UpdateError: Error, Sendable, Equatable {
+    /// Stable: documented in `docs/errors.md`, and what a script compares.
+    public enum Code: String, Sendable, CaseIterable {
+        // The link.
+        case linkUnavailable = "link-unavailable"
+        case noSuchDevice = "no-such-device"
+        case deviceHeld = "device-held"
+        case linkLost = "link-lost"
+        case notPermitted = "not-permitted"
+        case interrupted
+        // The device broke the protocol, or does not speak it.
+        case unsupportedDevice = "unsupported-device"
+        case protocolViolation = "protocol-violation"
+        case noAnswer = "no-answer"
+        case deviceBusy = "device-busy"
+        case flashFailed = "flash-failed"
+        case digestDiffers = "digest-differs"
+        // Refused, by the preflight here or by the device.
+        case envelopeMalformed = "envelope-malformed"
+        case criticalField = "critical-field"
+        case untrustedByDevice = "untrusted-by-device"
+        case wrongProduct = "wrong-product"
+        case wrongHardware = "wrong-hardware"
+        case counterTooLow = "counter-too-low"
+        case requiresNewer = "requires-newer"
+        case wrongImageFormat = "wrong-image-format"
+        case imageTooLarge = "image-too-large"
+        case batteryLow = "battery-low"
+        case refusedByPolicy = "refused-by-policy"
+        case downgrade
+        case inTrial = "in-trial"
+        case notInTrial = "not-in-trial"
+        case noTrial = "no-trial"
+        case trialAvailable = "trial-available"
+        // After the restart.
+        case wentBack = "went-back"
+        case didNotReturn = "did-not-return"
+    }
+    public var code: Code
+    /// For people: what was seen, without a full stop.
+    public var context: String
+
+    public init(_ code: Code, _ context: String) {
+        self.code = code
+        self.context = context
+    }
+
+    public static func == (left: UpdateError, right: UpdateError) -> Bool { left.code == right.code }
+}
