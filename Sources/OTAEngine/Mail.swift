@@ -1,0 +1,13 @@
+import OTATransport
+import OTAUpdate
+
+/// What the runner's child tasks post to its one mailbox. Mail carries the number of its connection: what an earlier link
+/// still says is dropped.
+enum Mail<Instant: Sendable>: Sendable {
+    case interrupted
+    case up(any Link, connection: Int)
+    case link(LinkEvent, connection: Int)
+    case down(LinkError, connection: Int)
+    /// The sleeper that was due at this instant has woken.
+    case woken(Instant)
+}

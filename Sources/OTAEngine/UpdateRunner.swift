@@ -1,0 +1,36 @@
+public import OTATransport
+public import OTAUpdate
+
+/// Carries out what a session asks for: one mailbox, one loop, one timer. The only place that suspends with state in
+/// hand; in real and in virtual time alike.
+public struct UpdateRunner<C: Clock>: Sendable where C.Duration == Duration {
+    private let clock: C
+    private let report: @Sendable (UpdateProgress, Duration) -> Void
+
+    /// - Parameter report: called in order with what the session tells, and the time since it was started.
+    public init(clock: C, report: @escaping @Sendable (UpdateProgress, Duration) -> Void = { _, _ in }) {
+        self.clock = clock
+        self.report = report
+    }
+
+    /// Runs `session` to its end.
+    ///
+    /// An interrupt is mail, not cancellation, which would tear the link from under the session.
+    ///
+    /// - Parameter interrupts: each element asks the session to stop.
+    public func run(
+        _ session: some UpdateSession, over transport: some Transport,
+        interrupts: some AsyncSequence<Void, Never> & Sendable
+    ) async throws(UpdateError) -> UpdateReport {
+        let outcome = await withDiscardingTaskGroup { group in
+            let (mailbox, post) = AsyncStream.makeStream(of: Mail<C.Instant>.self)
+            group.addTask { for await _ in interrupts { post.yield(.interrupted) } }
+            var loop = RunnerLoop(
+                session: session, transport: transport, clock: clock, report: report, post: post)
+            let outcome = await loop.run(mailbox, in: &group)
+            group.cancelAll()
+            return outcome
+        }
+        return try outcome.get()
+    }
+}

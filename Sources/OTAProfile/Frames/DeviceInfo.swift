@@ -1,0 +1,91 @@
+import OTAFirmware
+
+/// The value of Info: what the device is. A list of `{ type u8, length u8, value }`, ascending by type, each at most once;
+/// unknown types are skipped; at most 512 bytes.
+struct DeviceInfo: Equatable {
+    static let longest = 512
+
+    var product = ""
+    var hardware: UInt16 = 0
+    /// The security counter of the image it runs for good.
+    var securityCounter: UInt32 = 0
+    /// The manifest's byte for the image format that it boots.
+    var imageFormat: UInt8 = 0
+    /// The largest image in bytes, boot trailer deducted.
+    var largestImage: UInt32 = 0
+    /// The longest Data value in bytes, 20..512.
+    var longestValue = 0
+    /// Most chunks in flight, 1..2047.
+    var window = 0
+    /// Longest time from APPLY's answer until it can be connected again, in seconds.
+    var restartSeconds = 0
+    /// Time from boot within which CONFIRM must come, in seconds; 0: the bootloader has no way back.
+    var trialSeconds = 0
+    /// The keys it trusts.
+    var keys: [KeyID] = []
+    /// The manifest digest prefix of the running image, where that came as a bundle.
+    var running: [UInt8]?
+    /// The manifest digest prefix of the half-received image, and its bytes so far.
+    var held: Held?
+
+    struct Held: Equatable {
+        var manifestDigestPrefix: [UInt8]
+        var offset: Int
+    }
+
+    /// Types 1 to 8 must be there.
+    private static let required: ClosedRange<UInt8> = 1...8
+
+    init(parsing bytes: [UInt8]) throws(FrameError) {
+        guard bytes.count <= Self.longest else { throw FrameError(context: "Info has \(bytes.count) bytes") }
+        self = try ByteReader.parse("Info", bytes) { reader in
+            var info = DeviceInfo()
+            var last: UInt8 = 0
+            var missing = Set(Self.required)
+            while reader.remaining > 0 {
+                let type: UInt8 = try reader.read()
+                let length: UInt8 = try reader.read()
+                guard type > last else { throw FrameError(context: "type \(type) follows type \(last)") }
+                last = type
+                missing.remove(type)
+                var value = try reader.reader(over: Int(length))
+                try info.take(type, &value)
+            }
+            guard missing.isEmpty else { throw FrameError(context: "no type \(missing.sorted())") }
+            return info
+        }
+    }
+
+    private init() {}
+
+    private mutating func take(_ type: UInt8, _ value: inout ByteReader) throws {
+        switch type {
+        case 1:
+            let version: UInt8 = try value.read()
+            guard version == 1 else { throw FrameError(context: "version \(version) of the profile is not known here") }
+        case 2:
+            guard let name = ProductName(String(decoding: value.unread, as: UTF8.self)) else {
+                throw FrameError(context: "not a product name")
+            }
+            product = name.text
+            _ = try value.read(value.remaining)
+        case 3: hardware = try value.read()
+        case 4: securityCounter = try value.read()
+        case 5: (imageFormat, largestImage) = (try value.read(), try value.read())
+        case 6:
+            (longestValue, window) = (Int(try value.read(UInt16.self)), Int(try value.read(UInt16.self)))
+            guard 20...512 ~= longestValue, 1...2047 ~= window else {
+                throw FrameError(context: "Data values of \(longestValue) bytes, window of \(window) chunks")
+            }
+        case 7: (restartSeconds, trialSeconds) = (Int(try value.read(UInt16.self)), Int(try value.read(UInt16.self)))
+        case 8:
+            guard 1...16 ~= value.remaining / 8 else { throw FrameError(context: "\(value.remaining) bytes of keys") }
+            while value.remaining > 0, let key = KeyID(bytes: try value.read(8)) { keys.append(key) }
+        case 9: running = Array(try value.read(8))
+        case 10:
+            held = Held(manifestDigestPrefix: Array(try value.read(8)), offset: Int(try value.read(UInt32.self)))
+        default: _ = try value.read(value.remaining)
+        }
+        guard value.remaining == 0 else { throw FrameError(context: "type \(type) is \(value.remaining) bytes too long") }
+    }
+}

@@ -1,0 +1,25 @@
+import OTAFirmware
+
+/// Bytes from a device that are not what the profile says.
+struct FrameError: Error, Equatable {
+    /// For people, without a full stop.
+    var context: String
+}
+
+extension ByteReader {
+    /// Reads a frame named `name`, all of it, by `body`.
+    static func parse<Frame>(
+        _ name: String, _ bytes: [UInt8], _ body: (inout ByteReader) throws -> Frame
+    ) throws(FrameError) -> Frame {
+        var reader = ByteReader(bytes)
+        do {
+            let frame = try body(&reader)
+            guard reader.remaining == 0 else { throw FrameError(context: "\(reader.remaining) bytes too many") }
+            return frame
+        } catch let error as FrameError {
+            throw FrameError(context: "\(name): \(error.context) (\(Hex.encode(bytes)))")
+        } catch {
+            throw FrameError(context: "\(name) is too short (\(Hex.encode(bytes)))")
+        }
+    }
+}

@@ -1,0 +1,112 @@
+import OTAFirmware
+import OTASigning
+import OTAUpdate
+
+/// What the device would refuse late is refused early, with the reason; the device judges again all the same.
+struct Preflight {
+    let bundle: VerifiedBundle
+    let options: PushOptions
+
+    private var manifest: Manifest { bundle.bundle.envelope.manifest }
+
+    /// What a device on trial, or one that runs the image already, makes of a push.
+    enum Standing: Equatable {
+        /// The image has to be sent.
+        case toBeSent
+        /// The device runs it for good.
+        case running
+        /// The device runs it on trial.
+        case onTrial
+    }
+
+    /// Whether the running image is the bundle's, as far as the device tells.
+    func runs(on device: Finding) -> Bool {
+        device.version == manifest.version && device.info.running.map { $0 == bundle.manifestDigest.prefix } ?? true
+    }
+
+    func standing(of device: Finding) throws(UpdateError) -> Standing {
+        if device.state == .trial {
+            guard options.resume, runs(on: device) else {
+                throw UpdateError(.inTrial, "version \(device.version) is on trial")
+            }
+            return .onTrial
+        }
+        // A version alone does not prove it: the device may have been flashed with another image of the same version.
+        return device.info.running == bundle.manifestDigest.prefix && runs(on: device) ? .running : .toBeSent
+    }
+
+    /// - Returns: a remark for a person, where there is one.
+    func check(_ device: Finding) throws(UpdateError) -> String? {
+        let info = device.info
+        guard info.product == manifest.product.text else {
+            throw UpdateError(.wrongProduct, "the bundle is for \(manifest.product), the device is \(info.product)")
+        }
+        if let hardware = manifest.hardware, !hardware.contains(info.hardware) {
+            throw UpdateError(
+                .wrongHardware, "the bundle is for hardware \(hardware), the device has revision \(info.hardware)")
+        }
+        guard manifest.securityCounter >= info.securityCounter else {
+            throw UpdateError(
+                .counterTooLow,
+                "the bundle's security counter is \(manifest.securityCounter), the device's is \(info.securityCounter)")
+        }
+        if let requires = manifest.requires, !requires.isSatisfied(by: device.version) {
+            throw UpdateError(
+                .requiresNewer, "the bundle requires version \(requires) to run first, the device runs \(device.version)")
+        }
+        guard manifest.imageFormat.rawValue == info.imageFormat else {
+            throw UpdateError(
+                .wrongImageFormat,
+                "the image is in the format \(name(of: manifest.imageFormat.rawValue)), the device boots \(name(of: info.imageFormat))")
+        }
+        guard manifest.imageSize <= info.largestImage else {
+            throw UpdateError(
+                .imageTooLarge, "the image has \(manifest.imageSize) bytes, the device takes \(info.largestImage)")
+        }
+        if let least = manifest.minimumBattery, let level = device.battery, level < least {
+            throw UpdateError(.batteryLow, "the battery is at \(level) %, the bundle asks for \(least) %")
+        }
+        try checkKeys(info)
+        try checkEnding(info)
+        return try checkVersion(device)
+    }
+
+    private func checkKeys(_ info: DeviceInfo) throws(UpdateError) {
+        let signers = bundle.bundle.envelope.signatures.map(\.keyID)
+        guard signers.contains(where: info.keys.contains) else {
+            let keys = info.keys.map(\.description).joined(separator: ", ")
+            throw UpdateError(
+                .untrustedByDevice,
+                "the bundle is signed by \(signers.map(\.description).joined(separator: ", ")), the device trusts \(keys)")
+        }
+    }
+
+    private func checkEnding(_ info: DeviceInfo) throws(UpdateError) {
+        switch options.ending {
+        case .confirm, .trial:
+            guard info.trialSeconds > 0 else {
+                throw UpdateError(.noTrial, "the device's bootloader has no way back, so it offers no trial")
+            }
+        case .permanent:
+            guard info.trialSeconds == 0 else {
+                throw UpdateError(.trialAvailable, "the device offers a trial of \(info.trialSeconds) s")
+            }
+        }
+    }
+
+    private func checkVersion(_ device: Finding) throws(UpdateError) -> String? {
+        guard device.version.takesPrecedence(over: manifest.version) else { return nil }
+        let remark = "version \(manifest.version) is lower than \(device.version), which runs"
+        guard !options.refusesDowngrade else { throw UpdateError(.downgrade, remark) }
+        return remark
+    }
+
+    private func name(of format: UInt8) -> String {
+        switch ImageFormat(rawValue: format) {
+        case .raw: "raw"
+        case .espressif: "ESP-IDF"
+        case .mcuboot: "MCUboot"
+        case nil: "number \(format)"
+        }
+    }
+}

@@ -1,0 +1,120 @@
+import OTAFirmware
+import OTAUpdate
+
+/// Connecting, reading what the device is, and what becomes of a broken link.
+extension ProfileSession {
+    /// A transport gives scanning, connecting and discovering 10 s each; this stands behind one that does not.
+    private static let connectLimit = Duration.seconds(35)
+    private static let surveyLimit = Duration.seconds(10)
+    private static let closeLimit = Duration.seconds(10)
+
+    mutating func connect() {
+        if !wasConnected { report(.phase(.connect)) }
+        stage = .connecting(due: now + Self.connectLimit)
+        actions.append(.connect)
+    }
+
+    mutating func linkUp(_ properties: LinkProperties) {
+        guard case .connecting = stage else { return }
+        if wasConnected { report(.reconnected) }
+        wasConnected = true
+        link = properties
+        finding = nil
+        do throws(FrameError) {
+            let survey = try Survey(of: properties)
+            stage = .surveying(survey, due: now + Self.surveyLimit)
+            actions += survey.commands.map { .link($0) }
+        } catch {
+            fail(UpdateError(.unsupportedDevice, error.context))
+        }
+    }
+
+    mutating func surveyed(_ event: LinkEvent) {
+        guard case .surveying(var survey, let due) = stage else { return }
+        do throws(FrameError) {
+            switch event {
+            case .subscribed(let channel): survey.subscribed(to: channel)
+            case .value(let bytes, let channel): try survey.read(bytes, from: channel)
+            default: break
+            }
+        } catch {
+            return fail(error)
+        }
+        stage = .surveying(survey, due: due)
+        guard let finding = survey.finding else { return }
+        self.finding = finding
+        if firstVersion == nil { firstVersion = finding.version }
+        stage = .talking
+        begin(finding)
+    }
+
+    mutating func refused(_ error: LinkError, _ channel: Channel) {
+        if error.code == .notPermitted { return fail(UpdateError(.notPermitted, error.detail)) }
+        breakLink(LinkError(.lost, "the device refused a request: \(error.detail)"))
+    }
+
+    /// Ends a link that is of no more use; what follows is as after a lost one.
+    mutating func breakLink(_ reason: LinkError) {
+        stage = .closing(due: now + Self.closeLimit, reason: .broken(reason))
+        actions.append(.disconnect)
+    }
+
+    /// Lets go of a device that restarts when the host is gone, to look at it again afterwards.
+    mutating func letRestart() {
+        stage = .closing(due: now + Self.closeLimit, reason: .restart)
+        actions.append(.disconnect)
+    }
+
+    mutating func linkDown(_ error: LinkError) {
+        exchange = nil
+        if let transfer, transfer.object == .image { push?.note(transfer.state) }
+        transfer = nil
+        switch stage {
+        case .unstarted, .pausing(_, .connect), .over: break
+        case .connecting: tryAgain(after: error)
+        case .closing(_, .restart):
+            report(.phase(.restart))
+            pauseForRestart()
+        case .closing(_, .broken(let reason)): lost(reason)
+        case .surveying, .talking, .pausing(_, .ask): lost(error)
+        }
+    }
+
+    private mutating func lost(_ error: LinkError) {
+        push?.transfer.disconnects += 1
+        report(.linkLost(error))
+        tryAgain(after: error)
+    }
+
+    private mutating func tryAgain(after error: LinkError) {
+        if !wasConnected, let final = error.finalAtFirst { return fail(UpdateError(final, error.detail)) }
+        // Where APPLY or CONFIRM went out and no answer came, the same look decides.
+        if let lookUntil {
+            guard now < lookUntil else {
+                return fail(UpdateError(.didNotReturn, "the device did not come back after its restart"))
+            }
+            return pauseForRestart()
+        }
+        guard let wait = retry.failed(random: &random) else {
+            return fail(UpdateError(wasConnected ? .linkLost : .noSuchDevice, error.detail))
+        }
+        stage = .pausing(until: now + wait, then: .connect)
+    }
+
+    private mutating func pauseForRestart() {
+        stage = .pausing(until: now + retry.failedWithinTime(random: &random), then: .connect)
+    }
+}
+
+extension LinkError {
+    /// What a first connection is not tried again for.
+    fileprivate var finalAtFirst: UpdateError.Code? {
+        switch code {
+        case .unavailable: .linkUnavailable
+        case .noSuchDevice: .noSuchDevice
+        case .held: .deviceHeld
+        case .notPermitted: .notPermitted
+        case .timedOut, .lost, .refused: nil
+        }
+    }
+}

@@ -1,0 +1,226 @@
+import OTAFirmware
+import OTAUpdate
+
+/// From the first look at the device to the verified image.
+extension ProfileSession {
+    private static let mostMismatches = 3
+
+    /// The device has said what it is.
+    mutating func begin(_ finding: Finding) {
+        switch task {
+        case .push: if push?.apply == Push.Handover.none { beginPush(finding) } else { judgeRestart(finding) }
+        case .status: finish(.done, finding.description)
+        case .confirm: beginConfirm(finding)
+        case .discard: beginDiscard(finding)
+        case .identify(let seconds): ask(.identify(seconds: seconds))
+        }
+    }
+
+    mutating func beginPush(_ finding: Finding) {
+        guard let push else { return }
+        do throws(UpdateError) {
+            if push.previous == nil { report(.phase(.preflight)) }
+            switch try push.preflight.standing(of: finding) {
+            case .running: return finish(.alreadyRunning, finding.description)
+            case .onTrial: return confirmOrLeave(finding)
+            case .toBeSent: break
+            }
+            let remark = try push.preflight.check(finding)
+            if push.previous == nil {
+                if let remark { report(.note(remark)) }
+                self.push?.previous = finding
+                report(.phase(.envelope))
+            }
+        } catch {
+            return fail(error)
+        }
+        beginEnvelope()
+    }
+
+    private mutating func beginEnvelope() {
+        guard let push else { return }
+        ask(.begin(.envelope, size: push.envelope.count, from: 0, digestPrefix: push.bundle.envelopeDigest.prefix))
+    }
+
+    mutating func envelopeAccepted() {
+        guard let push, let finding else { return }
+        let resumes = push.options.resume || push.beganImage
+        if !push.beganImage, let held = finding.info.held, held.offset > 0,
+            !resumes || held.manifestDigestPrefix != push.bundle.manifestDigest.prefix
+        {
+            report(.discarded(offset: held.offset))
+        }
+        beginImage(from: resumes ? Request.resume : 0)
+    }
+
+    private mutating func beginImage(from offset: UInt32) {
+        guard let push else { return }
+        ask(
+            .begin(
+                .image, size: push.image.count, from: offset,
+                digestPrefix: push.bundle.bundle.envelope.manifest.imageDigest.prefix))
+    }
+
+    mutating func began(_ object: TransferObject, from: UInt32, at position: Position) {
+        guard let push, let finding else { return }
+        let bytes = object == .envelope ? push.envelope : push.image
+        guard position.offset <= bytes.count, position.offset <= from else {
+            return mismatched(
+                object, as: .protocolViolation, "the device goes on at offset \(position.offset), past what it may")
+        }
+        guard position.crc == CRC32.checksum(of: bytes[..<position.offset]) else {
+            guard position.offset > 0 else {
+                return fail(UpdateError(.protocolViolation, "the device gives nothing a CRC that is not 0"))
+            }
+            // What it holds is not this image's beginning: start over.
+            report(.discarded(offset: position.offset))
+            return beginImage(from: 0)
+        }
+        let chunk = ChunkLength.planned(link: link.maximumValueLength, device: finding.info.longestValue)
+        transfer = (
+            object,
+            ObjectTransfer(
+                of: bytes, from: position, chunkLength: chunk, window: finding.info.window, at: now)
+        )
+        if object == .image { beganImage(at: position.offset, chunkLength: chunk) }
+        pump()
+    }
+
+    private mutating func beganImage(at offset: Int, chunkLength: Int) {
+        guard var push else { return }
+        push.transfer.chunkSize = chunkLength
+        push.transfer.mtu = link.maximumValueLength + 3
+        if !push.beganImage {
+            push.beganImage = true
+            push.transfer.resumedFrom = offset
+            push.furthestOffset = offset
+            report(.phase(.transfer))
+        }
+        push.transfer.resentBytes += max(0, push.sentOffset - offset)
+        if offset < push.acknowledgedOffset {
+            report(.deviceReset(offset: offset))
+        } else if offset > 0 {
+            report(.resumed(offset: offset, total: push.image.count))
+        }
+        push.sentOffset = offset
+        push.acknowledgedOffset = offset
+        self.push = push
+    }
+
+    /// Sends what may be sent, flushes where a flush is due, and goes on when the object is over.
+    mutating func pump() {
+        guard var (object, state) = transfer else { return }
+        if state.isComplete, exchange == nil {
+            complete(object, state)
+            return
+        }
+        while true {
+            let chunks = state.nextChunks()
+            if !chunks.isEmpty {
+                if object == .image { push?.count(chunks, at: now) }
+                actions.append(.link(.send(chunks, ProfileChannel.data)))
+            }
+            guard exchange == nil, let sequence = state.nextFlush(at: now) else { break }
+            if object == .image { push?.transfer.flushes += 1 }
+            ask(.sync(sequence: sequence))
+        }
+        transfer = (object, state)
+    }
+
+    private mutating func complete(_ object: TransferObject, _ state: ObjectTransfer) {
+        transfer = nil
+        if object == .image {
+            push?.note(state)
+            if let began = push?.firstByteAt { push?.transfer.duration = now - began }
+            report(.phase(.verify))
+        }
+        ask(.finish(object))
+    }
+
+    mutating func progressed(_ bytes: [UInt8]) {
+        // A Progress that cannot be read is ignored like one that disagrees: the answers are what counts.
+        guard var (object, state) = transfer, let progress = try? ProgressValue(parsing: bytes) else { return }
+        if object == .image, progress.status == .flashFailed {
+            // With a flush under way its answer comes first: one request at a time.
+            if exchange == nil { mismatched(object, as: .flashFailed, "the device's flash failed") }
+            return
+        }
+        let verdict = state.progressed(to: progress.position, at: now)
+        transfer = (object, state)
+        settle(verdict)
+    }
+
+    mutating func flushed(to position: Position) {
+        guard var (object, state) = transfer else { return }
+        let verdict = state.flushed(to: position, at: now)
+        transfer = (object, state)
+        settle(verdict)
+    }
+
+    private mutating func settle(_ verdict: ObjectTransfer.Verdict) {
+        guard let (object, state) = transfer else { return }
+        switch verdict {
+        case .agreed: break
+        case .rewound(let resent):
+            if object == .image {
+                push?.transfer.gaps += 1
+                push?.transfer.resentBytes += resent
+                report(.gap(offset: state.acknowledgedOffset))
+            }
+        case .mismatch: return mismatched(object, as: .protocolViolation, "the device's position is not what was sent")
+        case .stuck:
+            return fail(
+                UpdateError(
+                    .protocolViolation,
+                    "the device asked \(ObjectTransfer.rewindsAtOneOffset) times in a row for the same bytes, from "
+                        + "offset \(state.acknowledgedOffset)"))
+        }
+        if object == .image { advanced(state) }
+        pump()
+    }
+
+    private mutating func advanced(_ state: ObjectTransfer) {
+        guard let push, state.acknowledgedOffset > push.acknowledgedOffset else { return }
+        self.push?.note(state)
+        if state.acknowledgedOffset > push.furthestOffset {
+            self.push?.furthestOffset = state.acknowledgedOffset
+            retry.progressed()
+        }
+        report(.transferred(offset: state.acknowledgedOffset, total: push.image.count))
+    }
+
+    /// The object is opened anew: first from the last offset that agreed, then from 0, and the third time no more.
+    mutating func mismatched(_ object: TransferObject, as code: UpdateError.Code, _ context: String) {
+        if let transfer, transfer.object == .image { push?.note(transfer.state) }
+        transfer = nil
+        push?.mismatches += 1
+        guard let push, push.mismatches < Self.mostMismatches else { return fail(UpdateError(code, context)) }
+        report(.note("\(context); the transfer is taken up anew"))
+        switch object {
+        case .envelope: beginEnvelope()
+        case .image: beginImage(from: push.mismatches == 1 ? UInt32(clamping: push.acknowledgedOffset) : 0)
+        }
+    }
+
+    mutating func digestDiffered() {
+        guard let push, push.digestsDiffered == 0 else {
+            return fail(UpdateError(.digestDiffers, "the device's image has another digest than the bundle's, twice"))
+        }
+        self.push?.digestsDiffered += 1
+        report(.note("the device's image has another digest than the bundle's; it is sent once more"))
+        beginImage(from: 0)
+    }
+}
+
+extension Push {
+    /// Keeps how far the image came when its transfer ends, one way or the other.
+    mutating func note(_ state: ObjectTransfer) {
+        sentOffset = state.sentOffset
+        acknowledgedOffset = state.acknowledgedOffset
+    }
+
+    mutating func count(_ chunks: [[UInt8]], at now: Duration) {
+        if firstByteAt == nil { firstByteAt = now }
+        transfer.sentBytes += chunks.reduce(0) { $0 + $1.count - ObjectTransfer.sequenceLength }
+    }
+}
