@@ -86,6 +86,8 @@ struct DeviceInfo: Equatable {
             held = Held(manifestDigestPrefix: Array(try value.read(8)), offset: Int(try value.read(UInt32.self)))
         default: _ = try value.read(value.remaining)
         }
-        guard value.remaining == 0 else { throw FrameError(context: "type \(type) is \(value.remaining) bytes too long") }
+        guard value.remaining == 0 else {
+            throw FrameError(context: "type \(type) is \(value.remaining) bytes too long")
+        }
     }
 }

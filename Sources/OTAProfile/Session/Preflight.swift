@@ -52,12 +52,14 @@ struct Preflight {
         }
         if let requires = manifest.requires, !requires.isSatisfied(by: device.version) {
             throw UpdateError(
-                .requiresNewer, "the bundle requires version \(requires) to run first, the device runs \(device.version)")
+                .requiresNewer,
+                "the bundle requires version \(requires) to run first, the device runs \(device.version)")
         }
         guard manifest.imageFormat.rawValue == info.imageFormat else {
             throw UpdateError(
                 .wrongImageFormat,
-                "the image is in the format \(name(of: manifest.imageFormat.rawValue)), the device boots \(name(of: info.imageFormat))")
+                "the image is in the format \(name(of: manifest.imageFormat.rawValue)), the device boots \(name(of: info.imageFormat))"
+            )
         }
         guard manifest.imageSize <= info.largestImage else {
             throw UpdateError(
@@ -77,7 +79,8 @@ struct Preflight {
             let keys = info.keys.map(\.description).joined(separator: ", ")
             throw UpdateError(
                 .untrustedByDevice,
-                "the bundle is signed by \(signers.map(\.description).joined(separator: ", ")), the device trusts \(keys)")
+                "the bundle is signed by \(signers.map(\.description).joined(separator: ", ")), the device trusts \(keys)"
+            )
         }
     }
 

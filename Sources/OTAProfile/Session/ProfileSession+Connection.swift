@@ -67,7 +67,7 @@ extension ProfileSession {
 
     mutating func linkDown(_ error: LinkError) {
         exchange = nil
-        if let transfer, transfer.object == .image { push?.note(transfer.state) }
+        if let transfer, transfer.object == .image { push?.note(transfer) }
         transfer = nil
         switch stage {
         case .unstarted, .pausing(_, .connect), .over: break

@@ -1,3 +1,4 @@
+import OTAFirmware
 import OTAUpdate
 
 /// From the verified image to the confirmed one, and the tasks that need no image.

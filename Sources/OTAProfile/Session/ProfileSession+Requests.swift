@@ -1,3 +1,4 @@
+import OTAFirmware
 import OTAUpdate
 
 /// Requests and their answers.
@@ -54,7 +55,8 @@ extension ProfileSession {
         switch (request, status) {
         case (.finish(.image), .digestDiffers): digestDiffered()
         // The device left the state *image* when its flash failed, before the flush arrived.
-        case (.sync, .badState), (.sync, .flashFailed): mismatched(transfer?.object ?? .image, as: .flashFailed, "the device's flash failed")
+        case (.sync, .badState), (.sync, .flashFailed):
+            mismatched(transfer?.object ?? .image, as: .flashFailed, "the device's flash failed")
         default:
             fail(UpdateError(status.error, "the device refused \(request.name): \(status.meaning)"))
         }

@@ -1,4 +1,5 @@
 import OTAFirmware
+import OTASigning
 import OTAUpdate
 
 /// From the first look at the device to the verified image.
@@ -77,11 +78,8 @@ extension ProfileSession {
             return beginImage(from: 0)
         }
         let chunk = ChunkLength.planned(link: link.maximumValueLength, device: finding.info.longestValue)
-        transfer = (
-            object,
-            ObjectTransfer(
-                of: bytes, from: position, chunkLength: chunk, window: finding.info.window, at: now)
-        )
+        transfer = ObjectTransfer(
+            object, bytes, from: position, chunkLength: chunk, window: finding.info.window, at: now)
         if object == .image { beganImage(at: position.offset, chunkLength: chunk) }
         pump()
     }
@@ -109,73 +107,66 @@ extension ProfileSession {
 
     /// Sends what may be sent, flushes where a flush is due, and goes on when the object is over.
     mutating func pump() {
-        guard var (object, state) = transfer else { return }
-        if state.isComplete, exchange == nil {
-            complete(object, state)
-            return
-        }
+        guard var transfer else { return }
+        if transfer.isComplete, exchange == nil { return complete(transfer) }
         while true {
-            let chunks = state.nextChunks()
+            let chunks = transfer.nextChunks()
             if !chunks.isEmpty {
-                if object == .image { push?.count(chunks, at: now) }
+                if transfer.object == .image { push?.count(chunks, at: now) }
                 actions.append(.link(.send(chunks, ProfileChannel.data)))
             }
-            guard exchange == nil, let sequence = state.nextFlush(at: now) else { break }
-            if object == .image { push?.transfer.flushes += 1 }
+            guard exchange == nil, let sequence = transfer.nextFlush(at: now) else { break }
+            if transfer.object == .image { push?.transfer.flushes += 1 }
             ask(.sync(sequence: sequence))
         }
-        transfer = (object, state)
+        self.transfer = transfer
     }
 
-    private mutating func complete(_ object: TransferObject, _ state: ObjectTransfer) {
-        transfer = nil
-        if object == .image {
-            push?.note(state)
+    private mutating func complete(_ transfer: ObjectTransfer) {
+        self.transfer = nil
+        if transfer.object == .image {
+            push?.note(transfer)
             if let began = push?.firstByteAt { push?.transfer.duration = now - began }
             report(.phase(.verify))
         }
-        ask(.finish(object))
+        ask(.finish(transfer.object))
     }
 
     mutating func progressed(_ bytes: [UInt8]) {
         // A Progress that cannot be read is ignored like one that disagrees: the answers are what counts.
-        guard var (object, state) = transfer, let progress = try? ProgressValue(parsing: bytes) else { return }
+        guard let object = transfer?.object, let progress = try? ProgressValue(parsing: bytes) else { return }
         if object == .image, progress.status == .flashFailed {
             // With a flush under way its answer comes first: one request at a time.
             if exchange == nil { mismatched(object, as: .flashFailed, "the device's flash failed") }
             return
         }
-        let verdict = state.progressed(to: progress.position, at: now)
-        transfer = (object, state)
-        settle(verdict)
+        if let verdict = transfer?.progressed(to: progress.position, at: now) { settle(verdict) }
     }
 
     mutating func flushed(to position: Position) {
-        guard var (object, state) = transfer else { return }
-        let verdict = state.flushed(to: position, at: now)
-        transfer = (object, state)
-        settle(verdict)
+        if let verdict = transfer?.flushed(to: position, at: now) { settle(verdict) }
     }
 
     private mutating func settle(_ verdict: ObjectTransfer.Verdict) {
-        guard let (object, state) = transfer else { return }
+        guard let transfer else { return }
         switch verdict {
         case .agreed: break
         case .rewound(let resent):
-            if object == .image {
+            if transfer.object == .image {
                 push?.transfer.gaps += 1
                 push?.transfer.resentBytes += resent
-                report(.gap(offset: state.acknowledgedOffset))
+                report(.gap(offset: transfer.acknowledgedOffset))
             }
-        case .mismatch: return mismatched(object, as: .protocolViolation, "the device's position is not what was sent")
+        case .mismatch:
+            return mismatched(transfer.object, as: .protocolViolation, "the device's position is not what was sent")
         case .stuck:
             return fail(
                 UpdateError(
                     .protocolViolation,
                     "the device asked \(ObjectTransfer.rewindsAtOneOffset) times in a row for the same bytes, from "
-                        + "offset \(state.acknowledgedOffset)"))
+                        + "offset \(transfer.acknowledgedOffset)"))
         }
-        if object == .image { advanced(state) }
+        if transfer.object == .image { advanced(transfer) }
         pump()
     }
 
@@ -191,7 +182,7 @@ extension ProfileSession {
 
     /// The object is opened anew: first from the last offset that agreed, then from 0, and the third time no more.
     mutating func mismatched(_ object: TransferObject, as code: UpdateError.Code, _ context: String) {
-        if let transfer, transfer.object == .image { push?.note(transfer.state) }
+        if let transfer, transfer.object == .image { push?.note(transfer) }
         transfer = nil
         push?.mismatches += 1
         guard let push, push.mismatches < Self.mostMismatches else { return fail(UpdateError(code, context)) }

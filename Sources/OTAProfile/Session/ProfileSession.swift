@@ -35,7 +35,7 @@ public struct ProfileSession: UpdateSession {
     var push: Push?
     var stage = Stage.unstarted
     var exchange: Exchange?
-    var transfer: (object: TransferObject, state: ObjectTransfer)?
+    var transfer: ObjectTransfer?
     var link = LinkProperties(channels: [], maximumValueLength: 0)
     /// As found when the present connection began.
     var finding: Finding?
@@ -64,7 +64,7 @@ public struct ProfileSession: UpdateSession {
         case .unstarted, .over: nil
         case .connecting(let due), .surveying(_, let due), .closing(let due, _): due
         case .pausing(let until, _): until
-        case .talking: [exchange?.due, transfer?.state.deadline].compactMap { $0 }.min()
+        case .talking: [exchange?.due, transfer?.deadline].compactMap { $0 }.min()
         }
     }
 
@@ -105,7 +105,10 @@ public struct ProfileSession: UpdateSession {
         case .talking:
             if let exchange, exchange.due <= now {
                 breakLink(
-                    LinkError(.lost, "no answer to \(exchange.request.name) within \(exchange.request.timeLimit.components.seconds) s"))
+                    LinkError(
+                        .lost,
+                        "no answer to \(exchange.request.name) within \(exchange.request.timeLimit.components.seconds) s"
+                    ))
             } else {
                 pump()
             }

@@ -1,3 +1,4 @@
+import OTAFirmware
 import OTASigning
 import OTAUpdate
 

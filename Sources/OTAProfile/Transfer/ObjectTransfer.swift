@@ -21,6 +21,7 @@ struct ObjectTransfer {
     /// A Data value starts with its sequence number.
     static let sequenceLength = 2
 
+    let object: TransferObject
     let bytes: [UInt8]
     private let chunkLength: Int
     private let windowLimit: Int
@@ -41,7 +42,11 @@ struct ObjectTransfer {
     ///   - position: BEGIN's answer, of which offset and CRC have been checked.
     ///   - chunkLength: longest Data value in bytes, sequence number included.
     ///   - window: most chunks in flight.
-    init(of bytes: [UInt8], from position: Position, chunkLength: Int, window: Int, at now: Duration) {
+    init(
+        _ object: TransferObject, _ bytes: [UInt8], from position: Position, chunkLength: Int, window: Int,
+        at now: Duration
+    ) {
+        self.object = object
         self.bytes = bytes
         self.chunkLength = chunkLength
         windowLimit = window
