@@ -24,7 +24,7 @@ let subprocess: Target.Dependency = .product(name: "Subprocess", package: "swift
 let package = Package(
     name: "otaflash",
     products: [
-        .library(name: "COTADevice", targets: ["COTADevice"]),
+        .library(name: "COTADevice", targets: ["COTADevice"])
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-system", from: "1.8.1"),
@@ -56,6 +56,7 @@ let package = Package(
         .testTarget(
             name: "OTASigningTests", dependencies: ["OTASigning", "OTAFirmware", subprocess, system],
             swiftSettings: swift),
+        .testTarget(name: "OTAUpdateTests", dependencies: ["OTAUpdate"], swiftSettings: swift),
         .testTarget(name: "COTADeviceTests", dependencies: ["COTADevice"], swiftSettings: swift),
         .testTarget(
             name: "OTASimulatorTests",
