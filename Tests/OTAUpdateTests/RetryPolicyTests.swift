@@ -6,7 +6,8 @@ import Testing
         var random = SplitMix64(seed: seed)
         var policy = RetryPolicy()
         for doubling in [1.0, 2, 4] {
-            let wait = try #require(policy.failed(random: &random))
+            let failed = policy.failed(random: &random)
+            let wait = try #require(failed)
             #expect(wait >= .milliseconds(500) * doubling && wait <= .milliseconds(625) * doubling)
         }
         #expect(policy.failed(random: &random) == nil)
