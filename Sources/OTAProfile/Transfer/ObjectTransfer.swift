@@ -35,6 +35,8 @@ package struct ObjectTransfer {
     /// A SYNC that is not yet answered.
     private struct Flush {
         var sequence: UInt16
+        /// Chunks sent since.
+        var chunksBehind = 0
         var rewound = false
     }
 
@@ -75,7 +77,7 @@ package struct ObjectTransfer {
         if let flush {
             // BlueZ lets commands overtake requests: more than a window behind an unanswered flush could hold it back
             // for ever.
-            room = min(room, windowLimit - Int(window.sent &- flush.sequence))
+            room = min(room, windowLimit - flush.chunksBehind)
         }
         var chunks: [[UInt8]] = []
         while room > 0, sentOffset < bytes.count, flush != nil || chunksSinceFlush < Self.chunksPerFlush {
@@ -139,6 +141,7 @@ package struct ObjectTransfer {
         let crc = CRC32.update(window.sentMark.crc, bytes[start..<end])
         window.book(ChunkWindow.Mark(offset: end, crc: crc))
         chunksSinceFlush += 1
+        flush?.chunksBehind += 1
         return chunk
     }
 }

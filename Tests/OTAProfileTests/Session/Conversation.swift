@@ -31,7 +31,8 @@ struct Conversation {
 
         var info: [UInt8] {
             var fields: [(UInt8, [UInt8])] = [
-                (1, [1]), (2, Array(product.utf8)), (3, [hardware, 0]), (4, [counter, 0, 0, 0]), (5, [format] + largest),
+                (1, [1]), (2, Array(product.utf8)), (3, [hardware, 0]), (4, [counter, 0, 0, 0]),
+                (5, [format] + largest),
                 (6, [0, 2, window, 0]), (7, [10, 0, trialSeconds, 0]), (8, key),
             ]
             if let running { fields.append((9, running)) }
@@ -43,12 +44,12 @@ struct Conversation {
 
     /// - Parameter firstTag: the tag of the first request; a seed is looked for that gives it.
     init(_ task: ProfileTask, firstTag: UInt8 = 0x21) throws {
-        let seed = try #require(
-            (0..<10_000).first { seed in
+        let fitting: UInt64? =
+            (0..<10_000 as Range<UInt64>).first { seed in
                 var random = SplitMix64(seed: seed)
                 return UInt8.random(in: 0...255, using: &random) == firstTag &- 1
-            })
-        session = ProfileSession(task, seed: seed)
+            }
+        session = ProfileSession(task, seed: try #require(fitting))
         tell(.started)
         expect(.connect)
     }
@@ -114,7 +115,8 @@ struct Conversation {
             case .link(.read(ProfileChannel.progress)): tell(.link(.value(device.progress, ProfileChannel.progress)))
             case .link(.read(ProfileChannel.version)):
                 tell(.link(.value(Array(device.version.utf8), ProfileChannel.version)))
-            case .link(.read(ProfileChannel.battery)): tell(.link(.value([device.battery ?? 0], ProfileChannel.battery)))
+            case .link(.read(ProfileChannel.battery)):
+                tell(.link(.value([device.battery ?? 0], ProfileChannel.battery)))
             default: Issue.record("asked for \(action)", sourceLocation: sourceLocation)
             }
         }

@@ -243,12 +243,13 @@ import Testing
         #expect(talk.error == .interrupted)
     }
 
-    @Test(arguments: [
-        (.wrongProduct, Device(product: "other")), (.wrongHardware, Device(hardware: 4)),
-        (.counterTooLow, Device(counter: 8)), (.wrongImageFormat, Device(format: 1)),
-        (.imageTooLarge, Device(largest: [0x57, 2, 0, 0])), (.untrustedByDevice, Device(key: Array(1...8))),
-        (.noTrial, Device(trialSeconds: 0)), (.downgrade, Device(version: "1.2.0")),
-    ] as [(UpdateError.Code, Conversation.Device)])
+    @Test(
+        arguments: [
+            (.wrongProduct, Device(product: "other")), (.wrongHardware, Device(hardware: 4)),
+            (.counterTooLow, Device(counter: 8)), (.wrongImageFormat, Device(format: 1)),
+            (.imageTooLarge, Device(largest: [0x57, 2, 0, 0])), (.untrustedByDevice, Device(key: Array(1...8))),
+            (.noTrial, Device(trialSeconds: 0)), (.downgrade, Device(version: "1.2.0")),
+        ] as [(UpdateError.Code, Conversation.Device)])
     func refusesEarly(code: UpdateError.Code, device: Conversation.Device) throws {
         var talk = try push(PushOptions(refusesDowngrade: true))
         talk.comeUp(device)
