@@ -1,2 +1,3 @@
 #include "ota_device.h"
-typedef int ota_placeholder;
+
+enum ota_state ota_device_state(const struct ota_device *device) { return (enum ota_state)device->state; }
