@@ -4,16 +4,16 @@
  * What it is: the whole protocol between the Bluetooth stack and the flash. It parses and judges the signed envelope,
  * takes the image, resumes it after a lost link or a power cut, has it marked for boot, and ends a trial. It allocates
  * nothing, has no global state and no clock, uses no floating point, and needs nothing but memcpy, memmove, memset and
- * memcmp from its surroundings. The comment at the end of this file shows
- * how it is tied to a Bluetooth stack, a flash and a bootloader.
+ * memcmp from its surroundings. The comment at the end of this file shows how it is tied to a Bluetooth stack, a flash and
+ * a bootloader.
  *
  * Threads and re-entrancy: all functions are called from one thread (or under one lock), in the order in which
- * the stack delivered what they tell: Data, Control and the disconnection share one queue. A callback of `ota_port` must
- * not call a function of this header.
+ * the stack delivered what they tell: Data, Control and the disconnection share one queue. A callback of `ota_port`
+ * must not call a function of this header.
  *
  * Time: `now` is milliseconds of any steady clock that wraps at 2^32. After *every* call of another function, call
- * `ota_device_poll`, and then again when the time it returned has passed. Blocking: a write of Data takes as long as the
- * flash needs for the pages it fills; a poll takes as long as one page's erasing, 4 KiB of reading and hashing, or
+ * `ota_device_poll`, and then again when the time it returned has passed. Blocking: a write of Data takes as long as
+ * the flash needs for the pages it fills; a poll takes as long as one page's erasing, 4 KiB of reading and hashing, or
  * the signatures of one envelope.
  */
 #ifndef OTA_DEVICE_H
@@ -29,22 +29,22 @@ extern "C" {
 /* ---- Sizes and numbers of the profile ---- */
 
 enum {
-    OTA_DIGEST_SIZE = 32,       /* SHA-256 */
-    OTA_PREFIX_SIZE = 8,        /* a digest prefix, and a key id */
-    OTA_SIGNATURE_SIZE = 64,    /* Ed25519 */
+    OTA_DIGEST_SIZE = 32,    /* SHA-256 */
+    OTA_PREFIX_SIZE = 8,     /* a digest prefix, and a key id */
+    OTA_SIGNATURE_SIZE = 64, /* Ed25519 */
     OTA_ENVELOPE_SMALLEST = 158,
     OTA_ENVELOPE_LARGEST = 1332,
     OTA_KEYS_LARGEST = 16,
-    OTA_TEXT_LARGEST = 63,      /* bytes of a product's name and of a version */
+    OTA_TEXT_LARGEST = 63, /* bytes of a product's name and of a version */
     OTA_NOTIFICATION_LARGEST = 13,
-    OTA_INFO_LARGEST = 251,     /* bytes of the Info value as this core composes it */
+    OTA_INFO_LARGEST = 251, /* bytes of the Info value as this core composes it */
     OTA_PAGE_SMALLEST = 256,
     OTA_PAGE_LARGEST = 65536,
     OTA_WRITE_UNIT_LARGEST = 64,
-    OTA_RECORD_PAGES = 2        /* erase pages of the record area */
+    OTA_RECORD_PAGES = 2 /* erase pages of the record area */
 };
 
-/* Connections the core keeps apart. Only one of them updates at a time; the others may read, and are answered "busy". */
+/* Connections the core keeps apart. One of them updates at a time; the others may read, and are answered "busy". */
 #ifndef OTA_MAX_CONNECTIONS
 #define OTA_MAX_CONNECTIONS 4
 #endif
@@ -55,6 +55,7 @@ enum {
 /* ATT error codes the core answers a write or a read with; 0 is success. */
 enum ota_att_error {
     OTA_ATT_OK = 0x00,
+    OTA_ATT_READ_NOT_PERMITTED = 0x02,
     OTA_ATT_INVALID_OFFSET = 0x07,
     OTA_ATT_INVALID_LENGTH = 0x0D,         /* a Control value without opcode and tag */
     OTA_ATT_INSUFFICIENT_RESOURCES = 0x11, /* a connection the core has no room for, or whose last answer still waits */
@@ -63,8 +64,8 @@ enum ota_att_error {
 
 enum ota_characteristic { OTA_INFO = 2, OTA_CONTROL = 3, OTA_DATA = 4, OTA_PROGRESS = 5, OTA_VERSION = 6 };
 
-/* The 128-bit UUIDs, least significant byte first, as Zephyr's BT_UUID_INIT_128 and NimBLE's BLE_UUID128_INIT take them.
- * c7e1000N-63a0-486d-9bcb-a18d79d9acd9: N is 1 for the service, else the value of `enum ota_characteristic`. */
+/* The 128-bit UUIDs, least significant byte first, as Zephyr's BT_UUID_INIT_128 and NimBLE's BLE_UUID128_INIT take
+ * them. c7e1000N-63a0-486d-9bcb-a18d79d9acd9: N is 1 for the service, else the value of `enum ota_characteristic`. */
 #define OTA_UUID128(n) 0xd9, 0xac, 0xd9, 0x79, 0x8d, 0xa1, 0xcb, 0x9b, 0x6d, 0x48, 0xa0, 0x63, (n), 0x00, 0xe1, 0xc7
 #define OTA_UUID128_SERVICE OTA_UUID128(0x01)
 #define OTA_UUID128_INFO OTA_UUID128(0x02)
@@ -125,11 +126,12 @@ struct ota_config {
     const char *product;
     /* SemVer text of the running firmware, 5..63 bytes; also what a manifest's "requires" is compared with. */
     const char *version;
-    /* The ids of the trusted keys one after the other, 8 bytes each: SHA-256 of the 32 raw key bytes, its first 8. No two
-     * alike. `ota_port.verify` is given the key's place in this list. */
+    /* The ids of the trusted keys one after the other, 8 bytes each: SHA-256 of the 32 raw key bytes, its first 8. No
+     * two alike. `ota_port.verify` is given the key's place in this list. */
     const uint8_t *key_ids;
     uint8_t key_count; /* 1..16 */
-    /* SHA-256 of the running image's manifest, 32 bytes, where it came as a bundle and `ota_port.mark` kept it; or NULL. */
+    /* SHA-256 of the running image's manifest, 32 bytes, where it came as a bundle and `ota_port.mark` kept it; or
+     * NULL. */
     const uint8_t *running_digest;
     /* Security counter of the image the device runs for good: on a trial boot, that of the image to go back to. */
     uint32_t security_counter;
@@ -144,22 +146,23 @@ struct ota_config {
     uint32_t largest_image;
     /* Longest Data value in bytes, sequence included: 20..512, and what the stack can receive. */
     uint16_t longest_data;
-    /* Chunks a host may have in flight: 1..2047. Where chunks are queued before they come to the core: half the queue. */
+    /* Chunks a host may have in flight, 1..2047. Where chunks are queued before they reach the core: half the queue. */
     uint16_t window;
-    /* Longest time in seconds from APPLY's answer until the device can be connected again, swap included; at least 1. */
+    /* Longest time in seconds from APPLY's answer until the device can be connected again, swap included; 1 or more. */
     uint16_t restart_seconds;
-    /* Seconds from boot within which CONFIRM must come, or 0: the bootloader has no way back. The core's watch starts with
-     * `ota_device_start`; that a hung image ends too is the watchdog's matter. */
+    /* Seconds from boot within which CONFIRM must come, or 0: the bootloader has no way back. The core's watch starts
+     * with `ota_device_start`; that a hung image ends too is the watchdog's matter. */
     uint16_t trial_seconds;
 
-    /* Bytes of an erase page, 256..65536, and a multiple of `write_unit`. The slot and the record area have the same. */
+    /* Bytes of an erase page, 256..65536, and a multiple of `write_unit`: of the slot and of the record area. */
     uint32_t page_size;
     /* Bytes of the slot: a multiple of the page size. The record area has OTA_RECORD_PAGES pages. */
     uint32_t slot_size;
-    /* The flash's smallest write in bytes, 1..64: writes begin at a multiple of it and are filled up to one with 0xFF. */
+    /* The flash's smallest write in bytes, a power of two, 1..64: writes begin at a multiple of it and are filled up to
+     * one with 0xFF. */
     uint8_t write_unit;
-    /* Erase all pages of an image within BEGIN, in polls, in place of each before it is written: for sectors whose erasing
-     * blocks the radio for more than 100 ms. All of it must be done in 30 s. */
+    /* Erase all pages of an image within BEGIN, in polls, in place of each before it is written: for sectors whose
+     * erasing blocks the radio for more than 100 ms. All of it must be done in 30 s. */
     bool erase_ahead;
     /* With `erase_ahead`: pages erased in one poll; at least 1. */
     uint16_t erase_step;
@@ -194,38 +197,39 @@ enum { OTA_NO_BATTERY = 255 };
  * the pointer to this. All are required but those marked optional, which may be NULL.
  */
 struct ota_port {
-    /* Flash. False: it failed. Offsets count from the area's start; all lie within the area. `write` comes on erased bytes
-     * only, begins at a multiple of the write unit and is a whole number of them, and is durable when it returns. `read` has
-     * any offset and count. `erase` erases the one page that begins at `offset` to 0xFF. */
+    /* Flash. False: it failed. Offsets count from the area's start; all lie within the area. `write` comes on erased
+     * bytes only, begins at a multiple of the write unit and is a whole number of them, and is durable when it returns.
+     * `read` has any offset and count. `erase` erases the one page that begins at `offset` to 0xFF. */
     bool (*read)(void *context, enum ota_area area, uint32_t offset, uint8_t *bytes, uint32_t count);
     bool (*write)(void *context, enum ota_area area, uint32_t offset, const uint8_t *bytes, uint32_t count);
     bool (*erase)(void *context, enum ota_area area, uint32_t offset);
 
-    /* SHA-256, one at a time: the integrator owns its state, and the hash of an envelope and that of an image never overlap.
-     * A start may come without the finish of the one before (the link was lost): it begins anew. False: no digest could be
-     * made, which counts as one that differs. */
+    /* SHA-256, one at a time: the integrator owns its state, and the hash of an envelope and that of an image never
+     * overlap. A start may come without the finish of the one before (the link was lost): it begins anew. False: no
+     * digest could be made, which counts as one that differs. */
     void (*hash_start)(void *context);
     void (*hash_update)(void *context, const uint8_t *bytes, uint32_t count);
     bool (*hash_finish)(void *context, uint8_t digest[OTA_DIGEST_SIZE]);
 
-    /* Pure Ed25519 (RFC 8032) by the key at place `key` of `ota_config.key_ids`; refuses S >= L. The message is at most 1024
-     * bytes. A key is looked up by its id in the core: this is never asked for one that is not trusted. */
+    /* Pure Ed25519 (RFC 8032) by the key at place `key` of `ota_config.key_ids`; refuses S >= L. The message is at most
+     * 1024 bytes. A key is looked up by its id in the core: this is never asked for one that is not trusted. */
     bool (*verify)(void *context, uint8_t key, const uint8_t *message, uint32_t count,
                    const uint8_t signature[OTA_SIGNATURE_SIZE]);
 
-    /* Notifies one connection; `characteristic` is OTA_CONTROL or OTA_PROGRESS, `count` at most 13. False: the stack has no
-     * buffer now; the core keeps it and offers it again with each of the next calls. Call `ota_device_poll` when the
-     * stack has sent something, and nothing waits longer than it must. */
+    /* Notifies one connection; `characteristic` is OTA_CONTROL or OTA_PROGRESS, `count` at most 13. False: the stack
+     * has no buffer now; the core keeps it and offers it again with each of the next calls. Call `ota_device_poll` when
+     * the stack has sent something, and nothing waits longer than it must. */
     bool (*notify)(void *context, uint16_t connection, enum ota_characteristic characteristic, const uint8_t *bytes,
                    uint16_t count);
 
-    /* APPLY: has the slot booted next, by ONE atomic write; for a trial such that the boot after it goes back unless `confirm`
-     * came. Keep counter and digest of the manifest with the mark, for `security_counter`, `trial_security_counter` and
-     * `running_digest` after the boot. The device's own counter may rise now for a permanent boot only. False: it failed,
-     * and nothing is marked. */
+    /* APPLY: has the slot booted next, by ONE atomic write; for a trial such that the boot after it goes back unless
+     * `confirm` came. Keep counter and digest of the manifest with the mark, for `security_counter`,
+     * `trial_security_counter` and `running_digest` after the boot. The device's own counter may rise now for a
+     * permanent boot only. False: it failed, and nothing is marked. */
     bool (*mark)(void *context, enum ota_boot boot, const struct ota_manifest *manifest);
-    /* CONFIRM: makes the running image permanent, by ONE atomic write; now the device's counter rises to `security_counter`
-     * (ota_config.trial_security_counter). `digest` is ota_config.running_digest. False: it failed, and the trial goes on. */
+    /* CONFIRM: makes the running image permanent, by ONE atomic write; now the device's counter rises to
+     * `security_counter` (ota_config.trial_security_counter). `digest` is ota_config.running_digest. False: it failed,
+     * and the trial goes on. */
     bool (*confirm)(void *context, uint32_t security_counter, const uint8_t *digest);
     /* The trial has failed or is not wanted: the next boot is of the old image. Nothing to do where every boot without
      * `confirm` goes back; may reboot by itself. Followed by `reboot`. */
@@ -263,7 +267,8 @@ struct ota_connection {
     bool in_use, control_on, progress_on, progress_due, has_begun;
 };
 
-/* Everything the core knows. Allocate it (statically) and leave its members to the core; it must not be moved. */
+/* Everything the core knows. Less than 2048 bytes. Allocate it (statically) and leave its members to the core; it must
+ * not be moved. */
 struct ota_device {
     const struct ota_config *config;
     const struct ota_port *port;
@@ -300,7 +305,7 @@ struct ota_device {
     /* The request that is answered by a later poll. */
     uint8_t job; /* enum ota_job */
     uint8_t job_opcode, job_tag;
-    uint32_t job_offset, job_crc;
+    uint32_t job_offset;
 
     uint8_t manifest_digest[OTA_DIGEST_SIZE];
     uint16_t envelope_size;
@@ -311,23 +316,23 @@ struct ota_device {
 
 enum ota_start_error {
     OTA_START_OK = 0,
-    OTA_START_MISSING,       /* a required pointer is NULL */
+    OTA_START_MISSING, /* a required pointer is NULL */
     OTA_START_PRODUCT,
     OTA_START_VERSION,
-    OTA_START_KEYS,          /* none, too many, or two alike */
+    OTA_START_KEYS, /* none, too many, or two alike */
     OTA_START_IMAGE_FORMAT,
     OTA_START_LARGEST_IMAGE,
     OTA_START_LONGEST_DATA,
     OTA_START_WINDOW,
-    OTA_START_TIMES,         /* no restart time, or on trial without a trial time */
-    OTA_START_PAGES,         /* page size, slot size, write unit or erase step */
-    OTA_START_FLASH          /* the record area could not be read: started, but with nothing held */
+    OTA_START_TIMES, /* no restart time, or on trial without a trial time */
+    OTA_START_PAGES, /* page size, slot size, write unit or erase step */
+    OTA_START_FLASH  /* the record area could not be read: started, but with nothing held */
 };
 
 /*
- * Starts the core after a boot and reads the record area. `page` is a buffer of `config->page_size` bytes, the core's own
- * until the next start. Call it soon after boot: the trial time runs from `now`. With an error other than OTA_START_FLASH
- * nothing is started and no other function may be called.
+ * Starts the core after a boot and reads the record area. `page` is a buffer of `config->page_size` bytes, the core's
+ * own until the next start. Call it soon after boot: the trial time runs from `now`. With an error other than
+ * OTA_START_FLASH nothing is started and no other function may be called.
  */
 enum ota_start_error ota_device_start(struct ota_device *device, const struct ota_config *config,
                                       const struct ota_port *port, void *context, uint8_t *page, uint32_t now);
@@ -354,8 +359,8 @@ void ota_device_write_data(struct ota_device *device, uint16_t connection, const
 
 /*
  * Reads OTA_INFO (at most 251 bytes), OTA_PROGRESS (12) or OTA_VERSION (5..63): puts the value's bytes from `offset` on
- * into `bytes`, at most `capacity`, and their number into `*count`. Any number of calls with rising offsets makes a long
- * read. Where the stack splits the value by itself: offset 0 and a capacity of 251.
+ * into `bytes`, at most `capacity`, and their number into `*count`. Any number of calls with rising offsets makes a
+ * long read. Where the stack splits the value by itself: offset 0 and a capacity of 251.
  */
 enum ota_att_error ota_device_read(struct ota_device *device, uint16_t connection,
                                    enum ota_characteristic characteristic, uint16_t offset, uint8_t *bytes,
