@@ -47,7 +47,7 @@ struct ota_envelope {
     const uint8_t *hardware; /* pairs of u16 */
     uint8_t hardware_pairs;
     const uint8_t *required_version; /* three u32, or NULL */
-    uint8_t minimum_battery; /* 0 where there is none */
+    uint8_t minimum_battery;         /* 0 where there is none */
     const uint8_t *signatures;
     uint8_t signature_count;
 };

@@ -3,18 +3,17 @@
  *
  * What it is: the whole protocol between the Bluetooth stack and the flash. It parses and judges the signed envelope,
  * takes the image, resumes it after a lost link or a power cut, has it marked for boot, and ends a trial. It allocates
- * nothing, has no global state and no clock, uses no floating point, and needs nothing but memcpy, memmove, memset and
- * memcmp from its surroundings. The comment at the end of this file shows how it is tied to a Bluetooth stack, a flash and
- * a bootloader.
+ * nothing, has no global state and no clock, uses no floating point, and needs nothing but memcpy, memset and memcmp
+ * from its surroundings. How it is tied to a Bluetooth stack, a flash and a bootloader is told at this file's end.
  *
  * Threads and re-entrancy: all functions are called from one thread (or under one lock), in the order in which
  * the stack delivered what they tell: Data, Control and the disconnection share one queue. A callback of `ota_port`
  * must not call a function of this header.
  *
- * Time: `now` is milliseconds of any steady clock that wraps at 2^32. After *every* call of another function, call
- * `ota_device_poll`, and then again when the time it returned has passed. Blocking: a write of Data takes as long as
- * the flash needs for the pages it fills; a poll takes as long as one page's erasing, 4 KiB of reading and hashing, or
- * the signatures of one envelope.
+ * Time: `now` is milliseconds of any steady clock that wraps at 2^32. After *every* call of another function but
+ * `ota_device_read`, call `ota_device_poll`, and then again when the time it returned has passed. Blocking: a write of
+ * Data takes as long as the flash needs for the pages it fills; a poll takes as long as `erase_step` pages' erasing, 4
+ * KiB of reading and hashing, or the signatures of one envelope.
  */
 #ifndef OTA_DEVICE_H
 #define OTA_DEVICE_H
@@ -379,5 +378,82 @@ enum ota_state ota_device_state(const struct ota_device *device);
 #ifdef __cplusplus
 }
 #endif
+
+/*
+ * ---- How it is wired ----
+ *
+ * One thread, one queue. Zephyr's and NimBLE's callbacks run on the stack's own thread, which must not wait for flash:
+ * let them put what came into a queue, and one thread of yours take it out. The window is half that queue.
+ *
+ *     struct event { enum { CONNECTED, DISCONNECTED, SUBSCRIBED, CONTROL, DATA } kind; uint16_t connection; ... };
+ *
+ *     static struct ota_device device;
+ *     static uint8_t page[PAGE_SIZE] __attribute__((aligned(8)));
+ *
+ *     void update_thread(void) {
+ *         ota_device_start(&device, &config, &port, NULL, page, milliseconds());
+ *         uint32_t wait = ota_device_poll(&device, milliseconds());
+ *         for (struct event event;;) {
+ *             if (queue_get(&event, wait)) {
+ *                 switch (event.kind) {
+ *                 case CONNECTED: ota_device_connected(&device, event.connection, milliseconds()); break;
+ *                 case DATA: ota_device_write_data(&device, event.connection, event.bytes, event.count, ...); break;
+ *                 ...
+ *                 }
+ *             }
+ *             wait = ota_device_poll(&device, milliseconds());
+ *         }
+ *     }
+ *
+ * Control's ATT error is wanted before the queue is served: the stack's callback answers 0xFD itself where
+ * notifications are off, 0x0D under 2 bytes, and success otherwise; what the core returns is then of no matter, as a
+ * host that keeps to the profile meets no other. Reads may call `ota_device_read` under a lock held around each call of
+ * the core. A device that demands a bond answers 0x05, 0x08, 0x0C or 0x0F before anything comes here.
+ *
+ *     Zephyr                                              NimBLE
+ *     BT_GATT_PRIMARY_SERVICE(BT_UUID_DECLARE_128(        BLE_UUID128_INIT(OTA_UUID128_SERVICE)
+ *         OTA_UUID128_SERVICE))
+ *     Info: BT_GATT_CHRC_READ                             BLE_GATT_CHR_F_READ
+ *     Control: BT_GATT_CHRC_WRITE | _NOTIFY               BLE_GATT_CHR_F_WRITE | _NOTIFY
+ *     Data: _WRITE_WITHOUT_RESP | _WRITE                  BLE_GATT_CHR_F_WRITE_NO_RSP | _WRITE
+ *     Progress: _READ | _NOTIFY                           BLE_GATT_CHR_F_READ | _NOTIFY
+ *     Version: _READ                                      BLE_GATT_CHR_F_READ
+ *     connection: bt_conn_index(conn)                     conn_handle
+ *     subscribed: the CCC's cfg_changed, and again        BLE_GAP_EVENT_SUBSCRIBE
+ *         for a bonded host that need not ask
+ *     read: offset, len of the read callback              offset 0, os_mbuf_append of what comes
+ *     notify: bt_gatt_notify != 0 is false                ble_gatts_notify_custom != 0 is false
+ *     poll when: bt_gatt_notify_cb's callback ran         BLE_GAP_EVENT_NOTIFY_TX
+ *     begun: bt_conn_le_data_len_update, _phy_update,     ble_gap_set_data_len, ble_gap_set_prefered_le_phy,
+ *         _param_update                                   ble_gap_update_params
+ *
+ * Flash and bootloader. The record area is a partition of its own, of two pages.
+ *
+ *                 MCUboot on Zephyr                       ESP-IDF with rollback
+ *     slot        flash_area_open(slot1_partition); with  esp_ota_get_next_update_partition
+ *                 "swap using offset", from its second
+ *                 sector on
+ *     largest     boot_get_area_trailer_status_offset     the partition's size
+ *     page size   flash_get_page_info_by_offs             4096 (esp_partition_t.erase_size)
+ *     write unit  flash_area_align                        1, encrypted 16
+ *     read        flash_area_read                         esp_partition_read
+ *     write       flash_area_write                        esp_partition_write
+ *     erase       flash_area_flatten or _erase            esp_partition_erase_range
+ *     hash        psa_hash_setup, _update, _finish        mbedtls_sha256_*
+ *     verify      PSA_ALG_PURE_EDDSA or ocrypto_ed25519   a library: mbedTLS has no Ed25519 (Monocypher, libsodium)
+ *     mark        boot_request_upgrade(BOOT_UPGRADE_TEST  esp_ota_set_boot_partition: it checks the image itself, and
+ *                 or BOOT_UPGRADE_PERMANENT)              the mark is the same for both; permanent, the new image
+ *                                                         finds so in NVS, and confirms itself at its first start
+ *     on_trial    !boot_is_img_confirmed()                esp_ota_get_state_partition: ESP_OTA_IMG_PENDING_VERIFY
+ *     confirm     boot_write_img_confirmed                esp_ota_mark_app_valid_cancel_rollback
+ *     give_up     nothing: any boot goes back             esp_ota_mark_app_invalid_rollback_and_reboot
+ *     reboot      sys_reboot                              esp_restart
+ *     counters    the image's own is a constant in it; the one it runs for good is in settings or NVS, written by
+ *                 `confirm` behind the bootloader's own mark, and at a start that finds itself confirmed and the stored
+ *                 one lower. So a power cut between the two is mended by the next start.
+ *
+ * Watchdog: keep it running in a trial, and feed it from what must work (the radio, the application): a new image that
+ * hangs is reset, and any reset without CONFIRM goes back.
+ */
 
 #endif
