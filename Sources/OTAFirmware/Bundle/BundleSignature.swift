@@ -1,0 +1,49 @@
+/// A signature over a manifest, as a bundle carries it: read, not checked.
+public struct BundleSignature: Sendable, Hashable {
+    public enum Algorithm: UInt8, Sendable {
+        /// RFC 8032, pure, without context.
+        case ed25519 = 1
+    }
+    /// Algorithm, three zeros, key id and signature, in bytes.
+    public static let encodedLength = 76
+
+    public let algorithm: Algorithm
+    /// Selects the public key; it proves nothing.
+    public let keyID: KeyID
+    /// 64 bytes.
+    public let signature: [UInt8]
+
+    /// Nil unless `signature` is 64 bytes.
+    public init?(keyID: KeyID, signature: some Collection<UInt8>) {
+        guard signature.count == 64 else { return nil }
+        self.algorithm = .ed25519
+        self.keyID = keyID
+        self.signature = Array(signature)
+    }
+
+    init(reading reader: inout ByteReader) throws(BundleError) {
+        let start = reader.offset
+        let number = try reader.next(UInt8.self)
+        guard let algorithm = Algorithm(rawValue: number) else {
+            throw BundleError(
+                .unsupportedAlgorithm, offset: start, expected: "algorithm 1 (Ed25519)", found: "\(number)")
+        }
+        try reader.expect([0, 0, 0], .notZero, "zero")
+        self.algorithm = algorithm
+        self.keyID = try KeyID(reading: &reader)
+        self.signature = Array(try reader.next(64))
+    }
+
+    func write(to writer: inout ByteWriter) {
+        writer.write(algorithm.rawValue)
+        writer.writeZeros(3)
+        writer.write(keyID.bytes)
+        writer.write(signature)
+    }
+}
+
+extension KeyID {
+    fileprivate init(reading reader: inout ByteReader) throws(BundleError) {
+        bytes = Array(try reader.next(8))
+    }
+}

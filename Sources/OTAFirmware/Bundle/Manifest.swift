@@ -1,0 +1,113 @@
+/// What a bundle says of its image: exactly the bytes that are signed.
+public struct Manifest: Sendable, Hashable {
+    /// The longest manifest, in bytes.
+    public static let maximumLength = 1024
+    /// The last second of the year 9999.
+    public static let latestCreationTime: UInt64 = 253_402_300_799
+
+    public let imageFormat: ImageFormat
+    /// In bytes, at least 1.
+    public let imageSize: UInt32
+    public let securityCounter: UInt32
+    /// Unix seconds, at most `latestCreationTime`.
+    public let created: UInt64
+    /// The SHA-256 of the image.
+    public let imageDigest: SHA256Digest
+    public let version: SemanticVersion
+    public let product: ProductName
+    /// Nil: any revision.
+    public let hardware: HardwareRevisions?
+    /// Per cent, 0 to 100.
+    public let minimumBattery: UInt8?
+    /// The commit or build it came from: 1 to 127 bytes of UTF-8 without control characters.
+    public let source: String?
+    /// The lowest version that may be running.
+    public let requires: RequiredVersion?
+    /// Fields of types this version of the format does not know, ascending by type.
+    public let unknownFields: [ManifestField]
+    /// The encoding, M bytes: what a signature covers. Its SHA-256 is the release's name.
+    public let bytes: [UInt8]
+
+    /// The unknown fields for which a bundle must be refused. To read and to show them is no harm.
+    public var unknownCriticalFields: [ManifestField] { unknownFields.filter(\.isCritical) }
+
+    /// Makes a manifest, by the same rules by which one is read: an error's offset is the one in the manifest that
+    /// would have been. A field among `unknownFields` whose type is known is taken for what it is.
+    public init(
+        imageFormat: ImageFormat, imageSize: UInt32, securityCounter: UInt32, created: UInt64,
+        imageDigest: SHA256Digest, version: SemanticVersion, product: ProductName,
+        hardware: HardwareRevisions? = nil, minimumBattery: UInt8? = nil, source: String? = nil,
+        requires: RequiredVersion? = nil, unknownFields: [ManifestField] = []
+    ) throws(BundleError) {
+        var fields = unknownFields
+        fields.append(ManifestField(.version, version.text.utf8))
+        fields.append(ManifestField(.product, product.text.utf8))
+        if let minimumBattery { fields.append(ManifestField(.minimumBattery, [minimumBattery])) }
+        if let source { fields.append(ManifestField(.source, source.utf8)) }
+        if let hardware { fields.append(ManifestField(.hardware, hardware.encoded)) }
+        if let requires { fields.append(ManifestField(.requires, requires.encoded)) }
+        fields.sort { $0.type < $1.type }
+
+        let length = fields.reduce(ManifestHeader.length) { $0 + $1.encodedLength }
+        try ManifestHeader.check(manifestLength: length)
+        var writer = ByteWriter(reservingCapacity: length)
+        writer.write(ManifestHeader.magic)
+        writer.write(ManifestHeader.formatVersion)
+        writer.write(imageFormat.rawValue)
+        writer.write(UInt16(truncatingIfNeeded: length))
+        writer.write(imageSize)
+        writer.writeZeros(4)
+        writer.write(securityCounter)
+        writer.writeZeros(4)
+        writer.write(created)
+        writer.write(imageDigest.bytes)
+        for field in fields {
+            writer.write(field.type)
+            writer.write(UInt16(truncatingIfNeeded: field.value.count))
+            writer.write(field.value)
+        }
+        try self.init(parsing: writer.bytes)
+    }
+
+    /// Reads a manifest and nothing else: the bytes are those of one manifest, no more and no fewer.
+    public init(parsing bytes: [UInt8]) throws(BundleError) {
+        var reader = ByteReader(bytes)
+        try self.init(reading: &reader)
+        try reader.expectEnd(of: "manifest")
+    }
+
+    /// Reads the manifest at the reader's position, which has to be offset 0, and leaves the reader behind it.
+    init(reading reader: inout ByteReader) throws(BundleError) {
+        let all = reader.unread
+        let header = try ManifestHeader(reading: &reader)
+        let length = header.manifestLength - ManifestHeader.length
+        var fieldReader = ByteReader(try reader.next(length), offset: ManifestHeader.length)
+        let fields = try ManifestFields(reading: &fieldReader)
+        guard let version = fields.version else {
+            throw BundleError(
+                .missingVersion, offset: reader.offset, expected: "a version (field 0x0002)", found: "none")
+        }
+        guard let product = fields.product else {
+            throw BundleError(
+                .missingProduct, offset: reader.offset, expected: "a product (field 0x8001)", found: "none")
+        }
+        self.imageFormat = header.imageFormat
+        self.imageSize = header.imageSize
+        self.securityCounter = header.securityCounter
+        self.created = header.created
+        self.imageDigest = header.imageDigest
+        self.version = version
+        self.product = product
+        self.hardware = fields.hardware
+        self.minimumBattery = fields.minimumBattery
+        self.source = fields.source
+        self.requires = fields.requires
+        self.unknownFields = fields.unknown
+        self.bytes = Array(all.prefix(header.manifestLength))
+    }
+
+    /// Two manifests with the same bytes are the same in everything.
+    public static func == (left: Manifest, right: Manifest) -> Bool { left.bytes == right.bytes }
+
+    public func hash(into hasher: inout Hasher) { hasher.combine(bytes) }
+}

@@ -1,0 +1,66 @@
+/// The fields of a manifest as they are read: each known one decoded, the others kept.
+struct ManifestFields {
+    private(set) var version: SemanticVersion?
+    private(set) var product: ProductName?
+    private(set) var hardware: HardwareRevisions?
+    private(set) var minimumBattery: UInt8?
+    private(set) var source: String?
+    private(set) var requires: RequiredVersion?
+    private(set) var unknown: [ManifestField] = []
+
+    /// Reads fields until the reader, which covers them and no more, is at its end.
+    init(reading reader: inout ByteReader) throws(BundleError) {
+        var lastType: UInt16?
+        while reader.remaining > 0 {
+            let start = reader.offset
+            let type = try reader.next(UInt16.self, orElse: .fieldOverrun)
+            if let lastType, type <= lastType {
+                throw BundleError(
+                    .fieldOrder, offset: start, expected: "a field type above \(lastType)", found: "\(type)")
+            }
+            lastType = type
+            let length = try reader.next(UInt16.self, orElse: .fieldOverrun)
+            let value = try reader.next(Int(length), orElse: .fieldOverrun)
+            try take(type, value, at: start + ManifestField.headerLength)
+        }
+    }
+
+    private mutating func take(_ type: UInt16, _ value: ArraySlice<UInt8>, at offset: Int) throws(BundleError) {
+        func decode<Value>(
+            _ code: BundleError.Code, _ rule: String, _ decode: (ArraySlice<UInt8>) -> Value?
+        ) throws(BundleError) -> Value {
+            guard let decoded = decode(value) else {
+                throw BundleError(code, offset: offset, expected: rule, found: quoted(value))
+            }
+            return decoded
+        }
+
+        switch ManifestFieldType(rawValue: type) {
+        case .version:
+            version = try decode(.badVersion, SemanticVersion.rule) { text($0).flatMap { SemanticVersion($0) } }
+        case .product:
+            product = try decode(.badProduct, ProductName.rule) { text($0).flatMap { ProductName($0) } }
+        case .minimumBattery:
+            minimumBattery = try decode(.badMinimumBattery, "one byte, 0 to 100") { value in
+                value.first.flatMap { value.count == 1 && $0 <= 100 ? $0 : nil }
+            }
+        case .source:
+            source = try decode(.badSource, "1 to 127 bytes of UTF-8 without control characters", sourceText)
+        case .hardware:
+            hardware = try decode(.badHardware, HardwareRevisions.encodingRule) { HardwareRevisions(encoded: $0) }
+        case .requires:
+            requires = try decode(.badRequiredVersion, "three u32, 12 bytes") { RequiredVersion(encoded: $0) }
+        case nil:
+            unknown.append(ManifestField(type: type, value: Array(value)))
+        }
+    }
+}
+
+private func text(_ value: ArraySlice<UInt8>) -> String? { String(validating: value, as: UTF8.self) }
+
+private func sourceText(_ value: ArraySlice<UInt8>) -> String? {
+    guard (1...127).contains(value.count), let text = text(value),
+        !text.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })
+    else { return nil }
+    return text
+}

@@ -1,0 +1,72 @@
+/// Reads integers and runs of bytes one behind the other, and never past the end.
+///
+/// A reader made by `reader(over:)` counts offsets on from where it begins, so that an error found in a part of a file
+/// names the offset in the file.
+public struct ByteReader: Sendable {
+    /// The bytes end before what was to be read.
+    public struct Truncated: Error, Sendable, Hashable {
+        /// Where the thing to be read begins.
+        public let offset: Int
+        /// Its length in bytes.
+        public let expected: Int
+        /// The bytes that are there, fewer than `expected`.
+        public let found: Int
+
+        package init(offset: Int, expected: Int, found: Int) {
+            self.offset = offset
+            self.expected = expected
+            self.found = found
+        }
+    }
+
+    public enum ByteOrder: Sendable {
+        case littleEndian, bigEndian
+    }
+
+    private var rest: ArraySlice<UInt8>
+    /// The offset of the byte that is read next.
+    public private(set) var offset: Int
+
+    /// A reader at the first of `bytes`, whose offset is 0 unless said otherwise.
+    public init(_ bytes: ArraySlice<UInt8>, offset: Int = 0) {
+        self.rest = bytes
+        self.offset = offset
+    }
+
+    public init(_ bytes: [UInt8], offset: Int = 0) {
+        self.init(bytes[...], offset: offset)
+    }
+
+    /// The number of bytes not yet read.
+    public var remaining: Int { rest.count }
+
+    /// The bytes not yet read.
+    public var unread: ArraySlice<UInt8> { rest }
+
+    /// An unsigned integer, little-endian unless said otherwise.
+    public mutating func read<Integer: FixedWidthInteger & UnsignedInteger>(
+        _ type: Integer.Type = Integer.self, _ order: ByteOrder = .littleEndian
+    ) throws(Truncated) -> Integer {
+        let bytes = try read(Integer.bitWidth / 8)
+        let value = bytes.reduce(Integer.zero) { value, byte in
+            // A shift by 8 would be an overshift for UInt8; truncating is what is meant there.
+            (value << 8) | Integer(truncatingIfNeeded: byte)
+        }
+        return order == .bigEndian ? value : value.byteSwapped
+    }
+
+    /// The next `count` bytes. A negative count reads none.
+    public mutating func read(_ count: Int) throws(Truncated) -> ArraySlice<UInt8> {
+        guard count <= rest.count else { throw Truncated(offset: offset, expected: count, found: rest.count) }
+        let bytes = rest.prefix(max(count, 0))
+        rest = rest.dropFirst(bytes.count)
+        offset += bytes.count
+        return bytes
+    }
+
+    /// A reader over the next `count` bytes, which this one passes over.
+    public mutating func reader(over count: Int) throws(Truncated) -> ByteReader {
+        let start = offset
+        return ByteReader(try read(count), offset: start)
+    }
+}

@@ -1,0 +1,84 @@
+/// The hardware revisions a bundle runs on: 1 to 16 inclusive ranges, ascending, neither overlapping nor adjacent, so
+/// that one set of revisions is written in one way.
+public struct HardwareRevisions: Sendable, Hashable, CustomStringConvertible {
+    /// What a text must be, for people.
+    public static let rule = "up to 16 revisions or ranges of them, 0 to 65535, such as 2 or 1..3,7"
+    static let encodingRule =
+        "1 to 16 pairs of u16, lowest and highest revision, ascending, neither overlapping nor adjacent"
+
+    public let ranges: [ClosedRange<UInt16>]
+
+    /// Nil unless the ranges are as described above.
+    public init?(ranges: [ClosedRange<UInt16>]) {
+        guard (1...16).contains(ranges.count),
+            zip(ranges, ranges.dropFirst()).allSatisfy({ Self.leavesGap($0, $1) })
+        else { return nil }
+        self.ranges = ranges
+    }
+
+    /// Reads what a person types, `2` or `1..3,7`, in any order; ranges that meet are joined. Nil unless `text` obeys
+    /// the `rule`.
+    public init?(_ text: some StringProtocol) {
+        var joined: [ClosedRange<UInt16>] = []
+        let parsed = text.split(separator: ",", omittingEmptySubsequences: false).map { Self.range(String($0)) }
+        for range in parsed.sorted(by: { ($0?.lowerBound ?? 0) < ($1?.lowerBound ?? 0) }) {
+            guard let range else { return nil }
+            if let last = joined.last, !Self.leavesGap(last, range) {
+                joined[joined.count - 1] = last.lowerBound...max(last.upperBound, range.upperBound)
+            } else {
+                joined.append(range)
+            }
+        }
+        self.init(ranges: joined)
+    }
+
+    /// Reads pairs of u16, little-endian, lowest and highest; nil unless they obey the `encodingRule`.
+    init?(encoded bytes: ArraySlice<UInt8>) {
+        var reader = ByteReader(bytes)
+        var ranges: [ClosedRange<UInt16>] = []
+        while reader.remaining > 0 {
+            guard let lowest = try? reader.read(UInt16.self), let highest = try? reader.read(UInt16.self),
+                lowest <= highest
+            else { return nil }
+            ranges.append(lowest...highest)
+        }
+        self.init(ranges: ranges)
+    }
+
+    var encoded: [UInt8] {
+        var writer = ByteWriter()
+        for range in ranges {
+            writer.write(range.lowerBound)
+            writer.write(range.upperBound)
+        }
+        return writer.bytes
+    }
+
+    public func contains(_ revision: UInt16) -> Bool {
+        ranges.contains { $0.contains(revision) }
+    }
+
+    public var description: String {
+        ranges.map { $0.count == 1 ? "\($0.lowerBound)" : "\($0.lowerBound)..\($0.upperBound)" }
+            .joined(separator: ",")
+    }
+
+    /// Whether at least one revision lies between the two, the second behind the first.
+    static func leavesGap(_ first: ClosedRange<UInt16>, _ second: ClosedRange<UInt16>) -> Bool {
+        Int(second.lowerBound) > Int(first.upperBound) + 1
+    }
+
+    private static func range(_ text: String) -> ClosedRange<UInt16>? {
+        let parts = text.split(separator: ".", omittingEmptySubsequences: false)
+        if parts.count == 1 { return number(parts[0]).map { $0...$0 } }
+        guard parts.count == 3, parts[1].isEmpty, let lowest = number(parts[0]), let highest = number(parts[2]),
+            lowest <= highest
+        else { return nil }
+        return lowest...highest
+    }
+
+    /// Digits alone: the standard initializer would also take a plus sign.
+    private static func number(_ text: Substring) -> UInt16? {
+        text.utf8.allSatisfy((UInt8(ascii: "0")...UInt8(ascii: "9")).contains) ? UInt16(text) : nil
+    }
+}

@@ -1,0 +1,77 @@
+/// A version as SemVer 2.0.0 writes it (https://semver.org), as long as a bundle's version field may be.
+///
+/// It keeps its text and is equal to another one byte for byte, build metadata included; which of two counts as newer
+/// is another question: `takesPrecedence(over:)`.
+public struct SemanticVersion: Sendable, Hashable, CustomStringConvertible {
+    /// What a text must be, for people.
+    public static let rule = "a SemVer 2.0.0 version such as 1.4.0 or 1.4.0-rc.1, 5 to 63 bytes, numbers below 2^32"
+
+    /// 5 to 63 bytes of ASCII.
+    public let text: String
+    public let major, minor, patch: UInt32
+    /// The dot-separated identifiers behind the hyphen; empty for a release.
+    public let prerelease: [Substring]
+
+    /// Nil unless `text` obeys the `rule`.
+    public init?(_ text: some StringProtocol) {
+        let text = String(text)
+        guard (5...63).contains(text.utf8.count) else { return nil }
+        let parts = text.split(separator: "+", maxSplits: 1, omittingEmptySubsequences: false)
+        let halves = parts[0].split(separator: "-", maxSplits: 1, omittingEmptySubsequences: false)
+        let numbers = halves[0].split(separator: ".", omittingEmptySubsequences: false).map(Self.number)
+        guard numbers.count == 3, let major = numbers[0], let minor = numbers[1], let patch = numbers[2] else {
+            return nil
+        }
+        let prerelease = halves.dropFirst().flatMap { $0.split(separator: ".", omittingEmptySubsequences: false) }
+        let build = parts.dropFirst().flatMap { $0.split(separator: ".", omittingEmptySubsequences: false) }
+        guard prerelease.allSatisfy({ Self.isIdentifier($0) && !Self.hasLeadingZero($0) }),
+            build.allSatisfy(Self.isIdentifier)
+        else { return nil }
+        self.text = text
+        self.major = major
+        self.minor = minor
+        self.patch = patch
+        self.prerelease = prerelease
+    }
+
+    public var description: String { text }
+
+    /// Whether this version is the newer one by SemVer 2.0.0, item 11. Build metadata is not looked at, so of two
+    /// different versions it may be neither.
+    public func takesPrecedence(over other: SemanticVersion) -> Bool {
+        let numbers = (major, minor, patch)
+        let others = (other.major, other.minor, other.patch)
+        if numbers != others { return numbers > others }
+        if prerelease.isEmpty || other.prerelease.isEmpty { return prerelease.isEmpty && !other.prerelease.isEmpty }
+        for (mine, theirs) in zip(prerelease, other.prerelease) where mine != theirs {
+            return Self.identifier(mine, isHigherThan: theirs)
+        }
+        return prerelease.count > other.prerelease.count
+    }
+
+    /// Numeric identifiers are compared as numbers of any length, others by their ASCII, and any number is lower than
+    /// any word.
+    private static func identifier(_ left: Substring, isHigherThan right: Substring) -> Bool {
+        let numeric = (isNumeric(left), isNumeric(right))
+        if numeric.0 != numeric.1 { return numeric.1 }
+        // Without leading zeros the longer number is the higher one.
+        if numeric.0, left.utf8.count != right.utf8.count { return left.utf8.count > right.utf8.count }
+        return right.utf8.lexicographicallyPrecedes(left.utf8)
+    }
+
+    private static func number(_ text: Substring) -> UInt32? {
+        isNumeric(text) && !hasLeadingZero(text) ? UInt32(text) : nil
+    }
+
+    private static func isNumeric(_ text: Substring) -> Bool {
+        !text.isEmpty && text.utf8.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
+    }
+
+    private static func hasLeadingZero(_ text: Substring) -> Bool {
+        isNumeric(text) && text.utf8.count > 1 && text.utf8.first == UInt8(ascii: "0")
+    }
+
+    private static func isIdentifier(_ text: Substring) -> Bool {
+        !text.isEmpty && text.utf8.allSatisfy { $0.isASCIILetterOrDigit || $0 == UInt8(ascii: "-") }
+    }
+}

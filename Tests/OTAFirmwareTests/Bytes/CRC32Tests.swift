@@ -1,0 +1,26 @@
+import OTAFirmware
+import Testing
+
+@Suite struct CRC32Tests {
+    /// The check value is the RevEng catalogue's (CRC-32/ISO-HDLC); the others are what `zlib.crc32` gives.
+    @Test(
+        arguments: [
+            ("", 0), ("123456789", 0xCBF4_3926), ("a", 0xE8B7_BE43),
+            ("The quick brown fox jumps over the lazy dog", 0x414F_A339),
+        ] as [(String, UInt32)])
+    func knownValues(text: String, crc: UInt32) {
+        #expect(CRC32.checksum(of: text.utf8) == crc)
+    }
+
+    /// `zlib.crc32(bytes(i % 251 for i in range(600)))`.
+    @Test func anyCutAnyAlignment() {
+        let bytes = (0..<600).map { UInt8($0 % 251) }
+        for cut in 0...600 {
+            #expect(CRC32.update(CRC32.checksum(of: bytes[..<cut]), bytes[cut...]) == 0xDFB2_943B, "cut at \(cut)")
+        }
+    }
+
+    @Test func aSequenceWithoutStorage() {
+        #expect(CRC32.checksum(of: (0..<600).lazy.map { UInt8($0 % 251) }) == 0xDFB2_943B)
+    }
+}

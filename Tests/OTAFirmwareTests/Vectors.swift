@@ -1,0 +1,17 @@
+import OTAFirmware
+import Testing
+
+/// Bytes written as hex, with white space where it helps.
+func hex(_ text: String) throws -> [UInt8] {
+    try #require(Hex.decode(text.filter { !$0.isWhitespace }))
+}
+
+func digest(_ text: String) throws -> SHA256Digest {
+    let bytes = try hex(text)
+    return try #require(SHA256Digest(bytes: bytes))
+}
+
+func keyID(_ text: String) throws -> KeyID {
+    let bytes = try hex(text)
+    return try #require(KeyID(bytes: bytes))
+}
