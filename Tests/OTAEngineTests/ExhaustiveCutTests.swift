@@ -13,7 +13,7 @@ import Testing
 
     private let release: Release
     /// What an update without a fault takes.
-    private let hostEvents, devicePackets, sessionEvents, flashOperations: Int
+    private let hostEvents, devicePackets, sessionEvents, flashOperations, restarts: Int
 
     init() throws {
         release = try Release(bytes: Self.imageSize)
@@ -25,6 +25,7 @@ import Testing
         devicePackets = world.transport.statistics.devicePackets
         sessionEvents = run.tally.events
         flashOperations = world.device.flashOperationCount - before
+        restarts = world.device.restartCount
         try #require(hostEvents > 50 && devicePackets > 423 && sessionEvents > 50 && flashOperations > 75)
     }
 
@@ -49,30 +50,38 @@ import Testing
     }
 
     @Test func theLinkIsCutAfterEveryEventOfTheHost() throws {
+        var cut = 0
         for event in 1...hostEvents {
             let world = try world { $0.cutAfterHostEvents = [event] }
             let run = try world.push()
+            cut += run.report?.transfer?.disconnects ?? 0
             check(world, run, "cut after event \(event)")
             #expect((run.report?.transfer?.resentBytes ?? .max) <= Self.windowBytes, "event \(event)")
         }
+        // But for the breaks that come with the restart anyway, and the one behind the last answer.
+        #expect(cut >= hostEvents - 5)
     }
 
     @Test func theLinkIsCutAfterEveryPacketToTheDevice() throws {
+        var cut = 0
         for packet in 1...devicePackets {
             let world = try world { $0.cutAfterDevicePackets = [packet] }
             let run = try world.push()
+            cut += run.report?.transfer?.disconnects ?? 0
             check(world, run, "cut after packet \(packet)")
             #expect((run.report?.transfer?.resentBytes ?? .max) <= Self.windowBytes, "packet \(packet)")
         }
+        #expect(cut >= devicePackets - 5)
     }
 
     /// A power cut while the new image boots on trial is a trial that ended: then the device has gone back, and it is said.
     @Test(arguments: PowerCut.Moment.allCases)
     func theDeviceLosesPowerAtEveryFlashOperation(moment: PowerCut.Moment) throws {
-        var wentBack = 0
+        var (cut, wentBack) = (0, 0)
         for operation in 1...flashOperations {
             let world = try world { $0.powerCuts = [PowerCut(operation: operation, moment: moment)] }
             let run = try world.push()
+            if world.device.restartCount > restarts { cut += 1 }
             if run.error == .wentBack {
                 wentBack += 1
                 #expect(world.runsOldImage && !world.device.isUnbootable, "operation \(operation)")
@@ -84,6 +93,8 @@ import Testing
         }
         // The bootloader's mark that the trial was booted is one operation, CONFIRM's another.
         #expect(wentBack <= 2)
+        // But right behind the bootloader's mark the cut takes the place of the restart.
+        #expect(cut >= flashOperations - 2)
     }
 
     @Test func theClientIsKilledAtEveryEvent() throws {
