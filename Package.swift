@@ -57,7 +57,7 @@ let package = Package(
             name: "OTASigningTests", dependencies: ["OTASigning", "OTAFirmware", subprocess, system],
             swiftSettings: swift),
         .testTarget(name: "OTAUpdateTests", dependencies: ["OTAUpdate"], swiftSettings: swift),
-        .testTarget(name: "COTADeviceTests", dependencies: ["COTADevice"], swiftSettings: swift),
+        .testTarget(name: "COTADeviceTests", dependencies: ["COTADevice", "COpenSSL"], swiftSettings: swift),
         .testTarget(
             name: "OTASimulatorTests",
             dependencies: ["OTASimulator", "OTATransport", "OTAUpdate", "OTASigning", "OTAFirmware", "COTADevice"],
