@@ -277,7 +277,8 @@ public final class VirtualDevice: @unchecked Sendable {
     }
 
     private func boot() {
-        flash.isPowered = true
+        // Whatever power cut ended this boot: the next one has power again.
+        defer { flash.isPowered = true }
         do {
             guard let boot = try VirtualBootloader(flash: flash).boot(),
                 let core = DeviceCore(configuration, boot: boot, flash: flash, owner: self, at: time)
@@ -310,7 +311,7 @@ public final class VirtualDevice: @unchecked Sendable {
     private static let pollsAtOnce = 100_000
 
     private func goDown() {
-        flash.isPowered = false
+        flash.isPowered = true
         power = .off(until: time + Self.bootTime)
         pollTime = nil
         connections.removeAll()

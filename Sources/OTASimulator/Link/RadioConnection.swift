@@ -147,11 +147,14 @@ final class RadioConnection {
         case .open:
             _ = world.device.poll(at: now)
             seeToFaults(at: now)
-            guard hasWork, anchor + world.radio.interval <= now else { return }
+            // Who slept begins with the next event, which `next` will name.
+            guard !isIdle, hasWork, anchor + world.radio.interval <= now else { return }
             anchor += world.radio.interval
             guard !world.random.happens(world.radio.loss) else { return }
-            moveUp(at: now)
+            // What comes down now is answered in the next event.
+            let waiting = up.count
             moveDown(at: now)
+            moveUp(waiting, at: now)
         }
     }
 
@@ -161,14 +164,16 @@ final class RadioConnection {
 
     // MARK: Up
 
-    private func moveUp(at now: Duration) {
+    /// Sends the first `count` values.
+    private func moveUp(_ count: Int, at now: Duration) {
         var budget = world.radio.perEvent
-        while isOpen, budget > 0, let first = up.first {
+        for _ in 0..<count {
+            guard isOpen, budget > 0, let first = up.first else { break }
             if upPackets == 0 { upPackets = RadioModel.packets(forValueOf: first.length) }
-            let count = min(upPackets, budget)
-            upPackets -= count
-            budget -= count
-            guard upPackets == 0 else { return }
+            let sent = min(upPackets, budget)
+            upPackets -= sent
+            budget -= sent
+            guard upPackets == 0 else { break }
             up.removeFirst()
             handToHost(first, at: now)
         }
@@ -221,9 +226,9 @@ final class RadioConnection {
         var budget = world.radio.perEvent
         while isOpen, budget > 0, let length = nextLength {
             if downPackets == 0 { downPackets = RadioModel.packets(forValueOf: length) }
-            let count = min(downPackets, budget)
-            downPackets -= count
-            budget -= count
+            let sent = min(downPackets, budget)
+            downPackets -= sent
+            budget -= sent
             guard downPackets == 0 else { return }
             handToDevice(at: now)
             let breaks = world.faults.countDevicePacket()
