@@ -64,7 +64,7 @@ import Testing
 
     @Test(arguments: 1...5) func lostChunksAreSentAgain(seed: UInt64) throws {
         var faults = FaultPlan()
-        faults.gap = 0.2
+        faults.gap = 0.4
         let course = try update(faults, seed: seed)
         #expect(course.links == 2)
         let whole = try update(FaultPlan(), seed: seed)

@@ -46,7 +46,7 @@ import Testing
             #expect(device.configuration == expected)
             _ = device.poll(at: .zero)
             #expect(device.running?.image.version == "1.0.0-rc.1")
-            #expect(try store.open("alpha", battery: 12).configuration.battery == 12)
+            #expect(try store.open("alpha") { $0.battery = 12 }.configuration.battery == 12)
             try store.remove("alpha")
             #expect(try store.list().map(\.name) == ["zeta"])
             #expect(throws: VirtualDeviceError(.noSuchDevice, "")) { try store.open("alpha") }
