@@ -51,10 +51,14 @@ let package = Package(
             dependencies: ["OTATransport", "OTAUpdate", "OTASigning", "OTAFirmware", "COTADevice", system],
             swiftSettings: swift),
 
-        // Tests.
-        .testTarget(name: "OTAFirmwareTests", dependencies: ["OTAFirmware", subprocess, system], swiftSettings: swift),
+        // Tests, and what they share.
+        .target(name: "OTATestSupport", dependencies: ["OTAUpdate"], swiftSettings: swift),
         .testTarget(
-            name: "OTASigningTests", dependencies: ["OTASigning", "OTAFirmware", subprocess, system],
+            name: "OTAFirmwareTests",
+            dependencies: ["OTAFirmware", "OTATestSupport", "OTAUpdate", subprocess, system], swiftSettings: swift),
+        .testTarget(
+            name: "OTASigningTests",
+            dependencies: ["OTASigning", "OTAFirmware", "OTATestSupport", "OTAUpdate", subprocess, system],
             swiftSettings: swift),
         .testTarget(name: "OTAUpdateTests", dependencies: ["OTAUpdate"], swiftSettings: swift),
         .testTarget(name: "COTADeviceTests", dependencies: ["COTADevice", "COpenSSL"], swiftSettings: swift),
