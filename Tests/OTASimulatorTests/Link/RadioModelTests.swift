@@ -2,7 +2,7 @@ import OTASimulator
 import Testing
 
 @Suite struct RadioModelTests {
-    /// Packets per event × 251 bytes less 7 for each value, per interval (docs/cli.md), reckoned by hand.
+    /// Packets per event × 251 bytes less 7 for each value, per interval (docs/command-line.md), reckoned by hand.
     @Test(arguments: [
         (6, 15, 244, 97_600.0),  // 6 × 244 bytes in 15 ms
         (6, 15, 495, 99_000.0),  // 3 × 495 bytes in 15 ms
