@@ -162,9 +162,10 @@ import Testing
         #expect(begun.offset == 0)
         bench.flash.operations = []
         bench.send(release.image, at: begun, upTo: 300)
-        #expect(bench.flash.operations.filter { $0.contains("record") } == [
-            "erase record 256", "erase record 0", "write record 0",
-        ])
+        #expect(
+            bench.flash.operations.filter { $0.contains("record") } == [
+                "erase record 256", "erase record 0", "write record 0",
+            ])
         bench.boot()
         bench.connect()
         bench.submit(release.envelope)

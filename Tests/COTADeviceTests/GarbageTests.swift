@@ -65,7 +65,9 @@ struct Garbage {
             let object = chance(50) ? OTA_OBJECT_ENVELOPE : OTA_OBJECT_IMAGE
             let content = object == OTA_OBJECT_ENVELOPE ? release().envelope : release().image
             bytes = [1, 1] + Bench.beginArguments(object, content, from: random.next() & 1 == 0 ? .max : 700)
-            if chance(20) { bytes[Int.random(in: 0..<bytes.count, using: &random)] ^= 1 << UInt8.random(in: 0...7, using: &random) }
+            if chance(20) {
+                bytes[Int.random(in: 0..<bytes.count, using: &random)] ^= 1 << UInt8.random(in: 0...7, using: &random)
+            }
         } else if chance(60) {
             bytes = Array(bytes.prefix(bytes[0] == 2 ? 4 : chance(60) ? 2 : 3))
         }
@@ -104,7 +106,8 @@ struct Garbage {
         let characteristic = ota_characteristic(UInt32.random(in: 0...8, using: &random))
         let offset = Int.random(in: 0...300, using: &random)
         let capacity = Int.random(in: 0...300, using: &random)
-        if let value = bench.read(characteristic, by: connection, from: offset, upTo: capacity), value.count > capacity {
+        if let value = bench.read(characteristic, by: connection, from: offset, upTo: capacity), value.count > capacity
+        {
             findings.append("a read longer than was asked for")
         }
     }

@@ -19,7 +19,9 @@ import Testing
         bench.connect()
         let ids = SigningKey.rfc8032.id + SigningKey.second.id
         let list =
-            bytes("01 01 01  02 04 64656d6f  03 02 0605  04 04 04030201  05 05 02 34120000  06 04 0002 ff07  07 04 2c01 5802")
+            bytes(
+                "01 01 01  02 04 64656d6f  03 02 0605  04 04 04030201  05 05 02 34120000  06 04 0002 ff07  07 04 2c01 5802"
+            )
             + [8, 16] + ids
         #expect(bench.read(OTA_INFO) == list)
     }

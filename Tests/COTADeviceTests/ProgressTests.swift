@@ -22,8 +22,11 @@ import Testing
         for (i, value) in told.enumerated() {
             let offset = (i + 1) * chunks
             #expect(value.starts(with: [3, 0]))
-            #expect(Position(value.dropFirst(2)) == Position(
-                next: position.next &+ UInt16(offset), offset: offset, crc: Crypto.crc32(release.image.prefix(offset))))
+            #expect(
+                Position(value.dropFirst(2))
+                    == Position(
+                        next: position.next &+ UInt16(offset), offset: offset,
+                        crc: Crypto.crc32(release.image.prefix(offset))))
         }
     }
 

@@ -36,9 +36,10 @@ import Testing
         #expect(bench.flash.operations.isEmpty)
         bench.write(data: little(position.next &+ 2) + [release.image[255]])
         // The first record of all: neither page is known to be blank.
-        #expect(bench.flash.operations == [
-            "erase slot 0", "write slot 0", "erase record 256", "erase record 0", "write record 0",
-        ])
+        #expect(
+            bench.flash.operations == [
+                "erase slot 0", "write slot 0", "erase record 256", "erase record 0", "write record 0",
+            ])
         bench.flash.operations = []
         bench.send(release.image, at: try #require(bench.progress?.position), upTo: 512)
         #expect(bench.flash.operations == ["erase slot 256", "write slot 256", "write record 48"])
@@ -76,7 +77,9 @@ import Testing
     }
 
     /// To any offset told before: exactly within the page in RAM, else to a page's start.
-    @Test(arguments: [(0, 0), (1, 0), (255, 0), (256, 256), (999, 768), (1000, 768), (1024, 1024), (1100, 1100), (1200, 1200)])
+    @Test(arguments: [
+        (0, 0), (1, 0), (255, 0), (256, 256), (999, 768), (1000, 768), (1024, 1024), (1100, 1100), (1200, 1200),
+    ])
     func aStepBack(_ from: UInt32, _ offset: Int) throws {
         let (bench, position) = try open()
         bench.send(release.image, at: position, upTo: 1200)
@@ -108,9 +111,10 @@ import Testing
         bench.flash.operations = []
         bench.send(release.image, at: resumed, upTo: 768)
         // Five records are a page's; the sixth begins the other page.
-        #expect(bench.flash.operations == [
-            "write record 192", "erase slot 512", "write slot 512", "erase record 256", "write record 256",
-        ])
+        #expect(
+            bench.flash.operations == [
+                "write record 192", "erase slot 512", "write slot 512", "erase record 256", "write record 256",
+            ])
     }
 
     @Test func anotherImageForgetsTheFirstBeforeItErases() throws {

@@ -47,8 +47,9 @@ import Testing
         let (bench, release, position) = try open(600)
         let sequence = bench.send(release.image, at: position, upTo: 600)
         bench.write(data: little(sequence) + [1])
-        #expect(bench.heard(OTA_PROGRESS).map { Position($0.dropFirst(2)) }
-            == [Position(next: sequence &+ 4096, offset: 600, crc: Crypto.crc32(release.image))])
+        #expect(
+            bench.heard(OTA_PROGRESS).map { Position($0.dropFirst(2)) }
+                == [Position(next: sequence &+ 4096, offset: 600, crc: Crypto.crc32(release.image))])
         #expect(bench.request(OTA_FINISH) == OTA_OK)
     }
 
@@ -106,8 +107,10 @@ import Testing
         bench.settle()
         // Both 65535 and 1 were passed or jumped over; a rewind at 65535 lands at 4095.
         #expect(gaps == 1)
-        #expect(bench.progress?.position == Position(
-            next: position.next, offset: 70000, crc: Crypto.crc32(release.image)))
+        #expect(
+            bench.progress?.position
+                == Position(
+                    next: position.next, offset: 70000, crc: Crypto.crc32(release.image)))
         #expect(bench.request(OTA_FINISH) == OTA_OK)
     }
 

@@ -183,7 +183,8 @@ import Testing
     @Test func anyConnectionMayConfirm() {
         let bench = bench(OTA_STATE_TRIAL)
         bench.connect(2)
-        #expect(bench.request(OTA_BEGIN, Bench.beginArguments(OTA_OBJECT_ENVELOPE, Release().envelope)) == OTA_BAD_STATE)
+        #expect(
+            bench.request(OTA_BEGIN, Bench.beginArguments(OTA_OBJECT_ENVELOPE, Release().envelope)) == OTA_BAD_STATE)
         #expect(bench.request(OTA_CONFIRM, by: 2) == OTA_OK)
     }
 }

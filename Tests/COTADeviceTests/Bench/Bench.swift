@@ -202,5 +202,7 @@ private func array(_ bytes: UnsafePointer<UInt8>?, _ count: UInt32) -> [UInt8] {
 }
 
 private func text(_ characters: UnsafePointer<CChar>?, _ count: UInt8) -> String {
-    String(decoding: UnsafeBufferPointer(start: characters, count: Int(count)).map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    String(
+        decoding: UnsafeBufferPointer(start: characters, count: Int(count)).map { UInt8(bitPattern: $0) }, as: UTF8.self
+    )
 }

@@ -39,7 +39,9 @@ struct Flash {
 
     private func contents(_ area: ota_area) -> [UInt8] { area == OTA_AREA_SLOT ? slot : record }
 
-    private mutating func change(_ area: ota_area, _ range: Range<Int>, _ change: (UnsafeMutableBufferPointer<UInt8>) -> Void) {
+    private mutating func change(
+        _ area: ota_area, _ range: Range<Int>, _ change: (UnsafeMutableBufferPointer<UInt8>) -> Void
+    ) {
         if area == OTA_AREA_SLOT {
             slot.withUnsafeMutableBufferPointer { change(UnsafeMutableBufferPointer(rebasing: $0[range])) }
         } else {
@@ -56,7 +58,8 @@ struct Flash {
     }
 
     mutating func write(_ area: ota_area, _ offset: Int, _ bytes: [UInt8]) -> Bool {
-        check(offset % writeUnit == 0 && bytes.count % writeUnit == 0 && !bytes.isEmpty, "misaligned write at \(offset)")
+        check(
+            offset % writeUnit == 0 && bytes.count % writeUnit == 0 && !bytes.isEmpty, "misaligned write at \(offset)")
         guard begin("write", area, offset, bytes.count) else { return false }
         if area == OTA_AREA_RECORD {
             let record = Record(digest: Array(bytes[8..<40]), offset: Int(number(bytes[40..<44])))
