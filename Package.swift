@@ -20,14 +20,19 @@ let c: [CSetting] = [
 ]
 let system: Target.Dependency = .product(name: "SystemPackage", package: "swift-system")
 let subprocess: Target.Dependency = .product(name: "Subprocess", package: "swift-subprocess")
+let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
 
 let package = Package(
     name: "otaflash",
     products: [
+        .executable(name: "otaflash", targets: ["otaflash"]),
         .library(name: "COTADevice", targets: ["COTADevice"]),
     ],
     dependencies: [
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
         .package(url: "https://github.com/apple/swift-system", from: "1.8.1"),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.2", traits: []),
     ],
     targets: [
@@ -51,6 +56,16 @@ let package = Package(
             dependencies: ["OTATransport", "OTAUpdate", "OTASigning", "OTAFirmware", "COTADevice", system],
             swiftSettings: swift),
 
+        // The command line.
+        .target(
+            name: "OTACommands",
+            dependencies: [
+                "OTAEngine", "OTAFirmware", "OTAProfile", "OTASigning", "OTASimulator", "OTATransport", "OTAUpdate",
+                arguments, system, .product(name: "Logging", package: "swift-log"),
+                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
+            ], swiftSettings: swift),
+        .executableTarget(name: "otaflash", dependencies: ["OTACommands"], swiftSettings: swift),
+
         // Tests.
         .testTarget(name: "OTAFirmwareTests", dependencies: ["OTAFirmware", subprocess, system], swiftSettings: swift),
         .testTarget(
@@ -68,6 +83,11 @@ let package = Package(
             name: "OTAEngineTests",
             dependencies: [
                 "OTAEngine", "OTAProfile", "OTASimulator", "OTATransport", "OTAUpdate", "OTASigning", "OTAFirmware",
+            ], swiftSettings: swift),
+        .testTarget(
+            name: "OTACommandsTests",
+            dependencies: [
+                "OTACommands", "otaflash", "OTAFirmware", "OTASigning", "OTAUpdate", subprocess, system,
             ], swiftSettings: swift),
     ],
     swiftLanguageModes: [.v6],

@@ -1,0 +1,24 @@
+import OTASimulator
+
+extension Failure {
+    init(_ error: VirtualDeviceError, in situation: Situation) {
+        let (exit, hint) = Self.advice(for: error.code, in: situation)
+        self.init(error.code.rawValue, exit, error.context.isEmpty ? error.code.rawValue : error.context, hint: hint)
+    }
+
+    private static func advice(
+        for code: VirtualDeviceError.Code, in situation: Situation
+    ) -> (ExitStatus, hint: String) {
+        switch code {
+        case .badAddress:
+            (.usage, "an address is like sim:NAME or 'sim:NAME?drop-at=0.4&pace=virtual', in quotes because of ? and &")
+        case .badConfiguration: (.usage, "see what can be said of a device: otaflash simulate create --help")
+        case .exists: (.cannotCreate, "choose another name, or remove it first: otaflash simulate remove NAME")
+        case .noSuchDevice:
+            (.unavailable, "see which there are: otaflash simulate list; make one: otaflash simulate create NAME --product P --version V")
+        case .malformed: (.malformed, "it was damaged; make it anew: otaflash simulate remove NAME, then otaflash simulate create")
+        case .fromNewerVersion: (.malformed, "use the otaflash that made it; this is \(Version.number)")
+        case .io: (.inputOutput, "see that its folder can be written to, and that the disk has room: df")
+        }
+    }
+}
