@@ -6,5 +6,6 @@
 #include <openssl/params.h>
 #include <openssl/pem.h>
 #include <openssl/pkcs12.h>
+#include <openssl/proverr.h>
 #include <openssl/rand.h>
 #include <openssl/x509.h>

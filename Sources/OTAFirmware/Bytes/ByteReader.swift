@@ -11,6 +11,12 @@ public struct ByteReader: Sendable {
         public let expected: Int
         /// The bytes that are there, fewer than `expected`.
         public let found: Int
+
+        package init(offset: Int, expected: Int, found: Int) {
+            self.offset = offset
+            self.expected = expected
+            self.found = found
+        }
     }
 
     public enum ByteOrder: Sendable {

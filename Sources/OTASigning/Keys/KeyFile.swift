@@ -1,0 +1,66 @@
+internal import Glibc
+public import SystemPackage
+
+/// Keys in files.
+public enum KeyFile {
+    /// The PEM text of a private key: what `PrivateKey(pem:passphrase:)` takes. A pipe will do.
+    ///
+    /// - Throws: `no-such-file`, `not-a-file`, `read-failed`, `key-too-large`; `key-file-open-to-others` unless the
+    ///   file is its owner's alone.
+    public static func privateKeyText(at path: FilePath) throws(KeyError) -> SecretBytes {
+        let file = try SmallFile(path)
+        guard file.status.permissions.isDisjoint(with: [.groupReadWriteExecute, .otherReadWriteExecute]) else {
+            throw KeyError(
+                .openToOthers, "\(path): others than its owner can read or change this private key",
+                hint: "chmod 600 \(path.shellQuoted)")
+        }
+        return try file.contents()
+    }
+
+    /// - Throws: `no-such-file`, `not-a-file`, `read-failed`, and what `PublicKey(pem:)` throws, with the path.
+    public static func publicKey(at path: FilePath) throws(KeyError) -> PublicKey {
+        try SmallFile(path).publicKey()
+    }
+
+    /// Writes `name`.pem (mode 0600) and `name`.pub.pem (0644, less the umask) and returns their paths. Neither is ever
+    /// overwritten; where the second one cannot be made, the first one is removed.
+    ///
+    /// - Throws: `output-exists`, `cannot-create`, `write-failed`.
+    public static func write(
+        _ key: PrivateKey, name: FilePath, passphrase: Passphrase? = nil
+    ) throws(KeyError) -> (privateKey: FilePath, publicKey: FilePath) {
+        guard name.lastComponent?.kind == .regular else { throw KeyError(.cannotCreate, "\(name): not a file's name") }
+        let privatePath = FilePath(name.string + ".pem")
+        let publicPath = FilePath(name.string + ".pub.pem")
+        let privateText = try key.pem(passphrase: passphrase)
+        let publicText = try key.publicKey.pem()
+        try create(privatePath, permissions: .ownerReadWrite, contents: privateText)
+        do {
+            try create(publicPath, permissions: [.ownerReadWrite, .groupRead, .otherRead], contents: publicText)
+        } catch {
+            unlink(privatePath.string)
+            throw error
+        }
+        name.folder.synchronizeFolder()
+        return (privatePath, publicPath)
+    }
+
+    private static func create(
+        _ path: FilePath, permissions: FilePermissions, contents: SecretBytes
+    ) throws(KeyError) {
+        let file: OpenFile
+        do {
+            file = try OpenFile(path, .writeOnly, options: [.create, .exclusiveCreate], permissions: permissions)
+        } catch {
+            let code: KeyError.Code = error == .fileExists ? .exists : .cannotCreate
+            throw KeyError(code, "\(path): \(error)")
+        }
+        do {
+            try contents.withUnsafeBytes { (bytes) throws(Errno) in try file.write(bytes) }
+            try file.synchronize()
+        } catch {
+            unlink(path.string)
+            throw KeyError(.writeFailed, "\(path): \(error)")
+        }
+    }
+}

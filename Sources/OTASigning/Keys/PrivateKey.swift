@@ -1,0 +1,55 @@
+internal import COpenSSL
+
+/// An Ed25519 private key. Its secret half stays within libcrypto, which wipes it when the last reference goes.
+public final class PrivateKey: Sendable {
+    public let publicKey: PublicKey
+    private let handle: KeyHandle
+
+    init(_ handle: KeyHandle) throws(KeyError) {
+        let bytes = try KeyError.translating { () throws(OpenSSLFailure) in try handle.publicKey() }
+        publicKey = try PublicKey(bytes: bytes)
+        self.handle = handle
+    }
+
+    /// A new key, from the system's random numbers.
+    public static func generate() throws(KeyError) -> PrivateKey {
+        try PrivateKey(KeyError.translating { () throws(OpenSSLFailure) in try KeyHandle.generate() })
+    }
+
+    /// The key of a 32-byte seed: what RFC 8032 calls the secret key.
+    package convenience init(seed: [UInt8]) throws(KeyError) {
+        try self.init(KeyError.translating { () throws(OpenSSLFailure) in try KeyHandle.ed25519(seed: seed) })
+    }
+
+    /// The signature over `message`: 64 bytes, always the same for the same message.
+    public func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8] {
+        try KeyError.translating { () throws(OpenSSLFailure) in try handle.sign(message) }
+    }
+}
+
+extension PrivateKey {
+    /// Reads a PEM text with a PKCS#8 key, as `openssl genpkey` or `openssl pkcs8 -topk8` writes it. A passphrase that
+    /// is not needed is not looked at.
+    ///
+    /// - Throws: `not-a-key`, `wrong-algorithm`, `passphrase-needed`, `wrong-passphrase`, `key-too-large`.
+    public convenience init(pem: SecretBytes, passphrase: Passphrase? = nil) throws(KeyError) {
+        let block = try PEMBlock(in: pem, labels: "PRIVATE KEY", "ENCRYPTED PRIVATE KEY")
+        if block.label == "PRIVATE KEY" {
+            try self.init(PrivateKeyInfo(der: block.contents).key())
+        } else if let passphrase {
+            try self.init(PrivateKeyInfo(decrypting: block.contents, with: passphrase).key())
+        } else {
+            throw KeyError(.passphraseNeeded, "the key is encrypted with a passphrase")
+        }
+    }
+
+    /// The PEM text of this key as PKCS#8; with a passphrase encrypted with AES-256-CBC under scrypt (N = 16384, r = 8,
+    /// p = 1: about 60 ms to open).
+    public func pem(passphrase: Passphrase? = nil) throws(KeyError) -> SecretBytes {
+        try KeyError.translating { () throws(OpenSSLFailure) in
+            let info = try PrivateKeyInfo(handle)
+            guard let passphrase else { return try info.pem() }
+            return try info.pem(encryptedWith: passphrase)
+        }
+    }
+}

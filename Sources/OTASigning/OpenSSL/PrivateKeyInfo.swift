@@ -1,0 +1,105 @@
+internal import COpenSSL
+
+/// Owns a PKCS#8 PrivateKeyInfo (RFC 5208): a private key of any algorithm, on its way to or from a file. libcrypto wipes
+/// it when it goes.
+struct PrivateKeyInfo: ~Copyable {
+    private let pointer: OpaquePointer
+
+    init(_ key: KeyHandle) throws(OpenSSLFailure) {
+        pointer = try opened(EVP_PKEY2PKCS8(key.pointer))
+    }
+
+    /// Reads a PrivateKeyInfo.
+    init(der: SecretBytes) throws(KeyError) {
+        let parsed = der.parsed(by: { d2i_PKCS8_PRIV_KEY_INFO(nil, $0, $1) }, freedBy: PKCS8_PRIV_KEY_INFO_free)
+        guard let parsed else { throw Self.damaged() }
+        pointer = parsed
+    }
+
+    /// Reads an EncryptedPrivateKeyInfo.
+    init(decrypting der: SecretBytes, with passphrase: Passphrase) throws(KeyError) {
+        let parsed = der.parsed(by: { d2i_X509_SIG(nil, $0, $1) }, freedBy: X509_SIG_free)
+        guard let sealed = parsed else { throw Self.damaged() }
+        defer { X509_SIG_free(sealed) }
+        let opened = passphrase.bytes.withUnsafeBytes { secret in
+            PKCS8_decrypt(sealed, secret.bindMemory(to: CChar.self).baseAddress, Int32(secret.count))
+        }
+        guard let opened else {
+            let failure = OpenSSLFailure.drain()
+            guard failure.isWrongPassphrase else {
+                throw KeyError(.notAKey, "its encryption is damaged, or unknown here (\(failure))")
+            }
+            throw KeyError(.wrongPassphrase, "the passphrase does not open the key")
+        }
+        pointer = opened
+    }
+
+    deinit { PKCS8_PRIV_KEY_INFO_free(pointer) }
+
+    /// The Ed25519 key inside.
+    func key() throws(KeyError) -> KeyHandle {
+        var identifier: OpaquePointer?
+        guard PKCS8_pkey_get0(&identifier, nil, nil, nil, pointer) == 1 else { throw Self.damaged() }
+        guard OBJ_obj2nid(identifier) == NID_ED25519 else {
+            let name = AlgorithmName.of(identifier) ?? "an unknown algorithm"
+            throw KeyError(.wrongAlgorithm, "it is a key for \(name); only Ed25519 is taken")
+        }
+        guard let key = EVP_PKCS82PKEY(pointer) else { throw Self.damaged() }
+        return KeyHandle(owning: key)
+    }
+
+    func pem() throws(OpenSSLFailure) -> SecretBytes {
+        let output = try MemoryBIO()
+        try succeeded(PEM_write_bio_PKCS8_PRIV_KEY_INFO(output.pointer, pointer))
+        return output.contents()
+    }
+
+    func pem(encryptedWith passphrase: Passphrase) throws(OpenSSLFailure) -> SecretBytes {
+        // PEM_write_bio_PKCS8PrivateKey would do it in one call, but with no more than 2048 rounds of PBKDF2.
+        guard let scheme = PKCS5_pbe2_set_scrypt(EVP_aes_256_cbc(), nil, 0, nil, 16384, 8, 1) else {
+            throw OpenSSLFailure.drain()
+        }
+        let sealed = passphrase.bytes.withUnsafeBytes { secret in
+            PKCS8_set0_pbe(secret.bindMemory(to: CChar.self).baseAddress, Int32(secret.count), pointer, scheme)
+        }
+        guard let sealed else {
+            X509_ALGOR_free(scheme)
+            throw OpenSSLFailure.drain()
+        }
+        defer { X509_SIG_free(sealed) }
+        let output = try MemoryBIO()
+        try succeeded(PEM_write_bio_PKCS8(output.pointer, sealed))
+        return output.contents()
+    }
+
+    private static func damaged() -> KeyError {
+        KeyError(.notAKey, "its PKCS#8 structure is damaged (\(OpenSSLFailure.drain()))")
+    }
+}
+
+extension SecretBytes {
+    /// What a d2i function reads from these bytes; nil also where it leaves some of them over.
+    fileprivate func parsed(
+        by parse: (UnsafeMutablePointer<UnsafePointer<UInt8>?>, Int) -> OpaquePointer?,
+        freedBy free: (OpaquePointer?) -> Void
+    ) -> OpaquePointer? {
+        withUnsafeBytes { bytes in
+            var next = bytes.bindMemory(to: UInt8.self).baseAddress
+            let end = next.map { $0 + bytes.count }
+            guard let parsed = parse(&next, bytes.count) else { return nil }
+            guard next == end else {
+                free(parsed)
+                return nil
+            }
+            return parsed
+        }
+    }
+}
+
+extension OpenSSLFailure {
+    /// The padding or the structure under the encryption is wrong. The padding alone comes out right for one wrong
+    /// passphrase in 256.
+    fileprivate var isWrongPassphrase: Bool {
+        holds(library: ERR_LIB_PROV, anyOf: PROV_R_BAD_DECRYPT) || entries.contains { $0.library == ERR_LIB_ASN1 }
+    }
+}

@@ -1,0 +1,30 @@
+/// Why a bundle is not accepted. Compared on the code.
+public struct VerificationError: Error, Sendable, Equatable {
+    /// Stable: what a script compares.
+    public enum Code: String, Sendable, CaseIterable {
+        /// A field that must be understood, and is not.
+        case unknownCriticalField = "unknown-critical-field"
+        /// None of the keys that signed is trusted.
+        case untrustedKey = "untrusted-key"
+        /// A signature by a trusted key does not hold.
+        case badSignature = "bad-signature"
+        /// The image is not the one that was signed.
+        case digestDiffers = "digest-differs"
+        // Signed and whole, but not what was asked for.
+        case demoKey = "demo-key"
+        case wrongProduct = "wrong-product"
+        case wrongHardware = "wrong-hardware"
+        case counterTooLow = "counter-too-low"
+        case requiresNewer = "requires-newer"
+    }
+    public var code: Code
+    /// For people: what was seen, without a full stop.
+    public var context: String
+
+    public init(_ code: Code, _ context: String) {
+        self.code = code
+        self.context = context
+    }
+
+    public static func == (left: VerificationError, right: VerificationError) -> Bool { left.code == right.code }
+}

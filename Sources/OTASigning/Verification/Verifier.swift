@@ -1,0 +1,58 @@
+public import OTAFirmware
+
+/// Decides whether a bundle is accepted (docs/bundle-format.md, "Signatures").
+public struct Verifier: Sendable {
+    public let trust: TrustStore
+    public let policy: TrustPolicy
+
+    public init(trust: TrustStore, policy: TrustPolicy = TrustPolicy()) {
+        self.trust = trust
+        self.policy = policy
+    }
+
+    /// Accepts a bundle whose critical fields are all known, of whose trusted signatures at least one holds and none
+    /// fails, whose image is the signed one, and which the policy allows. They are asked in this order, so that
+    /// nothing is said of a bundle's content before it is known who vouches for it.
+    public func verify(_ bundle: SignedBundle) throws(VerificationError) -> VerifiedBundle {
+        let manifest = bundle.envelope.manifest
+        let signatures = try verify(bundle.envelope)
+        guard bundle.image.count == manifest.imageSize, SHA256.digest(of: bundle.image) == manifest.imageDigest else {
+            throw VerificationError(.digestDiffers, "the image is not the one that was signed")
+        }
+        try policy.check(manifest, signers: signatures.signers)
+        return VerifiedBundle(bundle: bundle, signatures: signatures)
+    }
+
+    /// What is to be said of each signature, in the bundle's order, whether the bundle is accepted or not.
+    public func report(on envelope: Envelope) -> [SignatureReport] {
+        envelope.signatures.map { signature in
+            let key = trust[signature.keyID]
+            return SignatureReport(
+                keyID: signature.keyID, algorithm: signature.algorithm, trusted: key != nil,
+                valid: key?.verify(signature: signature.signature, message: envelope.manifestBytes))
+        }
+    }
+
+    /// Critical fields and signatures.
+    private func verify(_ envelope: Envelope) throws(VerificationError) -> [SignatureReport] {
+        if let field = envelope.manifest.unknownCriticalFields.first {
+            throw VerificationError(
+                .unknownCriticalField,
+                "\(field.label) must be understood, and this release does not know it")
+        }
+        let signatures = report(on: envelope)
+        if let failed = signatures.first(where: { $0.valid == false }) {
+            throw VerificationError(.badSignature, "the signature by the trusted key \(failed.keyID) does not hold")
+        }
+        guard !signatures.signers.isEmpty else {
+            let ids = signatures.map(\.keyID.description).joined(separator: ", ")
+            throw VerificationError(.untrustedKey, "signed by \(ids), and no such key is trusted")
+        }
+        return signatures
+    }
+}
+
+extension ManifestField {
+    /// For people.
+    var label: String { "field 0x\(Hex.encode([UInt8(type >> 8), UInt8(type & 0xff)]))" }
+}

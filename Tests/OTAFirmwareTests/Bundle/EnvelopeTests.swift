@@ -1,0 +1,65 @@
+import OTAFirmware
+import Testing
+
+@Suite struct EnvelopeTests {
+    private func signature(_ number: UInt8) throws -> BundleSignature {
+        let keyID = try #require(KeyID(bytes: [number, 0, 0, 0, 0, 0, 0, 0]))
+        return try #require(BundleSignature(keyID: keyID, signature: Array(repeating: number, count: 64)))
+    }
+
+    private func envelope(_ numbers: [UInt8]) throws -> Envelope {
+        try Envelope(manifest: try ExampleBundle.manifest(), signatures: numbers.map { try signature($0) })
+    }
+
+    @Test func signaturesAreSortedByKey() throws {
+        var envelope = try envelope([7])
+        for number: UInt8 in [9, 1, 8] { envelope = try envelope.adding(try signature(number)) }
+        #expect(envelope.signatures == (try [1, 7, 8, 9].map { try signature($0) }))
+        #expect(try Envelope(parsing: envelope.bytes) == envelope)
+        #expect(envelope.bytes.count == envelope.length)
+        #expect(envelope.length == 89 + 4 + 4 * 76)
+    }
+
+    @Test func oneToFourOfDifferentKeys() throws {
+        #expect(throws: BundleError.self) { try envelope([]) }
+        let twice = #expect(throws: BundleError.self) { try envelope([1, 2]).adding(try signature(2)) }
+        #expect(twice?.code == .signatureOrder)
+        let five = #expect(throws: BundleError.self) { try envelope([1, 2, 3, 4]).adding(try signature(5)) }
+        #expect(five?.code == .badSignatureCount)
+    }
+
+    /// The signatures begin at 89: count, three zeros, then 76 bytes each from 93 on.
+    @Test(
+        arguments: [
+            (89, 0, .badSignatureCount, 89), (89, 5, .badSignatureCount, 89), (90, 1, .notZero, 90),
+            (92, 1, .notZero, 90),
+            (93, 0, .unsupportedAlgorithm, 93), (169, 2, .unsupportedAlgorithm, 169),
+            (94, 1, .notZero, 94), (172, 1, .notZero, 170), (173, 1, .signatureOrder, 173),
+            (173, 0, .signatureOrder, 173),
+            (89, 1, .trailingBytes, 169), (89, 3, .truncated, 245),
+        ] as [(Int, UInt8, BundleError.Code, Int)])
+    func oneByteWrong(at offset: Int, value: UInt8, code: BundleError.Code, where found: Int) throws {
+        var bytes = try envelope([1, 2]).bytes
+        bytes[offset] = value
+        let error = #expect(throws: BundleError.self) { try Envelope(parsing: bytes) }
+        #expect(error?.code == code)
+        #expect(error?.offset == found)
+    }
+
+    @Test func aPrefixOfTheFileIsEnough() throws {
+        let bytes = try ExampleBundle.bytes()
+        let envelope = try Envelope(parsingPrefix: Array(bytes.prefix(169)))
+        #expect(envelope == (try SignedBundle(parsing: bytes)).envelope)
+        #expect(envelope.bundleLength == 769)
+        #expect(Envelope.maximumLength == 1332)
+    }
+
+    @Test func anImageOfTheLargestSizeIsCountedInSixtyFourBits() throws {
+        var bytes = try ExampleBundle.envelopeBytes()
+        bytes.replaceSubrange(8..<12, with: [0xFF, 0xFF, 0xFF, 0xFF])
+        #expect(try Envelope(parsing: bytes).bundleLength == 169 + 4_294_967_295)
+        let error = #expect(throws: BundleError.self) { try SignedBundle(parsing: bytes + [0]) }
+        #expect(error?.code == .truncated)
+        #expect(error?.offset == 169)
+    }
+}

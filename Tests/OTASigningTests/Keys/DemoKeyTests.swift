@@ -1,0 +1,23 @@
+import OTASigning
+import SystemPackage
+import Testing
+
+@Suite struct DemoKeyTests {
+    private let keys = Repository.keys
+
+    @Test func theIDIsTheOneOfTheKeyInKeys() throws {
+        #expect(try KeyFile.publicKey(at: keys.appending("otaflash-demo.pub.pem")).id == DemoKey.id)
+    }
+
+    @Test func bothHalvesBelongTogether() throws {
+        let pem = SecretBytes(copying: try contents(of: keys.appending("otaflash-demo.pem")))
+        #expect(try PrivateKey(pem: pem).publicKey.id == DemoKey.id)
+    }
+
+    @Test func theyAreMarked() throws {
+        for name in ["otaflash-demo.pem", "otaflash-demo.pub.pem"] {
+            let text = String(decoding: try contents(of: keys.appending(name)), as: UTF8.self)
+            #expect(text.hasPrefix("DEMO KEY."), "\(name)")
+        }
+    }
+}

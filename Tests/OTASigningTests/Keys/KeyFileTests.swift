@@ -1,0 +1,108 @@
+import Glibc
+import OTASigning
+import SystemPackage
+import Testing
+
+@Suite struct KeyFileTests {
+    @Test func writesBothHalvesForThoseWhoMayReadThem() async throws {
+        let folder = try TemporaryFolder()
+        let key = try PrivateKey.generate()
+        let paths = try KeyFile.write(key, name: folder / "release")
+        #expect(folder.names() == ["release.pem", "release.pub.pem"])
+        #expect(paths == (folder / "release.pem", folder / "release.pub.pem"))
+        #expect(try mode(of: paths.privateKey) == [.ownerReadWrite])
+        #expect(try mode(of: paths.publicKey).contains([.ownerReadWrite]))
+        #expect(try !mode(of: paths.publicKey).contains(.otherWrite))
+        #expect(try PrivateKey(pem: KeyFile.privateKeyText(at: paths.privateKey)).publicKey == key.publicKey)
+        #expect(try KeyFile.publicKey(at: paths.publicKey) == key.publicKey)
+        let publicHalf = try await OpenSSLCommand.run("pkey", "-in", paths.privateKey.string, "-pubout")
+        #expect(try publicHalf == contents(of: paths.publicKey))
+    }
+
+    @Test func writesAnEncryptedKey() throws {
+        let folder = try TemporaryFolder()
+        let key = try PrivateKey.generate()
+        let path = try KeyFile.write(key, name: folder / "release", passphrase: Passphrase("secret")).privateKey
+        let text = try KeyFile.privateKeyText(at: path)
+        #expect(throws: KeyError(.passphraseNeeded, "")) { try PrivateKey(pem: text) }
+        #expect(try PrivateKey(pem: text, passphrase: Passphrase("secret")).publicKey == key.publicKey)
+    }
+
+    @Test func overwritesNothing() throws {
+        let folder = try TemporaryFolder()
+        let key = try PrivateKey.generate()
+        try folder.write("a.pem", "mine".utf8)
+        #expect(throws: KeyError(.exists, "")) { try KeyFile.write(key, name: folder / "a") }
+        #expect(folder.names() == ["a.pem"])
+        #expect(try contents(of: folder / "a.pem") == Array("mine".utf8))
+
+        try folder.write("b.pub.pem", "mine".utf8)
+        #expect(throws: KeyError(.exists, "")) { try KeyFile.write(key, name: folder / "b") }
+        #expect(folder.names() == ["a.pem", "b.pub.pem"])
+        #expect(try contents(of: folder / "b.pub.pem") == Array("mine".utf8))
+
+        #expect(symlink((folder / "elsewhere").string, (folder / "c.pem").string) == 0)
+        #expect(throws: KeyError(.exists, "")) { try KeyFile.write(key, name: folder / "c") }
+        #expect(folder.names() == ["a.pem", "b.pub.pem", "c.pem"])
+    }
+
+    @Test func writesNothingWhereItCannot() throws {
+        let folder = try TemporaryFolder()
+        let key = try PrivateKey.generate()
+        for name in [folder / "missing/release", "", "/", folder / ".."] {
+            #expect(throws: KeyError(.cannotCreate, ""), "\(name)") { try KeyFile.write(key, name: name) }
+        }
+        #expect(folder.names() == [])
+    }
+
+    @Test(
+        "A private key that others can get at is refused",
+        arguments: [0o640, 0o604, 0o620, 0o602, 0o644, 0o666, 0o777, 0o610] as [CInterop.Mode])
+    func openToOthers(_ mode: CInterop.Mode) throws {
+        let folder = try TemporaryFolder()
+        let pem = try PrivateKey.generate().pem().bytes
+        let path = try folder.write("it's a key.pem", pem, mode: FilePermissions(rawValue: mode))
+        let error = #expect(throws: KeyError(.openToOthers, "")) { try KeyFile.privateKeyText(at: path) }
+        #expect(error?.hint == "chmod 600 '\(folder.path)/it'\\''s a key.pem'")
+        #expect(error?.context.contains(path.string) == true)
+        for mode in [.ownerRead, .ownerReadWrite, .ownerReadWriteExecute] as [FilePermissions] {
+            try changeMode(path, mode)
+            #expect(try KeyFile.privateKeyText(at: path).bytes == pem)
+        }
+    }
+
+    @Test func whatIsNoFileIsRefused() throws {
+        let folder = try TemporaryFolder()
+        #expect(throws: KeyError(.noSuchFile, "")) { try KeyFile.privateKeyText(at: folder / "missing") }
+        let file = try folder.write("file", [])
+        #expect(throws: KeyError(.noSuchFile, "")) { try KeyFile.privateKeyText(at: file.appending("inside")) }
+        #expect(throws: KeyError(.notAFile, "")) { try KeyFile.privateKeyText(at: folder.path) }
+        #expect(throws: KeyError(.notAFile, "")) { try KeyFile.publicKey(at: "/dev/zero") }
+        #expect(throws: KeyError(.noSuchFile, "")) { try KeyFile.privateKeyText(at: "") }
+    }
+
+    @Test func sizeHasALimit() throws {
+        let folder = try TemporaryFolder()
+        let most = try folder.write("most.pem", [UInt8](repeating: 10, count: 64 << 10))
+        #expect(try KeyFile.privateKeyText(at: most).count == 64 << 10)
+        let more = try folder.write("more.pem", [UInt8](repeating: 10, count: (64 << 10) + 1))
+        #expect(throws: KeyError(.tooLarge, "")) { try KeyFile.privateKeyText(at: more) }
+        let error = #expect(throws: KeyError(.tooLarge, "")) { try KeyFile.publicKey(at: more) }
+        #expect(error?.context.contains(more.string) == true)
+    }
+
+    /// What a shell makes of `<(age -d key.age)`.
+    @Test func aPipeWillDo() throws {
+        let pem = try PrivateKey.generate().pem().bytes
+        let pipe = try FileDescriptor.pipe()
+        _ = try pipe.writeEnd.closeAfter { try pipe.writeEnd.writeAll(pem) }
+        defer { try? pipe.readEnd.close() }
+        #expect(try KeyFile.privateKeyText(at: FilePath("/dev/fd/\(pipe.readEnd.rawValue)")).bytes == pem)
+    }
+
+    @Test func aNamedPipeWithoutAWriterDoesNotHang() throws {
+        let folder = try TemporaryFolder()
+        #expect(mkfifo((folder / "pipe").string, 0o600) == 0)
+        #expect(try KeyFile.privateKeyText(at: folder / "pipe").count == 0)
+    }
+}

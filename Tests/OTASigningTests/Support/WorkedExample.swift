@@ -1,0 +1,56 @@
+import OTAFirmware
+import OTASigning
+import Testing
+
+/// The example of docs/bundle-format.md.
+enum WorkedExample {
+    static let image = (0..<600).map { UInt8($0 % 251) }
+
+    static let envelope =
+        Hex.decode(
+            """
+            4f5441460100590058020000000000000700000000000000 00b9556900000000
+            db4f2ac25d140369324dbed60d7b8e314fdf1252c171f8513fb7dbf5cc92e88d
+            02000500312e312e300180040064656d6f03800400010003000100000001 0000
+            0021fe31dfa154a261f5639b13f6036a91a635b787e33676fe4b9c8bc32a9548
+            7bb6c3563add8eecea6d8bb527c1f88a189a344ff9ab4777794be1cf1e57535c
+            ea0f52a0cdd45cb109
+            """.filter { !$0.isWhitespace }) ?? []
+
+    static let bytes = envelope + image
+
+    static func bundle() throws -> SignedBundle { try SignedBundle(parsing: bytes) }
+
+    static func trust() throws -> TrustStore { try TrustStore([PublicKey(bytes: RFC8032.test1.publicKey)]) }
+}
+
+/// A bundle like the worked example, changed where a test says so.
+func makeBundle(
+    image: [UInt8] = WorkedExample.image, counter: UInt32 = 7, product: String = "demo",
+    hardware: ClosedRange<UInt16>? = 1...3, requires: RequiredVersion? = nil, unknownFields: [ManifestField] = [],
+    signedBy keys: [PrivateKey]
+) throws -> SignedBundle {
+    let manifest = try Manifest(
+        imageFormat: .raw, imageSize: UInt32(image.count), securityCounter: counter, created: 1_767_225_600,
+        imageDigest: SHA256.digest(of: image), version: #require(SemanticVersion("1.1.0")),
+        product: #require(ProductName(product)), hardware: hardware.flatMap { HardwareRevisions(ranges: [$0]) },
+        requires: requires, unknownFields: unknownFields)
+    let signatures = try keys.map { key in
+        try #require(BundleSignature(keyID: key.publicKey.id, signature: key.sign(manifest.bytes)))
+    }
+    return try SignedBundle(envelope: Envelope(manifest: manifest, signatures: signatures), image: image)
+}
+
+extension SignedBundle {
+    /// The same bundle with the first bit of one signature's S flipped.
+    func spoiling(signatureBy key: PrivateKey) throws -> SignedBundle {
+        let signatures = try envelope.signatures.map { signature in
+            guard signature.keyID == key.publicKey.id else { return signature }
+            var bytes = signature.signature
+            bytes[32] ^= 1
+            return try #require(BundleSignature(keyID: signature.keyID, signature: bytes))
+        }
+        return try SignedBundle(
+            envelope: Envelope(manifest: envelope.manifest, signatures: signatures), image: image)
+    }
+}

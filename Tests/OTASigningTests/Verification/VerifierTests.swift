@@ -1,0 +1,110 @@
+import OTAFirmware
+import OTASigning
+import SystemPackage
+import Testing
+
+@Suite struct VerifierTests {
+    private let trusted, alsoTrusted, unknown: PrivateKey
+    private let verifier: Verifier
+
+    init() throws {
+        trusted = try RFC8032.test1.privateKey()
+        alsoTrusted = try RFC8032.test2.privateKey()
+        unknown = try RFC8032.test3.privateKey()
+        verifier = Verifier(trust: try TrustStore([trusted.publicKey, alsoTrusted.publicKey]))
+    }
+
+    @Test func acceptsTheWorkedExample() throws {
+        let verified = try verifier.verify(WorkedExample.bundle())
+        #expect(verified.bundle.bytes == WorkedExample.bytes)
+        #expect(verified.signers == [trusted.publicKey.id])
+        #expect(verified.manifestDigest.description.hasPrefix("816f422424a32d9c"))
+        #expect(verified.envelopeDigest.description.hasPrefix("2af61d1ff5e15b10"))
+    }
+
+    @Test func oneTrustedSignatureIsEnough() throws {
+        let verified = try verifier.verify(makeBundle(signedBy: [trusted, unknown]))
+        #expect(verified.signers == [trusted.publicKey.id])
+        let both = try verifier.verify(makeBundle(signedBy: [trusted, alsoTrusted]))
+        #expect(Set(both.signers) == [trusted.publicKey.id, alsoTrusted.publicKey.id])
+    }
+
+    @Test func aSignatureByAnUnknownKeyDoesNotCountEitherWay() throws {
+        let bundle = try makeBundle(signedBy: [trusted, unknown]).spoiling(signatureBy: unknown)
+        #expect(try verifier.verify(bundle).signers == [trusted.publicKey.id])
+        #expect(throws: VerificationError(.untrustedKey, "")) { try verifier.verify(makeBundle(signedBy: [unknown])) }
+    }
+
+    @Test func aFailingTrustedSignatureSpoilsAll() throws {
+        let bundle = try makeBundle(signedBy: [trusted, alsoTrusted]).spoiling(signatureBy: alsoTrusted)
+        let error = #expect(throws: VerificationError(.badSignature, "")) { try verifier.verify(bundle) }
+        #expect(error?.context.contains(alsoTrusted.publicKey.id.description) == true)
+    }
+
+    /// The key id selects and proves nothing: naming a trusted key does not make a signature its own.
+    @Test func aForeignSignatureUnderATrustedIDFails() throws {
+        let bundle = try makeBundle(signedBy: [unknown])
+        let forged = try #require(
+            BundleSignature(keyID: trusted.publicKey.id, signature: bundle.envelope.signatures[0].signature))
+        let envelope = try Envelope(manifest: bundle.envelope.manifest, signatures: [forged])
+        #expect(throws: VerificationError(.badSignature, "")) {
+            try verifier.verify(SignedBundle(envelope: envelope, image: bundle.image))
+        }
+    }
+
+    @Test func aSignatureOverAnotherManifestFails() throws {
+        let newer = try makeBundle(counter: 8, signedBy: [trusted])
+        let older = try makeBundle(counter: 7, signedBy: [trusted])
+        let envelope = try Envelope(manifest: newer.envelope.manifest, signatures: older.envelope.signatures)
+        #expect(throws: VerificationError(.badSignature, "")) {
+            try verifier.verify(SignedBundle(envelope: envelope, image: newer.image))
+        }
+    }
+
+    @Test func unknownFieldsAreRefusedOnlyWhereTheyAreCritical() throws {
+        let harmless = ManifestField(type: 0x0008, value: [1, 2, 3])
+        let critical = ManifestField(type: 0x8007, value: [1])
+        let bundle = try makeBundle(unknownFields: [harmless], signedBy: [trusted])
+        #expect(try verifier.verify(bundle).bundle.envelope.manifest.unknownFields == [harmless])
+        let error = #expect(throws: VerificationError(.unknownCriticalField, "")) {
+            try verifier.verify(makeBundle(unknownFields: [harmless, critical], signedBy: [trusted]))
+        }
+        #expect(error?.context.contains("0x8007") == true)
+    }
+
+    @Test func reportTellsOfEachSignatureWhetherAcceptedOrNot() throws {
+        let bundle = try makeBundle(signedBy: [trusted, alsoTrusted, unknown]).spoiling(signatureBy: alsoTrusted)
+        let reports = verifier.report(on: bundle.envelope)
+        #expect(reports.map(\.keyID) == bundle.envelope.signatures.map(\.keyID))
+        for report in reports {
+            #expect(report.algorithm == .ed25519)
+            switch report.keyID {
+            case trusted.publicKey.id: #expect(report.trusted && report.valid == true)
+            case alsoTrusted.publicKey.id: #expect(report.trusted && report.valid == false)
+            default: #expect(!report.trusted && report.valid == nil)
+            }
+        }
+    }
+
+    @Test func everyFlippedBitOfTheEnvelopeIsRefused() throws {
+        for bit in 0..<(WorkedExample.envelope.count * 8) {
+            var bytes = WorkedExample.bytes
+            bytes[bit / 8] ^= 1 << (bit % 8)
+            #expect(throws: (any Error).self, "bit \(bit)") { try verifier.verify(SignedBundle(parsing: bytes)) }
+        }
+    }
+
+    @Test func everyChangeOfTheImageIsRefused() throws {
+        var random = SplitMix64(seed: 5)
+        let bundle = try WorkedExample.bundle()
+        for _ in 0..<2000 {
+            var image = bundle.image
+            let start = Int.random(in: 0..<image.count, using: &random)
+            for place in start..<min(start + Int.random(in: 1...16, using: &random), image.count) {
+                image[place] ^= UInt8.random(in: 1...255, using: &random)
+            }
+            let changed = try SignedBundle(envelope: bundle.envelope, image: image)
+            #expect(throws: VerificationError(.digestDiffers, "")) { try verifier.verify(changed) }
+        }
+    }
+}
