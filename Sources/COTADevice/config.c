@@ -1,0 +1,39 @@
+#include "core.h"
+
+#include <string.h>
+
+static bool keys_are_sound(const struct ota_config *config) {
+    if (config->key_count < 1 || config->key_count > OTA_KEYS_LARGEST) return false;
+    for (uint32_t i = 0; i < config->key_count; i++) {
+        for (uint32_t k = 0; k < i; k++) {
+            const uint8_t *one = config->key_ids + OTA_PREFIX_SIZE * i, *other = config->key_ids + OTA_PREFIX_SIZE * k;
+            if (memcmp(one, other, OTA_PREFIX_SIZE) == 0) return false;
+        }
+    }
+    return true;
+}
+
+static bool pages_are_sound(const struct ota_config *config) {
+    if (config->page_size < OTA_PAGE_SMALLEST || config->page_size > OTA_PAGE_LARGEST) return false;
+    uint32_t unit = config->write_unit;
+    if (unit < 1 || unit > OTA_WRITE_UNIT_LARGEST || (unit & (unit - 1)) != 0 || config->page_size % unit != 0)
+        return false;
+    if (config->slot_size == 0 || config->slot_size % config->page_size != 0) return false;
+    return !config->erase_ahead || config->erase_step >= 1;
+}
+
+enum ota_start_error ota_config_check(const struct ota_config *config, uint32_t version[3]) {
+    if (!config->product || !config->version || !config->key_ids) return OTA_START_MISSING;
+    if (!ota_is_product((const uint8_t *)config->product, ota_text_size(config->product, OTA_TEXT_LARGEST)))
+        return OTA_START_PRODUCT;
+    if (!ota_is_version((const uint8_t *)config->version, ota_text_size(config->version, OTA_TEXT_LARGEST), version))
+        return OTA_START_VERSION;
+    if (!keys_are_sound(config)) return OTA_START_KEYS;
+    if (config->image_format > OTA_FORMAT_MCUBOOT) return OTA_START_IMAGE_FORMAT;
+    if (!pages_are_sound(config)) return OTA_START_PAGES;
+    if (config->largest_image < 1 || config->largest_image > config->slot_size) return OTA_START_LARGEST_IMAGE;
+    if (config->longest_data < 20 || config->longest_data > 512) return OTA_START_LONGEST_DATA;
+    if (config->window < 1 || config->window > OTA_SEQUENCE_AHEAD) return OTA_START_WINDOW;
+    if (config->restart_seconds < 1 || (config->on_trial && config->trial_seconds < 1)) return OTA_START_TIMES;
+    return OTA_START_OK;
+}

@@ -1,0 +1,170 @@
+#include "core.h"
+
+#include <string.h>
+
+/* No status of the profile: the answer comes from a later poll. */
+#define OTA_LATER ((enum ota_status)0xFF)
+
+enum { BEGIN_ARGUMENTS = 17, ENVELOPE = OTA_OBJECT_ENVELOPE, IMAGE = OTA_OBJECT_IMAGE };
+
+struct request {
+    struct ota_connection *connection;
+    uint8_t opcode, tag;
+    const uint8_t *arguments;
+    uint16_t size;
+    uint32_t now;
+};
+
+static enum ota_status begin_envelope(struct ota_device *device, const struct request *request) {
+    uint32_t size = ota_u32(request->arguments + 1);
+    if (size < OTA_ENVELOPE_SMALLEST || size > OTA_ENVELOPE_LARGEST) return OTA_BAD_ARGUMENT;
+    ota_own(device, request->connection, request->now);
+    ota_enter(device, OTA_STATE_ENVELOPE);
+    device->object_size = size;
+    device->envelope_size = (uint16_t)size;
+    memcpy(device->object_prefix, request->arguments + 9, OTA_PREFIX_SIZE);
+    return OTA_OK;
+}
+
+/* Keeps a host that never finishes from wearing the flash out. */
+static void count_fresh_begin(struct ota_device *device, uint32_t now) {
+    if (device->fresh_begins < OTA_FRESH_BEGINS) device->fresh_begins++;
+    device->begins_barred = device->fresh_begins == OTA_FRESH_BEGINS;
+    device->begun_at = now;
+}
+
+static enum ota_status begin_image(struct ota_device *device, const struct request *request) {
+    struct ota_envelope envelope;
+    uint32_t size = ota_u32(request->arguments + 1);
+    if (ota_envelope_parse(device->envelope, device->envelope_size, &envelope) != OTA_OK) return OTA_BAD_STATE;
+    if (size != envelope.manifest.image_size ||
+        memcmp(request->arguments + 9, envelope.manifest.image_digest, OTA_PREFIX_SIZE) != 0)
+        return OTA_BAD_ARGUMENT;
+    uint32_t offset = ota_image_resume(device, ota_u32(request->arguments + 5), size);
+    if (offset == 0 && device->begins_barred) return OTA_BUSY;
+    if (!ota_image_begin(device, offset)) return OTA_FLASH_FAILED;
+    if (offset == 0) count_fresh_begin(device, request->now);
+    ota_own(device, request->connection, request->now);
+    ota_enter(device, OTA_STATE_ACCEPTED);
+    device->object_size = size;
+    ota_job_start(device, OTA_JOB_CRC, request->opcode, request->tag);
+    return OTA_LATER;
+}
+
+static enum ota_status begin(struct ota_device *device, const struct request *request) {
+    if (device->state == OTA_STATE_TRIAL) return OTA_BAD_STATE;
+    uint8_t object = request->size > 0 ? request->arguments[0] : 0;
+    if (object == IMAGE && (device->state == OTA_STATE_IDLE || device->state == OTA_STATE_ENVELOPE))
+        return OTA_BAD_STATE;
+    if (request->size != BEGIN_ARGUMENTS) return OTA_BAD_ARGUMENT;
+    if (object == ENVELOPE) return begin_envelope(device, request);
+    return object == IMAGE ? begin_image(device, request) : OTA_BAD_ARGUMENT;
+}
+
+static enum ota_status sync(struct ota_device *device, const struct request *request) {
+    if (!ota_object_is_open(device)) return OTA_BAD_STATE;
+    if (request->size != 2) return OTA_BAD_ARGUMENT;
+    (void)ota_sequence_is_next(request->connection, ota_u16(request->arguments), true);
+    return OTA_OK;
+}
+
+static enum ota_status finish(struct ota_device *device, const struct request *request) {
+    if (!ota_object_is_open(device) || device->object_offset < device->object_size) return OTA_BAD_STATE;
+    if (request->size != 0) return OTA_BAD_ARGUMENT;
+    enum ota_job job = device->state == OTA_STATE_ENVELOPE ? OTA_JOB_JUDGE : OTA_JOB_HASH;
+    ota_job_start(device, job, request->opcode, request->tag);
+    return OTA_LATER;
+}
+
+static enum ota_status apply(struct ota_device *device, const struct request *request) {
+    if (device->state != OTA_STATE_VERIFIED) return OTA_BAD_STATE;
+    if (request->size != 1 || request->arguments[0] > OTA_BOOT_PERMANENT) return OTA_BAD_ARGUMENT;
+    enum ota_boot boot = (enum ota_boot)request->arguments[0];
+    if (boot == OTA_BOOT_TRIAL && device->config->trial_seconds == 0) return OTA_BAD_ARGUMENT;
+    struct ota_envelope envelope;
+    if (ota_envelope_parse(device->envelope, device->envelope_size, &envelope) != OTA_OK) return OTA_BAD_STATE;
+    envelope.manifest.digest = device->manifest_digest;
+    if (!device->port->mark(device->context, boot, &envelope.manifest)) return OTA_FLASH_FAILED;
+    /* The slot is the bootloader's now. Should this not be written, the CRC in BEGIN's answer tells the host. */
+    (void)ota_image_forget(device);
+    ota_want_reboot(device, request->connection, request->now + OTA_REBOOT_DELAY);
+    return OTA_OK;
+}
+
+static enum ota_status confirm(struct ota_device *device, const struct request *request) {
+    const struct ota_config *config = device->config;
+    const struct ota_port *port = device->port;
+    if (device->state != OTA_STATE_TRIAL) return OTA_BAD_STATE;
+    if (request->size != 0) return OTA_BAD_ARGUMENT;
+    if (port->self_test_passed && !port->self_test_passed(device->context)) return OTA_BUSY;
+    if (!port->confirm(device->context, config->trial_security_counter, config->running_digest))
+        return OTA_FLASH_FAILED;
+    if (device->security_counter < config->trial_security_counter)
+        device->security_counter = config->trial_security_counter;
+    device->trial_running = false;
+    ota_enter(device, OTA_STATE_IDLE);
+    /* A power cut at APPLY may have left it; the slot holds the old image now. */
+    (void)ota_image_forget(device);
+    return OTA_OK;
+}
+
+static enum ota_status discard(struct ota_device *device, const struct request *request) {
+    if (request->size != 0) return OTA_BAD_ARGUMENT;
+    if (device->state == OTA_STATE_TRIAL) {
+        ota_want_reboot(device, request->connection, request->now + OTA_REBOOT_DELAY);
+        return OTA_OK;
+    }
+    if (!ota_image_forget(device)) return OTA_FLASH_FAILED;
+    ota_enter(device, OTA_STATE_IDLE);
+    return OTA_OK;
+}
+
+static enum ota_status identify(const struct ota_device *device, const struct request *request) {
+    if (request->size != 1) return OTA_BAD_ARGUMENT;
+    if (device->port->identify) device->port->identify(device->context, request->arguments[0]);
+    return OTA_OK;
+}
+
+/* Whether another has the update; one that has been silent for long loses it here. */
+static bool is_taken(struct ota_device *device, const struct ota_connection *connection) {
+    struct ota_connection *owner = device->owner;
+    if (!owner || owner == connection) return false;
+    if (!device->owner_silent) return true;
+    ota_disown(device);
+    ota_tell_progress(owner);
+    return false;
+}
+
+static enum ota_status serve(struct ota_device *device, const struct request *request) {
+    if (request->opcode == OTA_IDENTIFY) return identify(device, request);
+    if (is_taken(device, request->connection) || device->job != OTA_JOB_NONE) return OTA_BUSY;
+    if (request->opcode < OTA_BEGIN || request->opcode > OTA_IDENTIFY) return OTA_UNKNOWN_OPCODE;
+    if (device->reboot != OTA_REBOOT_NONE) return OTA_BAD_STATE;
+    switch (request->opcode) {
+    case OTA_BEGIN: return begin(device, request);
+    case OTA_SYNC: return sync(device, request);
+    case OTA_FINISH: return finish(device, request);
+    case OTA_APPLY: return apply(device, request);
+    case OTA_CONFIRM: return confirm(device, request);
+    default: return discard(device, request);
+    }
+}
+
+enum ota_att_error ota_device_write_control(struct ota_device *device, uint16_t connection, const uint8_t *bytes,
+                                            uint16_t count, uint32_t now) {
+    if (device->reboot == OTA_REBOOT_DONE) return OTA_ATT_INSUFFICIENT_RESOURCES;
+    ota_keep_time(device, now);
+    struct ota_connection *writer = ota_find(device, connection);
+    if (!writer) return OTA_ATT_INSUFFICIENT_RESOURCES;
+    if (!writer->control_on) return OTA_ATT_NOT_SUBSCRIBED;
+    if (count < 2) return OTA_ATT_INVALID_LENGTH;
+    ota_offer(device);
+    if (writer->answer_size > 0) return OTA_ATT_INSUFFICIENT_RESOURCES;
+    ota_hear(device, writer, now);
+
+    struct request request = {writer, bytes[0], bytes[1], bytes + 2, (uint16_t)(count - 2), now};
+    enum ota_status status = serve(device, &request);
+    if (status != OTA_LATER) ota_answer(device, writer, request.opcode, request.tag, status);
+    ota_offer(device);
+    return OTA_ATT_OK;
+}

@@ -1,0 +1,111 @@
+#include "core.h"
+
+#include <string.h>
+
+/* What the header promises. */
+typedef char ota_device_is_small[sizeof(struct ota_device) < 2048 ? 1 : -1];
+
+static bool is_complete(const struct ota_port *port) {
+    return port->read && port->write && port->erase && port->hash_start && port->hash_update && port->hash_finish &&
+           port->verify && port->notify && port->mark && port->confirm && port->give_up && port->reboot;
+}
+
+enum ota_start_error ota_device_start(struct ota_device *device, const struct ota_config *config,
+                                      const struct ota_port *port, void *context, uint8_t *page, uint32_t now) {
+    uint32_t version[3];
+    if (!config || !port || !page || !is_complete(port)) return OTA_START_MISSING;
+    enum ota_start_error error = ota_config_check(config, version);
+    if (error != OTA_START_OK) return error;
+
+    memset(device, 0, sizeof *device);
+    device->config = config;
+    device->port = port;
+    device->context = context;
+    device->page = page;
+    device->security_counter = config->security_counter;
+    memcpy(device->version, version, sizeof version);
+    if (config->on_trial) {
+        device->state = OTA_STATE_TRIAL;
+        device->trial_running = true;
+        device->trial_ends_at = now + 1000u * config->trial_seconds;
+    }
+    if (!ota_record_load(device)) return OTA_START_FLASH;
+    /* A power cut between the mark and the forgetting leaves a record of an image that has moved to where it runs. */
+    bool is_running =
+        config->running_digest && memcmp(device->held_digest, config->running_digest, OTA_DIGEST_SIZE) == 0;
+    if (!is_running && !config->on_trial) device->held_offset = device->held_flushed = device->held_recorded;
+    return OTA_START_OK;
+}
+
+enum ota_state ota_device_state(const struct ota_device *device) { return (enum ota_state)device->state; }
+
+void ota_enter(struct ota_device *device, enum ota_state state) {
+    device->state = (uint8_t)state;
+    device->status = OTA_OK;
+    device->object_size = device->object_offset = device->object_crc = 0;
+}
+
+void ota_leave_image(struct ota_device *device) {
+    ota_enter(device, OTA_STATE_ACCEPTED);
+    device->status = OTA_FLASH_FAILED;
+    ota_tell_progress(device->owner);
+}
+
+/* ---- Time ---- */
+
+static bool is_reached(uint32_t when, uint32_t now) { return now - when <= INT32_MAX; }
+
+void ota_keep_time(struct ota_device *device, uint32_t now) {
+    if (device->owner && device->job == OTA_JOB_NONE && now - device->heard_at >= OTA_OWNER_SILENCE)
+        device->owner_silent = true;
+    if (device->begins_barred && now - device->begun_at >= OTA_BEGIN_BAR) device->begins_barred = false;
+    if (device->trial_running && is_reached(device->trial_ends_at, now)) ota_want_reboot(device, NULL, now);
+}
+
+void ota_want_reboot(struct ota_device *device, struct ota_connection *leaver, uint32_t when) {
+    device->reboot = OTA_REBOOT_WANTED;
+    device->reboot_at = when;
+    device->leaver = leaver;
+}
+
+static void reboot(struct ota_device *device) {
+    device->reboot = OTA_REBOOT_DONE;
+    if (device->state == OTA_STATE_TRIAL) device->port->give_up(device->context);
+    device->port->reboot(device->context);
+}
+
+/* Shortens a wait to what is left until `when`. */
+static uint32_t wait_for(uint32_t wait, uint32_t when, uint32_t now) {
+    return is_reached(when, now) ? 0 : ota_smaller(wait, when - now);
+}
+
+/* A job's answer needs its place: it waits until the owner's last answer has left. */
+static bool job_can_go_on(const struct ota_device *device) {
+    return device->job != OTA_JOB_NONE && device->owner->answer_size == 0;
+}
+
+static uint32_t next_wait(const struct ota_device *device, uint32_t now) {
+    if (job_can_go_on(device)) return 0;
+    uint32_t wait = ota_anything_waits(device) ? OTA_NOTIFY_RETRY : OTA_FOREVER;
+    if (device->reboot == OTA_REBOOT_WANTED) wait = wait_for(wait, device->reboot_at, now);
+    if (device->trial_running) wait = wait_for(wait, device->trial_ends_at, now);
+    if (device->owner && device->job == OTA_JOB_NONE && !device->owner_silent)
+        wait = wait_for(wait, device->heard_at + OTA_OWNER_SILENCE, now);
+    if (device->begins_barred) wait = wait_for(wait, device->begun_at + OTA_BEGIN_BAR, now);
+    return wait;
+}
+
+uint32_t ota_device_poll(struct ota_device *device, uint32_t now) {
+    if (device->reboot == OTA_REBOOT_DONE) return OTA_FOREVER;
+    ota_keep_time(device, now);
+    ota_offer(device);
+    if (device->reboot == OTA_REBOOT_WANTED && is_reached(device->reboot_at, now)) {
+        reboot(device);
+        return OTA_FOREVER;
+    }
+    if (job_can_go_on(device)) {
+        ota_job_step(device, now);
+        ota_offer(device);
+    }
+    return next_wait(device, now);
+}

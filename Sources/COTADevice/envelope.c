@@ -1,0 +1,126 @@
+#include "core.h"
+
+#include <string.h>
+
+enum { HEADER_SIZE = 64, MANIFEST_LARGEST = 1024, SIGNATURES_LARGEST = 4, CRITICAL = 0x8000 };
+
+enum field_type {
+    FIELD_VERSION = 0x0002,
+    FIELD_MINIMUM_BATTERY = 0x0004,
+    FIELD_SOURCE = 0x0006,
+    FIELD_PRODUCT = 0x8001,
+    FIELD_HARDWARE = 0x8003,
+    FIELD_REQUIRES = 0x8005
+};
+
+static bool is_zero(const uint8_t *bytes, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (bytes[i] != 0) return false;
+    }
+    return true;
+}
+
+static bool parse_header(const uint8_t *bytes, uint32_t size, struct ota_envelope *envelope) {
+    static const uint8_t magic[4] = {'O', 'T', 'A', 'F'};
+    static const uint64_t latest = 253402300799; /* the last second of the year 9999 */
+    struct ota_manifest *manifest = &envelope->manifest;
+    if (size < HEADER_SIZE || memcmp(bytes, magic, sizeof magic) != 0 || bytes[4] != 1) return false;
+    manifest->image_format = bytes[5];
+    envelope->manifest_size = ota_u16(bytes + 6);
+    manifest->image_size = ota_u32(bytes + 8);
+    manifest->security_counter = ota_u32(bytes + 16);
+    manifest->created = ota_u64(bytes + 24);
+    manifest->image_digest = bytes + 32;
+    return manifest->image_format <= OTA_FORMAT_MCUBOOT && envelope->manifest_size >= HEADER_SIZE &&
+           envelope->manifest_size <= MANIFEST_LARGEST && envelope->manifest_size <= size && manifest->image_size > 0 &&
+           is_zero(bytes + 12, 4) && is_zero(bytes + 20, 4) && manifest->created <= latest;
+}
+
+/* Lowest and highest inclusive, ascending, with a gap between any two. */
+static bool parse_hardware(const uint8_t *value, uint32_t size, struct ota_envelope *envelope) {
+    if (size < 4 || size > 64 || size % 4 != 0) return false;
+    uint32_t free_from = 0;
+    for (uint32_t i = 0; i < size; i += 4) {
+        uint32_t lowest = ota_u16(value + i), highest = ota_u16(value + i + 2);
+        if (lowest > highest || lowest < free_from) return false;
+        free_from = highest + 2;
+    }
+    envelope->hardware = value;
+    envelope->hardware_pairs = (uint8_t)(size / 4);
+    return true;
+}
+
+static enum ota_status parse_field(uint32_t type, const uint8_t *value, uint32_t size, struct ota_envelope *envelope) {
+    struct ota_manifest *manifest = &envelope->manifest;
+    uint32_t numbers[3];
+    bool is_sound = true;
+    switch (type) {
+    case FIELD_VERSION:
+        is_sound = ota_is_version(value, size, numbers);
+        manifest->version = (const char *)value;
+        manifest->version_size = (uint8_t)size;
+        break;
+    case FIELD_MINIMUM_BATTERY:
+        is_sound = size == 1 && value[0] <= 100;
+        if (is_sound) envelope->minimum_battery = value[0];
+        break;
+    case FIELD_SOURCE:
+        is_sound = ota_is_source(value, size);
+        manifest->source = (const char *)value;
+        manifest->source_size = (uint8_t)size;
+        break;
+    case FIELD_PRODUCT:
+        is_sound = ota_is_product(value, size);
+        manifest->product = (const char *)value;
+        manifest->product_size = (uint8_t)size;
+        break;
+    case FIELD_HARDWARE: is_sound = parse_hardware(value, size, envelope); break;
+    case FIELD_REQUIRES:
+        is_sound = size == 12;
+        envelope->required_version = value;
+        break;
+    default: return type & CRITICAL ? OTA_UNKNOWN_CRITICAL : OTA_OK;
+    }
+    return is_sound ? OTA_OK : OTA_MALFORMED;
+}
+
+/* Goes on behind an unknown critical field: an envelope that is malformed as well is called malformed. */
+static enum ota_status parse_fields(const uint8_t *bytes, struct ota_envelope *envelope) {
+    enum ota_status status = OTA_OK;
+    uint32_t end = envelope->manifest_size, smallest = 0;
+    for (uint32_t at = HEADER_SIZE; at < end;) {
+        if (end - at < 4) return OTA_MALFORMED;
+        uint32_t type = ota_u16(bytes + at), size = ota_u16(bytes + at + 2);
+        at += 4;
+        if (type < smallest || size > end - at) return OTA_MALFORMED;
+        enum ota_status field = parse_field(type, bytes + at, size, envelope);
+        if (field == OTA_MALFORMED) return field;
+        if (field != OTA_OK) status = field;
+        smallest = type + 1;
+        at += size;
+    }
+    return envelope->manifest.version && envelope->manifest.product ? status : OTA_MALFORMED;
+}
+
+static bool parse_signatures(const uint8_t *bytes, uint32_t size, struct ota_envelope *envelope) {
+    if (size < 4 || bytes[0] < 1 || bytes[0] > SIGNATURES_LARGEST || !is_zero(bytes + 1, 3)) return false;
+    envelope->signature_count = bytes[0];
+    envelope->signatures = bytes + 4;
+    if (size != 4u + (uint32_t)OTA_SIGNATURE_ENTRY * envelope->signature_count) return false;
+    for (uint32_t i = 0; i < envelope->signature_count; i++) {
+        const uint8_t *entry = envelope->signatures + OTA_SIGNATURE_ENTRY * i;
+        if (entry[0] != 1 || !is_zero(entry + 1, 3)) return false;
+        if (i > 0 &&
+            memcmp(entry - OTA_SIGNATURE_ENTRY + OTA_SIGNATURE_KEY, entry + OTA_SIGNATURE_KEY, OTA_PREFIX_SIZE) >= 0)
+            return false;
+    }
+    return true;
+}
+
+enum ota_status ota_envelope_parse(const uint8_t *bytes, uint32_t size, struct ota_envelope *envelope) {
+    memset(envelope, 0, sizeof *envelope);
+    if (!parse_header(bytes, size, envelope)) return OTA_MALFORMED;
+    uint32_t manifest_size = envelope->manifest_size;
+    if (!parse_signatures(bytes + manifest_size, size - manifest_size, envelope)) return OTA_MALFORMED;
+    return parse_fields(bytes, envelope);
+}

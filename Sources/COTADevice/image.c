@@ -1,0 +1,87 @@
+#include "core.h"
+
+#include <string.h>
+
+/*
+ * The half-received image. `held_offset` bytes are taken; the first `held_flushed` of them are in flash, whole pages or
+ * the whole image; the rest is in the page buffer. A page is erased, written, and then recorded. `held_recorded` is
+ * what the record says, and before a page is erased it says nothing of that page: so no byte is believed that may not
+ * be there.
+ */
+
+static bool erase_page(struct ota_device *device, uint32_t offset) {
+    if (device->held_recorded > offset && !ota_record_append(device, offset)) return false;
+    if (!device->port->erase(device->context, OTA_AREA_SLOT, offset)) return false;
+    device->erased_until = offset + device->config->page_size;
+    return true;
+}
+
+bool ota_image_erase_next(struct ota_device *device) { return erase_page(device, device->erased_until); }
+
+/* Writes the page buffer's `count` bytes: a whole page, or the image's last. */
+static bool flush(struct ota_device *device, uint32_t count) {
+    uint32_t offset = device->held_flushed;
+    if (device->erased_until <= offset && !erase_page(device, offset)) return false;
+    uint32_t padded = ota_round_up(count, device->config->write_unit);
+    memset(device->page + count, 0xFF, padded - count);
+    if (!device->port->write(device->context, OTA_AREA_SLOT, offset, device->page, padded)) {
+        device->erased_until = offset;
+        return false;
+    }
+    device->held_flushed = offset + count;
+    return ota_record_append(device, device->held_flushed);
+}
+
+bool ota_image_take(struct ota_device *device, const uint8_t *bytes, uint32_t count) {
+    uint32_t page_size = device->config->page_size;
+    while (count > 0) {
+        uint32_t buffered = device->held_offset - device->held_flushed;
+        uint32_t part = ota_smaller(count, page_size - buffered);
+        memcpy(device->page + buffered, bytes, part);
+        device->held_offset += part;
+        bytes += part;
+        count -= part;
+        buffered += part;
+        bool is_whole = buffered == page_size || device->held_offset == device->object_size;
+        if (is_whole && !flush(device, buffered)) {
+            device->held_offset = device->held_flushed;
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Bytes in flash that an image of this size can go on from: a record written with another page size may tell of more.
+ */
+static uint32_t usable(const struct ota_device *device, uint32_t size) {
+    if (device->held_flushed == size) return size;
+    return ota_round_down(ota_smaller(device->held_flushed, size), device->config->page_size);
+}
+
+uint32_t ota_image_resume(const struct ota_device *device, uint32_t from, uint32_t size) {
+    if (memcmp(device->held_digest, device->manifest_digest, OTA_DIGEST_SIZE) != 0) return 0;
+    uint32_t flushed = usable(device, size);
+    if (flushed != device->held_flushed) return ota_round_down(ota_smaller(from, flushed), device->config->page_size);
+    if (from >= flushed) return ota_smaller(from, device->held_offset);
+    return ota_round_down(from, device->config->page_size);
+}
+
+bool ota_image_begin(struct ota_device *device, uint32_t offset) {
+    if (memcmp(device->held_digest, device->manifest_digest, OTA_DIGEST_SIZE) != 0) {
+        if (!ota_image_forget(device)) return false;
+        memcpy(device->held_digest, device->manifest_digest, OTA_DIGEST_SIZE);
+    }
+    if (offset < device->held_flushed) {
+        /* A step back: the pages from here on are written, and are erased again. */
+        device->held_flushed = offset;
+        device->erased_until = offset;
+    }
+    device->held_offset = offset;
+    return true;
+}
+
+bool ota_image_forget(struct ota_device *device) {
+    if (device->held_recorded > 0 && !ota_record_append(device, 0)) return false;
+    device->held_offset = device->held_flushed = device->erased_until = 0;
+    return true;
+}

@@ -1,0 +1,127 @@
+#include "core.h"
+
+#include <string.h>
+
+/* Bytes read from flash on the stack, and in one poll. */
+enum { PIECE = 256, STEP = 4096 };
+
+void ota_job_start(struct ota_device *device, enum ota_job job, uint8_t opcode, uint8_t tag) {
+    device->job = (uint8_t)job;
+    device->job_opcode = opcode;
+    device->job_tag = tag;
+    device->job_offset = 0;
+    if (job == OTA_JOB_HASH) device->port->hash_start(device->context);
+}
+
+static void finish(struct ota_device *device, enum ota_status status, uint32_t now) {
+    device->job = OTA_JOB_NONE;
+    ota_answer(device, device->owner, device->job_opcode, device->job_tag, status);
+    /* The host had to wait: its silence begins now. */
+    ota_hear(device, device->owner, now);
+}
+
+/* Reads the image on from `job_offset`, at most a step and not beyond `end`. False: the flash failed. */
+static bool read_on(struct ota_device *device, uint32_t end,
+                    void (*use)(struct ota_device *device, const uint8_t *bytes, uint32_t count)) {
+    uint8_t bytes[PIECE];
+    uint32_t step = ota_smaller(device->config->page_size, STEP);
+    uint32_t stop = device->job_offset + ota_smaller(step, end - device->job_offset);
+    while (device->job_offset < stop) {
+        uint32_t count = ota_smaller(sizeof bytes, stop - device->job_offset);
+        if (!device->port->read(device->context, OTA_AREA_SLOT, device->job_offset, bytes, count)) return false;
+        use(device, bytes, count);
+        device->job_offset += count;
+    }
+    return true;
+}
+
+static void sum(struct ota_device *device, const uint8_t *bytes, uint32_t count) {
+    device->object_crc = ota_crc32(device->object_crc, bytes, count);
+}
+
+static void hash(struct ota_device *device, const uint8_t *bytes, uint32_t count) {
+    device->port->hash_update(device->context, bytes, count);
+}
+
+/* The image cannot be begun: what is in the slot is uncertain, so it is not "verified" either, if it was. */
+static void fail_begin(struct ota_device *device, uint32_t now) {
+    ota_leave_image(device);
+    finish(device, OTA_FLASH_FAILED, now);
+}
+
+static void open_image(struct ota_device *device, uint32_t now) {
+    device->state = OTA_STATE_IMAGE;
+    finish(device, OTA_OK, now);
+}
+
+static void step_crc(struct ota_device *device, uint32_t now) {
+    if (!read_on(device, device->held_flushed, sum)) {
+        fail_begin(device, now);
+        return;
+    }
+    if (device->job_offset < device->held_flushed) return;
+    sum(device, device->page, device->held_offset - device->held_flushed);
+    device->object_offset = device->held_offset;
+    if (!device->config->erase_ahead) {
+        open_image(device, now);
+        return;
+    }
+    if (device->erased_until < device->held_flushed) device->erased_until = device->held_flushed;
+    device->job = OTA_JOB_ERASE;
+}
+
+static void step_erase(struct ota_device *device, uint32_t now) {
+    for (uint32_t i = 0; i < device->config->erase_step && device->erased_until < device->object_size; i++) {
+        if (!ota_image_erase_next(device)) {
+            fail_begin(device, now);
+            return;
+        }
+    }
+    if (device->erased_until >= device->object_size) open_image(device, now);
+}
+
+static void step_judge(struct ota_device *device, uint32_t now) {
+    enum ota_status status = ota_judge(device);
+    ota_enter(device, status == OTA_OK ? OTA_STATE_ACCEPTED : OTA_STATE_IDLE);
+    finish(device, status, now);
+}
+
+static enum ota_status check_image(struct ota_device *device) {
+    struct ota_envelope envelope;
+    uint8_t digest[OTA_DIGEST_SIZE];
+    if (device->port->hash_finish(device->context, digest) &&
+        ota_envelope_parse(device->envelope, device->envelope_size, &envelope) == OTA_OK &&
+        memcmp(digest, envelope.manifest.image_digest, OTA_DIGEST_SIZE) == 0)
+        return OTA_OK;
+    return OTA_DIGEST_DIFFERS;
+}
+
+static void step_hash(struct ota_device *device, uint32_t now) {
+    enum ota_status status = OTA_OK;
+    if (!read_on(device, device->object_size, hash)) {
+        status = OTA_FLASH_FAILED;
+    } else {
+        if (device->job_offset < device->object_size) return;
+        status = check_image(device);
+    }
+    ota_enter(device, status == OTA_OK ? OTA_STATE_VERIFIED : OTA_STATE_ACCEPTED);
+    if (status == OTA_OK) {
+        device->fresh_begins = 0;
+        device->begins_barred = false;
+    }
+    if (status == OTA_DIGEST_DIFFERS && !ota_image_forget(device)) {
+        /* Not durably, then: a reset would find it again, and FINISH would refuse it again. */
+        device->held_offset = device->held_flushed = device->erased_until = 0;
+    }
+    finish(device, status, now);
+}
+
+void ota_job_step(struct ota_device *device, uint32_t now) {
+    switch (device->job) {
+    case OTA_JOB_CRC: step_crc(device, now); break;
+    case OTA_JOB_ERASE: step_erase(device, now); break;
+    case OTA_JOB_JUDGE: step_judge(device, now); break;
+    case OTA_JOB_HASH: step_hash(device, now); break;
+    default: break;
+    }
+}

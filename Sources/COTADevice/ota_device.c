@@ -1,2 +1,0 @@
-#include "ota_device.h"
-typedef int ota_placeholder;

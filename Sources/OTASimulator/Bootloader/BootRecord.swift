@@ -1,0 +1,88 @@
+import OTAFirmware
+
+/// A boot state as it lies in the flash: 512 bytes, little-endian, closed by a CRC-32, and counted, so that the newest one
+/// is known and a torn one is none.
+///
+///     0  4  magic "VBR1"            12  140  image in slot 0
+///     4  4  generation             152  140  image in slot 1
+///     8  1  permanent slot         292  216  zero
+///     9  1  trial                  508    4  CRC-32 of the 508 bytes before it
+///    10  2  zero
+///
+/// An image: present u8, manifest present u8, version length u8, version 63 bytes, zero u16, counter u32, size u32,
+/// digest 32 bytes, manifest digest 32 bytes; all zero where there is none.
+struct BootRecord: Equatable {
+    static let size = 512
+    private static let magic: [UInt8] = Array("VBR1".utf8)
+    private static let versionSpace = 63
+
+    var generation: UInt32
+    var state: BootState
+
+    init(generation: UInt32, state: BootState) {
+        self.generation = generation
+        self.state = state
+    }
+
+    /// Nil: torn, or none.
+    init?(_ bytes: UnsafeRawBufferPointer) {
+        guard bytes.count == Self.size, bytes.starts(with: Self.magic) else { return nil }
+        let body = UnsafeRawBufferPointer(rebasing: bytes.prefix(Self.size - 4))
+        let checksum = UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: body.count, as: UInt32.self))
+        guard CRC32.update(0, body) == checksum else { return nil }
+        var reader = ByteReader(Array(body.dropFirst(Self.magic.count)))
+        do {
+            generation = try reader.read()
+            let permanent = try reader.read(UInt8.self)
+            guard permanent < 2, let trial = BootState.Trial(rawValue: try reader.read(UInt8.self)) else { return nil }
+            _ = try reader.read(2)
+            let images = [try Self.readImage(&reader), try Self.readImage(&reader)]
+            state = BootState(permanent: Int(permanent), trial: trial, images: images)
+        } catch {
+            return nil
+        }
+    }
+
+    var bytes: [UInt8] {
+        var writer = ByteWriter(reservingCapacity: Self.size)
+        writer.write(Self.magic)
+        writer.write(generation)
+        writer.write(UInt8(truncatingIfNeeded: state.permanent))
+        writer.write(state.trial.rawValue)
+        writer.writeZeros(2)
+        for image in state.images { Self.write(image, &writer) }
+        writer.writeZeros(Self.size - 4 - writer.bytes.count)
+        writer.write(CRC32.checksum(of: writer.bytes))
+        return writer.bytes
+    }
+
+    private static func readImage(_ reader: inout ByteReader) throws(ByteReader.Truncated) -> BootImage? {
+        let isPresent = try reader.read(UInt8.self) == 1
+        let hasManifest = try reader.read(UInt8.self) == 1
+        let versionLength = Int(try reader.read(UInt8.self))
+        let version = try reader.read(versionSpace).prefix(versionLength)
+        _ = try reader.read(2)
+        let counter: UInt32 = try reader.read()
+        let size: UInt32 = try reader.read()
+        let digest = SHA256Digest(bytes: try reader.read(32))
+        let manifestDigest = SHA256Digest(bytes: try reader.read(32))
+        guard isPresent, let digest else { return nil }
+        return BootImage(
+            version: String(decoding: version, as: UTF8.self), securityCounter: counter,
+            manifestDigest: hasManifest ? manifestDigest : nil, size: Int(size), digest: digest)
+    }
+
+    private static func write(_ image: BootImage?, _ writer: inout ByteWriter) {
+        guard let image else { return writer.writeZeros(140) }
+        let version = image.version.utf8.prefix(versionSpace)
+        writer.write(UInt8(1))
+        writer.write(UInt8(image.manifestDigest == nil ? 0 : 1))
+        writer.write(UInt8(version.count))
+        writer.write(version)
+        writer.writeZeros(versionSpace - version.count + 2)
+        writer.write(image.securityCounter)
+        writer.write(UInt32(clamping: image.size))
+        writer.write(image.digest.bytes)
+        writer.write(image.manifestDigest?.bytes ?? Array(repeating: 0, count: 32))
+    }
+}

@@ -1,0 +1,132 @@
+public import OTAFirmware
+import OTASigning
+
+/// Decides which slot runs, as ESP-IDF's bootloader does by its `otadata`: an image on trial is booted once, and a boot
+/// after that without `confirm` in between goes back.
+///
+/// Its state lies in two pages of the flash. Each change is one record appended, so a power cut leaves the state of
+/// before or of after; a full page is left only when the other one has been erased.
+public struct VirtualBootloader {
+    /// What it decided to run.
+    public struct Boot: Sendable, Equatable {
+        /// 0 or 1.
+        public var slot: Int
+        public var isOnTrial: Bool
+        public var image: BootImage
+        /// Security counter of the image that runs for good: on trial, of the one to go back to.
+        public var permanentCounter: UInt32
+    }
+
+    private let flash: VirtualFlash
+
+    public init(flash: VirtualFlash) { self.flash = flash }
+
+    /// What is on record; nil: nothing.
+    public var state: BootState? { newest?.record.state }
+
+    /// Puts an image into slot 0 of an erased flash, to run for good.
+    public func install(
+        _ image: [UInt8], version: SemanticVersion, securityCounter: UInt32
+    ) throws(FlashError) {
+        let unit = flash.layout.writeUnit
+        let padded = image + Array(repeating: 0xFF, count: (unit - image.count % unit) % unit)
+        try flash.program(padded, at: flash.layout.slot(0))
+        let factory = BootImage(
+            version: version.text, securityCounter: securityCounter, manifestDigest: nil, size: image.count,
+            digest: SHA256.digest(of: image))
+        try append(BootState(permanent: 0, trial: .none, images: [factory, nil]))
+    }
+
+    /// What a power-up does. A trial is used up on record before its image runs, so any reset without `confirm` goes
+    /// back.
+    ///
+    /// - Returns: nil where neither slot holds an image that hashes to what is on record.
+    public func boot() throws(FlashError) -> Boot? {
+        guard var state else { return nil }
+        if state.trial == .pending, let image = try intactImage(state, in: state.other) {
+            state.trial = .running
+            try append(state)
+            return Boot(
+                slot: state.other, isOnTrial: true, image: image,
+                permanentCounter: state.images[state.permanent]?.securityCounter ?? 0)
+        }
+        if state.trial != .none {
+            state.trial = .none
+            try append(state)
+        }
+        if try intactImage(state, in: state.permanent) == nil, try intactImage(state, in: state.other) != nil {
+            state.permanent = state.other
+            try append(state)
+        }
+        guard let image = try intactImage(state, in: state.permanent) else { return nil }
+        return Boot(slot: state.permanent, isOnTrial: false, image: image, permanentCounter: image.securityCounter)
+    }
+
+    /// Has the image in the other slot booted next: for good, or on trial.
+    public func mark(_ image: BootImage, forGood: Bool) throws(FlashError) {
+        guard var state else { return }
+        state.images[state.other] = image
+        if forGood {
+            state.permanent = state.other
+            state.trial = .none
+        } else {
+            state.trial = .pending
+        }
+        try append(state)
+    }
+
+    /// Makes the image on trial the one that runs for good. Does nothing without a trial.
+    public func confirm() throws(FlashError) {
+        guard var state, state.trial == .running else { return }
+        state.permanent = state.other
+        state.trial = .none
+        try append(state)
+    }
+
+    /// Gives a trial that runs its one boot back.
+    public func renewTrial() throws(FlashError) {
+        guard var state, state.trial == .running else { return }
+        state.trial = .pending
+        try append(state)
+    }
+
+    private func intactImage(_ state: BootState, in slot: Int) throws(FlashError) -> BootImage? {
+        guard let image = state.images[slot], image.size <= flash.layout.slotSize else { return nil }
+        let digest = try flash.withBytes(at: flash.layout.slot(slot), count: image.size) { SHA256.digest(of: $0) }
+        return digest == image.digest ? image : nil
+    }
+
+    private var newest: (record: BootRecord, offset: Int)? {
+        let area = flash.layout.bootRecords..<flash.layout.coreRecords
+        var newest: (record: BootRecord, offset: Int)?
+        for offset in stride(from: area.lowerBound, to: area.upperBound, by: BootRecord.size) {
+            let record = try? flash.withBytes(at: offset, count: BootRecord.size) { BootRecord($0) }
+            guard let record, record.generation >= newest?.record.generation ?? 0 else { continue }
+            newest = (record, offset)
+        }
+        return newest
+    }
+
+    private func append(_ state: BootState) throws(FlashError) {
+        let pageSize = flash.layout.pageSize
+        let last = newest
+        let page = last.map { $0.offset / pageSize } ?? 1
+        let record = BootRecord(generation: (last?.record.generation ?? 0) &+ 1, state: state)
+        if let place = try firstErasedPlace(after: last?.offset, in: page) {
+            return try flash.program(record.bytes, at: place)
+        }
+        let otherPage = (1 - page) * pageSize
+        try flash.erasePage(at: otherPage)
+        try flash.program(record.bytes, at: otherPage)
+    }
+
+    /// Where the next record of a page goes: behind the newest one, and behind what a power cut tore.
+    private func firstErasedPlace(after offset: Int?, in page: Int) throws(FlashError) -> Int? {
+        guard let offset else { return nil }
+        let end = (page + 1) * flash.layout.pageSize
+        for place in stride(from: offset + BootRecord.size, to: end, by: BootRecord.size) {
+            if try flash.withBytes(at: place, count: BootRecord.size, { $0.allSatisfy { $0 == 0xFF } }) { return place }
+        }
+        return nil
+    }
+}

@@ -1,0 +1,17 @@
+/// What a device answers a read or a write with in place of success: an error code of the Attribute Protocol
+/// (Bluetooth Core Specification, volume 3, part F, 3.4.1.1).
+public struct ATTError: Error, Sendable, Hashable {
+    public let code: UInt8
+
+    public init(code: UInt8) { self.code = code }
+
+    public static let readNotPermitted = ATTError(code: 0x02)
+    public static let writeNotPermitted = ATTError(code: 0x03)
+    public static let attributeNotFound = ATTError(code: 0x0A)
+    public static let invalidLength = ATTError(code: 0x0D)
+    /// Also: there is nobody to answer.
+    public static let unlikely = ATTError(code: 0x0E)
+
+    /// Whether the device demands a bond first: authentication, authorization, key size or encryption is insufficient.
+    public var demandsBond: Bool { [0x05, 0x08, 0x0C, 0x0F].contains(code) }
+}

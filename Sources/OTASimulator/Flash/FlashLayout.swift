@@ -1,0 +1,24 @@
+/// Where things lie in a virtual flash: two pages of boot records, two pages of the device core's records, two slots.
+public struct FlashLayout: Sendable, Equatable {
+    /// Bytes erased at once.
+    public let pageSize: Int
+    /// Bytes in each of the two slots, whole pages.
+    public let slotSize: Int
+    /// The smallest write: bytes are programmed in multiples of it, from a multiple of it on.
+    public let writeUnit: Int
+
+    public init(pageSize: Int = 4096, slotSize: Int = 2 << 20, writeUnit: Int = 4) {
+        self.pageSize = pageSize
+        self.slotSize = slotSize
+        self.writeUnit = writeUnit
+    }
+
+    public var size: Int { 4 * pageSize + 2 * slotSize }
+
+    /// Offset of the boot records, in bytes; they fill two pages.
+    var bootRecords: Int { 0 }
+    /// Offset of the device core's records, in bytes; they fill two pages.
+    var coreRecords: Int { 2 * pageSize }
+    /// Offset of slot 0 or 1, in bytes.
+    func slot(_ index: Int) -> Int { 4 * pageSize + index * slotSize }
+}

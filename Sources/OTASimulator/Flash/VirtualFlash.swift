@@ -1,0 +1,133 @@
+import Glibc
+public import SystemPackage
+
+/// NOR flash with power that can fail: a page is erased at once, to 0xFF, and only an erased byte can be programmed.
+///
+/// With a file behind it each operation is written there before it returns. So the death of the process is a power cut,
+/// and there is no second state to lose.
+public final class VirtualFlash {
+    public let layout: FlashLayout
+
+    /// Erases and programs so far, those that failed for want of power included.
+    public private(set) var operationCount = 0
+    /// Operations that real firmware must never ask for: those that `FlashError` calls a violation.
+    public private(set) var violationCount = 0
+    /// Power cuts to come.
+    public var powerCuts: [PowerCut] = []
+    /// Whether it works. Set it to give the power back.
+    public var isPowered = true
+
+    private let bytes: UnsafeMutableRawBufferPointer
+    private let file: FileDescriptor?
+    private var garbage = SplitMix64(seed: 0x6A6B)
+
+    /// An erased flash in memory.
+    public init(layout: FlashLayout = FlashLayout()) {
+        self.layout = layout
+        self.file = nil
+        bytes = .allocate(byteCount: layout.size, alignment: 16)
+        _ = bytes.initializeMemory(as: UInt8.self, repeating: 0xFF)
+    }
+
+    /// The flash in an open file of exactly `layout.size` bytes. The file becomes this object's to close.
+    ///
+    /// - Throws: `Errno` when it cannot be read, `invalidArgument` when it is shorter or longer.
+    public init(layout: FlashLayout, file: FileDescriptor) throws(Errno) {
+        self.layout = layout
+        self.file = file
+        bytes = .allocate(byteCount: layout.size, alignment: 16)
+        _ = bytes.initializeMemory(as: UInt8.self, repeating: 0xFF)
+        guard lseek(file.rawValue, 0, SEEK_END) == layout.size else { throw .invalidArgument }
+        var filled = 0
+        while filled < bytes.count {
+            let count = pread(file.rawValue, bytes.baseAddress?.advanced(by: filled), bytes.count - filled, filled)
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else { throw count < 0 ? Errno(rawValue: errno) : .ioError }
+            filled += count
+        }
+    }
+
+    deinit {
+        bytes.deallocate()
+        try? file?.close()
+    }
+
+    /// The bytes from `offset` on, as many as the buffer holds.
+    public func read(at offset: Int, into buffer: UnsafeMutableRawBufferPointer) throws(FlashError) {
+        guard isPowered else { throw .noPower }
+        buffer.copyMemory(from: UnsafeRawBufferPointer(rebasing: bytes[try range(offset, buffer.count)]))
+    }
+
+    /// The bytes in place, for as long as `body` runs.
+    public func withBytes<Result>(
+        at offset: Int, count: Int, _ body: (UnsafeRawBufferPointer) -> Result
+    ) throws(FlashError) -> Result {
+        guard isPowered else { throw .noPower }
+        return body(UnsafeRawBufferPointer(rebasing: bytes[try range(offset, count)]))
+    }
+
+    public func program(_ new: [UInt8], at offset: Int) throws(FlashError) {
+        try new.withUnsafeBufferPointer { (new) throws(FlashError) in
+            try program(UnsafeRawBufferPointer(new), at: offset)
+        }
+    }
+
+    /// Programs whole write units of erased bytes.
+    public func program(_ new: UnsafeRawBufferPointer, at offset: Int) throws(FlashError) {
+        guard isPowered else { throw .noPower }
+        let range = try range(offset, new.count, alignment: layout.writeUnit)
+        let cut = nextOperation()
+        if cut == .before { throw .noPower }
+        let written = cut == .during ? range.prefix(range.count / 2) : range
+        let wasErased = bytes[written].allSatisfy { $0 == 0xFF }
+        for (index, byte) in zip(written, new) { bytes[index] &= byte }
+        try store(written)
+        if !wasErased { throw violation(.notErased) }
+        if cut != nil { throw .noPower }
+    }
+
+    /// Erases the page that begins at `offset`.
+    public func erasePage(at offset: Int) throws(FlashError) {
+        guard isPowered else { throw .noPower }
+        let range = try range(offset, layout.pageSize, alignment: layout.pageSize)
+        let cut = nextOperation()
+        if cut == .before { throw .noPower }
+        _ = UnsafeMutableRawBufferPointer(rebasing: bytes[range]).initializeMemory(as: UInt8.self, repeating: 0xFF)
+        if cut == .during {
+            for index in range.suffix(range.count / 2) { bytes[index] = UInt8(truncatingIfNeeded: garbage.next()) }
+        }
+        try store(range)
+        if cut != nil { throw .noPower }
+    }
+
+    private func range(_ offset: Int, _ count: Int, alignment: Int = 1) throws(FlashError) -> Range<Int> {
+        guard 0...bytes.count ~= offset, count <= bytes.count - offset else { throw violation(.outside) }
+        guard offset % alignment == 0, count % alignment == 0 else { throw violation(.unaligned) }
+        return offset..<offset + count
+    }
+
+    private func violation(_ error: FlashError) -> FlashError {
+        violationCount += 1
+        return error
+    }
+
+    /// Counts an operation, and tells where in it the power goes.
+    private func nextOperation() -> PowerCut.Moment? {
+        operationCount += 1
+        guard let index = powerCuts.firstIndex(where: { $0.operation == operationCount }) else { return nil }
+        isPowered = false
+        return powerCuts.remove(at: index).moment
+    }
+
+    private func store(_ range: Range<Int>) throws(FlashError) {
+        guard let file else { return }
+        var rest = range
+        while !rest.isEmpty {
+            let count = pwrite(
+                file.rawValue, bytes.baseAddress?.advanced(by: rest.lowerBound), rest.count, rest.lowerBound)
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else { throw .notStored(errno: errno) }
+            rest = rest.lowerBound + count..<rest.upperBound
+        }
+    }
+}

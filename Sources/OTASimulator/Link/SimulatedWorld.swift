@@ -1,0 +1,57 @@
+import OTAUpdate
+
+/// What all links to one virtual device share: the device, the faults to come, what was counted. All of it is used under
+/// its lock.
+final class SimulatedWorld: @unchecked Sendable {
+    let lock = Lock()
+    let device: VirtualDevice
+    let radio: RadioModel
+    let plan: FaultPlan
+    var faults: FaultCounter
+    var random: SplitMix64
+    var transcript = Transcript()
+    var window = WindowObserver()
+    var links = 0
+    /// Nobody is there from now on.
+    var isGone = false
+    /// The device cannot be reached before this.
+    var outOfReachUntil = Duration.zero
+
+    private var connections: [UInt16: RadioConnection] = [:]
+
+    init(device: VirtualDevice, radio: RadioModel, plan: FaultPlan, seed: UInt64) {
+        self.device = device
+        self.radio = radio
+        self.plan = plan
+        self.faults = FaultCounter(plan)
+        self.random = SplitMix64(seed: seed)
+        device.schedule(plan.powerCuts)
+        device.observe(
+            onNotification: { [weak self] in self?.connections[$0]?.offer($2, on: $1) ?? true },
+            onRestart: {})
+    }
+
+    /// When the device can be connected: `now`, or later, or never (nil).
+    func reachable(at now: Duration) -> Duration? {
+        isGone ? nil : device.reachable(at: now).map { max($0, outOfReachUntil, now) }
+    }
+
+    /// Nil: the device takes no connection.
+    func connect(_ out: AsyncStream<LinkEvent>.Continuation, at now: Duration) -> RadioConnection? {
+        links += 1
+        let handle = UInt16(truncatingIfNeeded: links)
+        let connection = RadioConnection(world: self, handle: handle, out: out, at: now)
+        connections[handle] = connection
+        guard device.connect(handle, at: now) else {
+            connections[handle] = nil
+            return nil
+        }
+        window.restart()
+        return connection
+    }
+
+    func forget(_ handle: UInt16) { connections[handle] = nil }
+
+    /// This plan has broken a link.
+    func linkBroke(at now: Duration) { outOfReachUntil = max(outOfReachUntil, now + plan.outOfReach) }
+}

@@ -1,0 +1,112 @@
+import FoundationEssentials
+import OTAFirmware
+import OTASigning
+
+/// `device.json` in a virtual device's folder: what the device is. Sizes in bytes, keys as 64 hex digits, the image format
+/// as the manifest's byte.
+struct DeviceFile: Codable {
+    static let newestSchema = 1
+
+    /// All that a reader of any version can rely on.
+    private struct Head: Decodable {
+        let schema: Int
+    }
+
+    private let schema: Int
+    private let product: String
+    private let hardware: UInt16
+    private let imageFormat: UInt8
+    private let trustedKeys: [String]
+    private let battery: Int?
+    private let pageSize, slotSize, writeUnit: Int
+    private let window, longestData: Int
+    private let restartSeconds, trialSeconds: Int
+
+    init(_ configuration: VirtualDeviceConfiguration) {
+        schema = Self.newestSchema
+        product = configuration.product.text
+        hardware = configuration.hardware
+        imageFormat = configuration.imageFormat.rawValue
+        trustedKeys = configuration.trustedKeys.map { Hex.encode($0.bytes) }
+        battery = configuration.battery
+        pageSize = configuration.layout.pageSize
+        slotSize = configuration.layout.slotSize
+        writeUnit = configuration.layout.writeUnit
+        window = configuration.window
+        longestData = configuration.longestData
+        restartSeconds = configuration.restartSeconds
+        trialSeconds = configuration.trialSeconds
+    }
+
+    /// - Throws: `malformed` or `fromNewerVersion`, without the path.
+    init(json: [UInt8]) throws(VirtualDeviceError) {
+        let decoder = JSONDecoder()
+        decoder.keyDecodingStrategy = .convertFromSnakeCase
+        do {
+            let schema = try decoder.decode(Head.self, from: Data(json)).schema
+            guard schema <= Self.newestSchema else {
+                throw VirtualDeviceError(
+                    .fromNewerVersion, "schema \(schema); \(Self.newestSchema) is the newest known here")
+            }
+            self = try decoder.decode(Self.self, from: Data(json))
+        } catch let error as VirtualDeviceError {
+            throw error
+        } catch {
+            throw VirtualDeviceError(.malformed, Self.describe(error))
+        }
+    }
+
+    var json: [UInt8] {
+        get throws {
+            let encoder = JSONEncoder()
+            encoder.keyEncodingStrategy = .convertToSnakeCase
+            encoder.outputFormatting = [.prettyPrinted, .sortedKeys]
+            return Array(try encoder.encode(self)) + [UInt8(ascii: "\n")]
+        }
+    }
+
+    /// - Throws: `malformed`, without the path.
+    var configuration: VirtualDeviceConfiguration {
+        get throws(VirtualDeviceError) {
+            guard let product = ProductName(product) else {
+                throw VirtualDeviceError(.malformed, "the product is not \(ProductName.rule)")
+            }
+            guard let imageFormat = ImageFormat(rawValue: imageFormat) else {
+                throw VirtualDeviceError(.malformed, "there is no image format \(imageFormat)")
+            }
+            var keys: [PublicKey] = []
+            for text in trustedKeys {
+                guard let bytes = Hex.decode(text), let key = try? PublicKey(bytes: bytes) else {
+                    throw VirtualDeviceError(.malformed, "a trusted key is no Ed25519 public key of 64 hex digits")
+                }
+                keys.append(key)
+            }
+            var configuration = VirtualDeviceConfiguration(product: product, trustedKeys: keys)
+            configuration.hardware = hardware
+            configuration.imageFormat = imageFormat
+            configuration.battery = battery
+            configuration.layout = FlashLayout(pageSize: pageSize, slotSize: slotSize, writeUnit: writeUnit)
+            configuration.window = window
+            configuration.longestData = longestData
+            configuration.restartSeconds = restartSeconds
+            configuration.trialSeconds = trialSeconds
+            do {
+                try configuration.validate()
+            } catch {
+                throw VirtualDeviceError(.malformed, error.context)
+            }
+            return configuration
+        }
+    }
+
+    private static func describe(_ error: any Error) -> String {
+        switch error {
+        case DecodingError.keyNotFound(let key, _): "the member \(key.stringValue) is missing"
+        case DecodingError.typeMismatch(_, let context), DecodingError.valueNotFound(_, let context):
+            "the member \(context.codingPath.map(\.stringValue).joined(separator: ".")) is of the wrong type"
+        case DecodingError.dataCorrupted(let context) where !context.codingPath.isEmpty:
+            "the member \(context.codingPath.map(\.stringValue).joined(separator: ".")) is out of range"
+        default: "it is no JSON"
+        }
+    }
+}

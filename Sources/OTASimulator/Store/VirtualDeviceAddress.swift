@@ -1,0 +1,133 @@
+/// What stands behind `sim:` in a device address: `NAME?item=value&item=value`, all of it optional. It names a virtual
+/// device, the radio before it, and what goes wrong (docs/cli.md, "The embedded device").
+public struct VirtualDeviceAddress: Sendable, Equatable {
+    public enum Pace: String, Sendable, CaseIterable {
+        case real
+        /// As fast as the machine, on a `VirtualTime`.
+        case virtual
+    }
+
+    public var name: String?
+    public var radio = RadioModel()
+    public var faults = FaultPlan()
+    /// Per cent, in place of what the device's own folder says.
+    public var battery: Int?
+    public var pace = Pace.real
+    public var seed: UInt64 = 1
+
+    /// - Throws: `VirtualDeviceError` with the code `badAddress`: an item that is not known (it names the known ones), one
+    ///   that is given twice, or a value out of its range.
+    public init(parsing body: some StringProtocol) throws(VirtualDeviceError) {
+        let parts = body.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
+        if let name = parts.first, !name.isEmpty {
+            guard VirtualDeviceStore.isName(name) else {
+                throw Self.error("'\(name)' is no name of a virtual device: \(VirtualDeviceStore.nameRule)")
+            }
+            self.name = String(name)
+        }
+        guard parts.count > 1, !parts[1].isEmpty else { return }
+        var seen: Set<Item> = []
+        for text in parts[1].split(separator: "&", omittingEmptySubsequences: false) {
+            let halves = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            guard let item = halves.first.flatMap({ Item(rawValue: String($0)) }) else {
+                let known = Item.allCases.map(\.rawValue).joined(separator: ", ")
+                throw Self.error(
+                    "unknown item '\(halves.first ?? "")' in the device address; the known ones are \(known)")
+            }
+            guard seen.insert(item).inserted else { throw Self.error("\(item.rawValue) is given twice") }
+            guard halves.count > 1, take(item, Substring(halves[1])) else {
+                throw Self.error("\(item.rawValue)=\(halves.count > 1 ? halves[1] : "") is not \(item.rule)")
+            }
+        }
+    }
+
+    private enum Item: String, CaseIterable {
+        case mtu, interval
+        case perEvent = "per-event"
+        case loss
+        case dropAt = "drop-at"
+        case goneAt = "gone-at"
+        case gap
+        case resetAt = "reset-at"
+        case battery, pace, seed
+
+        /// What its value must be, for people.
+        var rule: String {
+            switch self {
+            case .mtu: "a number of bytes from 23 to 517"
+            case .interval: "a time from 7.5ms to 4s, such as 15ms or 0.015s"
+            case .perEvent: "a number of packets from 1 to 100"
+            case .loss: "a part from 0 to less than 1, such as 0.1"
+            case .dropAt, .resetAt: "a part of the image from 0 to 1, such as 0.4, or several with commas between"
+            case .goneAt: "a part of the image from 0 to 1, such as 0.4"
+            case .gap: "a part of the chunks from 0 to 1, such as 0.01"
+            case .battery: "a percentage from 0 to 100"
+            case .pace: "real or virtual"
+            case .seed: "a number from 0 to 18446744073709551615"
+            }
+        }
+    }
+
+    /// False: not a value for this item.
+    private mutating func take(_ item: Item, _ text: Substring) -> Bool {
+        switch item {
+        case .mtu: Self.set(&radio.mtu, Self.integer(text, 23...517))
+        case .interval: Self.set(&radio.interval, Self.duration(text, .microseconds(7500) ... .seconds(4)))
+        case .perEvent: Self.set(&radio.perEvent, Self.integer(text, 1...100))
+        case .loss: Self.set(&radio.loss, Self.fraction(text).flatMap { $0 < 1 ? $0 : nil })
+        case .dropAt: Self.set(&faults.dropAt, Self.fractions(text))
+        case .goneAt: Self.set(&faults.goneAt, Self.fraction(text))
+        case .gap: Self.set(&faults.gap, Self.fraction(text))
+        case .resetAt: Self.set(&faults.resetAt, Self.fractions(text))
+        case .battery: Self.set(&battery, Self.integer(text, 0...100))
+        case .pace: Self.set(&pace, Pace(rawValue: String(text)))
+        case .seed: Self.set(&seed, Self.isDigits(text) ? UInt64(text) : nil)
+        }
+    }
+
+    private static func set<Value>(_ target: inout Value, _ value: Value?) -> Bool {
+        guard let value else { return false }
+        target = value
+        return true
+    }
+
+    private static func set<Value>(_ target: inout Value?, _ value: Value?) -> Bool {
+        target = value
+        return value != nil
+    }
+
+    private static func isDigits(_ text: Substring) -> Bool {
+        !text.isEmpty && text.utf8.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
+    }
+
+    private static func integer(_ text: Substring, _ range: ClosedRange<Int>) -> Int? {
+        guard isDigits(text), let value = Int(text), range.contains(value) else { return nil }
+        return value
+    }
+
+    /// Digits with at most one point among them: neither sign nor exponent, which `Double` would take.
+    private static func decimal(_ text: Substring) -> Double? {
+        let parts = text.split(separator: ".", maxSplits: 1, omittingEmptySubsequences: false)
+        return parts.allSatisfy(isDigits) ? Double(text) : nil
+    }
+
+    private static func fraction(_ text: Substring) -> Double? {
+        decimal(text).flatMap { $0 <= 1 ? $0 : nil }
+    }
+
+    private static func fractions(_ text: Substring) -> [Double]? {
+        let parts = text.split(separator: ",", omittingEmptySubsequences: false).map { fraction($0) }
+        return parts.contains(nil) ? nil : parts.compactMap { $0 }
+    }
+
+    private static func duration(_ text: Substring, _ range: ClosedRange<Duration>) -> Duration? {
+        let unit = text.hasSuffix("ms") ? "ms" : text.hasSuffix("s") ? "s" : nil
+        guard let unit, let number = decimal(text.dropLast(unit.utf8.count)), number < 1e6 else { return nil }
+        // Whole microseconds, so that 7.5ms and 0.0075s are the same.
+        let microseconds = (number * (unit == "ms" ? 1e3 : 1e6)).rounded()
+        let duration = Duration.microseconds(Int64(microseconds))
+        return range.contains(duration) ? duration : nil
+    }
+
+    private static func error(_ context: String) -> VirtualDeviceError { VirtualDeviceError(.badAddress, context) }
+}

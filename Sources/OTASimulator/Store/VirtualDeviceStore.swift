@@ -1,0 +1,172 @@
+import FoundationEssentials
+import Glibc
+public import OTAFirmware
+public import SystemPackage
+
+/// Virtual devices on disk: each is a folder `NAME` with `device.json` (what it is) and `flash` (all it knows), written by
+/// the modelled flash operations themselves.
+///
+/// Nothing here keeps two processes from using one device: that is a lock's matter, the caller's.
+public struct VirtualDeviceStore: Sendable {
+    /// Holds the devices' folders; made when the first device is.
+    public let folder: FilePath
+
+    public init(folder: FilePath) { self.folder = folder }
+
+    /// What a device's name must be, for people.
+    public static let nameRule = "1 to 63 characters of A-Z a-z 0-9 . _ -, the first of them no point"
+
+    public static func isName(_ text: some StringProtocol) -> Bool {
+        // The alphabet and the length are those of a product; a leading point would hide the folder, or leave it.
+        ProductName(text) != nil && text.utf8.first != UInt8(ascii: ".")
+    }
+
+    /// Makes a device. Its folder is there whole, or not at all.
+    ///
+    /// - Throws: `exists`, `badConfiguration`, `badAddress` for the name, `io`.
+    public func create(
+        _ name: String, _ configuration: VirtualDeviceConfiguration, version: SemanticVersion,
+        securityCounter: UInt32 = 0
+    ) throws(VirtualDeviceError) {
+        let device = try place(of: name)
+        try configuration.validate()
+        guard !exists(name) else { throw VirtualDeviceError(.exists, "a virtual device \(name) exists already") }
+        let draft = folder.appending(".\(name).new-\(getpid())")
+        try Self.io(draft) {
+            try FileManager.default.createDirectory(atPath: draft.string, withIntermediateDirectories: true)
+        }
+        do throws(VirtualDeviceError) {
+            try Self.fill(draft, configuration, version, securityCounter)
+            // Fails where another process has made the folder meanwhile: it is not empty then.
+            guard rename(draft.string, device.string) == 0 else {
+                let code: VirtualDeviceError.Code = [EEXIST, ENOTEMPTY].contains(errno) ? .exists : .io
+                throw VirtualDeviceError(code, "\(device): \(Errno(rawValue: errno))")
+            }
+        } catch {
+            try? FileManager.default.removeItem(atPath: draft.string)
+            throw error
+        }
+    }
+
+    /// All devices, by name.
+    ///
+    /// - Throws: `malformed`, `fromNewerVersion` or `io`, with the path, when one of them cannot be read.
+    public func list() throws(VirtualDeviceError) -> [VirtualDeviceSummary] {
+        guard FileManager.default.fileExists(atPath: folder.string) else { return [] }
+        let entries = try Self.io(folder) { try FileManager.default.contentsOfDirectory(atPath: folder.string) }
+        var devices: [VirtualDeviceSummary] = []
+        for name in entries.sorted() where Self.isName(name) && exists(name) { devices.append(try summary(of: name)) }
+        return devices
+    }
+
+    /// - Throws: `noSuchDevice`, `io`.
+    public func remove(_ name: String) throws(VirtualDeviceError) {
+        let device = try existing(name)
+        // Out of sight in one step, so that no half of it is ever taken for a device.
+        let grave = folder.appending(".\(name).removed-\(getpid())")
+        guard rename(device.string, grave.string) == 0 else {
+            throw VirtualDeviceError(.io, "\(device): \(Errno(rawValue: errno))")
+        }
+        try Self.io(grave) { try FileManager.default.removeItem(atPath: grave.string) }
+    }
+
+    /// Takes a device up. What its `flash` holds is what it is: the death of the last process was a power cut.
+    ///
+    /// - Parameter battery: Per cent, in place of what its folder says.
+    /// - Throws: `noSuchDevice`, `malformed`, `fromNewerVersion`, `io`.
+    public func open(_ name: String, battery: Int? = nil) throws(VirtualDeviceError) -> VirtualDevice {
+        let device = try existing(name)
+        var configuration = try Self.configuration(in: device)
+        let flash = try Self.flash(in: device, configuration.layout, .readWrite)
+        if let battery { configuration.battery = battery }
+        return VirtualDevice(configuration, flash: flash)
+    }
+
+    public func exists(_ name: String) -> Bool {
+        Self.isName(name)
+            && FileManager.default.fileExists(atPath: folder.appending(name).appending("device.json").string)
+    }
+
+    private func place(of name: String) throws(VirtualDeviceError) -> FilePath {
+        guard Self.isName(name) else { throw VirtualDeviceError(.badAddress, "a device's name is \(Self.nameRule)") }
+        return folder.appending(name)
+    }
+
+    private func existing(_ name: String) throws(VirtualDeviceError) -> FilePath {
+        let device = try place(of: name)
+        guard exists(name) else {
+            throw VirtualDeviceError(.noSuchDevice, "there is no virtual device \(name) in \(folder)")
+        }
+        return device
+    }
+
+    private func summary(of name: String) throws(VirtualDeviceError) -> VirtualDeviceSummary {
+        let device = folder.appending(name)
+        let configuration = try Self.configuration(in: device)
+        let state = VirtualBootloader(flash: try Self.flash(in: device, configuration.layout, .readOnly)).state
+        guard let state, let image = state.images[state.permanent] else {
+            throw VirtualDeviceError(.malformed, "\(device.appending("flash")): it holds no boot record")
+        }
+        return VirtualDeviceSummary(
+            name: name, product: configuration.product, hardware: configuration.hardware, version: image.version,
+            securityCounter: image.securityCounter)
+    }
+}
+
+// MARK: The two files
+
+extension VirtualDeviceStore {
+    private static func fill(
+        _ draft: FilePath, _ configuration: VirtualDeviceConfiguration, _ version: SemanticVersion,
+        _ securityCounter: UInt32
+    ) throws(VirtualDeviceError) {
+        try io(draft) {
+            try write(try DeviceFile(configuration).json, to: draft.appending("device.json"))
+            try write(Array(repeating: 0xFF, count: configuration.layout.size), to: draft.appending("flash"))
+            let flash = try flash(in: draft, configuration.layout, .readWrite)
+            try VirtualDevice.fillFromFactory(flash, configuration, version, securityCounter)
+        }
+    }
+
+    private static func write(_ bytes: [UInt8], to path: FilePath) throws {
+        let file = try FileDescriptor.open(
+            path, .writeOnly, options: [.create, .truncate, .closeOnExec], permissions: [.ownerReadWrite])
+        _ = try file.closeAfter { try file.writeAll(bytes) }
+    }
+
+    private static func configuration(in device: FilePath) throws(VirtualDeviceError) -> VirtualDeviceConfiguration {
+        let path = device.appending("device.json")
+        let json = try io(path) { Array(try Data(contentsOf: URL(filePath: path.string))) }
+        do {
+            return try DeviceFile(json: json).configuration
+        } catch {
+            throw VirtualDeviceError(error.code, "\(path): \(error.context)")
+        }
+    }
+
+    private static func flash(
+        in device: FilePath, _ layout: FlashLayout, _ mode: FileDescriptor.AccessMode
+    ) throws(VirtualDeviceError) -> VirtualFlash {
+        let path = device.appending("flash")
+        return try io(path) {
+            let file = try FileDescriptor.open(path, mode, options: [.closeOnExec])
+            do {
+                return try VirtualFlash(layout: layout, file: file)
+            } catch .invalidArgument {
+                throw VirtualDeviceError(
+                    .malformed, "\(path): it has not the \(layout.size) bytes of this device's flash")
+            }
+        }
+    }
+
+    /// Foreign errors in one place: what is none of ours is `io`, with the path.
+    private static func io<Result>(_ path: FilePath, _ body: () throws -> Result) throws(VirtualDeviceError) -> Result {
+        do {
+            return try body()
+        } catch let error as VirtualDeviceError {
+            throw error
+        } catch {
+            throw VirtualDeviceError(.io, "\(path): \(error)")
+        }
+    }
+}

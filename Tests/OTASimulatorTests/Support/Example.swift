@@ -1,0 +1,43 @@
+import OTAFirmware
+import OTASigning
+import OTASimulator
+
+/// The worked example of docs/bundle-format.md and docs/ota-profile.md: the bytes on those pages, and nothing computed here.
+enum Example {
+    static let publicKey = bytes("d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a")
+    static let envelope = bytes(
+        """
+        4f544146 01005900 58020000 00000000 07000000 00000000 00b95569 00000000
+        db4f2ac2 5d140369 324dbed6 0d7b8e31 4fdf1252 c171f851 3fb7dbf5 cc92e88d
+        02000500 312e312e 30018004 0064656d 6f038004 00010003 00010000 00010000
+        0021fe31 dfa154a2 61f5639b 13f6036a 91a635b7 87e33676 fe4b9c8b c32a9548
+        7bb6c356 3add8eec ea6d8bb5 27c1f88a 189a344f f9ab4777 794be1cf 1e57535c
+        ea0f52a0 cdd45cb1 09
+        """)
+    static let image: [UInt8] = (0..<600).map { UInt8($0 % 251) }
+
+    /// Small, so that a test is quick: pages of 512 bytes, slots of eight.
+    static func configuration() throws -> VirtualDeviceConfiguration {
+        var configuration = VirtualDeviceConfiguration(
+            product: try unwrap(ProductName("demo")), trustedKeys: [try PublicKey(bytes: publicKey)])
+        configuration.layout = FlashLayout(pageSize: 512, slotSize: 4096)
+        return configuration
+    }
+
+    static func device(_ change: (inout VirtualDeviceConfiguration) -> Void = { _ in }) throws -> VirtualDevice {
+        var configuration = try configuration()
+        change(&configuration)
+        return try VirtualDevice(configuration, version: try version("1.0.0"), securityCounter: 3)
+    }
+
+    static func version(_ text: String) throws -> SemanticVersion { try unwrap(SemanticVersion(text)) }
+
+    static func bytes(_ hex: String) -> [UInt8] { Hex.decode(hex.filter { !$0.isWhitespace }) ?? [] }
+
+    struct Nothing: Error {}
+
+    static func unwrap<Value>(_ value: Value?) throws -> Value {
+        guard let value else { throw Nothing() }
+        return value
+    }
+}
