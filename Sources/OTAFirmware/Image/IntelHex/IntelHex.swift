@@ -8,15 +8,16 @@ public struct IntelHex: Sendable, Hashable {
     public let startAddress: UInt32
     public let bytes: [UInt8]
 
-    public init(parsing text: [UInt8]) throws(IntelHexError) {
+    /// An image of more than `maximumSpan` bytes, gaps included, is refused.
+    public init(parsing text: [UInt8], maximumSpan: Int = Self.maximumSpan) throws(IntelHexError) {
         self = try text.withUnsafeBufferPointer { text throws(IntelHexError) in
-            try IntelHex(parsing: UnsafeRawBufferPointer(text))
+            try IntelHex(parsing: UnsafeRawBufferPointer(text), maximumSpan: maximumSpan)
         }
     }
 
     /// Reads the text twice: for its extent, and for its bytes.
-    private init(parsing text: UnsafeRawBufferPointer) throws(IntelHexError) {
-        let extent = try Self.extent(of: text)
+    private init(parsing text: UnsafeRawBufferPointer, maximumSpan: Int) throws(IntelHexError) {
+        let extent = try Self.extent(of: text, maximumSpan: maximumSpan)
         var image = [UInt8](repeating: 0xFF, count: extent.count)
         // One bit for each byte that has its data.
         var written = [UInt8](repeating: 0, count: (extent.count + 7) / 8)
@@ -40,7 +41,9 @@ public struct IntelHex: Sendable, Hashable {
     }
 
     /// From the lowest address to the one behind the highest.
-    private static func extent(of text: UnsafeRawBufferPointer) throws(IntelHexError) -> Range<UInt64> {
+    private static func extent(
+        of text: UnsafeRawBufferPointer, maximumSpan: Int
+    ) throws(IntelHexError) -> Range<UInt64> {
         var lowest = UInt64.max
         var end: UInt64 = 0
         var records = IntelHexRecords(text)

@@ -31,6 +31,9 @@ struct IntelHexRegions {
     }
 
     func tooFarApart(line: Int) -> IntelHexError {
+        guard !below.isEmpty else {
+            return IntelHexError(.spanTooLarge, line: line, "more data than an image can have")
+        }
         let kept = below.count >= above.count ? below : above
         let crop = "\(addressText(kept.lowerBound)) \(addressText(kept.upperBound))"
         return IntelHexError(

@@ -126,6 +126,13 @@ import Testing
         #expect(refusal(beyond)?.code == .spanTooLarge)
     }
 
+    @Test func dataWithoutAGapCanBeTooMuchToo() {
+        let text = Array((record(0, 0, [1, 2]) + record(0, 2, [3, 4]) + end).utf8)
+        #expect(throws: Never.self) { try IntelHex(parsing: text, maximumSpan: 4) }
+        let error = #expect(throws: IntelHexError.self) { try IntelHex(parsing: text, maximumSpan: 3) }
+        #expect(error?.description == "line 2: more data than an image can have")
+    }
+
     @Test func everyTruncationIsRefused() throws {
         let text = Array(Self.sample.utf8)
         // The last line may do without its end.
