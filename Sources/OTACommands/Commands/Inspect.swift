@@ -33,17 +33,10 @@ struct Inspect: Verb {
 
     private func bundle(_ signed: SignedBundle, _ console: Console) throws -> InspectAnswer {
         var answer = InspectAnswer(file: file)
-        do {
-            let verifier = Verifier(trust: try trust.store(console))
-            answer.bundle = BundleSummary(signed.envelope, reports: verifier.report(on: signed.envelope))
-            do throws(VerificationError) {
-                let verified = try verifier.verify(signed)
-                answer.verified = true
-                answer.verdict = "Verified: signed by \(verified.signers.map(\.description).joined(separator: ", "))."
-            } catch {
-                answer.refuse(error.context)
-            }
-        } catch let error as KeyError where error.code == .noTrustedKey {
+        do throws(KeyError) {
+            judge(signed, Verifier(trust: try trust.store(console)), &answer)
+        } catch {
+            guard error.code == .noTrustedKey else { throw error }
             answer.bundle = BundleSummary(signed.envelope)
             answer.refuse(error.context)
         }
@@ -54,6 +47,19 @@ struct Inspect: Verb {
             console.note("the image in it is not what it looks like: \(error.description)")
         }
         return answer
+    }
+
+    private func judge(_ signed: SignedBundle, _ verifier: Verifier, _ answer: inout InspectAnswer) {
+        answer.bundle = BundleSummary(signed.envelope, reports: verifier.report(on: signed.envelope))
+        do throws(VerificationError) {
+            let verified = try verifier.verify(signed)
+            answer.verified = true
+            let paths = trust.paths.map(\.string).joined(separator: ", ")
+            let signers = verified.signers.map(\.description).joined(separator: ", ")
+            answer.verdict = "Verified against \(paths): signed by \(signers)."
+        } catch {
+            answer.refuse(error.context)
+        }
     }
 
     private func image(_ bytes: [UInt8]) throws(ImageError) -> InspectAnswer {

@@ -1,4 +1,5 @@
 import ArgumentParser
+import OTAFirmware
 import OTASigning
 import SystemPackage
 

@@ -1,5 +1,6 @@
 import ArgumentParser
 import OTAFirmware
+import OTASigning
 import OTASimulator
 
 struct SimulateCreate: Verb {
@@ -22,8 +23,10 @@ struct SimulateCreate: Verb {
     @Option(help: ArgumentHelp("Its security counter.", valueName: "n"))
     var counter: UInt32 = 0
 
-    @Option(help: "What its bootloader takes: raw, esp-idf or mcuboot.")
-    var imageFormat = ImageFormat.raw
+    @Option(
+        help: ArgumentHelp("What its bootloader takes: raw, esp-idf or mcuboot.", valueName: "format"),
+        completion: .list(ImageFormat.allCases.map(\.name)))
+    var imageFormat = ImageFormat.raw.name
 
     @Option(help: ArgumentHelp("Time from boot within which a new image must be confirmed; 0: no way back.", valueName: "seconds"))
     var trial = 60
@@ -34,26 +37,18 @@ struct SimulateCreate: Verb {
     var situation: Situation { Situation(command: Self.name, device: "sim:\(name)") }
 
     func answer(_ console: Console) throws -> VirtualDevicesAnswer {
-        guard let product = try Self.read(product, "product", ProductName.rule, { ProductName($0) }),
-            let version = try Self.read(version, "version", SemanticVersion.rule, { SemanticVersion($0) })
-        else { throw CleanExit.helpRequest(self) }
+        let product = try Self.read(product, "product", ProductName.rule) { ProductName($0) }
+        let version = try Self.read(version, "version", SemanticVersion.rule) { SemanticVersion($0) }
+        let format = try Self.read(imageFormat, "image-format", "raw, esp-idf or mcuboot") { text in
+            ImageFormat.allCases.first { $0.name == text }
+        }
         let devices = try VirtualDevices()
         var configuration = VirtualDeviceConfiguration(product: product, trustedKeys: try trust.store(console).keys)
         configuration.hardware = hardware
-        configuration.imageFormat = imageFormat
+        configuration.imageFormat = format
         configuration.trialSeconds = trial
         try devices.store.create(name, configuration, version: version, securityCounter: counter)
         let made = try devices.store.list().filter { $0.name == name }.map { VirtualDevicesAnswer.Device($0) }
         return VirtualDevicesAnswer(devices: made, text: "sim:\(name) is there: \(product) \(version), hardware revision \(hardware).")
     }
-}
-
-extension ImageFormat: @retroactive ExpressibleByArgument {
-    public init?(argument: String) {
-        guard let format = Self.allCases.first(where: { $0.name == argument }) else { return nil }
-        self = format
-    }
-
-    public var defaultValueDescription: String { name }
-    public static var allValueStrings: [String] { allCases.map(\.name) }
 }

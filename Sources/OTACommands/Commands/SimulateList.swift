@@ -1,4 +1,5 @@
 import ArgumentParser
+import OTASimulator
 
 struct SimulateList: Verb {
     static let name = "simulate list"

@@ -1,4 +1,5 @@
 import ArgumentParser
+import OTASimulator
 
 struct SimulateRemove: Verb {
     static let name = "simulate remove"

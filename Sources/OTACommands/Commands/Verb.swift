@@ -16,8 +16,8 @@ extension Verb {
     var situation: Situation { Situation(command: Self.name) }
 
     func perform() async -> ExitStatus {
-        let console = Console(options)
-        console.log.debug("otaflash", metadata: ["version": "\(Version.number)", "command": "\(Self.name)"])
+        let console = Console(options.settings)
+        console.debug("\(Version.line), \(Self.name)")
         do {
             try console.answer(await answer(console), to: Self.name)
             return .done

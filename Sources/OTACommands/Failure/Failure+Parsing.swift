@@ -4,7 +4,7 @@ extension Failure {
     /// - Parameters:
     ///   - message: what is wrong.
     ///   - fullMessage: the same, followed by how the command is used.
-    init(parsing message: String, _ fullMessage: String) {
+    init(parsing message: String, fullMessage: String) {
         let lines = fullMessage.split(separator: "\n", omittingEmptySubsequences: false)
         let usage = lines.drop { !$0.hasPrefix("Usage:") }
         let help = usage.last.flatMap { $0.split(separator: "'").dropFirst().first } ?? "otaflash --help"

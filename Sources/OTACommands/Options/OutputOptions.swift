@@ -24,21 +24,7 @@ struct OutputOptions: ParsableArguments {
 }
 
 extension OutputOptions {
-    /// What can be told of arguments that could not be parsed: the error, too, is to be in the format that was asked for.
-    init(scanning arguments: [String]) {
-        self.init()
-        format = Self.value(of: "--format", in: arguments) ?? .text
-        progress = Self.value(of: "--progress", in: arguments) ?? .auto
-        quiet = arguments.contains("--quiet")
-        verbose = arguments.contains("--verbose")
-    }
-
-    private static func value<Value: RawRepresentable<String>>(of name: String, in arguments: [String]) -> Value? {
-        for (index, argument) in arguments.enumerated() {
-            if argument == "--" { return nil }
-            if argument == name, index + 1 < arguments.count { return Value(rawValue: arguments[index + 1]) }
-            if argument.hasPrefix(name + "=") { return Value(rawValue: String(argument.dropFirst(name.count + 1))) }
-        }
-        return nil
+    var settings: OutputSettings {
+        OutputSettings(format: format, progress: progress, isQuiet: quiet, isVerbose: verbose)
     }
 }

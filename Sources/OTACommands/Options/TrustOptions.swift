@@ -1,4 +1,5 @@
 import ArgumentParser
+import OTAFirmware
 import OTASigning
 import SystemPackage
 
@@ -34,10 +35,8 @@ struct TrustOptions: ParsableArguments {
     func store(_ console: Console) throws(KeyError) -> TrustStore {
         do throws(KeyError) {
             let store = try TrustStore(paths: paths)
-            console.log.debug("trust", metadata: [
-                "paths": "\(paths.map(\.string).joined(separator: ":"))",
-                "keys": "\(store.keys.map(\.id.description).joined(separator: ","))",
-            ])
+            let ids = store.keys.map(\.id.description).joined(separator: ", ")
+            console.debug("trusted: \(ids); from \(paths.map(\.string).joined(separator: ", "))")
             return store
         } catch {
             // Nobody named this folder: that it is not there means that nobody is trusted yet.

@@ -8,20 +8,20 @@ struct Console: Sendable {
     let style: ProgressStyle
     let isQuiet: Bool
     let look: TerminalLook
-    let log: Logger
+    private let log: Logger
 
-    init(_ options: OutputOptions) {
+    init(_ settings: OutputSettings) {
         let isTerminal = StandardStream.error.isTerminal
-        format = options.format
+        format = settings.format
         // A log would be drawn over.
-        let hasBar = isTerminal && !options.verbose && Environment.value("TERM") != "dumb"
+        let hasBar = isTerminal && !settings.isVerbose && Environment.value("TERM") != "dumb"
         let style: ProgressStyle =
-            options.quiet ? .none : options.progress == .auto ? (hasBar ? .bar : .lines) : options.progress
+            settings.isQuiet ? .none : settings.progress == .auto ? (hasBar ? .bar : .lines) : settings.progress
         self.style = style
-        isQuiet = options.quiet
+        isQuiet = settings.isQuiet
         look = TerminalLook(ofTerminal: isTerminal)
-        log = Logger(label: "otaflash") { _ in
-            options.verbose ? StandardErrorLog(asEvents: style == .json) : SwiftLogNoOpLogHandler()
+        log = Logger(label: "otaflash") { _ -> any LogHandler in
+            settings.isVerbose ? StandardErrorLog(asEvents: style == .json) : SwiftLogNoOpLogHandler() as any LogHandler
         }
     }
 
@@ -69,7 +69,13 @@ struct Console: Sendable {
         if style == .json { write(ProgressEvent(.note, message: text)) } else { tell(look.yellow("warning:"), text) }
     }
 
-    private func tell(_ label: String, _ text: String) { write("otaflash: \(label) \(text.printable)") }
+    /// For `--verbose`.
+    func debug(_ text: @autoclosure () -> String) { log.debug("\(text())") }
+
+    private func tell(_ label: String, _ text: String) {
+        // A bar may stand on this line.
+        write("\(style == .bar ? TerminalLook.startOfLine : "")otaflash: \(label) \(text.printable)")
+    }
 
     private func write(_ line: String) { try? StandardStream.error.write(line + "\n") }
 

@@ -34,6 +34,13 @@ enum Figures {
         return whole < 60 ? "\(whole) s" : "\(whole / 60) min \(whole % 60) s"
     }
 
+    /// `12 s left`, for what is over soon enough to be waited for.
+    static func remaining(_ seconds: Double) -> String {
+        guard seconds.isFinite, seconds < 1e9 else { return "" }
+        let whole = Int(seconds.rounded(.up))
+        return whole < 60 ? "\(whole) s left" : "\(whole / 60) min \(whole % 60) s left"
+    }
+
     /// For JSON: to the thousandth.
     static func rounded(_ value: Double) -> Double { (value * 1000).rounded() / 1000 }
 }

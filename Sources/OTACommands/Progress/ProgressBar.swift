@@ -36,7 +36,10 @@ struct ProgressBar: ProgressRenderer {
             rate.add(offset: offset, at: time, isContinuous: false)
             (self.offset, self.total) = (offset, total)
             keep(progress)
-        case .linkLost, .reconnected, .discarded, .deviceReset, .note: keep(progress)
+        case .linkLost, .discarded, .deviceReset, .note: keep(progress)
+        case .reconnected:
+            // After a restart that was wanted it is no news.
+            if phase != .restart { keep(progress) }
         // The answer says it.
         case .confirmed: break
         }
@@ -55,19 +58,32 @@ struct ProgressBar: ProgressRenderer {
         write(TerminalLook.startOfLine + line)
     }
 
-    /// What does not fit is left out, the least important first: a line that wraps could not be drawn over.
+    /// What does not fit is left out, the least important last: a line that wraps could not be drawn over. Each figure has
+    /// its place, so that nothing jumps.
     private func bar() -> String {
         let part = total > 0 ? Double(offset) / Double(total) : 0
-        let percentage = "\(Int(part * 100)) %"
-        var figures = [String(repeating: " ", count: max(0, 5 - percentage.count)) + percentage]
-        figures.append("\(Figures.bytes(offset)) of \(Figures.bytes(total))")
-        if let speed = rate.bytesPerSecond { figures.append(Figures.rate(speed)) }
-        if offset < total, let left = rate.secondsLeft(to: total) { figures.append("\(Figures.time(left)) left") }
+        let whole = Figures.bytes(total)
+        let speed = rate.bytesPerSecond.map(Figures.rate) ?? ""
+        let left = offset < total ? rate.secondsLeft(to: total).map(Figures.remaining) ?? "" : ""
+        var figures: [Figure] = [
+            Figure(text: "\(Int(part * 100)) %", width: 5),
+            Figure(text: "\(Figures.bytes(offset)) of \(whole)", width: whole.count + 13),
+            Figure(text: speed, width: 10),
+            Figure(text: left, width: 16),
+        ]
         let room = columns() - 1
-        while figures.count > 1, figures.joined(separator: "  ").count + Self.shortestBar > room { figures.removeLast() }
-        let words = figures.joined(separator: "  ")
-        let length = min(Self.longestBar, room - words.count - 1)
+        func width() -> Int { figures.reduce(0) { $0 + $1.padded.count + 1 } }
+        while figures.count > 1, width() + Self.shortestBar > room { figures.removeLast() }
+        let words = figures.map(\.padded).joined(separator: " ")
+        let length = min(Self.longestBar, room - width())
         return length < Self.shortestBar ? words : "\(look.bar(part, length: length)) \(words)"
+    }
+
+    private struct Figure {
+        let text: String
+        let width: Int
+
+        var padded: String { String(repeating: " ", count: max(0, width - text.count)) + text }
     }
 
     private static let shortestBar = 10

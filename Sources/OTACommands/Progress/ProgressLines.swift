@@ -28,7 +28,7 @@ struct ProgressLines: ProgressRenderer {
         tenth = reached
         var line = "\(reached * 10) %, \(offset) of \(total) bytes"
         if let speed = rate.bytesPerSecond { line += ", \(Figures.rate(speed))" }
-        if offset < total, let left = rate.secondsLeft(to: total) { line += ", \(Figures.time(left)) left" }
+        if offset < total, let left = rate.secondsLeft(to: total) { line += ", \(Figures.remaining(left))" }
         write(line)
     }
 

@@ -1,18 +1,17 @@
-import Logging
 import OTAUpdate
 
 /// What the runner's reports become. The runner calls it from one task, in order; hence no lock.
 final class ProgressReporter: @unchecked Sendable {
     private var renderer: (any ProgressRenderer)?
-    private let log: Logger
+    private let console: Console
 
     init(_ console: Console) {
         renderer = console.renderer
-        log = console.log
+        self.console = console
     }
 
     func report(_ progress: UpdateProgress, at time: Duration) {
-        log.debug("session", metadata: ["at": "\(Figures.decimal(time.seconds, places: 3))", "progress": "\(progress)"])
+        console.debug("\(Figures.decimal(time.seconds, places: 3)) s: \(progress)")
         renderer?.show(progress, at: time)
     }
 

@@ -34,12 +34,11 @@ struct TransferSummary: Encodable, Sendable {
     /// For people; empty where nothing was sent.
     var sentences: [String] {
         guard sentBytes > 0 else { return [] }
-        var lines: [String] = []
-        var sent = "Sent \(sentBytes) of \(imageBytes) bytes in \(Figures.time(seconds))"
-        if let bytesPerSecond { sent += ": \(Figures.rate(bytesPerSecond))" }
-        if let efficiency { sent += ", \(Figures.decimal(efficiency * 100, places: 1)) % of what the link can carry" }
-        lines.append(sent + ".")
-        if resumedFrom > 0 { lines.append("Resumed: the device had the first \(resumedFrom) bytes already.") }
+        let what = resumedFrom > 0 ? "Resumed at byte \(resumedFrom) of \(imageBytes); the rest" : "\(imageBytes) bytes"
+        var sentence = "\(what) took \(Figures.time(seconds))"
+        if let bytesPerSecond { sentence += ": \(Figures.rate(bytesPerSecond))" }
+        if let efficiency { sentence += ", \(Figures.decimal(efficiency * 100, places: 1)) % of what the link can carry" }
+        var lines = [sentence + "."]
         let troubles = [Self.count(gaps, "gap"), Self.count(disconnects, "lost link")].compactMap { $0 }
         if !troubles.isEmpty {
             lines.append("\(Figures.bytes(resentBytes)) sent again, after \(troubles.joined(separator: " and ")).")

@@ -1,3 +1,4 @@
+import OTAFirmware
 import OTASimulator
 
 /// What simulate create, list and remove answer with.

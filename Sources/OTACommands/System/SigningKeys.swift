@@ -13,13 +13,23 @@ struct SigningKeys {
     /// - Parameter name: a file, or `env:NAME` for a variable that holds the PEM text.
     mutating func key(at name: String) throws -> PrivateKey {
         let text = try Self.text(of: name)
-        do throws(KeyError) {
-            do throws(KeyError) {
-                return try PrivateKey(pem: text, passphrase: passphrase)
-            } catch where error.code == .passphraseNeeded {
-                return try PrivateKey(pem: text, passphrase: secret(for: name))
-            }
+        if let key = try Self.opened(text, passphrase, name) { return key }
+        let secret = try passphrases.passphrase(for: name)
+        if case .terminal = passphrases {} else { passphrase = secret }
+        guard let key = try Self.opened(text, secret, name) else {
+            throw KeyError(.passphraseNeeded, "\(name): the key is encrypted with a passphrase")
+        }
+        return key
+    }
+
+    /// Nil: it is encrypted, and there is no passphrase.
+    private static func opened(
+        _ text: SecretBytes, _ passphrase: Passphrase?, _ name: String
+    ) throws(KeyError) -> PrivateKey? {
+        do {
+            return try PrivateKey(pem: text, passphrase: passphrase)
         } catch {
+            if error.code == .passphraseNeeded, passphrase == nil { return nil }
             throw KeyError(error.code, "\(name): \(error.context)", hint: error.hint)
         }
     }
@@ -33,11 +43,5 @@ struct SigningKeys {
                 hint: "put the PEM text of a private key in it, or give a file: --key FILE")
         }
         return SecretBytes(copying: UnsafeRawBufferPointer(start: value, count: strlen(value)))
-    }
-
-    private mutating func secret(for name: String) throws -> Passphrase {
-        let secret = try passphrases.passphrase(for: name)
-        if case .terminal = passphrases {} else { passphrase = secret }
-        return secret
     }
 }
