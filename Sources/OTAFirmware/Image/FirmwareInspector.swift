@@ -11,7 +11,8 @@ public struct FirmwareInspector {
     private var size: UInt64 = 0
 
     /// - Parameters:
-    ///   - format: the format the image has to have; nil: it is recognised.
+    ///   - format: the format the image has to have, raw being any; nil: it is recognised, and a file that an image
+    ///     has to be made of first is refused.
     ///   - makeHash: a new SHA-256, for the digest that an image carries.
     public init(format: ImageFormat? = nil, makeHash: @escaping () -> any IncrementalHash) {
         self.format = format
@@ -58,12 +59,15 @@ public struct FirmwareInspector {
     }
 
     private mutating func chooseParser() throws(ImageError) {
-        if let refusal = FirmwareFileKind.detect(prefix: head).refusal { throw refusal }
         let recognised = Self.recognise(head)
-        guard format == nil || format == .raw || format == recognised else {
-            throw ImageError(
-                .wrongImageFormat, offset: 0, expected: "an image of the format \(format?.name ?? "")",
-                found: recognised.name)
+        if let format {
+            guard format == .raw || format == recognised else {
+                throw ImageError(
+                    .wrongImageFormat, offset: 0, expected: "an image of the format \(format.name)",
+                    found: recognised.name)
+            }
+        } else if let refusal = FirmwareFileKind.detect(prefix: head).refusal {
+            throw refusal
         }
         var chosen: any SectionParser =
             switch format ?? recognised {

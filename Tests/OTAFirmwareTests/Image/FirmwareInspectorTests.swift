@@ -27,6 +27,7 @@ import Testing
         let espressif = try EspressifSample.image()
         #expect(try inspect(espressif, format: .espressif).format == .espressif)
         #expect(try inspect([0xE9, 0xFF], format: .raw).format == .raw)
+        #expect(try inspect([0x7F] + Array("ELF".utf8), format: .raw).format == .raw)
         #expect(refusal(espressif, format: .mcuboot)?.code == .wrongImageFormat)
         #expect(refusal([1, 2, 3], format: .espressif)?.code == .wrongImageFormat)
     }
