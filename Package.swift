@@ -74,8 +74,9 @@ let package = Package(
         .testTarget(name: "COTADeviceTests", dependencies: ["COTADevice"], swiftSettings: swift),
         .testTarget(
             name: "OTASimulatorTests",
-            dependencies: ["OTASimulator", "OTATransport", "OTAUpdate", "OTASigning", "OTAFirmware", "COTADevice"],
-            swiftSettings: swift),
+            dependencies: [
+                "OTASimulator", "OTATransport", "OTAUpdate", "OTASigning", "OTAFirmware", "COTADevice", system,
+            ], swiftSettings: swift),
         .testTarget(
             name: "OTAProfileTests", dependencies: ["OTAProfile", "OTAUpdate", "OTASigning", "OTAFirmware"],
             swiftSettings: swift),

@@ -72,13 +72,17 @@ public struct VirtualDeviceStore: Sendable {
 
     /// Takes a device up. What its `flash` holds is what it is: the death of the last process was a power cut.
     ///
-    /// - Parameter battery: Per cent, in place of what its folder says.
-    /// - Throws: `noSuchDevice`, `malformed`, `fromNewerVersion`, `io`.
-    public func open(_ name: String, battery: Int? = nil) throws(VirtualDeviceError) -> VirtualDevice {
+    /// - Parameter change: For this time only, such as another battery level.
+    /// - Throws: `noSuchDevice`, `malformed`, `fromNewerVersion`, `badConfiguration`, `io`.
+    public func open(
+        _ name: String, _ change: (inout VirtualDeviceConfiguration) -> Void = { _ in }
+    ) throws(VirtualDeviceError) -> VirtualDevice {
         let device = try existing(name)
         var configuration = try Self.configuration(in: device)
         let flash = try Self.flash(in: device, configuration.layout, .readWrite)
-        if let battery { configuration.battery = battery }
+        change(&configuration)
+        configuration.layout = flash.layout
+        try configuration.validate()
         return VirtualDevice(configuration, flash: flash)
     }
 
