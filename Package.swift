@@ -71,7 +71,7 @@ let package = Package(
         .testTarget(
             name: "OTASigningTests", dependencies: ["OTASigning", "OTAFirmware", subprocess, system],
             swiftSettings: swift),
-        .testTarget(name: "COTADeviceTests", dependencies: ["COTADevice"], swiftSettings: swift),
+        .testTarget(name: "COTADeviceTests", dependencies: ["COTADevice", "COpenSSL"], swiftSettings: swift),
         .testTarget(
             name: "OTASimulatorTests",
             dependencies: [
