@@ -41,7 +41,8 @@ public enum OTAFlash {
                 failure = Failure(error, in: Situation(command: ""))
             }
         }
-        let told = failure ?? Failure(parsing: RootCommand.message(for: error), fullMessage: RootCommand.fullMessage(for: error))
+        let message = RootCommand.message(for: error)
+        let told = failure ?? Failure(parsing: message, fullMessage: RootCommand.fullMessage(for: error))
         console.fail(told, of: arguments.first { !$0.hasPrefix("-") } ?? "")
         return told.exit
     }

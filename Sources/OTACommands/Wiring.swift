@@ -33,9 +33,16 @@ struct Wiring {
         let lock = try folder.lock(name, in: situation)
         defer { withExtendedLifetime(lock) {} }
         if address.name == nil, case .push(let bundle, _) = task, let trust, try folder.makeDemo(for: bundle, trust) {
-            console.note("the virtual device \(name) was made: \(bundle.bundle.envelope.manifest.product), version 0.0.0")
+            let product = bundle.bundle.envelope.manifest.product
+            console.note("the virtual device \(name) was made: \(product), version 0.0.0")
         }
-        let device = try folder.store.open(name, battery: address.battery)
+        let device = try folder.store.open(name) { configuration in
+            configuration.battery = address.battery ?? configuration.battery
+            // A virtual bootloader looks at digests, not at formats: made for raw images it boots them all.
+            if configuration.imageFormat == .raw, case .push(let bundle, _) = task {
+                configuration.imageFormat = bundle.bundle.envelope.manifest.imageFormat
+            }
+        }
         defer { device.suspend() }
         let session = ProfileSession(Self.profileTask(task), seed: address.seed)
         let report =

@@ -14,7 +14,8 @@ struct Discard: Verb {
         let outcome = try await Wiring(console: console, situation: situation)
             .perform(.discard, on: DeviceAddress(target.device))
         let device = DeviceSummary(outcome)
-        let given = device.previousVersion.map { "gave \($0) up, and runs" } ?? "holds no half-received image now; it runs"
-        return DeviceAnswer(device: device, text: "\(device.title) \(given) \(device.runningVersion), confirmed.")
+        let what = device.previousVersion.map { "gave \($0) up" } ?? "holds no half-received image now"
+        return DeviceAnswer(
+            device: device, text: "\(device.title) \(what); it runs \(device.runningVersion), confirmed.")
     }
 }

@@ -75,9 +75,13 @@ struct Inspect: Verb {
         guard text.contains("-----BEGIN ") else { return nil }
         var answer = InspectAnswer(file: file)
         let isPrivate = text.contains("PRIVATE KEY-----")
-        let id =
-            isPrivate
-            ? try PrivateKey(pem: SecretBytes(copying: bytes)).publicKey.id : try KeyFile.publicKey(at: FilePath(file)).id
+        let key =
+            if isPrivate {
+                try PrivateKey(pem: SecretBytes(copying: bytes)).publicKey
+            } else {
+                try KeyFile.publicKey(at: FilePath(file))
+            }
+        let id = key.id
         answer.key = .init(keyID: id.description, kind: isPrivate ? "private" : "public", demo: id == DemoKey.id)
         return answer
     }
@@ -119,7 +123,8 @@ struct InspectAnswer: Answer {
         if let bundle { rows += bundle.rows }
         if let image { rows += bundle == nil ? image.rows : image.rows.dropFirst(2).map { ("Inside: \($0.0)", $0.1) } }
         if let key {
-            rows.append(("Key", "ed25519, \(key.kind)\(key.demo ? "; the demo key, whose private half everybody has" : "")"))
+            let demo = key.demo ? "; the demo key, whose private half everybody has" : ""
+            rows.append(("Key", "ed25519, \(key.kind)\(demo)"))
             rows.append(("Key id", key.keyID))
         }
         return TextTable.pairs(rows) + (verdict.map { "\n\n\($0)" } ?? "")

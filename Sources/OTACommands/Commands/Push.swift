@@ -49,8 +49,8 @@ struct Push: Verb {
         let store = try trust.store(console)
         let policy = TrustPolicy(allowsDemoKey: allowDemoKey || address.isSimulated)
         let verified = try Verifier(trust: store, policy: policy).verify(signed)
-        let request = PushRequest(
-            resume: resume, ending: permanent ? .permanent : noConfirm ? .trial : .confirm, refusesDowngrade: noDowngrade)
+        let ending: PushRequest.Ending = permanent ? .permanent : noConfirm ? .trial : .confirm
+        let request = PushRequest(resume: resume, ending: ending, refusesDowngrade: noDowngrade)
         let outcome = try await Wiring(console: console, situation: situation)
             .perform(.push(verified, request), on: address, trust: store)
         return PushAnswer(BundleSummary(signed.envelope, reports: verified.signatures), outcome, situation)

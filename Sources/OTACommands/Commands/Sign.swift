@@ -44,7 +44,11 @@ struct Sign: Verb {
     @Option(help: ArgumentHelp("The commit or build that the image came from.", valueName: "text"))
     var source: String?
 
-    @Option(name: [.short, .long], help: "Where the bundle goes. Otherwise beside the image, with the suffix .otaf.", completion: .file())
+    @Option(
+        name: [.short, .long],
+        help: ArgumentHelp(
+            "Where the bundle goes. Otherwise beside the image, with the suffix .otaf.", valueName: "file"),
+        completion: .file())
     var output: String?
 
     @Flag(help: "Replace a file that is there already.")
@@ -65,7 +69,8 @@ struct Sign: Verb {
         }
         let file = try BundleSigner(keys: signers).sign(
             FilePath(image), as: release, created: created, to: FilePath(target), replace: force)
-        return SignAnswer(bundle: BundleSummary(file.envelope), output: file.path.string, notes: file.image?.notes ?? [])
+        let notes = file.image?.notes ?? []
+        return SignAnswer(bundle: BundleSummary(file.envelope), output: file.path.string, notes: notes)
     }
 
     private var target: String { output ?? (image.hasSuffix(".otaf") ? image : image + ".otaf") }

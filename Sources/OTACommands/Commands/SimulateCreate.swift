@@ -24,11 +24,13 @@ struct SimulateCreate: Verb {
     var counter: UInt32 = 0
 
     @Option(
-        help: ArgumentHelp("What its bootloader takes: raw, esp-idf or mcuboot.", valueName: "format"),
+        help: ArgumentHelp("What its bootloader takes: esp-idf, mcuboot, or raw, which is all.", valueName: "format"),
         completion: .list(ImageFormat.allCases.map(\.name)))
     var imageFormat = ImageFormat.raw.name
 
-    @Option(help: ArgumentHelp("Time from boot within which a new image must be confirmed; 0: no way back.", valueName: "seconds"))
+    @Option(
+        help: ArgumentHelp(
+            "Time from boot within which a new image must be confirmed; 0: no way back.", valueName: "seconds"))
     var trial = 60
 
     @OptionGroup var trust: TrustOptions
@@ -49,6 +51,7 @@ struct SimulateCreate: Verb {
         configuration.trialSeconds = trial
         try devices.store.create(name, configuration, version: version, securityCounter: counter)
         let made = try devices.store.list().filter { $0.name == name }.map { VirtualDevicesAnswer.Device($0) }
-        return VirtualDevicesAnswer(devices: made, text: "sim:\(name) is there: \(product) \(version), hardware revision \(hardware).")
+        let text = "sim:\(name) is there: \(product) \(version), hardware revision \(hardware)."
+        return VirtualDevicesAnswer(devices: made, text: text)
     }
 }

@@ -45,10 +45,11 @@ struct StatusAnswer: Answer {
     var text: String {
         var rows = device.rows
         if let transfer {
-            rows.append((
-                "Half received",
-                "\(transfer.offset) bytes of the image whose manifest's SHA-256 begins \(transfer.manifestSha256Prefix)"
-            ))
+            rows.append(
+                (
+                    "Half received",
+                    "\(transfer.offset) bytes of the image whose manifest's SHA-256 begins \(transfer.manifestSha256Prefix)"
+                ))
             rows.append(("", "go on with: \(resume)"))
         }
         return TextTable.pairs(rows)

@@ -6,7 +6,10 @@ struct Verify: Verb {
     static let name = "verify"
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "Verify a bundle against the trusted keys.",
-        discussion: "What a release pipeline calls before it publishes: exit 0 means that a device which trusts the same keys accepts it.")
+        discussion: """
+            What a release pipeline calls before it publishes: exit 0 means that a device which trusts the same keys \
+            accepts the bundle.
+            """)
 
     @Argument(help: "The bundle.", completion: .file())
     var bundle: String

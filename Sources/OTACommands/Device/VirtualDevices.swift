@@ -13,7 +13,7 @@ struct VirtualDevices {
     init() throws(Failure) {
         guard let folder = Environment.stateFolder else {
             throw Failure(
-                "no-state-folder", .cannotCreate, "there is no place for virtual devices: HOME is not set",
+                "cannot-create", .cannotCreate, "there is no place for virtual devices: HOME is not set",
                 hint: "set OTAFLASH_STATE_DIR to a folder that can be written to")
         }
         store = VirtualDeviceStore(folder: folder)
@@ -36,7 +36,6 @@ struct VirtualDevices {
         var configuration = VirtualDeviceConfiguration(
             product: manifest.product, trustedKeys: Array((signers + others).prefix(16)))
         configuration.hardware = manifest.hardware?.ranges.first?.lowerBound ?? configuration.hardware
-        configuration.imageFormat = manifest.imageFormat
         try store.create(Self.demoName, configuration, version: version)
         return true
     }

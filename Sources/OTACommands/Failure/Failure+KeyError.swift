@@ -18,16 +18,16 @@ extension Failure {
         case .wrongPassphrase: (.refused, "try again; who lost the passphrase needs a new key: otaflash keygen NAME")
         case .unusablePassphrase: (.refused, "give a passphrase of 1 to 1024 bytes")
         case .noSuchFile: (.noInput, "see that the path is right; a new key is made by: otaflash keygen NAME")
-        case .notAFile: (.inputOutput, "give the key's file, such as release.pem")
+        case .notAFile: (.noInput, "give the key's file, such as release.pem")
         case .openToOthers: (.refused, "make it its owner's alone: chmod 600 KEY")
         case .exists: (.cannotCreate, "keys are never overwritten: choose another name, or move the old ones away")
         case .cannotCreate: (.cannotCreate, "see that the folder exists and can be written to")
         case .readFailed: (.inputOutput, "see that the file is there and can be read: ls -l")
         case .writeFailed: (.inputOutput, "see that the disk has room: df")
         case .trustOpenToOthers: (.refused, "take that right away: chmod o-w PATH")
-        case .keyIDConflict: (.refused, "take one of the two keys away; a key id should be one key's alone")
+        case .keyIDConflict: (.malformed, "one of the two is forged: take it away, and ask its owner for the right one")
         case .noTrustedKey: (.refused, TrustOptions.twoLines)
-        case .cryptography: (.fault, "libcrypto failed: see that memory is left, and which release it is: openssl version")
+        case .cryptography: (.fault, "see that memory is left, and which release of libcrypto this is: openssl version")
         }
     }
 }

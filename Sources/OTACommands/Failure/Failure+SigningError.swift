@@ -27,10 +27,12 @@ extension Failure {
         case .versionNeeded: return (.usage, "give --version X.Y.Z, such as --version 1.4.0")
         case .productDiffers, .versionDiffers:
             return (.malformed, "leave the option out to take what the image says: \(inspect)")
-        case .alreadyABundle: return (.usage, "give --key alone to add a signature, or the image that the bundle was made of")
+        case .alreadyABundle:
+            return (.usage, "give --key alone to add a signature, or the image that the bundle was made of")
         case .malformedBundle: return (.malformed, "it is not all there: fetch it again")
         case .digestDiffers: return (.refused, "do not sign it: its image was changed or damaged")
-        case .unknownCriticalField: return (.refused, "it is from a later release of otaflash; this is \(Version.number)")
+        case .unknownCriticalField:
+            return (.refused, "it is from a later release of otaflash; this is \(Version.number)")
         case .noKey: return (.usage, "give --key FILE; a key is made by: otaflash keygen NAME")
         case .alreadySigned: return (.refused, "leave out the key that has signed already: \(inspect)")
         case .tooManySignatures: return (.refused, "sign the image anew with the keys that are needed")

@@ -17,7 +17,8 @@ extension Failure {
         case .badSignature: return "do not use it: it was changed after it was signed; fetch it again from its source"
         case .digestDiffers: return "do not use it: its image was changed or damaged; fetch it again from its source"
         case .demoKey:
-            return "sign it with a key of your own (otaflash keygen NAME); for a trial: \(situation.line(adding: "--allow-demo-key"))"
+            let allowed = situation.line(adding: "--allow-demo-key")
+            return "sign it with a key of your own (otaflash keygen NAME); for a trial: \(allowed)"
         case .wrongProduct, .wrongHardware, .counterTooLow, .requiresNewer: return "see what it is for: \(inspect)"
         }
     }

@@ -25,7 +25,9 @@ struct TrustOptions: ParsableArguments {
     /// The paths in force.
     var paths: [FilePath] {
         if !trust.isEmpty { return trust.map { FilePath($0) } }
-        if let list = Environment.value("OTAFLASH_TRUST") { return list.split(separator: ":").map { FilePath(String($0)) } }
+        if let list = Environment.value("OTAFLASH_TRUST") {
+            return list.split(separator: ":").map { FilePath(String($0)) }
+        }
         return Self.defaultFolder.map { [$0] } ?? []
     }
 
@@ -41,7 +43,8 @@ struct TrustOptions: ParsableArguments {
         } catch {
             // Nobody named this folder: that it is not there means that nobody is trusted yet.
             guard error.code == .noSuchFile, isDefault else { throw error }
-            throw KeyError(.noTrustedKey, "no key is trusted on this machine: \(paths.first?.string ?? "") does not exist")
+            let folder = paths.first?.string ?? ""
+            throw KeyError(.noTrustedKey, "no key is trusted on this machine: \(folder) does not exist")
         }
     }
 

@@ -5,7 +5,7 @@ extension String {
         guard unicodeScalars.contains(where: Self.isUnsafe) else { return self }
         var text = ""
         for scalar in unicodeScalars {
-            if Self.isUnsafe(scalar) { text += scalar.escaped(asASCII: true) } else { text.unicodeScalars.append(scalar) }
+            text += Self.isUnsafe(scalar) ? scalar.escaped(asASCII: true) : String(scalar)
         }
         return text
     }

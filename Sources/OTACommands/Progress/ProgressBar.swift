@@ -54,7 +54,8 @@ struct ProgressBar: ProgressRenderer {
     }
 
     private func draw() {
-        let line = phase == .transfer && total > 0 ? bar() : look.dim("\(ProgressText.line(for: phase)) \(look.ellipsis)")
+        let words = "\(ProgressText.line(for: phase)) \(look.ellipsis)"
+        let line = phase == .transfer && total > 0 ? bar() : look.dim(String(words.prefix(columns() - 1)))
         write(TerminalLook.startOfLine + line)
     }
 

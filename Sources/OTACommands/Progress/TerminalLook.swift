@@ -28,6 +28,6 @@ struct TerminalLook: Sendable {
     }
 
     private func coloured(_ text: String, _ code: String) -> String {
-        hasColours ? "\u{1B}[\(code)m\(text)\u{1B}[0m" : text
+        hasColours && !text.isEmpty ? "\u{1B}[\(code)m\(text)\u{1B}[0m" : text
     }
 }

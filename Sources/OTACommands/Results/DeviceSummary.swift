@@ -39,7 +39,8 @@ struct DeviceSummary: Encodable, Sendable {
     var rows: [(String, String)] {
         [
             ("Device", title), ("Product", "\(product), hardware revision \(hardware)"), ("Runs", running),
-            ("Security counter", "\(securityCounter)"), ("Battery", battery.map { "\($0) %" } ?? "none: it runs on mains"),
+            ("Security counter", "\(securityCounter)"),
+            ("Battery", battery.map { "\($0) %" } ?? "none: it runs on mains"),
             ("Trial", trialSeconds > 0 ? "\(trialSeconds) s" : "none: the bootloader has no way back"),
         ]
     }
@@ -47,7 +48,7 @@ struct DeviceSummary: Encodable, Sendable {
     private var running: String {
         switch state {
         case DeviceDescription.State.trial.rawValue:
-            "\(runningVersion), on trial: it goes back by itself unless it is confirmed within \(trialSeconds) s of its boot"
+            "\(runningVersion), on trial: it goes back by itself unless confirmed within \(trialSeconds) s of its boot"
         case DeviceDescription.State.receiving.rawValue: "\(runningVersion); an update is under way"
         default: "\(runningVersion), confirmed"
         }

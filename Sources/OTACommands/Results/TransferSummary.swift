@@ -37,7 +37,9 @@ struct TransferSummary: Encodable, Sendable {
         let what = resumedFrom > 0 ? "Resumed at byte \(resumedFrom) of \(imageBytes); the rest" : "\(imageBytes) bytes"
         var sentence = "\(what) took \(Figures.time(seconds))"
         if let bytesPerSecond { sentence += ": \(Figures.rate(bytesPerSecond))" }
-        if let efficiency { sentence += ", \(Figures.decimal(efficiency * 100, places: 1)) % of what the link can carry" }
+        if let efficiency {
+            sentence += ", \(Figures.decimal(efficiency * 100, places: 1)) % of what the link can carry"
+        }
         var lines = [sentence + "."]
         let troubles = [Self.count(gaps, "gap"), Self.count(disconnects, "lost link")].compactMap { $0 }
         if !troubles.isEmpty {

@@ -83,7 +83,7 @@ private struct PromptSignals: ~Copyable {
 
     /// The signal that came; nil: there is input.
     borrowing func wait(forInputFrom terminal: Int32) -> Int32? {
-        var files = [pollfd(fd: readEnd, events: Int16(POLLIN), revents: 0), pollfd(fd: terminal, events: Int16(POLLIN), revents: 0)]
+        var files = [readEnd, terminal].map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
         while poll(&files, 2, -1) < 0, errno == EINTR {}
         guard files[0].revents != 0 else { return nil }
         var byte: UInt8 = 0
