@@ -138,9 +138,24 @@ extension VirtualDeviceStore {
         _ = try file.closeAfter { try file.writeAll(bytes) }
     }
 
+    /// The file's first 64 KiB: a whole `device.json` is far shorter.
+    private static func read(_ path: FilePath) throws -> [UInt8] {
+        let file = try FileDescriptor.open(path, .readOnly, options: .closeOnExec)
+        return try file.closeAfter {
+            try [UInt8](unsafeUninitializedCapacity: 65536) { buffer, count in
+                while count < buffer.count {
+                    let rest = UnsafeMutableBufferPointer(rebasing: buffer[count...])
+                    let read = try file.read(into: UnsafeMutableRawBufferPointer(rest))
+                    if read == 0 { break }
+                    count += read
+                }
+            }
+        }
+    }
+
     private static func configuration(in device: FilePath) throws(VirtualDeviceError) -> VirtualDeviceConfiguration {
         let path = device.appending("device.json")
-        let json = try io(path) { Array(try Data(contentsOf: URL(filePath: path.string))) }
+        let json = try io(path) { try read(path) }
         do {
             return try DeviceFile(json: json).configuration
         } catch {
