@@ -66,11 +66,16 @@ let package = Package(
             ], swiftSettings: swift),
         .executableTarget(name: "otaflash", dependencies: ["OTACommands"], swiftSettings: swift),
 
-        // Tests.
-        .testTarget(name: "OTAFirmwareTests", dependencies: ["OTAFirmware", subprocess, system], swiftSettings: swift),
+        // Tests, and what they share.
+        .target(name: "OTATestSupport", dependencies: ["OTAUpdate"], swiftSettings: swift),
         .testTarget(
-            name: "OTASigningTests", dependencies: ["OTASigning", "OTAFirmware", subprocess, system],
+            name: "OTAFirmwareTests",
+            dependencies: ["OTAFirmware", "OTATestSupport", "OTAUpdate", subprocess, system], swiftSettings: swift),
+        .testTarget(
+            name: "OTASigningTests",
+            dependencies: ["OTASigning", "OTAFirmware", "OTATestSupport", "OTAUpdate", subprocess, system],
             swiftSettings: swift),
+        .testTarget(name: "OTAUpdateTests", dependencies: ["OTAUpdate"], swiftSettings: swift),
         .testTarget(name: "COTADeviceTests", dependencies: ["COTADevice", "COpenSSL"], swiftSettings: swift),
         .testTarget(
             name: "OTASimulatorTests",
@@ -88,7 +93,8 @@ let package = Package(
         .testTarget(
             name: "OTACommandsTests",
             dependencies: [
-                "OTACommands", "otaflash", "OTAFirmware", "OTASigning", "OTAUpdate", subprocess, system,
+                "OTACommands", "otaflash", "OTAFirmware", "OTASigning", "OTASimulator", "OTATestSupport", "OTAUpdate",
+                subprocess, system,
             ], swiftSettings: swift),
     ],
     swiftLanguageModes: [.v6],

@@ -76,7 +76,10 @@ struct Sign: Verb {
     private var target: String { output ?? (image.hasSuffix(".otaf") ? image : image + ".otaf") }
 
     private func release() throws(Failure) -> Release {
-        Release(
+        if let minimumBattery, minimumBattery > 100 {
+            throw Failure.usage("\(minimumBattery) % is not a battery level", hint: "give 0 to 100 per cent")
+        }
+        return Release(
             product: try Self.read(product, "product", ProductName.rule) { ProductName($0) },
             version: try Self.read(version, "version", SemanticVersion.rule) { SemanticVersion($0) },
             hardware: try Self.read(hardware, "hardware", HardwareRevisions.rule) { HardwareRevisions($0) },

@@ -1,15 +1,15 @@
 import OTAFirmware
 
 /// What a device notifies on Control: `[0x80 | opcode][tag][status u8][results]`.
-struct Answer: Equatable {
-    var opcode: UInt8
-    var tag: UInt8
-    var status: DeviceStatus
+package struct Answer: Equatable {
+    package var opcode: UInt8
+    package var tag: UInt8
+    package var status: DeviceStatus
     /// With BEGIN and SYNC, where they are ok.
-    var position: Position?
+    package var position: Position?
 
     /// - Returns: nil for a notification that answers another request, which is dropped whatever is in it.
-    init?(to request: Request, tag: UInt8, parsing bytes: [UInt8]) throws(FrameError) {
+    package init?(to request: Request, tag: UInt8, parsing bytes: [UInt8]) throws(FrameError) {
         guard bytes.count >= 2, bytes[0] == 0x80 | request.opcode, bytes[1] == tag else { return nil }
         self = try ByteReader.parse("the answer to \(request.name)", bytes) { reader in
             _ = try reader.read(2)

@@ -1,42 +1,42 @@
-import OTAFirmware
+package import OTAFirmware
 
 /// The value of Info: what the device is. A list of `{ type u8, length u8, value }`, ascending by type, each at most once;
 /// unknown types are skipped; at most 512 bytes.
-struct DeviceInfo: Equatable {
-    static let longest = 512
+package struct DeviceInfo: Equatable {
+    package static let longest = 512
 
-    var product = ""
-    var hardware: UInt16 = 0
+    package var product = ""
+    package var hardware: UInt16 = 0
     /// The security counter of the image it runs for good.
-    var securityCounter: UInt32 = 0
+    package var securityCounter: UInt32 = 0
     /// The manifest's byte for the image format that it boots.
-    var imageFormat: UInt8 = 0
+    package var imageFormat: UInt8 = 0
     /// The largest image in bytes, boot trailer deducted.
-    var largestImage: UInt32 = 0
+    package var largestImage: UInt32 = 0
     /// The longest Data value in bytes, 20..512.
-    var longestValue = 0
+    package var longestValue = 0
     /// Most chunks in flight, 1..2047.
-    var window = 0
+    package var window = 0
     /// Longest time from APPLY's answer until it can be connected again, in seconds.
-    var restartSeconds = 0
+    package var restartSeconds = 0
     /// Time from boot within which CONFIRM must come, in seconds; 0: the bootloader has no way back.
-    var trialSeconds = 0
+    package var trialSeconds = 0
     /// The keys it trusts.
-    var keys: [KeyID] = []
+    package var keys: [KeyID] = []
     /// The manifest digest prefix of the running image, where that came as a bundle.
-    var running: [UInt8]?
+    package var running: [UInt8]?
     /// The manifest digest prefix of the half-received image, and its bytes so far.
-    var held: Held?
+    package var held: Held?
 
-    struct Held: Equatable {
-        var manifestDigestPrefix: [UInt8]
-        var offset: Int
+    package struct Held: Equatable {
+        package var manifestDigestPrefix: [UInt8]
+        package var offset: Int
     }
 
     /// Types 1 to 8 must be there.
     private static let required: ClosedRange<UInt8> = 1...8
 
-    init(parsing bytes: [UInt8]) throws(FrameError) {
+    package init(parsing bytes: [UInt8]) throws(FrameError) {
         guard bytes.count <= Self.longest else { throw FrameError(context: "Info has \(bytes.count) bytes") }
         self = try ByteReader.parse("Info", bytes) { reader in
             var info = DeviceInfo()

@@ -1,5 +1,5 @@
 /// The state byte of Progress.
-enum DeviceState: UInt8 {
+package enum DeviceState: UInt8 {
     case idle = 0
     case envelope
     case accepted

@@ -1,7 +1,7 @@
-import OTAUpdate
+package import OTAUpdate
 
 /// The status byte of an answer.
-enum DeviceStatus: UInt8 {
+package enum DeviceStatus: UInt8 {
     case ok = 0
     case unknownOpcode
     case badArgument
@@ -22,7 +22,7 @@ enum DeviceStatus: UInt8 {
     case refusedByPolicy
 
     /// What a person is told when the device ends it with this status.
-    var error: UpdateError.Code {
+    package var error: UpdateError.Code {
         switch self {
         case .ok, .unknownOpcode, .badArgument, .badState: .protocolViolation
         case .busy: .deviceBusy
@@ -42,7 +42,7 @@ enum DeviceStatus: UInt8 {
         }
     }
 
-    var meaning: String {
+    package var meaning: String {
         switch self {
         case .ok: "ok"
         case .unknownOpcode: "it does not know the request"

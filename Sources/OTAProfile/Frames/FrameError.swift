@@ -1,9 +1,9 @@
 import OTAFirmware
 
 /// Bytes from a device that are not what the profile says.
-struct FrameError: Error, Equatable {
+package struct FrameError: Error, Equatable {
     /// For people, without a full stop.
-    var context: String
+    package var context: String
 }
 
 extension ByteReader {

@@ -2,14 +2,14 @@ import OTAFirmware
 
 /// Where a device stands in the open object: `[next u16][offset u32][CRC-32 u32]`, little-endian, 10 bytes. The object's
 /// first `offset` bytes are taken, and `crc` is theirs.
-struct Position: Equatable {
+package struct Position: Equatable {
     /// The sequence number that the device expects.
-    var next: UInt16
+    package var next: UInt16
     /// In bytes.
-    var offset: Int
-    var crc: UInt32
+    package var offset: Int
+    package var crc: UInt32
 
-    init(next: UInt16, offset: Int, crc: UInt32) {
+    package init(next: UInt16, offset: Int, crc: UInt32) {
         self.next = next
         self.offset = offset
         self.crc = crc

@@ -1,13 +1,13 @@
 import OTAFirmware
 
 /// The value of Progress: `[state u8][status u8][position]`, 12 bytes.
-struct ProgressValue: Equatable {
-    var state: DeviceState
+package struct ProgressValue: Equatable {
+    package var state: DeviceState
     /// Ok, or flash failed when the device left the state *image* by itself.
-    var status: DeviceStatus
-    var position: Position
+    package var status: DeviceStatus
+    package var position: Position
 
-    init(parsing bytes: [UInt8]) throws(FrameError) {
+    package init(parsing bytes: [UInt8]) throws(FrameError) {
         self = try ByteReader.parse("Progress", bytes) { reader in
             let state: UInt8 = try reader.read()
             let status: UInt8 = try reader.read()

@@ -1,7 +1,7 @@
 import OTAFirmware
 
 /// What is written to Control: `[opcode u8][tag u8][arguments]`, little-endian.
-enum Request: Equatable {
+package enum Request: Equatable {
     /// Opens an object of so many bytes; the device goes on at an offset of its choice, `from` or below.
     case begin(TransferObject, size: Int, from: UInt32, digestPrefix: [UInt8])
     /// The flush; `sequence` is the host's next.
@@ -14,9 +14,9 @@ enum Request: Equatable {
     case identify(seconds: UInt8)
 
     /// BEGIN's `from` where the device is to go on from what it holds.
-    static let resume = UInt32.max
+    package static let resume = UInt32.max
 
-    var opcode: UInt8 {
+    package var opcode: UInt8 {
         switch self {
         case .begin: 1
         case .sync: 2
@@ -29,7 +29,7 @@ enum Request: Equatable {
     }
 
     /// The request's name in the profile.
-    var name: String {
+    package var name: String {
         switch self {
         case .begin(.envelope, _, _, _): "BEGIN envelope"
         case .begin(.image, _, _, _): "BEGIN image"
@@ -44,14 +44,14 @@ enum Request: Equatable {
     }
 
     /// How long the answer may take: BEGIN and FINISH may read or erase flash.
-    var timeLimit: Duration {
+    package var timeLimit: Duration {
         switch self {
         case .begin, .finish: .seconds(30)
         default: .seconds(10)
         }
     }
 
-    func bytes(tag: UInt8) -> [UInt8] {
+    package func bytes(tag: UInt8) -> [UInt8] {
         var writer = ByteWriter(reservingCapacity: 19)
         writer.write(opcode)
         writer.write(tag)

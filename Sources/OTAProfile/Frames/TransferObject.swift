@@ -1,5 +1,5 @@
 /// What BEGIN opens.
-enum TransferObject: UInt8, Sendable {
+package enum TransferObject: UInt8, Sendable {
     case envelope = 1
     case image = 2
 }

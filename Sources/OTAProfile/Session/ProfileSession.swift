@@ -68,6 +68,12 @@ public struct ProfileSession: UpdateSession {
         }
     }
 
+    /// Image bytes handed to the link so far, up to the furthest one.
+    package var sentOffset: Int {
+        if let transfer, transfer.object == .image { return transfer.sentOffset }
+        return push?.sentOffset ?? 0
+    }
+
     public mutating func handle(_ event: UpdateEvent, at now: Duration) -> [UpdateAction] {
         self.now = now
         actions = []

@@ -2,7 +2,7 @@
 ///
 /// A packet carries 251 bytes, 7 of them L2CAP and ATT headers: a value of 495 bytes fills two of them, one of 244 fills
 /// one; 509 would need a third, nearly empty.
-enum ChunkLength {
+package enum ChunkLength {
     /// The longest value that ATT knows.
     private static let longestAttribute = 512
 
@@ -10,7 +10,7 @@ enum ChunkLength {
     ///   - link: longest value that the link carries, in bytes.
     ///   - device: longest Data value that the device takes, in bytes.
     /// - Returns: the length of a Data value in bytes, its sequence number included.
-    static func planned(link: Int, device: Int) -> Int {
+    package static func planned(link: Int, device: Int) -> Int {
         let limit = min(link, device, longestAttribute)
         return [495, 244].first { $0 <= limit } ?? limit
     }

@@ -2,13 +2,18 @@
 ///
 /// Sequence numbers are reckoned modulo 65536; a rewind jumps ahead by 4096, so that what was queued before it is stale
 /// by its number alone (docs/ota-profile.md, "Data, and how order is kept").
-struct ChunkWindow {
+package struct ChunkWindow {
     /// A place in the object: so many bytes, and the CRC-32 of them.
-    struct Mark: Equatable {
-        var offset: Int
-        var crc: UInt32
+    package struct Mark: Equatable {
+        package var offset: Int
+        package var crc: UInt32
+
+        package init(offset: Int, crc: UInt32) {
+            self.offset = offset
+            self.crc = crc
+        }
     }
-    enum Reading: Equatable {
+    package enum Reading: Equatable {
         /// So many chunks more are taken.
         case acknowledged(chunks: Int)
         /// Something got lost: the device goes on from the mark.
@@ -21,33 +26,33 @@ struct ChunkWindow {
 
     private static let rewind: UInt16 = 4096
 
-    private(set) var acknowledged: UInt16
-    private(set) var sent: UInt16
+    package private(set) var acknowledged: UInt16
+    package private(set) var sent: UInt16
     /// The mark behind `acknowledged`, and after it one for each chunk in flight.
     private var marks: [Mark]
 
     /// As BEGIN's answer sets it.
-    init(at position: Position) {
+    package init(at position: Position) {
         acknowledged = position.next
         sent = position.next
         marks = [Mark(offset: position.offset, crc: position.crc)]
     }
 
-    var inFlight: Int { Int(sent &- acknowledged) }
-    var acknowledgedMark: Mark { marks[0] }
-    var sentMark: Mark { marks[marks.count - 1] }
+    package var inFlight: Int { Int(sent &- acknowledged) }
+    package var acknowledgedMark: Mark { marks[0] }
+    package var sentMark: Mark { marks[marks.count - 1] }
 
     /// Books one more chunk, after which the object reaches to `mark`.
-    mutating func book(_ mark: Mark) {
+    package mutating func book(_ mark: Mark) {
         marks.append(mark)
         sent &+= 1
     }
 
     /// Whether everything before `sequence` is acknowledged.
-    func isAcknowledged(upTo sequence: UInt16) -> Bool { acknowledged &- sequence < 2048 }
+    package func isAcknowledged(upTo sequence: UInt16) -> Bool { acknowledged &- sequence < 2048 }
 
     /// Takes what a position tells. A position that is stale or disagrees changes nothing.
-    mutating func read(_ position: Position) -> Reading {
+    package mutating func read(_ position: Position) -> Reading {
         let ahead = position.next &- acknowledged
         let told = Mark(offset: position.offset, crc: position.crc)
         if ahead <= sent &- acknowledged {

@@ -2,9 +2,9 @@ import OTAFirmware
 
 /// One object, envelope or image, on its way: which chunks to send next, when to flush, and what the device's positions
 /// mean. A sliding flush: the host never waits for its answer to go on.
-struct ObjectTransfer {
+package struct ObjectTransfer {
     /// What a position made of the transfer.
-    enum Verdict: Equatable {
+    package enum Verdict: Equatable {
         case agreed
         /// Chunks were lost; so many bytes are sent again.
         case rewound(resent: Int)
@@ -14,15 +14,15 @@ struct ObjectTransfer {
         case stuck
     }
 
-    static let chunksPerFlush = 256
-    static let flushInterval = Duration.seconds(2)
-    static let longestSilence = Duration.seconds(1)
-    static let rewindsAtOneOffset = 20
+    package static let chunksPerFlush = 256
+    package static let flushInterval = Duration.seconds(2)
+    package static let longestSilence = Duration.seconds(1)
+    package static let rewindsAtOneOffset = 20
     /// A Data value starts with its sequence number.
-    static let sequenceLength = 2
+    package static let sequenceLength = 2
 
-    let object: TransferObject
-    let bytes: [UInt8]
+    package let object: TransferObject
+    package let bytes: [UInt8]
     private let chunkLength: Int
     private let windowLimit: Int
     private var window: ChunkWindow
@@ -35,6 +35,8 @@ struct ObjectTransfer {
     /// A SYNC that is not yet answered.
     private struct Flush {
         var sequence: UInt16
+        /// Chunks sent since.
+        var chunksBehind = 0
         var rewound = false
     }
 
@@ -42,7 +44,7 @@ struct ObjectTransfer {
     ///   - position: BEGIN's answer, of which offset and CRC have been checked.
     ///   - chunkLength: longest Data value in bytes, sequence number included.
     ///   - window: most chunks in flight.
-    init(
+    package init(
         _ object: TransferObject, _ bytes: [UInt8], from position: Position, chunkLength: Int, window: Int,
         at now: Duration
     ) {
@@ -56,27 +58,26 @@ struct ObjectTransfer {
     }
 
     /// Bytes that the device has acknowledged.
-    var acknowledgedOffset: Int { window.acknowledgedMark.offset }
+    package var acknowledgedOffset: Int { window.acknowledgedMark.offset }
     /// Bytes that are sent, acknowledged or not.
-    var sentOffset: Int { window.sentMark.offset }
-    var inFlight: Int { window.inFlight }
+    package var sentOffset: Int { window.sentMark.offset }
+    package var inFlight: Int { window.inFlight }
     /// The device has it all.
-    var isComplete: Bool { acknowledgedOffset == bytes.count }
-    var isFlushing: Bool { flush != nil }
+    package var isComplete: Bool { acknowledgedOffset == bytes.count }
 
     /// When it wants to be asked again for a flush, whatever the device says; nil: nothing is in flight.
-    var deadline: Duration? {
+    package var deadline: Duration? {
         guard inFlight > 0, flush == nil else { return nil }
         return min(lastFlushAt + Self.flushInterval, lastHeardAt + Self.longestSilence)
     }
 
     /// The Data values that may be sent now, in order.
-    mutating func nextChunks() -> [[UInt8]] {
+    package mutating func nextChunks() -> [[UInt8]] {
         var room = windowLimit - window.inFlight
         if let flush {
             // BlueZ lets commands overtake requests: more than a window behind an unanswered flush could hold it back
             // for ever.
-            room = min(room, windowLimit - Int(window.sent &- flush.sequence))
+            room = min(room, windowLimit - flush.chunksBehind)
         }
         var chunks: [[UInt8]] = []
         while room > 0, sentOffset < bytes.count, flush != nil || chunksSinceFlush < Self.chunksPerFlush {
@@ -87,7 +88,7 @@ struct ObjectTransfer {
     }
 
     /// The sequence number for a SYNC that is due now, behind what was sent so far; nil: none is.
-    mutating func nextFlush(at now: Duration) -> UInt16? {
+    package mutating func nextFlush(at now: Duration) -> UInt16? {
         guard flush == nil, inFlight > 0 else { return nil }
         let atEnd = sentOffset == bytes.count
         let overdue = deadline.map { $0 <= now } ?? false
@@ -99,13 +100,13 @@ struct ObjectTransfer {
     }
 
     /// A Progress notification: one that disagrees is ignored, for the answers are what counts.
-    mutating func progressed(to position: Position, at now: Duration) -> Verdict {
+    package mutating func progressed(to position: Position, at now: Duration) -> Verdict {
         lastHeardAt = now
         return reading(of: position) ?? .agreed
     }
 
     /// The answer to the flush under way.
-    mutating func flushed(to position: Position, at now: Duration) -> Verdict {
+    package mutating func flushed(to position: Position, at now: Duration) -> Verdict {
         lastHeardAt = now
         lastFlushAt = now
         guard let verdict = reading(of: position) else { return .mismatch }
@@ -140,6 +141,7 @@ struct ObjectTransfer {
         let crc = CRC32.update(window.sentMark.crc, bytes[start..<end])
         window.book(ChunkWindow.Mark(offset: end, crc: crc))
         chunksSinceFlush += 1
+        flush?.chunksBehind += 1
         return chunk
     }
 }

@@ -249,15 +249,19 @@ public final class VirtualDevice: @unchecked Sendable {
             guard let boot = try VirtualBootloader(flash: flash).boot(),
                 let core = DeviceCore(configuration, boot: boot, flash: flash, owner: self, at: time)
             else {
-                power = flash.isPowered ? .unbootable : .off(until: time + Self.bootTime)
-                return
+                return flash.isPowered ? power = .unbootable : bootAgain()
             }
             power = .on(core)
             settle(core)
         } catch {
-            // The power went while the bootloader wrote; it comes back at once.
-            power = .off(until: time + Self.bootTime)
+            bootAgain()
         }
+    }
+
+    /// The power went while the bootloader wrote; it comes back at once.
+    private func bootAgain() {
+        power = .off(until: time + Self.bootTime)
+        restarts += 1
     }
 
     /// After each call of the core: lets it do what it wants to do at once, and sees whether it survived.

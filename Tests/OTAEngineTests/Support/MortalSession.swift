@@ -1,0 +1,32 @@
+import OTAProfile
+import OTAUpdate
+
+/// What was seen of a session from outside. Under virtual time everything runs on one thread.
+final class Tally: @unchecked Sendable {
+    var events = 0
+    var reports: [UpdateProgress] = []
+    /// Image bytes handed to the link.
+    var sentOffset = 0
+}
+
+/// A session whose process dies before it is told its event of a given number: it does nothing more, and says nothing.
+struct MortalSession: UpdateSession {
+    private var session: ProfileSession
+    private let tally: Tally
+    private let death: Int?
+
+    init(_ session: ProfileSession, _ tally: Tally, diesAt death: Int?) {
+        self.session = session
+        self.tally = tally
+        self.death = death
+    }
+
+    var deadline: Duration? { session.deadline }
+
+    mutating func handle(_ event: UpdateEvent, at now: Duration) -> [UpdateAction] {
+        tally.events += 1
+        if tally.events == death { return [.fail(UpdateError(.interrupted, "killed"))] }
+        defer { tally.sentOffset = session.sentOffset }
+        return session.handle(event, at: now)
+    }
+}

@@ -1,0 +1,342 @@
+import OTAFirmware
+import OTAProfile
+import OTASigning
+import OTAUpdate
+import Testing
+
+@Suite struct ProfileSessionTests {
+    private typealias Device = Conversation.Device
+
+    private func push(_ options: PushOptions = PushOptions(resume: true)) throws -> Conversation {
+        try Conversation(.push(try ExampleUpdate.bundle(), options))
+    }
+    private func data(_ sequence: String, _ bytes: some Sequence<UInt8>) -> [UInt8] {
+        ExampleUpdate.bytes(sequence) + bytes
+    }
+    private func send(_ chunks: [UInt8]...) -> UpdateAction { .link(.send(chunks, ProfileChannel.data)) }
+
+    /// docs/ota-profile.md, "Example", byte for byte, up to the image.
+    private func acceptEnvelope(_ talk: inout Conversation) {
+        talk.expect(
+            "01 21 01 a9 00 00 00 00 00 00 00 2a f6 1d 1f f5 e1 5b 10",
+            answering: "81 21 00 00 10 00 00 00 00 00 00 00 00")
+        talk.expect(
+            send(data("00 10", ExampleUpdate.envelope)),
+            .link(.write(ExampleUpdate.bytes("02 22 01 10"), ProfileChannel.control)))
+        talk.notify("82 22 00 01 10 a9 00 00 00 dd 24 0b 38")
+        talk.expect("03 23", answering: "83 23 00")
+    }
+    private func transferImage(_ talk: inout Conversation) {
+        let image = ExampleUpdate.image
+        talk.expect(
+            "01 24 02 58 02 00 00 ff ff ff ff db 4f 2a c2 5d 14 03 69",
+            answering: "81 24 00 01 20 00 00 00 00 00 00 00 00")
+        talk.expect(
+            send(data("01 20", image[..<242]), data("02 20", image[242..<484]), data("03 20", image[484...])),
+            .link(.write(ExampleUpdate.bytes("02 25 04 20"), ProfileChannel.control)))
+        talk.notify("82 25 00 04 20 58 02 00 00 3b 94 b2 df")
+        talk.expect("03 26", answering: "83 26 00")
+    }
+    private func apply(_ talk: inout Conversation) {
+        talk.expect("04 27 00", answering: "84 27 00")
+        talk.expect(.disconnect)
+        talk.tell(.linkDown(LinkError(.lost, "closed")))
+        talk.expect()
+        talk.waitForDeadline()
+        talk.expect(.connect)
+    }
+
+    @Test func goesTheWholeWay() throws {
+        var talk = try push()
+        talk.comeUp(Device())
+        acceptEnvelope(&talk)
+        transferImage(&talk)
+        apply(&talk)
+        talk.comeUp(Device(version: "1.1.0", state: 5))
+        talk.expect("05 28", answering: "85 28 00")
+        let report = try #require(talk.report)
+        #expect(report.outcome == .confirmed)
+        #expect(report.device.runningVersion == "1.1.0" && report.device.previousVersion == "1.0.0")
+        #expect(report.device.state == .idle)
+        let transfer = try #require(report.transfer)
+        #expect(transfer.imageBytes == 600 && transfer.sentBytes == 600 && transfer.resentBytes == 0)
+        #expect(transfer.chunkSize == 244 && transfer.mtu == 247 && transfer.flushes == 1)
+        #expect(
+            talk.reports == [
+                .phase(.connect), .phase(.preflight), .phase(.envelope), .phase(.transfer),
+                .transferred(offset: 600, total: 600), .phase(.verify), .phase(.apply), .phase(.restart), .reconnected,
+                .phase(.confirm), .confirmed(version: "1.1.0"),
+            ])
+    }
+
+    /// The example's own turn: the second of three chunks gets lost, and the flush under way is overtaken by the rewind.
+    @Test func rewindsAsInTheExample() throws {
+        let image = ExampleUpdate.image
+        var talk = try push()
+        talk.comeUp(Device())
+        acceptEnvelope(&talk)
+        talk.expect(
+            "01 24 02 58 02 00 00 ff ff ff ff db 4f 2a c2 5d 14 03 69",
+            answering: "81 24 00 01 20 00 00 00 00 00 00 00 00")
+        talk.expect(
+            send(data("01 20", image[..<242]), data("02 20", image[242..<484]), data("03 20", image[484...])),
+            .link(.write(ExampleUpdate.bytes("02 25 04 20"), ProfileChannel.control)))
+        talk.notify("03 00 02 30 f2 00 00 00 6a 82 aa 3b", on: ProfileChannel.progress)
+        talk.expect(send(data("02 30", image[242..<484]), data("03 30", image[484...])))
+        talk.notify("82 25 00 02 30 f2 00 00 00 6a 82 aa 3b")
+        talk.expect("02 26 04 30", answering: "82 26 00 04 30 58 02 00 00 3b 94 b2 df")
+        talk.expect("03 27", answering: "83 27 00")
+        talk.expect("04 28 00")
+        #expect(talk.reports.contains(.gap(offset: 242)))
+    }
+
+    @Test func doesNotSendWhatRunsAlready() throws {
+        var talk = try push(PushOptions())
+        talk.comeUp(Device(running: [0x81, 0x6f, 0x42, 0x24, 0x24, 0xa3, 0x2d, 0x9c], version: "1.1.0"))
+        talk.expect(.disconnect)
+        #expect(talk.report?.outcome == .alreadyRunning)
+    }
+
+    @Test func confirmsWhatAnEarlierRunLeftOnTrial() throws {
+        var talk = try push()
+        talk.comeUp(Device(version: "1.1.0", state: 5))
+        talk.expect("05 21")
+        talk.tell(.linkDown(LinkError(.lost, "gone")))
+        talk.waitForDeadline()
+        talk.expect(.connect)
+        talk.comeUp(Device(version: "1.1.0"))
+        talk.expect(.disconnect)
+        #expect(talk.report?.outcome == .confirmed, "the answer got lost, but the trial is over and the new one runs")
+    }
+
+    @Test func leavesATrialToSomebodyElse() throws {
+        var talk = try push(PushOptions(resume: true, ending: .trial))
+        talk.comeUp(Device())
+        acceptEnvelope(&talk)
+        transferImage(&talk)
+        apply(&talk)
+        talk.comeUp(Device(version: "1.1.0", state: 5))
+        #expect(talk.report?.outcome == .onTrial(seconds: 60))
+    }
+
+    @Test func tellsThatTheDeviceWentBack() throws {
+        var talk = try push()
+        talk.comeUp(Device())
+        acceptEnvelope(&talk)
+        transferImage(&talk)
+        apply(&talk)
+        talk.comeUp(Device())
+        talk.expect(.disconnect)
+        #expect(talk.outcome == nil, "so soon after APPLY the old image may not have restarted yet")
+        talk.tell(.linkDown(LinkError(.lost, "closed")))
+        talk.now += .seconds(5)
+        talk.waitForDeadline()
+        talk.expect(.connect)
+        talk.comeUp(Device())
+        #expect(talk.error == .wentBack)
+    }
+
+    @Test func takesAnOldImageOfTheSameVersionForWhatItIs() throws {
+        var talk = try push()
+        talk.comeUp(Device(version: "1.1.0"))
+        acceptEnvelope(&talk)
+        transferImage(&talk)
+        apply(&talk)
+        talk.now += .seconds(5)
+        talk.comeUp(Device(version: "1.1.0"))
+        #expect(talk.error == .wentBack)
+    }
+
+    @Test func appliesOnceMoreWhenTheAnswerNeverCame() throws {
+        var talk = try push()
+        talk.comeUp(Device())
+        acceptEnvelope(&talk)
+        transferImage(&talk)
+        talk.expect("04 27 00")
+        talk.tell(.linkDown(LinkError(.lost, "gone")))
+        talk.waitForDeadline()
+        talk.expect(.connect)
+        talk.comeUp(Device())
+        talk.expect("01 28 01 a9 00 00 00 00 00 00 00 2a f6 1d 1f f5 e1 5b 10")
+    }
+
+    @Test func startsOverWhereTheHeldBytesAreOthers() throws {
+        var talk = try push()
+        talk.comeUp(Device(held: [0x81, 0x6f, 0x42, 0x24, 0x24, 0xa3, 0x2d, 0x9c, 242, 0, 0, 0]))
+        acceptEnvelope(&talk)
+        talk.expect(
+            "01 24 02 58 02 00 00 ff ff ff ff db 4f 2a c2 5d 14 03 69",
+            answering: "81 24 00 01 20 f2 00 00 00 6b 82 aa 3b")
+        talk.expect("01 25 02 58 02 00 00 00 00 00 00 db 4f 2a c2 5d 14 03 69")
+        #expect(talk.reports.contains(.discarded(offset: 242)))
+    }
+
+    @Test func resumesFromTheDevicesOffset() throws {
+        var talk = try push()
+        talk.comeUp(Device(held: [0x81, 0x6f, 0x42, 0x24, 0x24, 0xa3, 0x2d, 0x9c, 242, 0, 0, 0]))
+        acceptEnvelope(&talk)
+        talk.expect(
+            "01 24 02 58 02 00 00 ff ff ff ff db 4f 2a c2 5d 14 03 69",
+            answering: "81 24 00 01 20 f2 00 00 00 6a 82 aa 3b")
+        talk.expect(
+            send(data("01 20", ExampleUpdate.image[242..<484]), data("02 20", ExampleUpdate.image[484...])),
+            .link(.write(ExampleUpdate.bytes("02 25 03 20"), ProfileChannel.control)))
+        #expect(talk.reports.contains(.resumed(offset: 242, total: 600)))
+    }
+
+    @Test func discardsWhatNobodyAskedToResume() throws {
+        var talk = try push(PushOptions())
+        talk.comeUp(Device(held: [0x81, 0x6f, 0x42, 0x24, 0x24, 0xa3, 0x2d, 0x9c, 242, 0, 0, 0]))
+        acceptEnvelope(&talk)
+        talk.expect("01 24 02 58 02 00 00 00 00 00 00 db 4f 2a c2 5d 14 03 69")
+        #expect(talk.reports.contains(.discarded(offset: 242)))
+    }
+
+    @Test func asksABusyDeviceAgainFor90Seconds() throws {
+        var talk = try push()
+        talk.comeUp(Device())
+        var tag = 0x21
+        while talk.outcome == nil, tag < 0x60 {
+            let number = String(tag, radix: 16)
+            talk.expect("01 \(number) 01 a9 00 00 00 00 00 00 00 2a f6 1d 1f f5 e1 5b 10", answering: "81 \(number) 04")
+            tag += 1
+            if talk.outcome == nil { talk.waitForDeadline() }
+        }
+        #expect(talk.error == .deviceBusy)
+        #expect(talk.now == .seconds(90))
+    }
+
+    @Test func triesThreeTimesWithoutProgress() throws {
+        var talk = try push()
+        talk.comeUp(Device())
+        for _ in 0..<3 {
+            talk.tell(.linkDown(LinkError(.lost, "gone")))
+            talk.waitForDeadline()
+            talk.comeUpAgain(Device())
+        }
+        talk.tell(.linkDown(LinkError(.lost, "gone")))
+        #expect(talk.error == .linkLost)
+    }
+
+    @Test func breaksALinkWithoutAnswers() throws {
+        var talk = try push()
+        talk.comeUp(Device())
+        talk.expect("01 21 01 a9 00 00 00 00 00 00 00 2a f6 1d 1f f5 e1 5b 10")
+        talk.waitForDeadline()
+        #expect(talk.now == .seconds(30))
+        talk.expect(.disconnect)
+    }
+
+    @Test(arguments: [LinkError.Code.unavailable, .noSuchDevice, .held, .notPermitted])
+    func endsAtOnceWhereThereIsNoDevice(code: LinkError.Code) throws {
+        var talk = try push()
+        talk.tell(.linkDown(LinkError(code, "none")))
+        #expect(talk.error?.rawValue == code.rawValue)
+    }
+
+    @Test func stopsWhenInterrupted() throws {
+        var talk = try push()
+        talk.comeUp(Device())
+        talk.expect("01 21 01 a9 00 00 00 00 00 00 00 2a f6 1d 1f f5 e1 5b 10")
+        talk.tell(.interrupted)
+        talk.expect(.disconnect)
+        #expect(talk.error == .interrupted)
+    }
+
+    @Test(
+        arguments: [
+            (.wrongProduct, Device(product: "other")), (.wrongHardware, Device(hardware: 4)),
+            (.counterTooLow, Device(counter: 8)), (.wrongImageFormat, Device(format: 1)),
+            (.imageTooLarge, Device(largest: [0x57, 2, 0, 0])), (.untrustedByDevice, Device(key: Array(1...8))),
+            (.noTrial, Device(trialSeconds: 0)), (.downgrade, Device(version: "1.2.0")),
+        ] as [(UpdateError.Code, Conversation.Device)])
+    func refusesEarly(code: UpdateError.Code, device: Conversation.Device) throws {
+        var talk = try push(PushOptions(refusesDowngrade: true))
+        talk.comeUp(device)
+        talk.expect(.disconnect)
+        #expect(talk.error == code)
+    }
+
+    @Test func notesADowngradeAndGoesOn() throws {
+        var talk = try push(PushOptions())
+        talk.comeUp(Device(version: "1.2.0"))
+        #expect(talk.outcome == nil)
+        #expect(talk.reports.contains { if case .note = $0 { true } else { false } })
+    }
+
+    @Test func refusesADeviceOnTrial() throws {
+        var talk = try push(PushOptions())
+        talk.comeUp(Device(version: "1.1.0", state: 5))
+        #expect(talk.error == .inTrial)
+    }
+
+    @Test func refusesPermanentWhereThereIsATrial() throws {
+        var talk = try push(PushOptions(ending: .permanent))
+        talk.comeUp(Device())
+        #expect(talk.error == .trialAvailable)
+    }
+
+    @Test func mayBePermanentWhereThereIsNoTrial() throws {
+        var talk = try push(PushOptions(resume: true, ending: .permanent))
+        talk.comeUp(Device(trialSeconds: 0))
+        acceptEnvelope(&talk)
+        transferImage(&talk)
+        talk.expect("04 27 01", answering: "84 27 00")
+        talk.tell(.linkDown(LinkError(.lost, "closed")))
+        talk.waitForDeadline()
+        talk.comeUpAgain(Device(version: "1.1.0"))
+        #expect(talk.report?.outcome == .confirmed)
+    }
+
+    @Test func refusesADeviceThatSpeaksAnotherLanguage() throws {
+        var talk = try push()
+        talk.tell(.linkUp(LinkProperties(channels: [ProfileChannel.info], maximumValueLength: 244)))
+        #expect(talk.error == .unsupportedDevice)
+    }
+
+    // MARK: The other tasks
+
+    @Test func tellsTheStatus() throws {
+        var talk = try Conversation(.status)
+        talk.comeUp(Device(held: [1, 2, 3, 4, 5, 6, 7, 8, 0, 1, 0, 0], battery: 80))
+        let device = try #require(talk.report?.device)
+        #expect(device.runningVersion == "1.0.0" && device.battery == 80 && device.held?.offset == 256)
+    }
+
+    @Test func confirms() throws {
+        var talk = try Conversation(.confirm)
+        talk.comeUp(Device(version: "1.1.0", state: 5))
+        talk.expect("05 21", answering: "85 21 00")
+        #expect(talk.report?.outcome == .confirmed)
+        var idle = try Conversation(.confirm)
+        idle.comeUp(Device())
+        #expect(idle.error == .notInTrial)
+    }
+
+    @Test func discardsATrialAndLooks() throws {
+        var talk = try Conversation(.discard)
+        talk.comeUp(Device(version: "1.1.0", state: 5))
+        talk.expect("06 21", answering: "86 21 00")
+        talk.expect(.disconnect)
+        talk.tell(.linkDown(LinkError(.lost, "closed")))
+        talk.waitForDeadline()
+        talk.comeUpAgain(Device())
+        #expect(talk.report?.device.runningVersion == "1.0.0")
+        #expect(talk.report?.device.previousVersion == "1.1.0")
+    }
+
+    @Test func identifies() throws {
+        var talk = try Conversation(.identify(seconds: 5))
+        talk.comeUp(Device())
+        talk.expect("07 21 05", answering: "87 21 00")
+        #expect(talk.report?.outcome == .done)
+    }
+}
+
+extension Conversation {
+    fileprivate mutating func comeUpAgain(_ device: Device) {
+        forget()
+        comeUp(device)
+        forget()
+    }
+}

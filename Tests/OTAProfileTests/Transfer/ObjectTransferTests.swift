@@ -1,0 +1,121 @@
+import OTAFirmware
+import OTAProfile
+import Testing
+
+@Suite struct ObjectTransferTests {
+    private let bytes = (0..<100_000).map { UInt8(truncatingIfNeeded: $0 &* 31 >> 3) }
+
+    private func transfer(window: Int = 64, of count: Int = 100_000, at now: Duration = .zero) -> ObjectTransfer {
+        ObjectTransfer(
+            .image, Array(bytes.prefix(count)), from: Position(next: 7, offset: 0, crc: 0), chunkLength: 244,
+            window: window, at: now)
+    }
+    /// The position of a device that took so many chunks of 242 bytes since sequence 7.
+    private func position(_ chunks: Int, of count: Int = 100_000, rewinds: UInt16 = 0) -> Position {
+        let offset = min(chunks * 242, count)
+        return Position(
+            next: UInt16(truncatingIfNeeded: 7 + chunks) &+ rewinds &* 4096, offset: offset,
+            crc: CRC32.checksum(of: bytes[..<offset]))
+    }
+
+    @Test func sendsAWindowAndNoMore() {
+        var transfer = transfer()
+        let chunks = transfer.nextChunks()
+        #expect(chunks.count == 64)
+        #expect(chunks[0] == [7, 0] + bytes[..<242])
+        #expect(chunks[63] == [70, 0] + bytes[(63 * 242)..<(64 * 242)])
+        #expect(transfer.nextChunks().isEmpty)
+        #expect(transfer.nextFlush(at: .zero) == nil)
+        #expect(transfer.progressed(to: position(16), at: .zero) == .agreed)
+        #expect(transfer.nextChunks().count == 16)
+        #expect(transfer.inFlight == 64)
+    }
+
+    @Test func flushesEvery256ChunksAndGoesOn() {
+        var transfer = transfer()
+        var sent = 0
+        while sent < 256 {
+            sent += transfer.nextChunks().count
+            if sent < 256 { #expect(transfer.progressed(to: position(sent), at: .zero) == .agreed) }
+        }
+        #expect(sent == 256)
+        #expect(transfer.nextChunks().isEmpty, "the flush comes first")
+        #expect(transfer.nextFlush(at: .zero) == 263)
+        #expect(transfer.progressed(to: position(256), at: .zero) == .agreed)
+        #expect(transfer.nextChunks().count == 64, "it does not wait for the answer")
+        #expect(transfer.progressed(to: position(300), at: .zero) == .agreed)
+        #expect(transfer.nextChunks().isEmpty, "no more than a window behind an unanswered flush")
+        #expect(transfer.flushed(to: position(310), at: .zero) == .agreed)
+        #expect(!transfer.nextChunks().isEmpty)
+    }
+
+    @Test func flushesAfter2SecondsAndAfter1SecondOfSilence() {
+        var transfer = transfer()
+        _ = transfer.nextChunks()
+        #expect(transfer.deadline == .seconds(1))
+        #expect(transfer.nextFlush(at: .milliseconds(999)) == nil)
+        _ = transfer.progressed(to: position(1), at: .milliseconds(1500))
+        #expect(transfer.deadline == .seconds(2))
+        #expect(transfer.nextFlush(at: .milliseconds(1999)) == nil)
+        #expect(transfer.nextFlush(at: .seconds(2)) == 71)
+        #expect(transfer.deadline == nil)
+        #expect(transfer.nextFlush(at: .seconds(9)) == nil, "one at a time")
+    }
+
+    @Test func flushesBehindTheLastChunk() {
+        var transfer = transfer(of: 500)
+        #expect(transfer.nextChunks().map(\.count) == [244, 244, 18])
+        #expect(transfer.nextFlush(at: .zero) == 10)
+        #expect(!transfer.isComplete)
+        #expect(transfer.flushed(to: position(3, of: 500), at: .zero) == .agreed)
+        #expect(transfer.isComplete)
+        #expect(transfer.deadline == nil)
+    }
+
+    @Test func goesOnWhereTheDeviceRewound() {
+        var transfer = transfer()
+        _ = transfer.nextChunks()
+        #expect(transfer.progressed(to: position(10, rewinds: 1), at: .zero) == .rewound(resent: 54 * 242))
+        let chunks = transfer.nextChunks()
+        #expect(chunks.count == 64)
+        #expect(chunks[0].prefix(2) == [17, 16], "4096 further on")
+        #expect(chunks[0].dropFirst(2) == bytes[2420..<2662])
+    }
+
+    @Test func takesAFlushThatWasOvertakenByARewind() {
+        var transfer = transfer(of: 2000)
+        _ = transfer.nextChunks()
+        #expect(transfer.nextFlush(at: .zero) == 16)
+        #expect(transfer.progressed(to: position(4, of: 2000, rewinds: 1), at: .zero) == .rewound(resent: 2000 - 968))
+        #expect(transfer.flushed(to: position(4, of: 2000, rewinds: 1), at: .zero) == .agreed)
+    }
+
+    @Test func seesAFlushThatLeavesChunksOut() {
+        var transfer = transfer(of: 2000)
+        _ = transfer.nextChunks()
+        _ = transfer.nextFlush(at: .zero)
+        #expect(transfer.flushed(to: position(5, of: 2000), at: .zero) == .mismatch)
+    }
+
+    @Test func believesAnswersOnly() {
+        var wrong = position(5)
+        wrong.crc ^= 1
+        var transfer = transfer(of: 2000)
+        _ = transfer.nextChunks()
+        _ = transfer.nextFlush(at: .zero)
+        #expect(transfer.progressed(to: wrong, at: .zero) == .agreed)
+        #expect(transfer.acknowledgedOffset == 0)
+        #expect(transfer.flushed(to: wrong, at: .zero) == .mismatch)
+    }
+
+    @Test func givesUpAfter20RewindsAtOneOffset() {
+        var transfer = transfer()
+        for rewind in 1...19 {
+            _ = transfer.nextChunks()
+            let verdict = transfer.progressed(to: position(0, rewinds: UInt16(rewind)), at: .zero)
+            #expect(verdict == .rewound(resent: 64 * 242))
+        }
+        _ = transfer.nextChunks()
+        #expect(transfer.progressed(to: position(0, rewinds: 20), at: .zero) == .stuck)
+    }
+}
