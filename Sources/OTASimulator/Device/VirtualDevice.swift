@@ -28,8 +28,8 @@ public final class VirtualDevice: @unchecked Sendable {
     private var connections: Set<UInt16> = []
     var identifications: [Int] = []
     var restarts = 0
-    private var onNotification: (UInt16, Channel, [UInt8]) -> Bool = { _, _, _ in true }
-    private var onRestart: () -> Void = {}
+    private var onNotification: @Sendable (UInt16, Channel, [UInt8]) -> Bool = { _, _, _ in true }
+    private var onRestart: @Sendable () -> Void = {}
 
     /// Time from a restart, or from the return of the power, until the firmware runs.
     public static let bootTime: Duration = .milliseconds(800)
@@ -43,8 +43,8 @@ public final class VirtualDevice: @unchecked Sendable {
     /// Sets who hears of it: a notification goes to a connection (false: no buffer now, offer it again), and a restart ends
     /// all connections.
     public func observe(
-        onNotification: @escaping (_ connection: UInt16, _ channel: Channel, _ value: [UInt8]) -> Bool,
-        onRestart: @escaping () -> Void
+        onNotification: @escaping @Sendable (_ connection: UInt16, _ channel: Channel, _ value: [UInt8]) -> Bool,
+        onRestart: @escaping @Sendable () -> Void
     ) {
         lock.locked {
             self.onNotification = onNotification

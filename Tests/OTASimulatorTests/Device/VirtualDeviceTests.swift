@@ -5,16 +5,21 @@ import Testing
 
 /// The device by its calls alone, without a link: as a real GATT server would use it.
 @Suite struct VirtualDeviceTests {
+    /// Who watches a device. Used on one thread.
+    private final class Watcher: @unchecked Sendable {
+        var hasBuffers = false
+        var notified: [[UInt8]] = []
+        var restarts = 0
+    }
+
     @Test func isUsableWithoutALink() throws {
         let device = try Example.device { $0.battery = 55 }
-        // Kept by the closures, on one thread.
-        nonisolated(unsafe) var notified: [[UInt8]] = []
-        nonisolated(unsafe) var takes = false
+        let watcher = Watcher()
         device.observe(
             onNotification: { connection, channel, value in
                 #expect(connection == 9 && channel == VirtualGATT.control)
-                if takes { notified.append(value) }
-                return takes
+                if watcher.hasBuffers { watcher.notified.append(value) }
+                return watcher.hasBuffers
             }, onRestart: {})
         #expect(device.connect(9, at: .seconds(1)))
         #expect(throws: ATTError(code: 0xFD)) { try device.write(9, VirtualGATT.control, [7, 1, 3], at: .seconds(1)) }
@@ -22,10 +27,10 @@ import Testing
         try device.write(9, VirtualGATT.control, [7, 1, 3], at: .seconds(1))
         // It was done, and the answer waits for a buffer.
         #expect(device.identifyRequests == [3])
-        #expect(notified.isEmpty)
-        takes = true
+        #expect(watcher.notified.isEmpty)
+        watcher.hasBuffers = true
         _ = device.poll(at: .milliseconds(1010))
-        #expect(notified == [[0x87, 1, 0]])
+        #expect(watcher.notified == [[0x87, 1, 0]])
         #expect(try device.read(9, VirtualGATT.battery, at: .seconds(2)) == [55])
         #expect(try device.read(9, VirtualGATT.version, offset: 2, capacity: 2, at: .seconds(2)) == Array("0.".utf8))
         device.disconnect(9, at: .seconds(3))
@@ -52,7 +57,8 @@ import Testing
         // Boot, trial, restart: all of it in one call, each at its own time.
         _ = device.poll(at: marked + .milliseconds(800 + 59_990))
         #expect(device.running?.isOnTrial == true)
-        #expect(device.poll(at: marked + .milliseconds(800 + 60_010)) == nil ? false : device.running == nil)
+        _ = device.poll(at: marked + .milliseconds(800 + 60_010))
+        #expect(device.running == nil)
         _ = device.poll(at: marked + .seconds(3600))
         #expect(device.running?.isOnTrial == false && device.running?.image.version == "1.0.0")
         #expect(device.restartCount == 2)
@@ -71,14 +77,14 @@ import Testing
 
     @Test func aRestartEndsAllConnections() throws {
         let (device, marked) = try marked()
-        nonisolated(unsafe) var restarts = 0
-        device.observe(onNotification: { _, _, _ in true }, onRestart: { restarts += 1 })
+        let watcher = Watcher()
+        device.observe(onNotification: { _, _, _ in true }, onRestart: { watcher.restarts += 1 })
         #expect(!device.connect(1, at: marked))
         #expect(device.connect(1, at: marked + .seconds(1)))
         #expect(device.isConnected(1))
         device.losePower(at: marked + .seconds(2))
         #expect(!device.isConnected(1))
-        #expect(restarts == 1)
+        #expect(watcher.restarts == 1)
         #expect(!device.connect(1, at: marked + .seconds(2)))
     }
 
