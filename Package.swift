@@ -20,14 +20,19 @@ let c: [CSetting] = [
 ]
 let system: Target.Dependency = .product(name: "SystemPackage", package: "swift-system")
 let subprocess: Target.Dependency = .product(name: "Subprocess", package: "swift-subprocess")
+let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
 
 let package = Package(
     name: "otaflash",
     products: [
-        .library(name: "COTADevice", targets: ["COTADevice"])
+        .executable(name: "otaflash", targets: ["otaflash"]),
+        .library(name: "COTADevice", targets: ["COTADevice"]),
     ],
     dependencies: [
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
         .package(url: "https://github.com/apple/swift-system", from: "1.8.1"),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.2", traits: []),
     ],
     targets: [
@@ -50,6 +55,16 @@ let package = Package(
             name: "OTASimulator",
             dependencies: ["OTATransport", "OTAUpdate", "OTASigning", "OTAFirmware", "COTADevice", system],
             swiftSettings: swift),
+
+        // The command line.
+        .target(
+            name: "OTACommands",
+            dependencies: [
+                "OTAEngine", "OTAFirmware", "OTAProfile", "OTASigning", "OTASimulator", "OTATransport", "OTAUpdate",
+                arguments, system, .product(name: "Logging", package: "swift-log"),
+                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
+            ], swiftSettings: swift),
+        .executableTarget(name: "otaflash", dependencies: ["OTACommands"], swiftSettings: swift),
 
         // Tests, and what they share.
         .target(name: "OTATestSupport", dependencies: ["OTAUpdate"], swiftSettings: swift),
@@ -74,6 +89,12 @@ let package = Package(
             name: "OTAEngineTests",
             dependencies: [
                 "OTAEngine", "OTAProfile", "OTASimulator", "OTATransport", "OTAUpdate", "OTASigning", "OTAFirmware",
+            ], swiftSettings: swift),
+        .testTarget(
+            name: "OTACommandsTests",
+            dependencies: [
+                "OTACommands", "otaflash", "OTAFirmware", "OTASigning", "OTASimulator", "OTATestSupport", "OTAUpdate",
+                subprocess, system,
             ], swiftSettings: swift),
     ],
     swiftLanguageModes: [.v6],
