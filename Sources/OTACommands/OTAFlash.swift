@@ -43,8 +43,22 @@ public enum OTAFlash {
         }
         let message = RootCommand.message(for: error)
         let told = failure ?? Failure(parsing: message, fullMessage: RootCommand.fullMessage(for: error))
-        console.fail(told, of: arguments.first { !$0.hasPrefix("-") } ?? "")
+        console.fail(told, of: command(in: arguments))
         return told.exit
+    }
+
+    /// The command that was probably meant, for who reads JSON.
+    private static func command(in arguments: [String]) -> String {
+        func names(_ command: any ParsableCommand.Type) -> [String] {
+            command.configuration.subcommands.compactMap { $0.configuration.commandName }
+        }
+        guard let index = arguments.firstIndex(where: names(RootCommand.self).contains) else { return "" }
+        let next = arguments[(index + 1)...].first
+        guard arguments[index] == Simulate.configuration.commandName, let next, names(Simulate.self).contains(next)
+        else {
+            return arguments[index]
+        }
+        return "\(arguments[index]) \(next)"
     }
 
     private static func console(for arguments: [String]) -> Console { Console(OutputSettings(scanning: arguments)) }

@@ -143,6 +143,14 @@ import Testing
         #expect(json.ok?.bool == false && json.exit?.number == 64 && json.error?.code?.string == "usage")
     }
 
+    @Test(
+        arguments: zip(
+            [["--format", "json", "push"], ["simulate", "create", "--format=json"], ["--format", "json"]],
+            ["push", "simulate create", ""]))
+    func usageNamesTheCommand(words: [String], command: String) async throws {
+        #expect(try await Sandbox().run(words).json().command?.string == command)
+    }
+
     @Test(arguments: [
         ["--help"], ["-h"], ["help"], ["push", "--help"], ["help", "sign"], ["simulate", "create", "-h"],
     ])

@@ -37,6 +37,8 @@ extension Failure {
         let resumed = situation.command == "push" ? situation.line(adding: "--resume") : again
         let status = situation.line("status", withFile: false)
         let inspect = Situation(command: "inspect", file: situation.file ?? "BUNDLE").line()
+        let anew =
+            situation.virtualDevice.map { "; or make the virtual device anew: otaflash simulate remove \($0)" } ?? ""
         switch code {
         case .linkUnavailable:
             return (.unavailable, "see that this machine has an adapter which is switched on, then type: \(again)")
@@ -70,14 +72,15 @@ extension Failure {
             return (.refused, "its firmware reads an older form of bundles; see what this one asks for: \(inspect)")
         case .untrustedByDevice:
             let sign = Situation(command: "sign", file: situation.file ?? "BUNDLE").line(adding: "--key KEY")
-            return (.refused, "add a signature by a key that the device trusts: \(sign)")
-        case .wrongProduct, .wrongHardware: return (.refused, "compare them: \(inspect); \(status)")
+            return (.refused, "add a signature by a key that the device trusts: \(sign)\(anew)")
+        case .wrongProduct, .wrongHardware: return (.refused, "compare them: \(inspect); \(status)\(anew)")
         case .wrongImageFormat:
             return (.refused, "see what it is: \(inspect); a device boots what its bootloader knows")
         case .counterTooLow:
             return (
                 .refused,
-                "an older release cannot come back; a new one needs a counter as high: otaflash sign IMAGE --counter N"
+                "an older release cannot come back; a new one needs a counter as high: "
+                    + "otaflash sign IMAGE --counter N\(anew)"
             )
         case .requiresNewer: return (.refused, "push the release that it requires first, then type: \(again)")
         case .imageTooLarge: return (.refused, "make the image smaller; what is in it: \(inspect)")

@@ -10,6 +10,7 @@ extension Failure {
         for code: VirtualDeviceError.Code, in situation: Situation
     ) -> (ExitStatus, hint: String) {
         let create = "otaflash simulate create NAME --product P --version V"
+        let remove = "otaflash simulate remove \(situation.virtualDevice ?? "NAME")"
         switch code {
         case .badAddress:
             return (
@@ -17,11 +18,14 @@ extension Failure {
                 "an address is like sim:NAME or 'sim:NAME?drop-at=0.4&pace=virtual', in quotes because of ? and &"
             )
         case .badConfiguration: return (.usage, "see what can be said of a device: otaflash simulate create --help")
-        case .exists: return (.cannotCreate, "choose another name, or remove it first: otaflash simulate remove NAME")
+        case .exists: return (.cannotCreate, "choose another name, or remove it first: \(remove)")
         case .noSuchDevice:
-            return (.unavailable, "see which there are: otaflash simulate list; make one: \(create)")
+            return (
+                .unavailable,
+                "see which there are: otaflash simulate list; make one: \(create); plain sim: is made by the first push"
+            )
         case .malformed:
-            return (.malformed, "it was damaged; make it anew: otaflash simulate remove NAME, then \(create)")
+            return (.malformed, "it was damaged; make it anew: \(remove), then \(create)")
         case .fromNewerVersion: return (.malformed, "use the otaflash that made it; this is \(Version.number)")
         case .io: return (.inputOutput, "see that its folder can be written to, and that the disk has room: df")
         }

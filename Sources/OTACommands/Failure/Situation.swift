@@ -15,6 +15,13 @@ package struct Situation: Sendable {
         self.trust = trust
     }
 
+    /// The virtual device that is meant, by its name.
+    var virtualDevice: String? {
+        guard let device, device.hasPrefix("sim:") else { return nil }
+        let name = device.dropFirst("sim:".count).prefix { $0 != "?" }
+        return name.isEmpty ? VirtualDevices.demoName : String(name)
+    }
+
     /// This command once more, with something added or another verb.
     func line(_ verb: String? = nil, withFile: Bool = true, adding extra: String = "") -> String {
         var words = ["otaflash", verb ?? command]

@@ -11,7 +11,7 @@ final class ProgressReporter: @unchecked Sendable {
     }
 
     func report(_ progress: UpdateProgress, at time: Duration) {
-        console.debug("\(Figures.decimal(time.seconds, places: 3)) s: \(progress)")
+        console.debug("\(Figures.decimal(time.seconds, places: 3)) s: \(ProgressText.logLine(for: progress))")
         renderer?.show(progress, at: time)
     }
 

@@ -15,6 +15,15 @@ enum ProgressText {
         }
     }
 
+    /// For `--verbose`: all of it.
+    static func logLine(for progress: UpdateProgress) -> String {
+        switch progress {
+        case .phase(let phase): "phase \(phase.rawValue)"
+        case .transferred(let offset, let total): "\(offset) of \(total) bytes acknowledged"
+        default: line(for: progress) ?? "\(progress)"
+        }
+    }
+
     /// Nil: a phase or an advance, which are shown in another way.
     static func line(for progress: UpdateProgress) -> String? {
         switch progress {
