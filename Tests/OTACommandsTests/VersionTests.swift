@@ -18,4 +18,10 @@ import Testing
         #expect(run.exit == 64)
         #expect(run.out.isEmpty)
     }
+
+    @Test func isTheOneOfTheChanges() throws {
+        let changes = try String(contentsOfFile: Sandbox.repository("CHANGELOG.md"), encoding: .utf8)
+        let heading = try #require(changes.split(separator: "\n").first { $0.hasPrefix("## ") })
+        #expect(heading.split(separator: " ").dropFirst().first.map(String.init) == Version.number)
+    }
 }

@@ -69,18 +69,24 @@ struct Inspect: Verb {
         return answer
     }
 
+    private func publicHalf(of privateKey: [UInt8]) throws(KeyError) -> PublicKey {
+        do {
+            return try PrivateKey(pem: SecretBytes(copying: privateKey)).publicKey
+        } catch {
+            guard error.code == .passphraseNeeded else { throw error }
+            throw KeyError(
+                error.code, "\(file): an encrypted private key does not tell its id",
+                hint: "inspect the public key that was made with it, such as NAME.pub.pem")
+        }
+    }
+
     /// Nil: it is no key.
     private func key(in bytes: [UInt8]) throws -> InspectAnswer? {
         let text = String(decoding: bytes.prefix(4096), as: UTF8.self)
         guard text.contains("-----BEGIN ") else { return nil }
         var answer = InspectAnswer(file: file)
         let isPrivate = text.contains("PRIVATE KEY-----")
-        let key =
-            if isPrivate {
-                try PrivateKey(pem: SecretBytes(copying: bytes)).publicKey
-            } else {
-                try KeyFile.publicKey(at: FilePath(file))
-            }
+        let key = isPrivate ? try publicHalf(of: bytes) : try KeyFile.publicKey(at: FilePath(file))
         let id = key.id
         answer.key = .init(keyID: id.description, kind: isPrivate ? "private" : "public", demo: id == DemoKey.id)
         return answer

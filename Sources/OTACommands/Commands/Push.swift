@@ -40,7 +40,7 @@ struct Push: Verb {
         if noConfirm, permanent { throw ValidationError("'--no-confirm' and '--permanent' exclude each other.") }
     }
 
-    var situation: Situation { Situation(command: Self.name, file: bundle, device: target.device) }
+    var situation: Situation { Situation(command: Self.name, file: bundle, device: target.device, trust: trust.trust) }
 
     func answer(_ console: Console) async throws -> PushAnswer {
         let address = try DeviceAddress(target.device)

@@ -83,7 +83,10 @@ struct Sign: Verb {
             product: try Self.read(product, "product", ProductName.rule) { ProductName($0) },
             version: try Self.read(version, "version", SemanticVersion.rule) { SemanticVersion($0) },
             hardware: try Self.read(hardware, "hardware", HardwareRevisions.rule) { HardwareRevisions($0) },
-            securityCounter: counter, minimumBattery: minimumBattery, source: source,
+            securityCounter: counter, minimumBattery: minimumBattery,
+            source: try Self.read(source, "source", "1 to 127 bytes without control characters") { text in
+                (1...127).contains(text.utf8.count) && text.printable == text ? text : nil
+            },
             requires: try Self.read(requires, "requires", RequiredVersion.rule) { RequiredVersion($0) })
     }
 }

@@ -30,7 +30,7 @@ struct Verify: Verb {
 
     @OptionGroup(title: "Output options") var options: OutputOptions
 
-    var situation: Situation { Situation(command: Self.name, file: bundle) }
+    var situation: Situation { Situation(command: Self.name, file: bundle, trust: trust.trust) }
 
     func answer(_ console: Console) throws -> VerifyAnswer {
         let policy = TrustPolicy(

@@ -5,11 +5,14 @@ package struct Situation: Sendable {
     /// The bundle, image or key that the command is about.
     package var file: String?
     package var device: String?
+    /// What was said of whom to trust.
+    package var trust: [String]
 
-    package init(command: String, file: String? = nil, device: String? = nil) {
+    package init(command: String, file: String? = nil, device: String? = nil, trust: [String] = []) {
         self.command = command
         self.file = file
         self.device = device
+        self.trust = trust
     }
 
     /// This command once more, with something added or another verb.
@@ -17,6 +20,7 @@ package struct Situation: Sendable {
         var words = ["otaflash", verb ?? command]
         if withFile, let file { words.append(Shell.quoted(file)) }
         if let device { words += ["--device", Shell.quoted(device)] }
+        if verb == nil { for path in trust { words += ["--trust", Shell.quoted(path)] } }
         if !extra.isEmpty { words.append(extra) }
         return words.joined(separator: " ")
     }

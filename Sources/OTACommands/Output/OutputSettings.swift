@@ -15,12 +15,14 @@ extension OutputSettings {
         isVerbose = arguments.contains("--verbose")
     }
 
+    /// As for argument-parser, the last one counts.
     private static func value<Value: RawRepresentable<String>>(of name: String, in arguments: [String]) -> Value? {
-        for (index, argument) in arguments.enumerated() {
-            if argument == "--" { return nil }
-            if argument == name, index + 1 < arguments.count { return Value(rawValue: arguments[index + 1]) }
-            if argument.hasPrefix(name + "=") { return Value(rawValue: String(argument.dropFirst(name.count + 1))) }
+        let words = Array(arguments.prefix { $0 != "--" })
+        var value: Value?
+        for (index, word) in words.enumerated() {
+            if word == name, index + 1 < words.count { value = Value(rawValue: words[index + 1]) ?? value }
+            if word.hasPrefix(name + "=") { value = Value(rawValue: String(word.dropFirst(name.count + 1))) ?? value }
         }
-        return nil
+        return value
     }
 }

@@ -1,18 +1,24 @@
+import FoundationEssentials
+import Glibc
+import OTATestSupport
+import OTAUpdate
+import SystemPackage
 import Testing
 
 extension Sandbox {
     /// Bytes without pattern, the same each time.
     static func image(_ size: Int, seed: UInt64 = 1) -> [UInt8] {
-        var state = seed
-        return (0..<size).map { _ in
-            state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
-            return UInt8(truncatingIfNeeded: state >> 56)
-        }
+        var random = SplitMix64(seed: seed)
+        return random.bytes(size)
     }
 
     /// Makes the key pair `release` and, of an image, the bundle `fw.otaf` for the product `demo`.
     func release(
         size: Int = 20_000, version: String = "1.1.0", as bundle: String = "fw.otaf", _ options: String...
+    ) async throws { try await release(size: size, version: version, as: bundle, options: options) }
+
+    func release(
+        size: Int = 20_000, version: String = "1.1.0", as bundle: String = "fw.otaf", options: [String]
     ) async throws {
         if !exists("release.pem") { #expect(try await run("keygen", "release").exit == 0) }
         try write("fw.bin", Self.image(size))
@@ -22,10 +28,48 @@ extension Sandbox {
         #expect(signed.exit == 0, "\(signed.err)")
     }
 
+    /// Makes the virtual device `kitchen`, product `demo`, version 1.0.0, unless the options say otherwise.
+    func create(_ options: String...) async throws { try await create(options: options) }
+
+    func create(options: [String]) async throws {
+        var words = options
+        for (name, value) in [("--product", "demo"), ("--version", "1.0.0"), ("--trust", "release.pub.pem")]
+        where !options.contains(name) {
+            words += [name, value]
+        }
+        let run = try await run(["simulate", "create", "kitchen"] + words)
+        #expect(run.exit == 0, "\(run.err)")
+    }
+
     /// Pushes a bundle to a virtual device, as fast as the machine.
-    func push(_ device: String = "sim:?pace=virtual", _ options: String..., bundle: String = "fw.otaf") async throws -> Run {
+    func push(_ device: String = "sim:?pace=virtual", _ options: String..., bundle: String = "fw.otaf") async throws
+        -> Run
+    {
         try await run(
-            ["push", bundle, "--device", device, "--trust", "release.pub.pem", "--format", "json", "--progress", "none"]
+            [
+                "push", bundle, "--device", device, "--trust", "release.pub.pem", "--format", "json", "--progress",
+                "none",
+            ]
                 + options)
     }
+
+    /// A file of the repository.
+    static func repository(_ path: String) -> String {
+        FilePath(#filePath).removingLastComponent().removingLastComponent().removingLastComponent()
+            .removingLastComponent()
+            .appending(path).string
+    }
+
+    static func sample(_ name: String) -> String { repository("firmware-samples/" + name) }
+
+    /// Copies the demo key pair to `demo.pem` and `demo.pub.pem`; a working copy of a repository is open to others.
+    func takeDemoKey() throws {
+        for name in ["demo.pem", "demo.pub.pem"] {
+            try write(name, Array(Data(contentsOf: URL(filePath: Self.repository("keys/otaflash-" + name)))))
+            chmod(path(name), 0o600)
+        }
+    }
+
+    /// What lies in the folder.
+    func names() throws -> [String] { try FileManager.default.contentsOfDirectory(atPath: folder.string).sorted() }
 }

@@ -31,7 +31,13 @@ final class Sandbox: Sendable {
         return name
     }
 
-    func read(_ name: String) throws -> [UInt8] { Array(try Data(contentsOf: URL(filePath: path(name)))) }
+    func read(_ name: String) throws -> [UInt8] { try read(folder.appending(name)) }
+
+    func read(_ file: FilePath) throws -> [UInt8] { Array(try Data(contentsOf: URL(filePath: file.string))) }
+
+    func makeFolder(_ name: String) throws {
+        try FileManager.default.createDirectory(atPath: path(name), withIntermediateDirectories: true)
+    }
 
     func exists(_ name: String) -> Bool { FileManager.default.fileExists(atPath: path(name)) }
 
@@ -63,7 +69,8 @@ final class Sandbox: Sendable {
     @discardableResult
     func run(_ arguments: [String], env: [String: String] = [:], input: [UInt8] = []) async throws -> Run {
         let result = try await Subprocess.run(
-            .path(Self.binary), arguments: Arguments(arguments), environment: environment(env), workingDirectory: folder,
+            .path(Self.binary), arguments: Arguments(arguments), environment: environment(env),
+            workingDirectory: folder,
             input: .array(input), output: .string(limit: 1 << 20), error: .string(limit: 1 << 20))
         return Run(result.terminationStatus, result.standardOutput, result.standardError)
     }

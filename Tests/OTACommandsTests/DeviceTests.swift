@@ -1,0 +1,152 @@
+import Testing
+
+/// status, confirm, discard, identify; simulate create, list, remove.
+@Suite struct DeviceTests {
+    @Test func aVirtualDeviceComesAndGoes() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        let none = try await sandbox.run("simulate", "list", "--format", "json")
+        #expect(try none.exit == 0 && none.json().devices == .array([]))
+
+        let made = try await sandbox.run(
+            "simulate", "create", "kitchen", "--product", "demo", "--version", "1.0.0", "--hardware", "3", "--counter",
+            "4",
+            "--trust", "release.pub.pem", "--format", "json")
+        #expect(made.exit == 0, "\(made.err)")
+        let list = try await sandbox.run("simulate", "list", "--format", "json").json()
+        #expect(list.members == ["command", "devices", "exit", "ok", "schema"])
+        #expect(try list.devices == made.json().devices)
+        let device = try #require(list.devices?[0])
+        #expect(device.members == ["address", "hardware", "product", "security_counter", "version"])
+        #expect(device.address?.string == "sim:kitchen" && device.version?.string == "1.0.0")
+        #expect(device.hardware?.number == 3 && device.security_counter?.number == 4)
+        #expect(try await sandbox.run("simulate", "list").out.contains("sim:kitchen  demo     1.0.0    3         4"))
+
+        let again = try await sandbox.run(
+            "simulate", "create", "kitchen", "--product", "demo", "--version", "1.0.0", "--trust", "release.pub.pem",
+            "--format", "json")
+        #expect(again.exit == 73)
+        #expect(try again.json().error?.code?.string == "device-exists")
+        #expect(try await sandbox.run("simulate", "remove", "kitchen").exit == 0)
+        #expect(try await sandbox.run("simulate", "remove", "kitchen").exit == 69)
+        #expect(try await sandbox.run("simulate", "list", "--format", "json").json().devices == .array([]))
+    }
+
+    @Test(arguments: [
+        ["kit/chen", "--product", "demo", "--version", "1.0.0"], ["kitchen", "--product", "a b", "--version", "1.0.0"],
+        ["kitchen", "--product", "demo", "--version", "1"], ["kitchen", "--product", "demo"],
+        ["kitchen", "--product", "demo", "--version", "1.0.0", "--hardware", "-1"],
+        ["kitchen", "--product", "demo", "--version", "1.0.0", "--image-format", "elf"],
+        ["kitchen", "--product", "demo", "--version", "1.0.0", "--trial", "-5"],
+    ])
+    func aVirtualDeviceHasToBePossible(words: [String]) async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        #expect(try await sandbox.run(["simulate", "create", "--trust", "release.pub.pem"] + words).exit == 64)
+    }
+
+    @Test func whatLiesInItsFolderIsLookedAt() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        try await sandbox.create()
+        let json = try sandbox.read("state/kitchen/device.json")
+        let flash = try sandbox.read("state/kitchen/flash")
+        for (file, bytes) in [
+            ("device.json", []), ("device.json", Array(json.prefix(20))), ("flash", Array(flash.prefix(99))),
+        ] {
+            try sandbox.write("state/kitchen/device.json", json)
+            try sandbox.write("state/kitchen/flash", flash)
+            try sandbox.write("state/kitchen/\(file)", bytes)
+            let run = try await sandbox.run("status", "--device", "sim:kitchen", "--format", "json")
+            #expect(run.exit == 65, "\(file): \(run.err)")
+            #expect(try run.json().error?.code?.string == "device-malformed")
+        }
+    }
+
+    @Test func statusAnswers() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        try await sandbox.create()
+        let json = try await sandbox.run(
+            "status", "--device", "sim:kitchen?battery=80&pace=virtual", "--format", "json"
+        ).json()
+        #expect(json.members == ["command", "device", "exit", "ok", "schema"] && !json.holdsNull)
+        let device = try #require(json.device)
+        #expect(
+            device.members == [
+                "address", "battery", "confirmed", "hardware", "name", "product", "running_version", "security_counter",
+                "state", "trial_seconds",
+            ])
+        #expect(device.state?.string == "idle" && device.battery?.number == 80)
+        let text = try await sandbox.run("status", "--device", "sim:kitchen?pace=virtual")
+        #expect(text.out.contains("1.0.0, confirmed") && text.out.contains("mains"))
+    }
+
+    @Test func identifyAndDiscardAnswer() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        try await sandbox.create()
+        let blinks = try await sandbox.run("identify", "--device", "sim:kitchen?pace=virtual", "--seconds", "5")
+        #expect(blinks.exit == 0 && blinks.out.contains("blinks for 5 s"))
+        #expect(try await sandbox.run("identify", "--device", "sim:kitchen", "--seconds", "256").exit == 64)
+        let device = "sim:kitchen?pace=virtual"
+        #expect(try await sandbox.push(device + "&gone-at=0.5").exit == 75)
+        let gone = try await sandbox.run("discard", "--device", device, "--format", "json")
+        #expect(try gone.exit == 0 && gone.json().device?.state?.string == "idle")
+        #expect(try await sandbox.run("status", "--device", device, "--format", "json").json().transfer == nil)
+    }
+
+    @Test(arguments: ["status", "confirm", "discard", "identify"])
+    func aDeviceHasToBeThere(verb: String) async throws {
+        let sandbox = try Sandbox()
+        for device in ["sim:", "sim:nobody"] {
+            let run = try await sandbox.run(verb, "--device", device, "--format", "json")
+            #expect(run.exit == 69)
+            #expect(try run.json().error?.code?.string == "no-such-device")
+        }
+        #expect(try await sandbox.run(verb).exit == 64)
+    }
+
+    @Test func theStateFolderHasToBePossible() async throws {
+        let run = try await Sandbox().run(
+            "status", "--device", "sim:", "--format", "json", env: ["OTAFLASH_STATE_DIR": "/dev/null/x"])
+        #expect(run.exit == 73)
+        #expect(try run.json().error?.code?.string == "cannot-create")
+    }
+
+    // MARK: Addresses
+
+    @Test(arguments: [
+        "", "demo", "usb:demo", "sim", "sim:a/b", "sim:?", "sim:x?mtu=9", "sim:x?mtu=247&mtu=247", "sim:x?colour=red",
+    ])
+    func anAddressHasToBeOne(address: String) async throws {
+        let sandbox = try Sandbox()
+        let run = try await sandbox.run("status", "--device", address, "--format", "json")
+        // An empty query is none.
+        #expect(run.exit == (address == "sim:?" ? 69 : 64), "\(run.out)")
+    }
+
+    @Test func anUnknownItemNamesTheKnownOnes() async throws {
+        let run = try await Sandbox().run("status", "--device", "sim:x?colour=red")
+        for item in [
+            "mtu", "interval", "per-event", "loss", "drop-at", "gone-at", "gap", "reset-at", "battery", "pace", "seed",
+        ] {
+            #expect(run.err.contains(item))
+        }
+    }
+
+    /// What this version cannot do it says.
+    @Test(arguments: [
+        ["scan"], ["scan", "--timeout", "5"], ["status", "--device", "ble:AA:BB:CC:DD:EE:FF"],
+        ["push", "fw.otaf", "--device", "ble:name=Kitchen"], ["confirm", "--device", "ble:name=Kitchen"],
+        ["simulate", "serve", "kitchen", "--adapter", "hci1"],
+    ])
+    func bluetoothIsNotThereYet(words: [String]) async throws {
+        let run = try await Sandbox().run(words + ["--format", "json"])
+        #expect(run.exit == 69)
+        let error = try #require(try run.json().error)
+        #expect(error.code?.string == "bluetooth-not-available")
+        #expect(error.message?.string?.contains("only to virtual devices") == true)
+        #expect(error.hint?.string?.contains("--device sim:") == true)
+    }
+}

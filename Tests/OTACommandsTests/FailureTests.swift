@@ -1,0 +1,83 @@
+import FoundationEssentials
+import OTACommands
+import OTASigning
+import OTASimulator
+import OTAUpdate
+import Testing
+
+/// Each error has a code, says what happened and what to do next, and ends with a status that fits.
+@Suite struct FailureTests {
+    static let situations = [
+        Situation(command: "push", file: "fw.otaf", device: "sim:"),
+        Situation(command: "status", device: "sim:kitchen"),
+        Situation(command: "sign", file: "my image.bin"), Situation(command: "keygen"),
+    ]
+
+    private func check(_ error: any Error, code: String, in situation: Situation) {
+        let failure = Failure(error, in: situation)
+        #expect(failure.code == code)
+        #expect(!failure.message.isEmpty && !failure.hint.isEmpty, "\(code)")
+        #expect(!failure.message.hasSuffix(".") && !failure.hint.hasSuffix("."), "\(code)")
+        #expect(failure.exit != .done && failure.exit != .terminated, "\(code)")
+    }
+
+    @Test(arguments: situations, ["what was seen", ""])
+    func allOfThem(situation: Situation, context: String) {
+        for code in UpdateError.Code.allCases { check(UpdateError(code, context), code: code.rawValue, in: situation) }
+        for code in KeyError.Code.allCases { check(KeyError(code, context), code: code.rawValue, in: situation) }
+        for code in VerificationError.Code.allCases {
+            check(VerificationError(code, context), code: code.rawValue, in: situation)
+        }
+        for code in SigningError.Code.allCases {
+            check(SigningError.refused(code, context: context), code: code.rawValue, in: situation)
+        }
+        for code in VirtualDeviceError.Code.allCases {
+            check(VirtualDeviceError(code, context), code: code.rawValue, in: situation)
+        }
+    }
+
+    /// One code means one thing, and so one status; but for a digest, which both a device and a bundle can have wrong.
+    @Test func aCodeHasOneStatus() {
+        var statuses: [String: Set<Int32>] = [:]
+        func add(_ error: any Error) {
+            let failure = Failure(error, in: Situation(command: "push"))
+            statuses[failure.code, default: []].insert(failure.exit.rawValue)
+        }
+        for code in UpdateError.Code.allCases { add(UpdateError(code, "")) }
+        for code in KeyError.Code.allCases { add(KeyError(code, "")) }
+        for code in VerificationError.Code.allCases { add(VerificationError(code, "")) }
+        for code in SigningError.Code.allCases { add(SigningError.refused(code, context: "")) }
+        for code in VirtualDeviceError.Code.allCases { add(VirtualDeviceError(code, "")) }
+        let several = statuses.filter { $0.value.count > 1 }.keys.sorted()
+        #expect(several == ["digest-differs", "image-too-large"])
+    }
+
+    /// docs/errors.md is what a script's author reads: `| code | exit | …` in its tables, 65 for a malformed bundle.
+    @Test func theStatusesAreTheDocumentedOnes() throws {
+        let page = try String(contentsOfFile: Sandbox.repository("docs/errors.md"), encoding: .utf8)
+        var documented: [String: Set<Int32>] = [:]
+        for line in page.split(separator: "\n") where line.hasPrefix("| `") {
+            let cells = line.split(separator: "|").map { $0.split(separator: " ").joined(separator: " ") }
+            let codes = cells[1].split(whereSeparator: { !$0.isNumber }).compactMap { Int32($0) }
+            documented[cells[0].filter { $0 != "`" && $0 != " " }] = codes.isEmpty ? [65] : Set(codes)
+        }
+        #expect(documented.count > 60)
+        func check(_ error: any Error) {
+            let failure = Failure(error, in: Situation(command: "push"))
+            guard let statuses = documented[failure.code] else { return }
+            #expect(statuses.contains(failure.exit.rawValue), "\(failure.code): \(failure.exit)")
+        }
+        for code in UpdateError.Code.allCases { check(UpdateError(code, "")) }
+        for code in KeyError.Code.allCases { check(KeyError(code, "")) }
+        for code in VerificationError.Code.allCases { check(VerificationError(code, "")) }
+        for code in VirtualDeviceError.Code.allCases { check(VirtualDeviceError(code, "")) }
+    }
+
+    /// A fault of ours is not put down to the user.
+    @Test func whatIsNotKnownIsAFaultOfOurs() {
+        struct Unheard: Error {}
+        let failure = Failure(Unheard(), in: Situation(command: "push", file: "a b", device: "sim:?seed=2"))
+        #expect(failure.exit == .fault && failure.code == "internal")
+        #expect(failure.hint.contains("otaflash push 'a b' --device 'sim:?seed=2' --verbose"))
+    }
+}

@@ -1,0 +1,74 @@
+import Testing
+
+@Suite struct InspectTests {
+    @Test func showsEveryFieldOfABundle() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release(
+            "--hardware", "1..3,7", "--counter", "5", "--requires", "1.0.0", "--minimum-battery", "30", "--source",
+            "build 12")
+        let run = try await sandbox.run("inspect", "fw.otaf", "--trust", "release.pub.pem")
+        #expect(run.exit == 0)
+        for word in [
+            "demo", "1.1.0", "1..3,7", "5", "1.0.0", "30 %", "build 12", "2026-01-01T00:00:00Z", "raw, 20000 bytes",
+        ] {
+            #expect(run.out.contains(word), "\(word)")
+        }
+        #expect(run.out.contains("Verified against release.pub.pem"))
+    }
+
+    @Test func saysThatItOnlyRead() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        let noTrust = try await sandbox.run("inspect", "fw.otaf")
+        #expect(noTrust.exit == 0 && noTrust.out.contains("Only read, not verified: no key is trusted"))
+        let json = try await sandbox.run("inspect", "fw.otaf", "--format", "json").json()
+        #expect(json.verified?.bool == false && json.bundle?.signatures?[0]?.members == ["algorithm", "key_id"])
+
+        try await sandbox.run("keygen", "other")
+        let other = try await sandbox.run("inspect", "fw.otaf", "--trust", "other.pub.pem", "--format", "json").json()
+        #expect(other.verified?.bool == false && other.reason?.string?.isEmpty == false)
+        #expect(other.bundle?.signatures?[0]?.trusted?.bool == false)
+        #expect(other.bundle?.signatures?[0]?.members == ["algorithm", "key_id", "trusted"])
+
+        var bundle = try sandbox.read("fw.otaf")
+        bundle[bundle.count - 1] ^= 1
+        try sandbox.write("changed.otaf", bundle)
+        let changed = try await sandbox.run("inspect", "changed.otaf", "--trust", "release.pub.pem")
+        #expect(changed.exit == 0 && changed.out.contains("Only read, not verified: the image is not the one"))
+    }
+
+    @Test(arguments: [
+        ("acme-thermostat-1.1.0.bin", "esp-idf", "1.1.0"), ("acme-beacon-1.1.0.mcuboot.bin", "mcuboot", "1.1.0"),
+        ("acme-beacon-1.1.0.bin", "raw", nil), ("acme-beacon-1.1.0.hex", "raw", nil),
+    ])
+    func showsABareImage(name: String, format: String, version: String?) async throws {
+        let sandbox = try Sandbox()
+        let json = try await sandbox.run("inspect", Sandbox.sample(name), "--format", "json").json()
+        let image = try #require(json.image)
+        #expect(image.format?.string == format && image.version?.string == version && !json.holdsNull)
+        let text = try await sandbox.run("inspect", Sandbox.sample(name))
+        #expect(text.out.contains("Only read, not verified"))
+    }
+
+    /// The digest is the one that sha256sum tells.
+    @Test func hashesAnImage() async throws {
+        let sandbox = try Sandbox()
+        try sandbox.write("fw.bin", Array("abc".utf8))
+        let image = try await sandbox.run("inspect", "fw.bin", "--format", "json").json().image
+        #expect(image?.sha256?.string == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")
+    }
+
+    @Test func showsAKeysID() async throws {
+        let sandbox = try Sandbox()
+        let made = try await sandbox.run("keygen", "release", "--format", "json").json().key?.key_id?.string
+        for (file, kind) in [("release.pem", "private"), ("release.pub.pem", "public")] {
+            let key = try await sandbox.run("inspect", file, "--format", "json").json().key
+            #expect(key?.key_id?.string == made && key?.kind?.string == kind && key?.demo?.bool == false)
+        }
+        try await sandbox.run("keygen", "secret", "--passphrase-env", "P", env: ["P": "correct horse"])
+        let encrypted = try await sandbox.run("inspect", "secret.pem")
+        #expect(encrypted.exit == 77 && encrypted.err.contains("inspect the public key"))
+        try sandbox.takeDemoKey()
+        #expect(try await sandbox.run("inspect", "demo.pub.pem", "--format", "json").json().key?.demo?.bool == true)
+    }
+}

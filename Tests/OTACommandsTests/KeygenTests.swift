@@ -1,0 +1,101 @@
+import Glibc
+import OTAFirmware
+import Subprocess
+import SystemPackage
+import Testing
+
+@Suite struct KeygenTests {
+    /// The `openssl` command reads both halves, and has the same idea of the public one.
+    @Test func makesAKeyPair() async throws {
+        let sandbox = try Sandbox()
+        let run = try await sandbox.run("keygen", "release", "--format", "json")
+        #expect(run.exit == 0)
+        let key = try #require(try run.json().key)
+        #expect(key.private?.string == "release.pem" && key.public?.string == "release.pub.pem")
+        #expect(key.encrypted?.bool == false)
+        let ofPrivate = try await sandbox.openssl("pkey", "-in", "release.pem", "-pubout", "-outform", "DER")
+        let ofPublic = try await sandbox.openssl("pkey", "-pubin", "-in", "release.pub.pem", "-outform", "DER")
+        #expect(ofPrivate == ofPublic && ofPublic.count == 44)
+        try sandbox.write("raw", Array(ofPublic.suffix(32)))
+        let digest = try await sandbox.openssl("dgst", "-sha256", "-binary", "raw")
+        #expect(key.key_id?.string == Hex.encode(digest.prefix(8)))
+    }
+
+    @Test func keepsThePrivateKeyToItsOwner() async throws {
+        let sandbox = try Sandbox()
+        #expect(try await sandbox.shell("umask 0; exec \"$0\" \"$@\"", "keygen", "release").exit == 0)
+        #expect(try FilePath(sandbox.path("release.pem")).stat().permissions == .ownerReadWrite)
+    }
+
+    @Test(arguments: ["release.pem", "release.pub.pem"])
+    func neverOverwrites(existing: String) async throws {
+        let sandbox = try Sandbox()
+        try sandbox.write(existing, [1, 2, 3])
+        let run = try await sandbox.run("keygen", "release", "--format", "json")
+        #expect(run.exit == 73)
+        #expect(try run.json().error?.code?.string == "output-exists")
+        #expect(try sandbox.read(existing) == [1, 2, 3])
+        #expect(sandbox.exists("release.pem") != sandbox.exists("release.pub.pem"), "half a key pair was left")
+    }
+
+    @Test func cannotCreate() async throws {
+        #expect(try await Sandbox().run("keygen", "missing/release").exit == 73)
+    }
+
+    @Test(arguments: [
+        ["--passphrase-fd", "3"], ["--encrypt", "--passphrase-fd", "3"], ["--encrypt", "--passphrase-env", "SECRET"],
+    ])
+    func encrypts(options: [String]) async throws {
+        let sandbox = try Sandbox()
+        try sandbox.write("secret", Array("correct horse\n".utf8))
+        let run = try await sandbox.shell(
+            "exec \"$0\" keygen release --format json \(options.joined(separator: " ")) 3<secret",
+            env: ["SECRET": "correct horse"])
+        #expect(run.exit == 0, "\(run.err)")
+        #expect(try run.json().key?.encrypted?.bool == true)
+        #expect(try String(decoding: sandbox.read("release.pem"), as: UTF8.self).contains("ENCRYPTED PRIVATE KEY"))
+        let opened = try await sandbox.openssl(
+            "pkey", "-in", "release.pem", "-passin", "pass:correct horse", "-pubout")
+        #expect(try opened == sandbox.read("release.pub.pem"))
+    }
+
+    @Test func asksTwiceOnATerminalAndShowsNothing() async throws {
+        let sandbox = try Sandbox()
+        let (status, screen) = try await sandbox.onTerminal(
+            "keygen", "release", "--encrypt",
+            typing: [("Passphrase", "correct horse\n"), ("again", "correct horse\n")])
+        #expect(status == .exited(0), "\(screen)")
+        #expect(!screen.contains("horse"))
+        _ = try await sandbox.openssl("pkey", "-in", "release.pem", "-passin", "pass:correct horse", "-pubout")
+    }
+
+    @Test func refusesTwoDifferentPassphrases() async throws {
+        let sandbox = try Sandbox()
+        let (status, screen) = try await sandbox.onTerminal(
+            "keygen", "release", "--encrypt", typing: [("Passphrase", "one\n"), ("again", "two\n")])
+        #expect(status == .exited(77))
+        #expect(screen.contains("not the same"))
+        #expect(!sandbox.exists("release.pem") && !sandbox.exists("release.pub.pem"))
+    }
+
+    /// Ctrl-C at the prompt: the terminal shows again what is typed.
+    @Test func isInterruptedAtThePrompt() async throws {
+        let sandbox = try Sandbox()
+        let (status, screen) = try await sandbox.onTerminal(
+            "keygen", "release", "--encrypt", typing: [("Passphrase", "\u{3}")],
+            script: "trap : INT; \"$0\" \"$@\"; status=$?; stty -a; exit $status")
+        #expect(status == .exited(130), "\(screen)")
+        #expect(screen.contains("interrupted") && screen.contains(" echo "))
+        #expect(!sandbox.exists("release.pem"))
+    }
+
+    @Test func saysTheThreeWaysToAPassphrase() async throws {
+        let run = try await Sandbox().run("keygen", "release", "--encrypt", "--format", "json")
+        #expect(run.exit == 77)
+        let error = try #require(try run.json().error)
+        #expect(error.code?.string == "passphrase-needed")
+        for way in ["--passphrase-fd", "--passphrase-env", "terminal"] {
+            #expect(error.hint?.string?.contains(way) == true)
+        }
+    }
+}

@@ -1,0 +1,263 @@
+import OTAFirmware
+import Testing
+
+@Suite struct PushTests {
+    @Test func answersInJSON() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        let run = try await sandbox.push()
+        #expect(run.exit == 0, "\(run.err)")
+        let json = try run.json()
+        #expect(json.members == ["bundle", "command", "device", "exit", "ok", "outcome", "schema", "transfer"])
+        #expect(!json.holdsNull && json.outcome?.string == "confirmed")
+        #expect(json.bundle?.signatures?[0]?.valid?.bool == true)
+        let device = try #require(json.device)
+        #expect(
+            device.address?.string == "sim:demo" && device.name?.string == "demo" && device.product?.string == "demo")
+        #expect(device.previous_version?.string == "0.0.0" && device.running_version?.string == "1.1.0")
+        #expect(device.confirmed?.bool == true && device.hardware?.number == 1)
+        let transfer = try #require(json.transfer)
+        #expect(
+            transfer.members == [
+                "bytes_per_second", "chunk_size", "disconnects", "efficiency", "flushes", "gaps", "image_bytes",
+                "link_bound_bytes_per_second", "mtu", "resent_bytes", "resumed_from", "seconds", "sent_bytes",
+            ])
+        #expect(transfer.resumed_from?.number == 0 && transfer.image_bytes?.number == 20_000)
+        #expect(transfer.sent_bytes?.number == 20_000 && transfer.resent_bytes?.number == 0)
+        #expect(transfer.chunk_size?.number == 244 && transfer.mtu?.number == 247)
+        #expect(transfer.disconnects?.number == 0 && transfer.gaps?.number == 0)
+        // 6 packets of 251 bytes less 7 of headers each, every 15 ms.
+        #expect(transfer.link_bound_bytes_per_second?.number == 97_600)
+        let seconds = try #require(transfer.seconds?.number)
+        let rate = try #require(transfer.bytes_per_second?.number)
+        #expect(abs(rate - 20_000 / seconds) < 200)
+        let efficiency = try #require(transfer.efficiency?.number)
+        #expect(abs(efficiency - rate / 97_600) < 0.001 && efficiency > 0.8)
+    }
+
+    @Test func saysHowItWent() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        let run = try await sandbox.run(
+            "push", "fw.otaf", "--device", "sim:?pace=virtual&drop-at=0.5", "--trust", "release.pub.pem")
+        #expect(run.exit == 0)
+        #expect(run.out.contains("demo (sim:demo) now runs 1.1.0, confirmed; before, it ran 0.0.0."))
+        #expect(run.out.contains("sent again, after 1 lost link."))
+    }
+
+    @Test func sendsNothingTwice() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        #expect(try await sandbox.push().exit == 0)
+        for options in [[], ["--resume"]] {
+            let run = try await sandbox.run(
+                ["push", "fw.otaf", "--device", "sim:", "--trust", "release.pub.pem", "--format", "json"] + options)
+            #expect(run.exit == 0)
+            let json = try run.json()
+            #expect(json.outcome?.string == "already-running" && json.device?.confirmed?.bool == true)
+            #expect(json.transfer?.sent_bytes?.number == 0)
+        }
+        let text = try await sandbox.run("push", "fw.otaf", "--device", "sim:", "--trust", "release.pub.pem")
+        #expect(text.out.contains("nothing was sent"))
+    }
+
+    // MARK: What goes wrong on the way
+
+    @Test(arguments: [
+        "drop-at=0.4", "drop-at=0.1,0.5,1", "gap=0.05", "loss=0.2", "reset-at=0.6", "mtu=23", "interval=50ms",
+    ])
+    func arrivesAllTheSame(fault: String) async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        let run = try await sandbox.push("sim:?pace=virtual&\(fault)")
+        #expect(run.exit == 0, "\(run.err)")
+        let json = try run.json()
+        #expect(json.device?.running_version?.string == "1.1.0" && json.device?.confirmed?.bool == true)
+        let sent = try #require(json.transfer?.sent_bytes?.number)
+        let again = try #require(json.transfer?.resent_bytes?.number)
+        #expect(sent == 20_000 + again)
+    }
+
+    @Test func goesOnWhereALostLinkStopped() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        let lost = try await sandbox.push("sim:?pace=virtual&gone-at=0.6")
+        #expect(lost.exit == 75)
+        let error = try #require(try lost.json().error)
+        #expect(error.code?.string == "link-lost")
+        #expect(error.hint?.string?.contains("otaflash push fw.otaf --device 'sim:?pace=virtual&gone-at=0.6'") == true)
+        #expect(error.hint?.string?.hasSuffix(" --trust release.pub.pem --resume") == true)
+
+        let status = try await sandbox.run("status", "--device", "sim:?pace=virtual", "--format", "json").json()
+        let offset = try #require(status.transfer?.offset?.number)
+        #expect(offset > 0 && status.transfer?.manifest_sha256_prefix?.string?.count == 16)
+        let resumed = try await sandbox.push("sim:?pace=virtual", "--resume")
+        #expect(resumed.exit == 0)
+        #expect(try resumed.json().transfer?.resumed_from?.number == offset)
+        #expect(try resumed.json().transfer?.sent_bytes?.number == 20_000 - offset)
+    }
+
+    @Test func givesUpWhatNobodyAskedToResume() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        #expect(try await sandbox.push("sim:?pace=virtual&gone-at=0.6").exit == 75)
+        let run = try await sandbox.run(
+            "push", "fw.otaf", "--device", "sim:?pace=virtual", "--trust", "release.pub.pem", "--format", "json",
+            "--progress", "lines")
+        #expect(run.exit == 0 && run.err.contains("is given up"))
+        #expect(try run.json().transfer?.resumed_from?.number == 0)
+    }
+
+    /// The trial is over before the confirmation comes, with so few connection events.
+    @Test func tellsThatADeviceWentBack() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release(size: 2000)
+        try await sandbox.create("--trial", "1")
+        let run = try await sandbox.push("sim:kitchen?pace=virtual&interval=300ms")
+        #expect(run.exit == 78, "\(run.err)")
+        #expect(try run.json().error?.code?.string == "went-back")
+        let status = try await sandbox.run("status", "--device", "sim:kitchen?pace=virtual", "--format", "json").json()
+        #expect(status.device?.running_version?.string == "1.0.0")
+    }
+
+    // MARK: The trial
+
+    @Test func isConfirmedByHand() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        let run = try await sandbox.run(
+            "push", "fw.otaf", "--device", "sim:?pace=virtual", "--trust", "release.pub.pem", "--no-confirm")
+        #expect(run.exit == 0)
+        #expect(run.out.contains("on trial") && run.out.contains("Within 60 s"))
+        #expect(run.out.contains("otaflash confirm --device 'sim:?pace=virtual'"))
+
+        let status = try await sandbox.run("status", "--device", "sim:?pace=virtual", "--format", "json").json()
+        #expect(status.device?.state?.string == "trial" && status.device?.confirmed?.bool == false)
+        let again = try await sandbox.push()
+        #expect(again.exit == 77)
+        #expect(try again.json().error?.code?.string == "in-trial")
+
+        let confirmed = try await sandbox.run("confirm", "--device", "sim:?pace=virtual", "--format", "json")
+        #expect(confirmed.exit == 0)
+        #expect(try confirmed.json().device?.confirmed?.bool == true)
+        let twice = try await sandbox.run("confirm", "--device", "sim:?pace=virtual", "--format", "json")
+        #expect(twice.exit == 77)
+        #expect(try twice.json().error?.code?.string == "not-in-trial")
+    }
+
+    @Test func isTakenUpBetweenTheLastByteAndTheConfirmation() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        #expect(try await sandbox.push("sim:?pace=virtual", "--no-confirm").exit == 0)
+        let run = try await sandbox.push("sim:?pace=virtual", "--resume")
+        #expect(run.exit == 0)
+        #expect(try run.json().device?.confirmed?.bool == true)
+        #expect(try run.json().transfer?.sent_bytes?.number == 0)
+    }
+
+    @Test func isGivenUpByHand() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        #expect(try await sandbox.push("sim:?pace=virtual", "--no-confirm").exit == 0)
+        let run = try await sandbox.run("discard", "--device", "sim:?pace=virtual", "--format", "json")
+        #expect(run.exit == 0)
+        let device = try #require(try run.json().device)
+        #expect(device.running_version?.string == "0.0.0" && device.previous_version?.string == "1.1.0")
+        #expect(device.state?.string == "idle")
+    }
+
+    @Test func isForGoodWhereThereIsNoTrial() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        try await sandbox.create("--trial", "0")
+        let refused = try await sandbox.push("sim:kitchen?pace=virtual")
+        #expect(refused.exit == 77)
+        #expect(try refused.json().error?.code?.string == "no-trial")
+        #expect(try refused.json().error?.hint?.string?.contains("--permanent") == true)
+        #expect(try await sandbox.push("sim:kitchen?pace=virtual", "--permanent").exit == 0)
+
+        let other = try await sandbox.push("sim:?pace=virtual", "--permanent")
+        #expect(other.exit == 77)
+        #expect(try other.json().error?.code?.string == "trial-available")
+        #expect(try await sandbox.push("sim:?pace=virtual", "--permanent", "--no-confirm").exit == 64)
+    }
+
+    // MARK: Refusals
+
+    static let refusals: [(bundle: [String], device: [String], query: String, code: String)] = [
+        ([], ["--product", "kettle"], "", "wrong-product"),
+        (["--hardware", "7"], [], "", "wrong-hardware"),
+        (["--counter", "1"], ["--counter", "2"], "", "counter-too-low"),
+        (["--requires", "1.1.0"], [], "", "requires-newer"),
+        (["--minimum-battery", "50"], [], "&battery=10", "battery-low"),
+        ([], ["--image-format", "esp-idf"], "", "wrong-image-format"),
+        ([], ["--trust", "other.pub.pem"], "", "untrusted-by-device"),
+    ]
+
+    @Test(arguments: refusals)
+    func isRefused(refusal: (bundle: [String], device: [String], query: String, code: String)) async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release(options: refusal.bundle)
+        try await sandbox.run("keygen", "other")
+        try await sandbox.create(options: refusal.device)
+        let run = try await sandbox.push("sim:kitchen?pace=virtual\(refusal.query)")
+        #expect(run.exit == 77, "\(run.err)")
+        let error = try #require(try run.json().error)
+        #expect(error.code?.string == refusal.code)
+        #expect(error.message?.string?.isEmpty == false && error.hint?.string?.isEmpty == false)
+    }
+
+    @Test func isRefusedWhereItDoesNotFit() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release(size: 2_200_000)
+        let run = try await sandbox.push()
+        #expect(run.exit == 77)
+        #expect(try run.json().error?.code?.string == "image-too-large")
+    }
+
+    @Test func goesDownWithARemarkOrNotAtAll() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release(version: "0.9.0")
+        try await sandbox.create()
+        let words = ["push", "fw.otaf", "--device", "sim:kitchen?pace=virtual", "--trust", "release.pub.pem"]
+        let refused = try await sandbox.run(words + ["--no-downgrade", "--format", "json"])
+        #expect(refused.exit == 77)
+        #expect(try refused.json().error?.code?.string == "downgrade")
+        let run = try await sandbox.run(words)
+        #expect(run.exit == 0 && run.err.contains("0.9.0 is lower than 1.0.0"))
+    }
+
+    @Test func verifiesFirst() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        try await sandbox.run("keygen", "other")
+        let run = try await sandbox.run(
+            "push", "fw.otaf", "--device", "sim:", "--trust", "other.pub.pem", "--format", "json")
+        #expect(run.exit == 77)
+        #expect(try run.json().error?.code?.string == "untrusted-key")
+        #expect(!sandbox.exists("state/demo"), "nothing unverified makes a device, or gets to one")
+    }
+
+    /// To a virtual device without leave.
+    @Test func takesTheDemoKey() async throws {
+        let sandbox = try Sandbox()
+        try sandbox.write("fw.bin", [1, 2, 3])
+        try sandbox.takeDemoKey()
+        try await sandbox.run(
+            "sign", "fw.bin", "--key", "demo.pem", "--product", "demo", "--version", "1.0.0", "-o", "fw.otaf")
+        let words = ["push", "fw.otaf", "--device", "sim:?pace=virtual"]
+        #expect(try await sandbox.run(words).exit == 77, "known, but not trusted")
+        #expect(try await sandbox.run(words + ["--trust", "demo.pub.pem"]).exit == 0)
+    }
+
+    /// The demonstration's own image, for a device that was made without a word on formats.
+    @Test func sendsAnESPIDFImage() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        let image = Sandbox.sample("acme-thermostat-1.1.0.bin")
+        try await sandbox.run("sign", image, "--key", "release.pem", "-o", "fw.otaf", "--force")
+        try await sandbox.create("--product", "acme-thermostat")
+        let run = try await sandbox.push("sim:kitchen?pace=virtual")
+        #expect(run.exit == 0, "\(run.err)")
+    }
+}

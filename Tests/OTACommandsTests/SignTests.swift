@@ -1,0 +1,234 @@
+import Glibc
+import OTAFirmware
+import Subprocess
+import SystemPackage
+import Testing
+
+@Suite struct SignTests {
+    /// The recipe of docs/bundle-format.md, with no tool of ours.
+    @Test func opensslHoldsTheSignatureForGood() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        let bundle = try sandbox.read("fw.otaf")
+        let length = Int(bundle[6]) | Int(bundle[7]) << 8
+        try sandbox.write("m", Array(bundle[..<length]))
+        try sandbox.write("s", Array(bundle[(length + 16)...].prefix(64)))
+        try await sandbox.openssl(
+            "pkeyutl", "-verify", "-pubin", "-inkey", "release.pub.pem", "-rawin", "-in", "m", "-sigfile", "s")
+        #expect(Array(bundle.suffix(20_000)) == Sandbox.image(20_000))
+    }
+
+    @Test func answersInJSON() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        let run = try await sandbox.run(
+            "sign", "fw.bin", "--key", "release.pem", "--product", "demo", "--version", "1.2.0-rc.1", "--hardware",
+            "1..3,7",
+            "--counter", "5", "--requires", "1.0.0", "--minimum-battery", "30", "--source", "abc", "--format", "json",
+            env: ["SOURCE_DATE_EPOCH": "1767225600"])
+        #expect(run.exit == 0, "\(run.err)")
+        let json = try run.json()
+        #expect(json.members == ["bundle", "command", "exit", "ok", "output", "schema"])
+        #expect(json.schema?.number == 1 && json.command?.string == "sign" && json.ok?.bool == true)
+        #expect(json.output?.string == "fw.bin.otaf")
+        let bundle = try #require(json.bundle)
+        #expect(bundle.product?.string == "demo" && bundle.version?.string == "1.2.0-rc.1")
+        #expect(bundle.hardware == .array([.array([.number(1), .number(3)]), .array([.number(7), .number(7)])]))
+        #expect(bundle.security_counter?.number == 5 && bundle.image_size?.number == 20_000)
+        #expect(bundle.image_format?.string == "raw" && bundle.created?.string == "2026-01-01T00:00:00Z")
+        #expect(bundle.requires?.string == "1.0.0" && bundle.minimum_battery?.number == 30)
+        #expect(bundle.source?.string == "abc")
+        #expect(bundle.image_sha256?.string?.count == 64 && bundle.manifest_sha256?.string?.count == 64)
+        let signature = try #require(bundle.signatures?[0])
+        #expect(signature.members == ["algorithm", "key_id"], "not verified, so nothing is said of it")
+    }
+
+    @Test func isReproducible() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release(as: "one.otaf")
+        try await sandbox.release(as: "two.otaf")
+        #expect(try sandbox.read("one.otaf") == sandbox.read("two.otaf"))
+    }
+
+    @Test(arguments: ["", "now", "-1", "+1", "1.5", " 1", "253402300800", "99999999999999999999"])
+    func refusesAnEpochThatIsNone(epoch: String) async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        let run = try await sandbox.run(
+            "sign", "fw.bin", "--key", "release.pem", "--product", "demo", "--version", "1.0.0",
+            env: ["SOURCE_DATE_EPOCH": epoch])
+        #expect(run.exit == 64)
+        #expect(!sandbox.exists("fw.bin.otaf"))
+    }
+
+    @Test func replacesNothingWithoutForce() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        try sandbox.write("there", [1])
+        let words = [
+            "sign", "fw.bin", "--key", "release.pem", "--product", "demo", "--version", "1.0.0", "-o", "there",
+        ]
+        let run = try await sandbox.run(words)
+        #expect(run.exit == 73)
+        #expect(run.err.contains("--force"))
+        #expect(try sandbox.read("there") == [1])
+        #expect(try await sandbox.run(words + ["--force"]).exit == 0)
+        #expect(try sandbox.read("there").count > 20_000)
+    }
+
+    @Test(arguments: [
+        ["--product", "two words"], ["--product", ""], ["--version", "1"], ["--version", "1.0.0.0"],
+        ["--hardware", "3..1"], ["--hardware", "x"], ["--counter", "-1"], ["--counter", "4294967296"],
+        ["--requires", "1.2"], ["--minimum-battery", "101"], ["--source", ""], ["--source", "a\u{7}b"],
+        ["--source", String(repeating: "x", count: 128)], ["--frobnicate"], ["--key"], ["stray"],
+    ])
+    func refusesOptionsThatCannotBeMeant(options: [String]) async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        let run = try await sandbox.run(["sign", "fw.bin", "--key", "release.pem", "--format", "json"] + options)
+        #expect(run.exit == 64)
+        #expect(try run.json().error?.code?.string == "usage")
+        #expect(!sandbox.exists("fw.bin.otaf"))
+    }
+
+    @Test func saysWhatTheImageDoesNot() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        let product = try await sandbox.run("sign", "fw.bin", "--key", "release.pem", "--version", "1.0.0")
+        #expect(product.exit == 64 && product.err.contains("--product"))
+        let version = try await sandbox.run("sign", "fw.bin", "--key", "release.pem", "--product", "demo")
+        #expect(version.exit == 64 && version.err.contains("--version"))
+    }
+
+    @Test func takesFromTheImageWhatItSays() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        let image = Sandbox.sample("acme-thermostat-1.1.0.bin")
+        let run = try await sandbox.run("sign", image, "--key", "release.pem", "-o", "t.otaf", "--format", "json")
+        let bundle = try #require(try run.json().bundle)
+        #expect(bundle.product?.string == "acme-thermostat" && bundle.version?.string == "1.1.0")
+        #expect(bundle.image_format?.string == "esp-idf")
+    }
+
+    @Test(arguments: [["--product", "acme-kettle"], ["--version", "1.1.1"]])
+    func refusesToContradictTheImage(options: [String]) async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        let image = Sandbox.sample("acme-thermostat-1.1.0.bin")
+        let run = try await sandbox.run(["sign", image, "--key", "release.pem", "-o", "t.otaf"] + options)
+        #expect(run.exit == 65)
+        #expect(!sandbox.exists("t.otaf"))
+    }
+
+    @Test func addsASignatureToABundle() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        let before = try sandbox.read("fw.otaf")
+        try await sandbox.run("keygen", "second")
+        let run = try await sandbox.run("sign", "fw.otaf", "--key", "second.pem", "-o", "both.otaf", "--format", "json")
+        #expect(run.exit == 0, "\(run.err)")
+        #expect(try run.json().bundle?.signatures?.array?.count == 2)
+        let after = try sandbox.read("both.otaf")
+        #expect(after.count == before.count + 76 && after.suffix(20_000) == before.suffix(20_000))
+        for key in ["release.pub.pem", "second.pub.pem"] {
+            #expect(try await sandbox.run("verify", "both.otaf", "--trust", key).exit == 0)
+        }
+        let again = try await sandbox.run("sign", "both.otaf", "--key", "second.pem", "--force", "--format", "json")
+        #expect(again.exit == 77)
+        #expect(try again.json().error?.code?.string == "already-signed")
+        let more = try await sandbox.run("sign", "fw.otaf", "--key", "second.pem", "--product", "demo", "-o", "x.otaf")
+        #expect(more.exit == 64)
+    }
+
+    @Test func takesUpToFourKeys() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        var words = [
+            "sign", "fw.bin", "--product", "demo", "--version", "1.0.0", "-o", "four.otaf", "--format", "json",
+        ]
+        for name in ["a", "b", "c", "d"] {
+            try await sandbox.run("keygen", name)
+            words += ["--key", "\(name).pem"]
+        }
+        #expect(try await sandbox.run(words).json().bundle?.signatures?.array?.count == 4)
+        let five = try await sandbox.run(words + ["--key", "release.pem", "--force"])
+        #expect(five.exit == 77)
+        #expect(try five.json().error?.code?.string == "too-many-signatures")
+    }
+
+    @Test func takesAKeyFromAVariable() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        let words = ["sign", "fw.bin", "--key", "env:SIGNING_KEY", "--product", "demo", "--version", "1.0.0"]
+        let pem = String(decoding: try sandbox.read("release.pem"), as: UTF8.self)
+        #expect(try await sandbox.run(words).exit == 66)
+        #expect(try await sandbox.run(words, env: ["SIGNING_KEY": "no key"]).exit == 65)
+        #expect(try await sandbox.run(words, env: ["SIGNING_KEY": pem]).exit == 0)
+        #expect(try await sandbox.run("verify", "fw.bin.otaf", "--trust", "release.pub.pem").exit == 0)
+    }
+
+    @Test func refusesAKeyThatOthersCanRead() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        chmod(sandbox.path("release.pem"), 0o644)
+        let run = try await sandbox.run(
+            "sign", "fw.bin", "--key", "release.pem", "--product", "demo", "--version", "1.0.0", "--format", "json")
+        #expect(run.exit == 77)
+        #expect(try run.json().error?.hint?.string == "chmod 600 release.pem")
+    }
+
+    @Test func opensAnEncryptedKey() async throws {
+        let sandbox = try Sandbox()
+        try sandbox.write("fw.bin", [1, 2, 3])
+        try sandbox.write("secret", Array("correct horse".utf8))
+        #expect(try await sandbox.shell("exec \"$0\" keygen release --passphrase-fd 9 9<secret").exit == 0)
+        let words = ["sign", "fw.bin", "--key", "release.pem", "--product", "demo", "--version", "1.0.0", "--force"]
+
+        let none = try await sandbox.run(words + ["--format", "json"])
+        #expect(none.exit == 77)
+        #expect(try none.json().error?.code?.string == "passphrase-needed")
+        let wrong = try await sandbox.run(words + ["--passphrase-env", "P", "--format", "json"], env: ["P": "wrong"])
+        #expect(wrong.exit == 77)
+        #expect(try wrong.json().error?.code?.string == "wrong-passphrase")
+        let right = try await sandbox.run(words + ["--passphrase-env", "P"], env: ["P": "correct horse"])
+        #expect(right.exit == 0, "\(right.err)")
+        #expect(
+            try await sandbox.run(words + ["--passphrase-fd", "0"], input: Array("correct horse\n".utf8)).exit == 0)
+        #expect(try await sandbox.run(words + ["--passphrase-fd", "42"]).exit == 77)
+        let typed = try await sandbox.onTerminal(
+            "sign", "fw.bin", "--key", "release.pem", "--product", "demo", "--version", "1.0.0", "--force",
+            typing: [("release.pem: ", "correct horse\n")])
+        #expect(typed.status == .exited(0), "\(typed.screen)")
+        let both = try await sandbox.run(words + ["--passphrase-fd", "0", "--passphrase-env", "P"])
+        #expect(both.exit == 64)
+    }
+
+    @Test func warnsOfTheDemoKey() async throws {
+        let sandbox = try Sandbox()
+        try sandbox.write("fw.bin", [1, 2, 3])
+        try sandbox.takeDemoKey()
+        let run = try await sandbox.run(
+            "sign", "fw.bin", "--key", "demo.pem", "--product", "demo", "--version", "1.0.0", "--quiet")
+        #expect(run.exit == 0)
+        #expect(run.err.contains("otaflash: warning: this is the demo key"))
+    }
+
+    /// Interrupted in the middle, it leaves neither half a bundle nor anything else behind.
+    @Test func leavesNothingBehindWhenInterrupted() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        #expect(truncate(sandbox.path("fw.bin"), 3 << 30) == 0)
+        let before = try sandbox.names()
+        let result = try await Subprocess.run(
+            .path(Sandbox.binary),
+            arguments: ["sign", "fw.bin", "--key", "release.pem", "--product", "demo", "--version", "1.0.0"],
+            environment: sandbox.environment(), workingDirectory: sandbox.folder, input: .none, output: .discarded,
+            error: .discarded
+        ) { execution in
+            try await Task.sleep(for: .milliseconds(150))
+            try execution.send(signal: .interrupt)
+        }
+        #expect(result.terminationStatus == .signaled(SIGINT))
+        #expect(try sandbox.names() == before)
+    }
+}

@@ -1,0 +1,72 @@
+import Glibc
+import Subprocess
+import SystemPackage
+import Testing
+
+extension Sandbox {
+    /// Runs `otaflash` with a terminal of its own, which is stdin, stdout and stderr; types an answer whenever the screen
+    /// ends with a prompt's words.
+    ///
+    /// - Parameter script: what a shell makes of the tool and its arguments.
+    /// - Returns: its end, and all that came to the screen.
+    func onTerminal(
+        _ arguments: String..., columns: UInt16 = 80, env: [String: String] = [:],
+        typing answers: [(prompt: String, answer: String)] = [], script: String = "exec \"$0\" \"$@\""
+    ) async throws -> (status: TerminationStatus, screen: String) {
+        let (master, slave) = try Self.openTerminal(columns: columns)
+        defer { try? master.close() }
+        let words = ["--ctty", "--wait", "/bin/sh", "-c", script, Self.binary.string] + arguments
+        let result = try await Subprocess.run(
+            // A terminal becomes the controlling one, hence /dev/tty, of a session that has none.
+            .path("/usr/bin/setsid"), arguments: Arguments(words),
+            environment: environment(["TERM": "xterm"].merging(env) { $1 }), workingDirectory: folder,
+            input: .fileDescriptor(slave, closeAfterSpawningProcess: false),
+            output: .fileDescriptor(slave, closeAfterSpawningProcess: false),
+            error: .fileDescriptor(slave, closeAfterSpawningProcess: false)
+        ) { _ in
+            try slave.close()
+            return try await Self.watch(master, answers)
+        }
+        return (result.terminationStatus, result.closureResult)
+    }
+
+    private static func openTerminal(columns: UInt16) throws -> (master: FileDescriptor, slave: FileDescriptor) {
+        // What posix_openpt, grantpt and ptsname do, which Swift does not see (ioctl_tty(2)).
+        let master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK)
+        var number: Int32 = 0
+        try #require(master >= 0 && ioctl(master, UInt(0x4004_5431), &number) == 0, "TIOCSPTLCK")
+        try #require(ioctl(master, UInt(0x8004_5430), &number) == 0, "TIOCGPTN")
+        let slave = open("/dev/pts/\(number)", O_RDWR | O_NOCTTY | O_CLOEXEC)
+        try #require(slave >= 0)
+        var size = winsize(ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0)
+        try #require(ioctl(slave, UInt(TIOCSWINSZ), &size) == 0)
+        return (FileDescriptor(rawValue: master), FileDescriptor(rawValue: slave))
+    }
+
+    /// Without a blocked thread, of which a test run has few.
+    private static func watch(
+        _ master: FileDescriptor, _ answers: [(prompt: String, answer: String)]
+    ) async throws -> String {
+        var bytes: [UInt8] = []
+        var answers = answers[...]
+        var seen = 0
+        var buffer = [UInt8](repeating: 0, count: 4096)
+        while true {
+            let count = Glibc.read(master.rawValue, &buffer, buffer.count)
+            if count > 0 {
+                bytes += buffer[..<count]
+            } else if count < 0, errno == EAGAIN {
+                let fresh = String(decoding: bytes[seen...], as: UTF8.self)
+                if let next = answers.first, fresh.contains(next.prompt) {
+                    seen = bytes.count
+                    answers.removeFirst()
+                    try master.writeAll(next.answer.utf8)
+                }
+                try await Task.sleep(for: .milliseconds(5))
+            } else {
+                // EIO: the last one who had the terminal open has closed it.
+                return String(decoding: bytes, as: UTF8.self)
+            }
+        }
+    }
+}

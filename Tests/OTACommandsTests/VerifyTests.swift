@@ -1,0 +1,148 @@
+import Glibc
+import SystemPackage
+import Testing
+
+@Suite struct VerifyTests {
+    @Test func answersInJSON() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        let run = try await sandbox.run("verify", "fw.otaf", "--trust", "release.pub.pem", "--format", "json")
+        #expect(run.exit == 0 && run.err.isEmpty)
+        let json = try run.json()
+        #expect(json.members == ["bundle", "command", "exit", "ok", "schema"] && !json.holdsNull)
+        let signature = try #require(json.bundle?.signatures?[0])
+        #expect(signature.members == ["algorithm", "key_id", "trusted", "valid"])
+        #expect(signature.trusted?.bool == true && signature.valid?.bool == true)
+        #expect(signature.algorithm?.string == "ed25519" && signature.key_id?.string?.count == 16)
+    }
+
+    static let demands: [(options: [String], exit: Int32)] = [
+        ([], 0), (["--product", "demo", "--hardware", "3", "--counter", "4"], 0), (["--product", "other"], 77),
+        (["--hardware", "9"], 77), (["--counter", "5"], 77), (["--product", "no product"], 64),
+        (["--hardware", "65536"], 64), (["--counter", "x"], 64),
+    ]
+
+    @Test(arguments: demands)
+    func holdsTheBundleAgainstWhatIsAsked(options: [String], exit: Int32) async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release("--hardware", "1..3", "--counter", "4")
+        let run = try await sandbox.run(["verify", "fw.otaf", "--trust", "release.pub.pem"] + options)
+        #expect(run.exit == exit, "\(run.err)")
+    }
+
+    @Test func refusesWhatWasChanged() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        var bundle = try sandbox.read("fw.otaf")
+        bundle[bundle.count - 1] ^= 1
+        try sandbox.write("image.otaf", bundle)
+        let image = try await sandbox.run("verify", "image.otaf", "--trust", "release.pub.pem", "--format", "json")
+        #expect(image.exit == 77)
+        #expect(try image.json().error?.code?.string == "digest-differs")
+        bundle = try sandbox.read("fw.otaf")
+        bundle[16] ^= 1
+        try sandbox.write("counter.otaf", bundle)
+        let manifest = try await sandbox.run("verify", "counter.otaf", "--trust", "release.pub.pem", "--format", "json")
+        #expect(manifest.exit == 77)
+        #expect(try manifest.json().error?.code?.string == "bad-signature")
+    }
+
+    @Test func refusesWhoIsNotTrusted() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        try await sandbox.run("keygen", "other")
+        let run = try await sandbox.run("verify", "fw.otaf", "--trust", "other.pub.pem", "--format", "json")
+        #expect(run.exit == 77)
+        let json = try run.json()
+        #expect(json.members == ["command", "error", "exit", "ok", "schema"])
+        #expect(json.ok?.bool == false && json.exit?.number == 77 && json.command?.string == "verify")
+        #expect(json.error?.members == ["code", "hint", "message"])
+        #expect(json.error?.code?.string == "untrusted-key")
+        #expect(run.err.hasPrefix("otaflash: error: ") && run.err.contains("\notaflash: hint: "))
+    }
+
+    // MARK: Where trust comes from
+
+    @Test func trustIsFound() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        let trust = sandbox.home.appending(".config/otaflash/trust")
+        try sandbox.makeFolder("home/.config/otaflash/trust")
+        try sandbox.write("home/.config/otaflash/trust/release.pub.pem", sandbox.read("release.pub.pem"))
+        // Only *.pub.pem count.
+        try sandbox.write("home/.config/otaflash/trust/notes.txt", [1])
+        #expect(try await sandbox.run("verify", "fw.otaf").exit == 0)
+        #expect(try await sandbox.run("verify", "fw.otaf", env: ["XDG_CONFIG_HOME": "/nowhere"]).exit == 77)
+        #expect(try await sandbox.run("verify", "fw.otaf", "--trust", trust.string).exit == 0)
+
+        // A variable takes the folder's place, and an option the variable's.
+        try await sandbox.run("keygen", "other")
+        #expect(try await sandbox.run("verify", "fw.otaf", env: ["OTAFLASH_TRUST": "other.pub.pem"]).exit == 77)
+        let both = ["OTAFLASH_TRUST": "other.pub.pem:release.pub.pem"]
+        #expect(try await sandbox.run("verify", "fw.otaf", env: both).exit == 0)
+        #expect(try await sandbox.run("verify", "fw.otaf", "--trust", "other.pub.pem", env: both).exit == 77)
+    }
+
+    /// Whoever sends an archive must not choose whom it is verified against.
+    @Test func theCurrentFolderIsNoTrust() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        for folder in ["trust", "otaflash/trust", ".config/otaflash/trust"] {
+            try sandbox.makeFolder(folder)
+            try sandbox.write(folder + "/release.pub.pem", sandbox.read("release.pub.pem"))
+        }
+        for environment in [[:], ["XDG_CONFIG_HOME": "."], ["XDG_CONFIG_HOME": ""], ["OTAFLASH_TRUST": ""]] {
+            let run = try await sandbox.run("verify", "fw.otaf", "--format", "json", env: environment)
+            #expect(run.exit == 77)
+            let error = try #require(try run.json().error)
+            #expect(error.code?.string == "no-trusted-key")
+            #expect(error.hint?.string?.contains("mkdir -p") == true && error.hint?.string?.contains("cp ") == true)
+        }
+    }
+
+    @Test func aTrustedPathHasToBeThere() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        #expect(try await sandbox.run("verify", "fw.otaf", "--trust", "missing").exit == 66)
+        #expect(try await sandbox.run("verify", "fw.otaf", env: ["OTAFLASH_TRUST": "missing"]).exit == 66)
+        try sandbox.makeFolder("empty")
+        #expect(try await sandbox.run("verify", "fw.otaf", "--trust", "empty").exit == 77)
+    }
+
+    @Test func aFileThatIsNoKeyIsNamed() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        try sandbox.makeFolder("trust")
+        try sandbox.write("trust/a.pub.pem", sandbox.read("release.pub.pem"))
+        try await sandbox.openssl("genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:1024", "-out", "rsa.pem")
+        try await sandbox.openssl("pkey", "-in", "rsa.pem", "-pubout", "-out", "trust/rsa.pub.pem")
+        let run = try await sandbox.run("verify", "fw.otaf", "--trust", "trust", "--format", "json")
+        #expect(run.exit == 65)
+        #expect(try run.json().error?.code?.string == "wrong-algorithm")
+        #expect(run.err.contains("trust/rsa.pub.pem"))
+    }
+
+    @Test(arguments: ["trust", "trust/release.pub.pem"])
+    func whatAnybodyMayWriteToIsNoTrust(open: String) async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        try sandbox.makeFolder("trust")
+        try sandbox.write("trust/release.pub.pem", sandbox.read("release.pub.pem"))
+        chmod(sandbox.path(open), 0o777)
+        let run = try await sandbox.run("verify", "fw.otaf", "--trust", "trust", "--format", "json")
+        #expect(run.exit == 77)
+        #expect(try run.json().error?.hint?.string == "chmod o-w \(open)")
+    }
+
+    @Test func theDemoKeyHasToBeAllowed() async throws {
+        let sandbox = try Sandbox()
+        try sandbox.write("fw.bin", [1, 2, 3])
+        try sandbox.takeDemoKey()
+        try await sandbox.run(
+            "sign", "fw.bin", "--key", "demo.pem", "--product", "demo", "--version", "1.0.0", "-o", "fw.otaf")
+        let run = try await sandbox.run("verify", "fw.otaf", "--trust", "demo.pub.pem", "--format", "json")
+        #expect(run.exit == 77)
+        #expect(try run.json().error?.code?.string == "demo-key")
+        #expect(try await sandbox.run("verify", "fw.otaf", "--trust", "demo.pub.pem", "--allow-demo-key").exit == 0)
+    }
+}
