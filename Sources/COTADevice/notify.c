@@ -33,29 +33,26 @@ void ota_tell_progress(struct ota_connection *connection) {
     connection->chunks_untold = 0;
 }
 
-/* The answer first: a Progress that overtook it would only be older news. False: the stack is out of buffers. */
-static bool offer(struct ota_device *device, struct ota_connection *connection) {
+/* The answer first: a Progress that overtook it would only be older news. */
+static void offer(struct ota_device *device, struct ota_connection *connection) {
     const struct ota_port *port = device->port;
+    uint16_t handle = connection->handle;
     if (connection->answer_size > 0) {
-        if (!port->notify(device->context, connection->handle, OTA_CONTROL, connection->answer,
-                          connection->answer_size))
-            return false;
+        if (!port->notify(device->context, handle, OTA_CONTROL, connection->answer, connection->answer_size)) return;
         connection->answer_size = 0;
     }
     if (connection->progress_due) {
         uint8_t bytes[OTA_PROGRESS_SIZE];
         ota_put_progress(device, connection, bytes);
-        if (!port->notify(device->context, connection->handle, OTA_PROGRESS, bytes, sizeof bytes)) return false;
+        if (!port->notify(device->context, handle, OTA_PROGRESS, bytes, sizeof bytes)) return;
         connection->progress_due = false;
         connection->chunks_untold = 0;
     }
-    return true;
 }
 
 void ota_offer(struct ota_device *device) {
     for (uint32_t i = 0; i < OTA_MAX_CONNECTIONS; i++) {
-        struct ota_connection *connection = &device->connections[i];
-        if (connection->in_use) (void)offer(device, connection);
+        if (device->connections[i].in_use) offer(device, &device->connections[i]);
     }
 }
 

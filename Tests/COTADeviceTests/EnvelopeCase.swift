@@ -97,6 +97,8 @@ extension EnvelopeCase {
             "f0808080", "f08fbfbf", "f4908080", "f5808080", "ff", "c3", "e282", "f09f98", "c328", "e28228", "f09f9828",
         ])
         cases.append(field("source", 0x0006, [UInt8](repeating: 0x61, count: 128)))
+        // The field behind begins as if it ended the character.
+        cases.append(EnvelopeCase("source cut short", Release().with(0x0006, [0xC3]).with(0x0080, [])))
         cases += texts("product", 0x8001, ["", "a b", "a/b", "ä", "a\0", "a\n", "demo:", "@", "[", "`", "{", longText])
         cases += hardware([
             [], [1], [1, 2, 3], [2, 1], [1, 3, 3, 4], [1, 3, 4, 5], [5, 6, 1, 2], [1, 1, 1, 1], [0, 65535, 0, 0],

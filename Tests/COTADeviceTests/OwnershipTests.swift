@@ -60,9 +60,12 @@ import Testing
 
     @Test func silence() {
         let bench = twoConnections(OTA_STATE_IMAGE)
+        #expect(bench.settle() == 30_000)
         bench.pass(29_999)
         #expect(bench.request(OTA_DISCARD, by: 2) == OTA_BUSY)
+        #expect(bench.settle() == 1)
         bench.pass(1)
+        #expect(bench.settle() == UInt32.max)
         // Alone it may go on; only another's request takes the update from it.
         #expect(bench.state == OTA_STATE_IMAGE)
         #expect(bench.request(OTA_BEGIN, requests[0].1, by: 2) == OTA_OK)

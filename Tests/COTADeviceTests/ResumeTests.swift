@@ -258,6 +258,24 @@ import Testing
         finish(bench, resumed)
     }
 
+    @Test func eraseAheadOfWholePages() throws {
+        var settings = Settings()
+        settings.eraseAhead = true
+        let bench = Bench(settings)
+        let whole = Release(image: Release.image(count: 1024))
+        bench.bring(to: OTA_STATE_ACCEPTED, whole)
+        let position = try #require(bench.begin(OTA_OBJECT_IMAGE, whole.image))
+        #expect(bench.flash.operations == (0..<4).map { "erase slot \($0 * 256)" })
+        bench.send(whole.image, at: position)
+        #expect(bench.request(OTA_FINISH) == OTA_OK)
+        // All of it is held: nothing is left to be erased.
+        bench.reconnect()
+        bench.submit(whole.envelope)
+        bench.flash.operations = []
+        #expect(bench.begin(OTA_OBJECT_IMAGE, whole.image, from: .max)?.offset == 1024)
+        #expect(bench.flash.operations.isEmpty)
+    }
+
     @Test func eraseAheadInSteps() throws {
         var settings = Settings()
         settings.eraseAhead = true

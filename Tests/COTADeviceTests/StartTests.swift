@@ -19,6 +19,7 @@ import Testing
             #expect(start { $0.product = product } == OTA_START_PRODUCT)
         }
         #expect(start { $0.product = String(repeating: "a", count: 63) } == OTA_START_OK)
+        #expect(start { $0.product = "AZaz09._-" } == OTA_START_OK)
         for version in ["", "1.0", "01.0.0", "1.0.0-" + String(repeating: "a", count: 58)] {
             #expect(start { $0.version = version } == OTA_START_VERSION)
         }
@@ -38,6 +39,11 @@ import Testing
         #expect(start { $0.window = 2048 } == OTA_START_WINDOW)
         #expect(start { $0.restartSeconds = 0 } == OTA_START_TIMES)
         #expect(start { $0.trialSeconds = 0 } == OTA_START_OK)
+        #expect(
+            start {
+                $0.trialSeconds = 1
+                $0.onTrial = true
+            } == OTA_START_OK)
         #expect(
             start {
                 $0.trialSeconds = 0

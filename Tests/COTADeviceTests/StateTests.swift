@@ -189,6 +189,17 @@ import Testing
         #expect(bench.request(OTA_BEGIN, arguments) == OTA_OK)
     }
 
+    /// Which of its columns a BEGIN belongs to is known from the object alone.
+    @Test func aBeginOfNothingButItsObject() {
+        let bench = Bench()
+        bench.bring(to: OTA_STATE_IDLE)
+        #expect(bench.request(OTA_BEGIN, [2]) == OTA_BAD_STATE)
+        #expect(bench.request(OTA_BEGIN, [1]) == OTA_BAD_ARGUMENT)
+        #expect(bench.request(OTA_BEGIN, []) == OTA_BAD_ARGUMENT)
+        bench.bring(to: OTA_STATE_TRIAL)
+        #expect(bench.request(OTA_BEGIN, []) == OTA_BAD_STATE)
+    }
+
     @Test func aLostLinkEndsTheStates() {
         for row in Self.table {
             let bench = Bench()

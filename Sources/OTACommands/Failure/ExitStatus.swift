@@ -1,4 +1,4 @@
-/// What the process ends with (docs/cli.md). A script tells kinds of failure apart by it, and failures by their code.
+/// What the process ends with (docs/command-line.md). A script tells kinds of failure apart by it, and failures by their code.
 package enum ExitStatus: Int32, Sendable, CaseIterable {
     case done = 0
     case usage = 64

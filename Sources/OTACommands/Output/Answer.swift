@@ -2,7 +2,7 @@ import FoundationEssentials
 
 /// What a command answers with: one value, which is rendered in one place.
 ///
-/// Encoded it is the members that it adds to the JSON object on stdout (docs/cli.md, "JSON results, schema 1").
+/// Encoded it is the members that it adds to the JSON object on stdout (docs/command-line.md, "JSON results, schema 1").
 protocol Answer: Encodable, Sendable {
     /// For people: lines without the last line feed.
     var text: String { get }

@@ -1,6 +1,6 @@
 import OTAUpdate
 
-/// One JSON object a line (docs/cli.md, `--progress json`).
+/// One JSON object a line (docs/command-line.md, `--progress json`).
 struct ProgressEvents: ProgressRenderer {
     let write: @Sendable (ProgressEvent) -> Void
     private var phase = UpdatePhase.connect
