@@ -94,7 +94,8 @@ import Testing
                             #expect(change.changed["Number"]?.integer == number.map { $0 + 1 })
                             number = change.changed["Number"]?.integer
                         }
-                        if try #require(number) == 2000 || try #require(number) % 100 == 99 { break }
+                        let reached = try #require(number)
+                        if reached == 2000 || reached % 100 == 99 { break }
                     }
                 }
             }
