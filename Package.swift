@@ -19,6 +19,7 @@ let c: [CSetting] = [
     .treatAllWarnings(as: .error), .enableWarning("all"), .enableWarning("extra"), .enableWarning("conversion"),
 ]
 let system: Target.Dependency = .product(name: "SystemPackage", package: "swift-system")
+let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
 let subprocess: Target.Dependency = .product(name: "Subprocess", package: "swift-subprocess")
 let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
 
@@ -49,6 +50,10 @@ let package = Package(
         .target(name: "OTATransport", dependencies: ["OTAUpdate"], swiftSettings: swift),
         .target(name: "OTAEngine", dependencies: ["OTATransport", "OTAUpdate"], swiftSettings: swift),
 
+        // The system's message bus.
+        .systemLibrary(name: "CDBus", pkgConfig: "dbus-1", providers: [.apt(["libdbus-1-dev"])]),
+        .target(name: "DBus", dependencies: ["CDBus", logging], swiftSettings: swift),
+
         // The device's side, for real firmware; and the virtual device that runs the same code.
         .target(name: "COTADevice", cSettings: c),
         .target(
@@ -61,7 +66,7 @@ let package = Package(
             name: "OTACommands",
             dependencies: [
                 "OTAEngine", "OTAFirmware", "OTAProfile", "OTASigning", "OTASimulator", "OTATransport", "OTAUpdate",
-                arguments, system, .product(name: "Logging", package: "swift-log"),
+                arguments, system, logging,
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ], swiftSettings: swift),
         .executableTarget(name: "otaflash", dependencies: ["OTACommands"], swiftSettings: swift),
@@ -77,6 +82,9 @@ let package = Package(
             swiftSettings: swift),
         .testTarget(name: "OTAUpdateTests", dependencies: ["OTAUpdate"], swiftSettings: swift),
         .testTarget(name: "COTADeviceTests", dependencies: ["COTADevice", "COpenSSL"], swiftSettings: swift),
+        .testTarget(
+            name: "DBusTests", dependencies: ["DBus", "CDBus", subprocess, system], exclude: ["Support/peer.py"],
+            swiftSettings: swift),
         .testTarget(
             name: "OTASimulatorTests",
             dependencies: [
