@@ -54,7 +54,7 @@ let package = Package(
         // Bluetooth LE over BlueZ, useful by itself; and as a bearer.
         .target(name: "BlueZ", dependencies: ["DBus", logging], swiftSettings: swift),
         .target(
-            name: "OTABlueZ", dependencies: ["BlueZ", "OTATransport", "OTAUpdate", logging], swiftSettings: swift),
+            name: "OTABlueZ", dependencies: ["BlueZ", "DBus", "OTATransport", "OTAUpdate", logging], swiftSettings: swift),
 
         // The device's side, for real firmware; and the virtual device that runs the same code.
         .target(name: "COTADevice", cSettings: c),

@@ -137,7 +137,8 @@ public actor BlueZClient {
             logger.warning(
                 "bluetoothd told something malformed",
                 metadata: [
-                    "object": "\(malformed.path)", "interface": "\(malformed.interface)", "reason": "\(malformed.reason)",
+                    "object": "\(malformed.path)", "interface": "\(malformed.interface)",
+                    "reason": "\(malformed.reason)",
                 ])
         }
         if !hasBeenUsable { hasBeenUsable = (try? tree.usableAdapter(nil)) != nil }

@@ -17,7 +17,7 @@ public actor DeviceConnection {
 
     let client: BlueZClient
     private(set) var ended: ConnectionEnd?
-    private var waitingForEnd: [CheckedContinuation<ConnectionEnd, Never>] = []
+    private var waitingForEnd: [AsyncStream<ConnectionEnd>.Continuation] = []
     private var calls: [Int: Task<[DBusValue], any Error>] = [:]
     private var lastCall = 0
     var sockets: [GATTCharacteristic: PacketSocket] = [:]
@@ -48,17 +48,23 @@ public actor DeviceConnection {
 
     // MARK: - The end
 
-    /// Waits for the end of the link; returns at once when it has ended.
-    public func end() async -> ConnectionEnd {
+    /// Waits for the end of the link; returns at once when it has ended. Throws `cancelled`.
+    public func waitForEnd() async throws(BlueZError) -> ConnectionEnd {
         if let ended { return ended }
-        return await withCheckedContinuation { waitingForEnd.append($0) }
+        let (ends, feed) = AsyncStream.makeStream(of: ConnectionEnd.self)
+        waitingForEnd.append(feed)
+        for await end in ends { return end }
+        throw BlueZError(.cancelled, "the task was cancelled")
     }
 
     func finish(_ end: ConnectionEnd) async {
         guard ended == nil else { return }
         ended = end
         for call in calls.values { call.cancel() }
-        for waiting in waitingForEnd { waiting.resume(returning: end) }
+        for waiting in waitingForEnd {
+            waiting.yield(end)
+            waiting.finish()
+        }
         waitingForEnd = []
         for socket in sockets.values { await socket.close() }
         for task in notifying.values { task.cancel() }
