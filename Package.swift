@@ -28,6 +28,7 @@ let package = Package(
     products: [
         .executable(name: "otaflash", targets: ["otaflash"]),
         .library(name: "COTADevice", targets: ["COTADevice"]),
+        .library(name: "BlueZ", targets: ["BlueZ"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -53,6 +54,11 @@ let package = Package(
         // The system's message bus.
         .systemLibrary(name: "CDBus", pkgConfig: "dbus-1", providers: [.apt(["libdbus-1-dev"])]),
         .target(name: "DBus", dependencies: ["CDBus", logging], swiftSettings: swift),
+
+        // Bluetooth LE over BlueZ, useful by itself; and as a bearer.
+        .target(name: "BlueZ", dependencies: ["DBus", logging], swiftSettings: swift),
+        .target(
+            name: "OTABlueZ", dependencies: ["BlueZ", "DBus", "OTATransport", "OTAUpdate", logging], swiftSettings: swift),
 
         // The device's side, for real firmware; and the virtual device that runs the same code.
         .target(name: "COTADevice", cSettings: c),
