@@ -1,0 +1,151 @@
+"""Measures the otaflash binary given as argument and prints Markdown. Called by scripts/benchmark."""
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+KIB, MIB = 1 << 10, 1 << 20
+IMAGE_BYTES = 512 * KIB
+
+binary = Path(sys.argv[1]).resolve()
+memory = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else None
+work = Path(tempfile.mkdtemp(prefix="otaflash-benchmark-", dir=memory))
+environment = {**os.environ, "OTAFLASH_STATE_DIR": str(work / "devices"), "XDG_RUNTIME_DIR": str(work)}
+
+
+def run(*command):
+    """The standard output of a command that must succeed."""
+    done = subprocess.run(
+        [str(word) for word in command], cwd=work, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+    if done.returncode != 0:
+        sys.exit(f"benchmark: {' '.join(map(str, command))} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def milliseconds(*command):
+    begun = time.perf_counter()
+    run(*command)
+    return 1000 * (time.perf_counter() - begun)
+
+
+def image(name, size):
+    """An image of bytes without pattern, the same on every machine."""
+    blocks = (hashlib.sha256(number.to_bytes(4, "little")).digest() for number in range((size + 31) // 32))
+    (work / name).write_bytes(b"".join(blocks)[:size])
+    return name
+
+
+def sign(name, bundle):
+    return (
+        binary, "sign", name, "--key", "bench.pem", "--product", "bench", "--version", "1.0.0", "-o", bundle, "--force", "--quiet",
+    )
+
+
+def push(**link):
+    """The transfer's figures of a whole update of a new device over such a link, in virtual time."""
+    shutil.rmtree(work / "devices", ignore_errors=True)
+    run(binary, "simulate", "create", "bench", "--product", "bench", "--version", "0.0.0", "--trust", "bench.pub.pem")
+    query = "&".join(f"{name.replace('_', '-')}={value}" for name, value in {"pace": "virtual", **link}.items())
+    told = run(
+        binary, "push", "bench.otaf", "--trust", "bench.pub.pem", "--device", f"sim:bench?{query}",
+        "--format", "json", "--progress", "none",
+    )
+    return json.loads(told)["transfer"]
+
+
+def table(heads, rows):
+    print("| " + " | ".join(heads) + " |")
+    print("|" + "---|" * len(heads))
+    for row in rows:
+        print("| " + " | ".join(str(cell) for cell in row) + " |")
+    print(flush=True)
+
+
+def rate(figures):
+    return f"{figures['bytes_per_second'] / 1000:.1f}"
+
+
+def throughput():
+    print(f"## Throughput\n\nAn image of {IMAGE_BYTES // KIB} KiB to the embedded virtual device, the link modelled, in virtual time; kB/s are 1000 bytes")
+    print("a second. The bound is what the link can carry without loss: packets per event × 251 bytes, less 7 for each value, per interval.\n")
+    links = [(interval, packets) for interval in ("15", "30", "50") for packets in (2, 4, 6)] + [("7.5", 2), ("7.5", 3)]
+    rows = []
+    for interval, packets in links:
+        for mtu in (247, 498):
+            link = {"interval": f"{interval}ms", "per_event": packets, "mtu": mtu}
+            clean, lossy = push(**link), push(**link, loss=0.05)
+            bound = clean["link_bound_bytes_per_second"]
+            rows.append((
+                f"{interval} ms", packets, mtu, f"{bound / 1000:.1f}", rate(clean), f"{100 * clean['efficiency']:.1f} %",
+                rate(lossy), f"{100 * lossy['efficiency']:.1f} %",
+            ))
+    table(("interval", "packets", "MTU", "bound, kB/s", "reached, kB/s", "of the bound", "with 5 % loss, kB/s", "of the bound"), rows)
+    small = push(interval="15ms", per_event=6, mtu=23)
+    bound = small["link_bound_bytes_per_second"]
+    print(f"MTU 23, 15 ms, 6 packets: {rate(small)} kB/s of {bound / 1000:.1f} kB/s, {100 * small['efficiency']:.1f} %.\n")
+
+
+def alternated(rounds, *commands):
+    """The median of each command's times, the commands taking turns, after one round that does not count."""
+    times = [[] for _ in commands]
+    for number in range(rounds + 1):
+        for command, kept in zip(commands, times):
+            taken = milliseconds(*command)
+            if number > 0:
+                kept.append(taken)
+    return [statistics.median(kept) for kept in times]
+
+
+def processes():
+    print("## Signing, starting, size\n\nWhole processes, files in memory, medians; the commands took turns.\n")
+    name = image("large.bin", 16 * MIB)
+    run(*sign(name, "large.otaf"))
+    signing, verifying, digest = alternated(
+        9, sign(name, "again.otaf"), (binary, "verify", "large.otaf", "--trust", "bench.pub.pem", "--quiet"),
+        ("openssl", "dgst", "-sha256", name),
+    )
+    (starting,) = alternated(20, (binary, "--version"))
+    stripped = work / "stripped"
+    run("strip", "-o", stripped, binary)
+    image("huge.bin", 64 * MIB)
+    run("/usr/bin/time", "-f", "%M", "-o", "peak", *sign("huge.bin", "huge.otaf"))
+    peak = int((work / "peak").read_text().split()[-1]) * KIB
+    table(("what", "figure"), (
+        ("`otaflash sign`, 16 MiB", f"{signing:.1f} ms"),
+        ("`otaflash verify`, 16 MiB", f"{verifying:.1f} ms"),
+        ("`openssl dgst -sha256`, 16 MiB", f"{digest:.1f} ms"),
+        ("`otaflash --version`", f"{starting:.1f} ms"),
+        ("the binary, stripped", f"{stripped.stat().st_size / MIB:.1f} MiB"),
+        ("peak memory of `otaflash sign`, 64 MiB", f"{peak / MIB:.1f} MiB"),
+    ))
+
+
+def processor():
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def main():
+    try:
+        run(binary, "keygen", "bench")
+        run(*sign(image("bench.bin", IMAGE_BYTES), "bench.otaf"))
+        openssl = run("openssl", "version").split("(")[0].strip()
+        print(f"Measured with {run(binary, '--version').strip()} on {os.cpu_count()} × {processor()}, Linux {platform.release()}, {openssl}.\n")
+        throughput()
+        processes()
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

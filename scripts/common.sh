@@ -1,0 +1,22 @@
+# shellcheck shell=bash disable=SC2034
+# Sourced by the scripts beside it: where things are, and how they are built.
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root" || exit
+
+binary=$root/.build/release/otaflash
+
+# One set of flags for everybody who builds a release, so that nobody makes another one's build stale: the Swift runtime inside,
+# no symbols, and an import that the manifest does not allow is an error.
+build_release() {
+    swift build -c release --product otaflash --static-swift-stdlib \
+        --explicit-target-dependency-import-check error -Xlinker -s
+}
+
+if [ -t 1 ] && [ -z "${NO_COLOR-}" ]; then
+    bold=$'\e[1m' plain=$'\e[0m'
+else
+    bold='' plain=''
+fi
+
+heading() { printf '\n%s== %s%s\n' "$bold" "$*" "$plain"; }
