@@ -1,0 +1,259 @@
+#!/usr/bin/python3 -IS
+"""The air between the lab's virtual radios, in the guest `radio-air`.
+
+btvirt, whose controllers these are, has no air: an advertisement is reported once, in the instant in which a scan starts, and data
+moves in no time. This program stands between the kernel (/dev/vhci) and btvirt and adds what a link has: advertisements that repeat, a
+signal strength, connection events that carry a limited number of packets, lost events, and a link that dies out of range.
+
+  radio-air serve N              makes N radios, hci0 and on, and serves
+  radio-air set NAME VALUE ...   changes the air while it runs:
+      per_event  packets a radio may send in a connection event (6); 0: at once, no connection events
+      loss       part of the connection events that are lost, 0 to 1 (0)
+      range      1: in range. 0: out of range: nothing passes, links end at their supervision timeout (1)
+      advert     seconds between two reports of one advertiser (0.1)
+      rssi       signal strength in reports, dBm (-50)
+      acl_len, acl_num   the controller's buffers, read when a radio is powered on (251 bytes, 8)
+  radio-air cut                  ends every link now, as a supervision timeout does (0x08)
+  radio-air stats                for each radio: links, packets and bytes sent, connection events, lost events
+
+The first values may come from the environment: RADIO_LAB_AIR="per_event=4 loss=0.1".
+"""
+
+import asyncio
+import collections
+import fcntl
+import os
+import random
+import socket
+import struct
+import sys
+
+CONTROL, BTVIRT = "/run/radio-lab.air", "/tmp/bt-server-le"
+DISCONNECT, RESET, BUFFER_SIZE, ADVERTISE_ENABLE, SCAN_ENABLE = 0x0406, 0x0C03, 0x2002, 0x200A, 0x200C
+CONNECTION_TIMEOUT = 0x08
+HCIGETDEVINFO, HCI_UP = 0x800448D3, 1
+
+air = dict(per_event=6, loss=0.0, range=1, advert=0.1, rssi=-50, acl_len=251, acl_num=8)
+radios = []
+loop = asyncio.new_event_loop()
+
+
+class Link:
+    """One radio's sending half of a connection: packets wait here for a connection event."""
+
+    def __init__(self, radio, handle, central, interval, timeout):
+        self.radio, self.handle, self.central = radio, handle, central
+        self.queue, self.timer = collections.deque(), None
+        self.start = self.heard = loop.time()
+        self.parameters(interval, timeout)
+
+    def parameters(self, interval, timeout):
+        self.interval, self.timeout = interval * 0.00125, timeout * 0.01
+
+    def send(self, packet):
+        self.queue.append(packet)
+        self.plan()
+
+    def plan(self):
+        """Idle events cost nothing: none is simulated."""
+        if self.queue and self.timer is None:
+            past = int((loop.time() - self.start) / self.interval)
+            self.timer = loop.call_at(self.start + (past + 1) * self.interval, self.event)
+
+    def event(self):
+        self.timer = None
+        if self.radio.links.get(self.handle) is not self:
+            return
+        self.radio.events += 1
+        if not air["range"] or random.random() < air["loss"]:
+            self.radio.lost += 1  # the packets wait: a link layer repeats, it never drops
+        else:
+            self.heard = loop.time()
+            for _ in range(min(len(self.queue), int(air["per_event"]) or len(self.queue))):
+                self.radio.transmit(self.queue.popleft())
+        self.plan()
+
+    def check(self):
+        """The supervision timeout."""
+        silent = not air["range"] or (self.queue and air["loss"]) or not self.radio.up
+        if not silent:
+            self.heard = loop.time()
+        elif loop.time() - self.heard > self.timeout:
+            self.cut()
+
+    def cut(self):
+        self.radio.command(DISCONNECT, struct.pack("<HB", self.handle, CONNECTION_TIMEOUT))
+
+
+class Radio:
+    """A controller of btvirt and the kernel's hci device that has it."""
+
+    def __init__(self):
+        self.links, self.scan, self.told, self.seen = {}, None, False, set()
+        self.asked = []  # (opcode, ours): commands btvirt has yet to answer
+        self.sent = self.sent_bytes = self.events = self.lost = 0
+        self.rest = b""
+        self.index, self.up = None, True
+        self.btvirt = socket.socket(socket.AF_UNIX)
+        self.btvirt.connect(BTVIRT)
+        self.vhci = os.open("/dev/vhci", os.O_RDWR | os.O_NONBLOCK)
+        os.write(self.vhci, b"\xff\x00")
+        loop.add_reader(self.vhci, self.from_host)
+        loop.add_reader(self.btvirt, self.from_btvirt)
+
+    def command(self, opcode, data):
+        """A command of ours: its answer is not for the host."""
+        self.asked.append((opcode, True))
+        self.btvirt.sendall(struct.pack("<BHB", 1, opcode, len(data)) + data)
+
+    def transmit(self, packet):
+        self.sent, self.sent_bytes = self.sent + 1, self.sent_bytes + len(packet) - 5
+        self.btvirt.sendall(packet)
+
+    def to_host(self, packet):
+        try:
+            os.write(self.vhci, packet)
+        except OSError:  # the host has switched the device off meanwhile
+            pass
+
+    def from_host(self):
+        packet = os.read(self.vhci, 4096)
+        if packet[0] == 2:  # data
+            link = self.links.get(struct.unpack_from("<H", packet, 1)[0] & 0xFFF)
+            link.send(packet) if link and air["per_event"] else self.transmit(packet)
+        elif packet[0] == 1:  # a command
+            opcode = struct.unpack_from("<H", packet, 1)[0]
+            if opcode == RESET:  # btvirt forgets the links of this radio, and does not tell the others
+                self.silence()
+            self.asked.append((opcode, False))
+            if opcode == SCAN_ENABLE:
+                self.scan, self.told, self.seen = packet if packet[4] else None, False, set()
+                loop.call_later(0.03, self.scan_again, packet)
+            self.btvirt.sendall(packet)
+        elif packet[0] == 0xFF:  # the kernel's answer to our first write
+            self.index = struct.unpack_from("<H", packet, 2)[0]
+
+    def scan_again(self, scan):
+        """btvirt reports advertisers when a scan starts, and so early that the kernel drops it."""
+        if self.scan is scan:
+            self.told = True
+            self.command(SCAN_ENABLE, b"\0\0")
+            self.command(SCAN_ENABLE, scan[4:6])
+            loop.call_later(air["advert"], self.scan_again, scan)
+
+    def from_btvirt(self):
+        data = self.rest + self.btvirt.recv(65536)
+        while len(data) >= 5:  # the shortest packet is longer
+            size = 3 + data[2] if data[0] == 4 else 5 + struct.unpack_from("<H", data, 3)[0]
+            if len(data) < size:
+                break
+            packet, data = bytearray(data[:size]), data[size:]
+            if packet[0] == 4 and packet[1] == 0x3E and packet[3] == 0x04:
+                # The peer's features: asking for them takes time on air. Told at once, the kernel calls the ATT socket connected before
+                # bluetoothd has read that the device is, and bluetoothd then drops the link again.
+                loop.call_later(0.05, self.to_host, packet)
+            elif packet[0] != 4 or self.keep(packet):
+                self.to_host(packet)
+        self.rest = data
+
+    def keep(self, packet):
+        """Looks at an event; true if the host is to see it."""
+        code, sub = packet[1], packet[3]
+        if code in (0x0E, 0x0F):  # command complete, command status
+            opcode = struct.unpack_from("<H", packet, 4 if code == 0x0E else 5)[0]
+            mine = next((asked for asked in self.asked if asked[0] == opcode), None)
+            if mine:
+                self.asked.remove(mine)
+                if mine[1]:
+                    return False
+            if opcode == BUFFER_SIZE:
+                struct.pack_into("<HB", packet, 7, int(air["acl_len"]), int(air["acl_num"]))
+        elif code == 0x05:  # disconnected
+            self.links.pop(struct.unpack_from("<H", packet, 4)[0], None)
+        elif code == 0x3E and sub == 0x01 and packet[4] == 0:  # connected
+            handle, role = struct.unpack_from("<HB", packet, 5)
+            interval, _, timeout = struct.unpack_from("<HHH", packet, 15)
+            self.links[handle] = Link(self, handle, role == 0, interval, timeout)
+        elif code == 0x3E and sub == 0x03 and packet[4] == 0:  # new connection parameters
+            handle, interval, _, timeout = struct.unpack_from("<HHHH", packet, 5)
+            if handle in self.links:
+                self.links[handle].parameters(interval, timeout)
+        elif code == 0x3E and sub == 0x02:  # an advertising report
+            packet[-1] = int(air["rssi"]) & 0xFF
+            report = bytes(packet[5:-1])
+            if not (self.scan and self.told and air["range"]) or (self.scan[5] and report in self.seen):
+                return False
+            self.seen.add(report)
+        return True
+
+    def look(self):
+        """A host that was killed says nothing to its controller: a kernel closes the device of a user channel without a word."""
+        if self.index is None:
+            return
+        info = bytearray(struct.pack("<H", self.index) + bytes(126))
+        try:
+            with socket.socket(socket.AF_BLUETOOTH, socket.SOCK_RAW, socket.BTPROTO_HCI) as device:
+                fcntl.ioctl(device, HCIGETDEVINFO, info)
+        except OSError:
+            return
+        was, self.up = self.up, bool(struct.unpack_from("<I", info, 16)[0] & HCI_UP)
+        if was and not self.up:
+            self.scan = None
+            self.command(ADVERTISE_ENABLE, b"\0")
+            self.command(SCAN_ENABLE, b"\0\0")
+
+    def silence(self):
+        for link in list(self.links.values()):
+            link.cut()
+
+
+def control(server):
+    text, sender = server.recvfrom(4096)
+    words, answer = text.decode().split(), "ok"
+    if words == ["cut"]:
+        for link in [link for radio in radios for link in radio.links.values() if link.central]:
+            link.cut()
+    elif words == ["stats"]:
+        answer = "\n".join(
+            f"hci{radio.index} links {len(radio.links)} packets {radio.sent} bytes {radio.sent_bytes} "
+            f"events {radio.events} lost {radio.lost}"
+            for radio in radios
+        )
+    elif words[:1] == ["set"] and len(words) % 2 and set(words[1::2]) <= set(air):
+        air.update(zip(words[1::2], map(float, words[2::2])))
+    else:
+        answer = "what? See radio-air without arguments"
+    server.sendto(answer.encode(), sender)
+
+
+async def serve(count):
+    air.update((name, float(value)) for name, value in (word.split("=") for word in os.environ.get("RADIO_LAB_AIR", "").split()))
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    server.bind(CONTROL)
+    loop.add_reader(server, control, server)
+    radios.extend(Radio() for _ in range(count))
+    while True:
+        await asyncio.sleep(0.1)
+        for radio in radios:
+            radio.look()
+            for link in list(radio.links.values()):
+                if link.central or not radio.up:
+                    link.check()
+
+
+def main(words):
+    if words[:1] == ["serve"] and len(words) == 2:
+        loop.run_until_complete(serve(int(words[1])))
+    elif words:
+        client = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        client.bind("")  # a name of the kernel's choice, for the answer
+        client.sendto(" ".join(words).encode(), CONTROL)
+        answer = client.recv(4096).decode()
+        print(answer)
+        return 64 if answer.startswith("what?") else 0
+    else:
+        print(__doc__)
+        return 64
+
+
+sys.exit(main(sys.argv[1:]))
