@@ -45,7 +45,9 @@ struct ManifestFields {
                 value.first.flatMap { value.count == 1 && $0 <= 100 ? $0 : nil }
             }
         case .source:
-            source = try decode(.badSource, "1 to 127 bytes of UTF-8 without control characters", sourceText)
+            source = try decode(.badSource, "1 to 127 bytes of UTF-8 without control characters") { value in
+                (1...127).contains(value.count) ? harmlessText(value) : nil
+            }
         case .hardware:
             hardware = try decode(.badHardware, HardwareRevisions.encodingRule) { HardwareRevisions(encoded: $0) }
         case .requires:
@@ -57,10 +59,3 @@ struct ManifestFields {
 }
 
 private func text(_ value: ArraySlice<UInt8>) -> String? { String(validating: value, as: UTF8.self) }
-
-private func sourceText(_ value: ArraySlice<UInt8>) -> String? {
-    guard (1...127).contains(value.count), let text = text(value),
-        !text.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })
-    else { return nil }
-    return text
-}

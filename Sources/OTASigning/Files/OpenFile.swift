@@ -28,6 +28,11 @@ final class OpenFile {
         try Errno.typed { try descriptor.read(into: buffer) }
     }
 
+    /// Bytes read from `offset` on; 0 at the end of the file.
+    func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) throws(Errno) -> Int {
+        try Errno.typed { try descriptor.read(fromAbsoluteOffset: offset, into: buffer) }
+    }
+
     /// Writes all of it.
     func write(_ bytes: UnsafeRawBufferPointer) throws(Errno) { _ = try Errno.typed { try descriptor.writeAll(bytes) } }
 

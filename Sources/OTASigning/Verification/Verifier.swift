@@ -38,8 +38,7 @@ public struct Verifier: Sendable {
         if let field = envelope.manifest.unknownCriticalFields.first {
             throw VerificationError(
                 .unknownCriticalField,
-                "the field 0x\(Hex.encode([UInt8(field.type >> 8), UInt8(field.type & 0xff)])) must be understood, "
-                    + "and this release does not know it")
+                "\(field.label) must be understood, and this release does not know it")
         }
         let signatures = report(on: envelope)
         if let failed = signatures.first(where: { $0.valid == false }) {
@@ -51,4 +50,9 @@ public struct Verifier: Sendable {
         }
         return signatures
     }
+}
+
+extension ManifestField {
+    /// For people.
+    var label: String { "field 0x\(Hex.encode([UInt8(type >> 8), UInt8(type & 0xff)]))" }
 }

@@ -1,5 +1,5 @@
 /// What stands behind `sim:` in a device address: `NAME?item=value&item=value`, all of it optional. It names a virtual
-/// device, the radio before it, and what goes wrong (docs/cli.md, "The embedded device").
+/// device, the radio before it, and what goes wrong (docs/command-line.md, "The embedded device").
 public struct VirtualDeviceAddress: Sendable, Equatable {
     public enum Pace: String, Sendable, CaseIterable {
         case real

@@ -3,7 +3,7 @@ import SystemPackage
 import Testing
 
 @Suite struct DemoKeyTests {
-    private let keys = FilePath(#filePath).removingLastComponent().appending("../../../keys").lexicallyNormalized()
+    private let keys = Repository.keys
 
     @Test func theIDIsTheOneOfTheKeyInKeys() throws {
         #expect(try KeyFile.publicKey(at: keys.appending("otaflash-demo.pub.pem")).id == DemoKey.id)

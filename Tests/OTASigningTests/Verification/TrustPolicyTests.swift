@@ -58,9 +58,8 @@ import Testing
     }
 
     @Test func theDemoKeyAloneIsNotEnough() throws {
-        let keys = FilePath(#filePath).removingLastComponent().appending("../../../keys").lexicallyNormalized()
         let demo = try PrivateKey(
-            pem: SecretBytes(copying: contents(of: keys.appending("otaflash-demo.pem"))))
+            pem: SecretBytes(copying: contents(of: Repository.keys.appending("otaflash-demo.pem"))))
         let trust = try TrustStore([demo.publicKey, key.publicKey])
         let strict = Verifier(trust: trust)
         let lenient = Verifier(trust: trust, policy: TrustPolicy(allowsDemoKey: true))

@@ -1,0 +1,36 @@
+extension UInt8 {
+    /// A–Z, a–z, 0–9.
+    var isASCIILetterOrDigit: Bool {
+        switch self {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"):
+            true
+        default: false
+        }
+    }
+}
+
+/// Text from foreign bytes: nil unless they are UTF-8 without control characters, so that showing it cannot speak to a
+/// terminal.
+func harmlessText(_ bytes: some Collection<UInt8>) -> String? {
+    guard let text = String(validating: bytes, as: UTF8.self),
+        !text.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })
+    else { return nil }
+    return text
+}
+
+/// Foreign bytes for people, whatever they are: printable ASCII as it is, all else as `\xNN`.
+func escaped(_ bytes: some Collection<UInt8>) -> String {
+    bytes.map { byte in
+        switch byte {
+        case UInt8(ascii: "\\"), UInt8(ascii: "\""): "\\" + String(UnicodeScalar(byte))
+        case 0x20...0x7E: String(UnicodeScalar(byte))
+        default: "\\x" + Hex.encode([byte])
+        }
+    }.joined()
+}
+
+/// Foreign bytes in quotation marks, cut after 80.
+func quoted(_ bytes: some Collection<UInt8>) -> String {
+    "\"" + escaped(bytes.prefix(80)) + "\"" + (bytes.count > 80 ? "… (\(bytes.count) bytes)" : "")
+}

@@ -1,0 +1,134 @@
+/// Header, segments, a footer that ends in the checksum, perhaps a SHA-256, and what may follow.
+struct EspressifParser: SectionParser {
+    private enum Section {
+        case header, segmentHeader, segmentData, footer, digest, trailer
+    }
+
+    var cursor = SectionCursor(length: EspressifHeader.length)
+    private var section = Section.header
+    /// The section so far, or of the first segment what describes the application.
+    private var collected: [UInt8] = []
+    private var hash: any IncrementalHash
+    private var checksum: UInt8 = 0xEF
+
+    private var header: EspressifHeader?
+    private var segments: [EspressifImage.Segment] = []
+    private var application: EspressifApplication?
+    private var digest: SHA256Digest?
+    private var trailer: EspressifTrailer?
+
+    init(makeHash: () -> any IncrementalHash) {
+        hash = makeHash()
+    }
+
+    mutating func take(_ bytes: UnsafeRawBufferPointer) throws(ImageError) {
+        switch section {
+        case .header, .segmentHeader, .footer:
+            collected.append(contentsOf: bytes)
+            hash.update(bytes)
+        case .segmentData:
+            if segments.count == 1 {
+                let missing = EspressifApplication.encodedLength - collected.count
+                collected.append(contentsOf: bytes.prefix(missing))
+            }
+            checksum ^= bytes.exclusiveOr()
+            hash.update(bytes)
+        case .digest:
+            collected.append(contentsOf: bytes)
+        case .trailer:
+            try trailer?.take(bytes, at: cursor.offset)
+        }
+    }
+
+    mutating func endSection() throws(ImageError) {
+        switch section {
+        case .header:
+            header = try EspressifHeader(collected)
+            begin(.segmentHeader, length: 8)
+        case .segmentHeader:
+            try beginSegment()
+        case .segmentData:
+            if segments.count == 1 { application = EspressifApplication(collected) }
+            if segments.count < header?.segmentCount ?? 0 {
+                begin(.segmentHeader, length: 8)
+            } else {
+                // The checksum is the last byte of a block of 16.
+                begin(.footer, length: 16 - cursor.offset % 16)
+            }
+        case .footer:
+            try checkChecksum()
+            if header?.hasDigest == true {
+                begin(.digest, length: 32)
+            } else {
+                beginTrailer()
+            }
+        case .digest:
+            try checkDigest()
+            beginTrailer()
+        case .trailer:
+            break
+        }
+    }
+
+    mutating func finish() throws(ImageError) -> FirmwareDescription {
+        guard section == .trailer, let header, let trailer else { throw cursor.truncation }
+        var notes = try trailer.finish(at: cursor.offset)
+        let image = EspressifImage(
+            chipID: header.chipID, flashSize: header.flashSize, entryPoint: header.entryPoint,
+            chipRevisions: header.chipRevisions, segments: segments, digest: digest, application: application,
+            length: trailer.start)
+        if image.chip == nil { notes.append("the chip with the id \(image.chipID) is not known to this version") }
+        if application == nil { notes.append("it has no application description: no version and no project name") }
+        if digest == nil { notes.append("it carries no SHA-256: only its 8-bit checksum was checked") }
+        return FirmwareDescription(size: cursor.offset, details: .espressif(image), notes: notes)
+    }
+
+    private mutating func begin(_ next: Section, length: UInt64) {
+        section = next
+        collected = []
+        cursor.beginSection(length: length)
+    }
+
+    private mutating func beginSegment() throws(ImageError) {
+        var reader = ByteReader(collected)
+        let segment: EspressifImage.Segment
+        do {
+            segment = EspressifImage.Segment(
+                loadAddress: try reader.read(), length: try reader.read(), offset: cursor.offset)
+        } catch {
+            throw ImageError(error, from: cursor.start)
+        }
+        // The bootloader refuses it too: esp_image_format.c, verify_segment_header.
+        guard segment.length % 4 == 0 else {
+            throw ImageError(
+                .badImageHeader, offset: cursor.start + 4, expected: "a segment length divisible by 4",
+                found: "\(segment.length)")
+        }
+        segments.append(segment)
+        begin(.segmentData, length: UInt64(segment.length))
+    }
+
+    private mutating func beginTrailer() {
+        begin(.trailer, length: .max)
+        trailer = EspressifTrailer(start: cursor.offset)
+    }
+
+    private func checkChecksum() throws(ImageError) {
+        guard collected.last == checksum else {
+            throw ImageError(
+                .badImageDigest, offset: cursor.offset - 1,
+                expected: "the checksum of the segments, \(Hex.encode([checksum]))",
+                found: Hex.encode(collected.suffix(1)))
+        }
+    }
+
+    private mutating func checkDigest() throws(ImageError) {
+        let computed = hash.finish()
+        guard collected == computed.bytes else {
+            throw ImageError(
+                .badImageDigest, offset: cursor.start, expected: "the image's SHA-256, \(computed)",
+                found: Hex.encode(collected))
+        }
+        digest = computed
+    }
+}

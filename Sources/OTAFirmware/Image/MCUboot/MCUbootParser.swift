@@ -1,0 +1,156 @@
+/// Header, body, perhaps protected TLVs, TLVs, and what may follow.
+struct MCUbootParser: SectionParser {
+    private enum Section {
+        case header, body, areaHeader, area, trailer
+    }
+    private enum Area: UInt16 {
+        case plain = 0x6907
+        case protected = 0x6908
+    }
+
+    var cursor = SectionCursor(length: MCUbootHeader.length)
+    private var section = Section.header
+    private var area = Area.plain
+    /// A header or a TLV area so far.
+    private var collected: [UInt8] = []
+    private var hash: any IncrementalHash
+
+    private var header: MCUbootHeader?
+    private var tlvs: [Area: [MCUbootTLV]] = [:]
+    private var digest: SHA256Digest?
+    private var signedLength: UInt64 = 0
+    private var trailer: MCUbootTrailer?
+
+    init(makeHash: () -> any IncrementalHash) {
+        hash = makeHash()
+    }
+
+    mutating func take(_ bytes: UnsafeRawBufferPointer) throws(ImageError) {
+        switch section {
+        case .header:
+            collected.append(contentsOf: bytes)
+            hash.update(bytes)
+        case .body:
+            hash.update(bytes)
+        case .areaHeader, .area:
+            collected.append(contentsOf: bytes)
+            if area == .protected { hash.update(bytes) }
+        case .trailer:
+            try trailer?.take(bytes, at: cursor.offset)
+        }
+    }
+
+    mutating func endSection() throws(ImageError) {
+        switch section {
+        case .header:
+            let header = try MCUbootHeader(collected)
+            self.header = header
+            begin(.body, length: UInt64(header.headerSize) + UInt64(header.bodySize) - MCUbootHeader.length)
+        case .body:
+            area = header?.protectedTLVSize == 0 ? .plain : .protected
+            begin(.areaHeader, length: 4)
+        case .areaHeader:
+            try beginArea()
+        case .area:
+            tlvs[area] = try Self.parse(collected, from: cursor.start)
+            if area == .protected {
+                area = .plain
+                begin(.areaHeader, length: 4)
+            } else {
+                try checkDigests()
+                begin(.trailer, length: .max)
+                trailer = MCUbootTrailer(start: cursor.offset)
+            }
+        case .trailer:
+            break
+        }
+    }
+
+    mutating func finish() throws(ImageError) -> FirmwareDescription {
+        guard section == .trailer, let header, let trailer else { throw cursor.truncation }
+        let image = MCUbootImage(
+            version: header.version, loadAddress: header.loadAddress, headerSize: header.headerSize,
+            bodySize: header.bodySize, flags: header.flags, protectedTLVs: tlvs[.protected] ?? [],
+            tlvs: tlvs[.plain] ?? [], digest: digest, signedLength: signedLength, length: trailer.start)
+        return FirmwareDescription(
+            size: cursor.offset, details: .mcuboot(image),
+            notes: Self.notes(on: image) + (try trailer.finish(at: cursor.offset)))
+    }
+
+    private mutating func begin(_ next: Section, length: UInt64) {
+        section = next
+        collected = []
+        cursor.beginSection(length: length)
+    }
+
+    private mutating func beginArea() throws(ImageError) {
+        if area == .plain { signedLength = cursor.start }
+        var reader = ByteReader(collected)
+        let magic: UInt16
+        let total: UInt16
+        do {
+            magic = try reader.read()
+            total = try reader.read()
+        } catch {
+            throw ImageError(error, from: cursor.start)
+        }
+        guard magic == area.rawValue else {
+            throw ImageError(
+                .badImageHeader, offset: cursor.start,
+                expected: area == .plain ? "TLVs (0769)" : "protected TLVs (0869), as the header says",
+                found: Hex.encode(collected.prefix(2)), hint: "sign the image with imgtool")
+        }
+        guard total >= 4, area == .plain || total == header?.protectedTLVSize else {
+            throw ImageError(
+                .badImageHeader, offset: cursor.start + 2,
+                expected: area == .plain ? "a length of at least 4" : "the header's \(header?.protectedTLVSize ?? 0)",
+                found: "\(total)")
+        }
+        begin(.area, length: UInt64(total) - 4)
+    }
+
+    /// The TLVs of one area, which they fill exactly.
+    private static func parse(_ bytes: [UInt8], from start: UInt64) throws(ImageError) -> [MCUbootTLV] {
+        var reader = ByteReader(bytes)
+        var tlvs: [MCUbootTLV] = []
+        while reader.remaining > 0 {
+            do {
+                let type = try reader.read(UInt16.self)
+                let length = try reader.read(UInt16.self)
+                tlvs.append(MCUbootTLV(type: type, value: Array(try reader.read(Int(length)))))
+            } catch {
+                throw ImageError(
+                    .badImageHeader, offset: start + UInt64(error.offset),
+                    expected: "\(error.expected) bytes of a TLV", found: "\(error.found) to the end of its area")
+            }
+        }
+        return tlvs
+    }
+
+    /// The digest of an encrypted image is that of its plain text.
+    private mutating func checkDigests() throws(ImageError) {
+        let digests = (tlvs[.plain] ?? []).filter { $0.type == MCUbootTLV.sha256 }
+        guard !digests.isEmpty, let header, header.flags & MCUbootHeader.encryptionFlags == 0 else { return }
+        let computed = hash.finish()
+        for found in digests where found.value != computed.bytes {
+            throw ImageError(
+                .badImageDigest, offset: signedLength, expected: "the image's SHA-256, \(computed)",
+                found: Hex.encode(found.value))
+        }
+        digest = computed
+    }
+
+    private static func notes(on image: MCUbootImage) -> [String] {
+        var notes: [String] = []
+        if image.isEncrypted {
+            notes.append("its body is encrypted: its digest was not checked")
+        } else if image.digest == nil {
+            notes.append("it carries no SHA-256: its body was not checked")
+        }
+        if image.flags & MCUbootHeader.notBootableFlag != 0 { notes.append("it is marked as not bootable") }
+        for tlv in image.tlvs where tlv.isOtherDigest || tlv.isOtherSignature {
+            notes.append("its \(tlv.name ?? "signature") was not checked")
+        }
+        return notes
+    }
+}

@@ -1,0 +1,46 @@
+internal import OTAFirmware
+
+/// A manifest of which only what the image's bytes decide is not yet known, and so its length is.
+struct ManifestDraft {
+    private let release: Release
+    private let product: ProductName
+    private let version: SemanticVersion
+    private let imageSize: UInt32
+    private let created: UInt64
+
+    /// - Throws: `product-needed` or `version-needed` where neither `release` nor `image` has one.
+    init(
+        _ release: Release, of image: FirmwareDescription?, imageSize: UInt32, created: UInt64
+    ) throws(SigningError) {
+        guard let product = release.product ?? image?.product else {
+            throw .refused(
+                .productNeeded, context: "the image does not say for which product it is", hint: "give --product NAME")
+        }
+        guard let version = release.version ?? image?.version else {
+            let own = image?.versionText.map { "the version that the image carries, \($0), is no semantic version" }
+            throw .refused(
+                .versionNeeded, context: own ?? "the image does not say which version it is",
+                hint: "give --version X.Y.Z")
+        }
+        self.release = release
+        self.product = product
+        self.version = version
+        self.imageSize = imageSize
+        self.created = created
+    }
+
+    func manifest(format: ImageFormat, digest: SHA256Digest) throws(SigningError) -> Manifest {
+        try bundleChecked { () throws(BundleError) in
+            try Manifest(
+                imageFormat: format, imageSize: imageSize, securityCounter: release.securityCounter ?? 0,
+                created: created, imageDigest: digest, version: version, product: product,
+                hardware: release.hardware, minimumBattery: release.minimumBattery, source: release.source,
+                requires: release.requires)
+        }
+    }
+
+    /// As long as the manifest will be.
+    func placeholder() throws(SigningError) -> Manifest {
+        try manifest(format: .raw, digest: SHA256.digest(of: []))
+    }
+}

@@ -1,0 +1,130 @@
+internal import Glibc
+package import SystemPackage
+
+/// A file that is there under its name complete, or not at all.
+///
+/// It has no name while it is written, so a process that is killed leaves nothing behind. File systems that know no
+/// nameless files (some network ones, FAT) get one with a temporary name, which a killed process does leave.
+package final class OutputFile {
+    let path: FilePath
+    private let replaces: Bool
+    private let file: OpenFile
+    private var temporary: FilePath?
+
+    /// - Parameters:
+    ///   - replaces: a file of that name is replaced, in one step.
+    ///   - named: as on a file system that knows no nameless files.
+    /// - Throws: `output-exists`, `cannot-create`.
+    package init(_ path: FilePath, replaces: Bool, named: Bool = false) throws(SigningError) {
+        self.path = path
+        self.replaces = replaces
+        if let existing = try? path.stat() {
+            guard replaces else { throw Self.exists(path) }
+            // Not to put a file in the place of /dev/null.
+            guard existing.type == .regular else {
+                throw .refused(.cannotCreate, context: "\(path): exists, and is not a regular file")
+            }
+        }
+        do {
+            if !named, let nameless = try Self.nameless(in: path.folder) {
+                file = nameless
+            } else {
+                let name = path.unusedSibling()
+                file = try OpenFile(
+                    name, .readWrite, options: [.create, .exclusiveCreate], permissions: Self.permissions)
+                temporary = name
+            }
+        } catch {
+            throw .refused(.cannotCreate, context: "\(path): \(error)")
+        }
+    }
+
+    deinit {
+        if let temporary { unlink(temporary.string) }
+    }
+
+    /// - Throws: `write-failed`.
+    package func write(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) throws(SigningError) {
+        try writing(.writeFailed) { () throws(Errno) in try file.write(bytes, at: Int64(offset)) }
+    }
+
+    /// Gives the file its name, once the storage has all of it.
+    ///
+    /// - Throws: `output-exists`, `cannot-create`, `write-failed`.
+    package func commit() throws(SigningError) {
+        try writing(.writeFailed) { () throws(Errno) in try file.synchronize() }
+        do {
+            if temporary != nil {
+                // A claim that nobody else can have: what it is replaced by can overwrite nothing.
+                if !replaces {
+                    _ = try OpenFile(
+                        path, .writeOnly, options: [.create, .exclusiveCreate], permissions: Self.permissions)
+                }
+            } else if replaces {
+                let name = path.unusedSibling()
+                try link(to: name)
+                temporary = name
+            } else {
+                try link(to: path)
+            }
+        } catch {
+            if error == .fileExists { throw Self.exists(path) }
+            throw .refused(.cannotCreate, context: "\(path): \(error)")
+        }
+        if let name = temporary {
+            guard rename(name.string, path.string) == 0 else {
+                let error = Errno(rawValue: errno)
+                if !replaces { unlink(path.string) }
+                throw .refused(.cannotCreate, context: "\(path): \(error)")
+            }
+            temporary = nil
+        }
+        path.folder.synchronizeFolder()
+    }
+
+    private func link(to name: FilePath) throws(Errno) {
+        let origin = Self.link(of: file)
+        guard linkat(AT_FDCWD, origin.string, AT_FDCWD, name.string, AT_SYMLINK_FOLLOW) == 0 else {
+            throw Errno(rawValue: errno)
+        }
+    }
+
+    private func writing<Result>(
+        _ code: SigningError.Code, _ body: () throws(Errno) -> Result
+    ) throws(SigningError) -> Result {
+        do { return try body() } catch { throw .refused(code, context: "\(path): \(error)") }
+    }
+
+    private static func exists(_ path: FilePath) -> SigningError {
+        .refused(.outputExists, context: "\(path): exists already", hint: "--force replaces it; -o writes elsewhere")
+    }
+
+    /// Nil where the file system knows no such thing, or where it could not be named afterwards.
+    private static func nameless(in folder: FilePath) throws(Errno) -> OpenFile? {
+        do throws(Errno) {
+            let file = try OpenFile(folder, .readWrite, options: .temporaryFile, permissions: permissions)
+            return (try? link(of: file).stat()) == nil ? nil : file
+        } catch {
+            guard [Errno.notSupported, .isDirectory, .invalidArgument].contains(error) else { throw error }
+            return nil
+        }
+    }
+
+    /// By which linkat names a file that has no name (open(2), O_TMPFILE).
+    private static func link(of file: OpenFile) -> FilePath { FilePath("/proc/self/fd/\(file.descriptor.rawValue)") }
+
+    /// Less the umask.
+    private static let permissions: FilePermissions = [.ownerReadWrite, .groupReadWrite, .otherReadWrite]
+}
+
+extension FileDescriptor.OpenOptions {
+    /// O_TMPFILE, a macro that Swift does not see (asm-generic/fcntl.h: the same on x86 and ARM).
+    fileprivate static let temporaryFile: FileDescriptor.OpenOptions = [.directory, .init(rawValue: 0o20_000_000)]
+}
+
+extension FilePath {
+    /// A hidden name beside it that nobody has.
+    fileprivate func unusedSibling() -> FilePath {
+        folder.appending(".otaflash-" + String(UInt64.random(in: .min ... .max), radix: 36))
+    }
+}

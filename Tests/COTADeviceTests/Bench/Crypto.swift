@@ -1,0 +1,69 @@
+import COpenSSL
+
+/// SHA-256, Ed25519 and CRC-32 as others make them: what the core is judged by.
+enum Crypto {
+    static func sha256(_ bytes: [UInt8]) -> [UInt8] {
+        var digest = [UInt8](repeating: 0, count: 32)
+        EVP_Digest(bytes, bytes.count, &digest, nil, EVP_sha256(), nil)
+        return digest
+    }
+
+    static func verify(_ signature: [UInt8], over message: [UInt8], by publicKey: [UInt8]) -> Bool {
+        let key = EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, nil, publicKey, publicKey.count)
+        let context = EVP_MD_CTX_new()
+        defer {
+            EVP_PKEY_free(key)
+            EVP_MD_CTX_free(context)
+            ERR_clear_error()
+        }
+        return EVP_DigestVerifyInit(context, nil, nil, nil, key) == 1
+            && EVP_DigestVerify(context, signature, signature.count, message, message.count) == 1
+    }
+
+    /// As IEEE 802.3 has it; the profile's own check value is tested.
+    static func crc32(_ bytes: some Sequence<UInt8>) -> UInt32 {
+        ~bytes.reduce(UInt32.max) { crc, byte in crc >> 8 ^ crcTable[Int(UInt8(truncatingIfNeeded: crc) ^ byte)] }
+    }
+
+    private static let crcTable: [UInt32] = (0..<256).map { byte in
+        (0..<8).reduce(UInt32(byte)) { crc, _ in crc & 1 == 1 ? crc >> 1 ^ 0xEDB8_8320 : crc >> 1 }
+    }
+}
+
+/// An Ed25519 key pair made from its 32 secret bytes.
+struct SigningKey {
+    let secret, publicKey, id: [UInt8]
+
+    init(secret: [UInt8]) {
+        let key = EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, nil, secret, secret.count)
+        defer { EVP_PKEY_free(key) }
+        var count = 32
+        var raw = [UInt8](repeating: 0, count: count)
+        EVP_PKEY_get_raw_public_key(key, &raw, &count)
+        self.secret = secret
+        publicKey = raw
+        id = Array(Crypto.sha256(raw).prefix(8))
+    }
+
+    func sign(_ message: [UInt8]) -> [UInt8] {
+        let key = EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, nil, secret, secret.count)
+        let context = EVP_MD_CTX_new()
+        defer {
+            EVP_PKEY_free(key)
+            EVP_MD_CTX_free(context)
+        }
+        var count = 64
+        var signature = [UInt8](repeating: 0, count: count)
+        EVP_DigestSignInit(context, nil, nil, nil, key)
+        EVP_DigestSign(context, &signature, &count, message, message.count)
+        return signature
+    }
+
+    /// RFC 8032, section 7.1, test 1: the key of the specification's example.
+    static let rfc8032 = SigningKey(
+        secret: bytes("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60"))
+    static let second = SigningKey(secret: [UInt8](repeating: 0x22, count: 32))
+    static let third = SigningKey(secret: [UInt8](repeating: 0x33, count: 32))
+    static let fourth = SigningKey(secret: [UInt8](repeating: 0x44, count: 32))
+    static let stranger = SigningKey(secret: [UInt8](repeating: 0x55, count: 32))
+}

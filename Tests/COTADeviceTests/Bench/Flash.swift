@@ -1,0 +1,117 @@
+import COTADevice
+
+/// NOR flash: erasing sets bits, writing clears them, and power may go before or in the middle of any of it.
+struct Flash {
+    enum Cut: CaseIterable { case before, early, middle, late }
+
+    let pageSize: Int
+    let writeUnit: Int
+    var slot, record: [UInt8]
+    /// What was done, for tests that look at the order.
+    var operations: [String] = []
+    /// What a real flash or its driver would not have stood.
+    var violations: [String] = []
+
+    /// Release digests and offsets of the records written, and of the one that was being written as the power went.
+    var records: [Record] = []
+    var tornRecord: Record?
+
+    struct Record: Equatable {
+        var digest: [UInt8]
+        var offset: Int
+    }
+
+    /// Operations until the power goes, and how far the one it meets comes.
+    var operationsLeft = Int.max
+    var cut = Cut.before
+    var hasPower = true
+    /// Operations that fail: by what `operations` says of them.
+    var failing: (@Sendable (String) -> Bool)?
+
+    init(pageSize: Int, slotSize: Int, writeUnit: Int) {
+        self.pageSize = pageSize
+        self.writeUnit = writeUnit
+        slot = [UInt8](repeating: 0x5A, count: slotSize)
+        record = [UInt8](repeating: 0xFF, count: 2 * pageSize)
+    }
+
+    private func name(_ area: ota_area) -> String { area == OTA_AREA_SLOT ? "slot" : "record" }
+
+    private func contents(_ area: ota_area) -> [UInt8] { area == OTA_AREA_SLOT ? slot : record }
+
+    private mutating func change(
+        _ area: ota_area, _ range: Range<Int>, _ change: (UnsafeMutableBufferPointer<UInt8>) -> Void
+    ) {
+        if area == OTA_AREA_SLOT {
+            slot.withUnsafeMutableBufferPointer { change(UnsafeMutableBufferPointer(rebasing: $0[range])) }
+        } else {
+            record.withUnsafeMutableBufferPointer { change(UnsafeMutableBufferPointer(rebasing: $0[range])) }
+        }
+    }
+
+    func read(_ area: ota_area, _ offset: Int, _ bytes: UnsafeMutableBufferPointer<UInt8>) -> Bool {
+        let contents = contents(area)
+        guard hasPower, failing?("read \(name(area)) \(offset)") != true, offset + bytes.count <= contents.count
+        else { return false }
+        _ = bytes.update(fromContentsOf: contents[offset..<offset + bytes.count])
+        return true
+    }
+
+    mutating func write(_ area: ota_area, _ offset: Int, _ bytes: [UInt8]) -> Bool {
+        check(
+            offset % writeUnit == 0 && bytes.count % writeUnit == 0 && !bytes.isEmpty, "misaligned write at \(offset)")
+        guard begin("write", area, offset, bytes.count) else { return false }
+        if area == OTA_AREA_RECORD {
+            let record = Record(digest: Array(bytes[8..<40]), offset: Int(number(bytes[40..<44])))
+            if hasPower { records.append(record) } else { tornRecord = record }
+        }
+        let done = part(of: bytes.count)
+        // The byte that was being written as the power went: some of its bits.
+        let torn = done < bytes.count && cut != .before ? done : nil
+        var isErased = true
+        change(area, offset..<offset + bytes.count) { flash in
+            isErased = flash.allSatisfy { $0 == 0xFF }
+            for i in 0..<done { flash[i] &= bytes[i] }
+            if let torn { flash[torn] &= bytes[torn] | 0xA5 }
+        }
+        check(isErased, "write on written bytes at \(offset)")
+        return hasPower
+    }
+
+    mutating func erase(_ area: ota_area, _ offset: Int) -> Bool {
+        check(offset % pageSize == 0, "misaligned erase at \(offset)")
+        guard begin("erase", area, offset, pageSize) else { return false }
+        let done = part(of: pageSize)
+        change(area, offset..<offset + pageSize) { flash in
+            for i in 0..<flash.count { flash[i] = i < done ? 0xFF : flash[i] | 0x3C }
+        }
+        return hasPower
+    }
+
+    /// Counts the operation; false if it does not happen at all.
+    private mutating func begin(_ what: String, _ area: ota_area, _ offset: Int, _ count: Int) -> Bool {
+        guard hasPower else { return false }
+        let operation = "\(what) \(name(area)) \(offset)"
+        guard offset + count <= contents(area).count else {
+            violations.append("\(operation) beyond the area")
+            return false
+        }
+        operations.append(operation)
+        if failing?(operation) == true { return false }
+        operationsLeft -= 1
+        hasPower = operationsLeft >= 0
+        return hasPower || cut != .before
+    }
+
+    private func part(of count: Int) -> Int {
+        guard !hasPower else { return count }
+        switch cut {
+        case .before: return 0
+        case .early: return 1
+        case .middle: return count / 2
+        case .late: return count - 1
+        }
+    }
+
+    private mutating func check(_ holds: Bool, _ violation: String) { if !holds { violations.append(violation) } }
+}

@@ -1,0 +1,165 @@
+import Testing
+
+/// An envelope with a name.
+struct EnvelopeCase: CustomTestStringConvertible, Sendable {
+    var testDescription: String
+    var envelope: [UInt8]
+
+    init(_ name: String, _ envelope: [UInt8]) {
+        testDescription = name
+        self.envelope = envelope
+    }
+
+    init(_ name: String, _ release: Release) { self.init(name, release.envelope) }
+
+    /// The example's manifest, changed and then signed.
+    private static func manifest(_ name: String, _ edit: (inout [UInt8]) -> Void) -> EnvelopeCase {
+        var manifest = Release().manifest
+        edit(&manifest)
+        return EnvelopeCase(name, Release.envelope(manifest, signers: [.rfc8032]))
+    }
+
+    /// The example's envelope, changed after it was signed.
+    private static func envelope(
+        _ name: String, signers: [SigningKey] = [.rfc8032], _ edit: (inout [UInt8]) -> Void
+    ) -> EnvelopeCase {
+        var envelope = Release(signers: signers).envelope
+        edit(&envelope)
+        return EnvelopeCase(name, envelope)
+    }
+
+    private static func manifest(_ name: String, byte place: Int, _ value: UInt8) -> EnvelopeCase {
+        manifest("\(name): byte \(place) is \(value)") { $0[place] = value }
+    }
+
+    private static func envelope(_ name: String, byte place: Int, _ value: UInt8) -> EnvelopeCase {
+        envelope("\(name): byte \(place) is \(value)") { $0[place] = value }
+    }
+
+    /// Large enough that it stays an envelope's size with a field less.
+    private static let padded = Release().with(0x7000, [UInt8](repeating: 0, count: 40))
+
+    private static func field(_ name: String, _ type: UInt16, _ value: [UInt8]) -> EnvelopeCase {
+        EnvelopeCase("\(name) \(value)", padded.with(type, value))
+    }
+
+    private static func texts(_ name: String, _ type: UInt16, _ texts: [String]) -> [EnvelopeCase] {
+        texts.map { EnvelopeCase("\(name) \($0.debugDescription)", padded.with(type, Array($0.utf8))) }
+    }
+
+    private static func sources(_ hex: [String]) -> [EnvelopeCase] { hex.map { field("source", 0x0006, bytes($0)) } }
+
+    /// Lowest and highest revisions.
+    private static func hardware(_ pairs: [[UInt16]]) -> [EnvelopeCase] {
+        pairs.map { list in field("hardware", 0x8003, list.flatMap { little($0) }) }
+    }
+
+    private static let longText = String(repeating: "a", count: 64)
+}
+
+extension EnvelopeCase {
+    static let largest = Release(signers: [.rfc8032, .second, .third, .fourth])
+        .with(0x7000, [UInt8](repeating: 0xEE, count: 1024 - 93))
+    /// 158 bytes, for a product "d".
+    static let smallest = Release(fields: [.init(0x0002, Array("1.1.0".utf8)), .init(0x8001, Array("d".utf8))])
+
+    static let malformedHeaders: [EnvelopeCase] = {
+        var cases: [EnvelopeCase] = []
+        for place in 0..<4 { cases.append(manifest("magic", byte: place, 0x20)) }
+        for version in [0, 2, 255] as [UInt8] { cases.append(manifest("format version", byte: 4, version)) }
+        for format in [3, 255] as [UInt8] { cases.append(manifest("image format", byte: 5, format)) }
+        for size in [0, 63, 64, 88, 90, 255, 1025, 65535] as [UInt16] {
+            cases.append(manifest("M = \(size)") { $0.replaceSubrange(6..<8, with: little(size)) })
+        }
+        for place in Array(12..<16) + Array(20..<24) { cases.append(manifest("zero", byte: place, 0x80)) }
+        cases.append(manifest("N = 0") { $0.replaceSubrange(8..<12, with: [0, 0, 0, 0]) })
+        cases.append(EnvelopeCase("after the year 9999", Release(created: 253_402_300_800)))
+        cases.append(EnvelopeCase("the largest time", Release(created: .max)))
+        let tooLarge = Release().with(0x7000, [UInt8](repeating: 0, count: 1025 - 93))
+        cases.append(EnvelopeCase("a manifest of 1025 bytes", tooLarge))
+        return cases
+    }()
+
+    static let malformedFields: [EnvelopeCase] = {
+        var cases = texts(
+            "version", 0x0002,
+            [
+                "1.0", "1.0.", "1.0.0-", "1.0.0+", "01.0.0", "1.00.0", "1.0.00", "1.0.0-01", "1.0.0-a..b", "1.0.0-a.",
+                "1.0.0-.a", "1.0.0+a+b", "1.0.0+a..b", "1.0.0-é", "v1.0.0", "1.0.0 ", " 1.0.0", "1.0.0.0",
+                "4294967296.0.0", "0.4294967296.0", "0.0.99999999999999999999", "1..0.0", "-1.0.0", "1.0.0-a_b",
+                "1.0.0\0", "1.0.0-" + longText.prefix(58),
+            ])
+        for value in [[], [101], [255], [50, 0]] as [[UInt8]] {
+            cases.append(field("minimum battery", 0x0004, value))
+        }
+        cases += sources([
+            "", "0a", "6100", "7f", "c280", "c29f", "80", "bf", "c080", "c1bf", "e08080", "e09fbf", "eda080", "edbfbf",
+            "f0808080", "f08fbfbf", "f4908080", "f5808080", "ff", "c3", "e282", "f09f98", "c328", "e28228", "f09f9828",
+        ])
+        cases.append(field("source", 0x0006, [UInt8](repeating: 0x61, count: 128)))
+        cases += texts("product", 0x8001, ["", "a b", "a/b", "ä", "a\0", "a\n", "demo:", "@", "[", "`", "{", longText])
+        cases += hardware([
+            [], [1], [1, 2, 3], [2, 1], [1, 3, 3, 4], [1, 3, 4, 5], [5, 6, 1, 2], [1, 1, 1, 1], [0, 65535, 0, 0],
+            [0, 65534, 65535, 65535], (0..<17).flatMap { [3 * $0, 3 * $0] },
+        ])
+        cases.append(field("hardware", 0x8003, [1, 0, 3, 0, 0]))
+        for count in [0, 4, 8, 11, 13, 16] {
+            cases.append(field("requires", 0x8005, [UInt8](repeating: 0, count: count)))
+        }
+        cases.append(EnvelopeCase("no version", padded.without(0x0002)))
+        cases.append(EnvelopeCase("no product", padded.without(0x8001)))
+        let fields = padded.fields
+        cases.append(EnvelopeCase("the last field twice", Release(fields: fields + fields.suffix(1))))
+        cases.append(EnvelopeCase("descending fields", Release(fields: fields.reversed())))
+        cases.append(EnvelopeCase("an unknown field twice", Release(fields: [.init(1, []), .init(1, [])] + fields)))
+        cases.append(
+            manifest("half a field's header") {
+                $0 += [0xFF, 0x7F, 0]
+                $0[6] += 3
+            })
+        cases.append(manifest("a field that ends beyond M", byte: 83, 5))
+        cases.append(manifest("a field of 65535 bytes") { $0.replaceSubrange(83..<85, with: [255, 255]) })
+        return cases
+    }()
+
+    static let malformedSignatures: [EnvelopeCase] = {
+        var cases: [EnvelopeCase] = []
+        for count in [0, 5, 255] as [UInt8] { cases.append(envelope("count", byte: 89, count)) }
+        for place in [90, 91, 92, 94, 95, 96] { cases.append(envelope("zero", byte: place, 1)) }
+        for algorithm in [0, 2] as [UInt8] { cases.append(envelope("algorithm", byte: 93, algorithm)) }
+        cases.append(envelope("a byte too many") { $0.append(0) })
+        cases.append(envelope("a byte too few") { $0.removeLast() })
+        cases.append(envelope("two announced, one there", byte: 89, 2))
+        let two: [SigningKey] = [.rfc8032, .second]
+        cases.append(envelope("one announced, two there", signers: two) { $0[89] = 1 })
+        cases.append(
+            envelope("descending keys", signers: two) {
+                $0.replaceSubrange(93..<245, with: Array($0[169..<245] + $0[93..<169]))
+            })
+        cases.append(envelope("the same key twice", signers: [.rfc8032, .rfc8032]) { _ in })
+        cases.append(envelope("five", signers: two + [.third, .fourth, .stranger]) { _ in })
+        return cases
+    }()
+
+    static let sound: [EnvelopeCase] = {
+        var cases = texts(
+            "version", 0x0002,
+            [
+                "0.0.0", "1.0.0-a", "1.0.0+01", "1.0.0-0a.b-c.0+x.00-1", "4294967295.4294967295.4294967295", "1.0.0--",
+                "1.0.0+-.-", "1.0.0-" + longText.prefix(57),
+            ])
+        for level in [0, 100] as [UInt8] { cases.append(field("minimum battery", 0x0004, [level])) }
+        cases += sources([
+            "20", "7e", "c2a0", "dfbf", "e0a080", "ed9fbf", "ee8080", "efbfbf", "f0908080", "f48fbfbf",
+            String(repeating: "61", count: 127),
+        ])
+        cases += hardware([[2, 2], [0, 65535], [0, 0, 2, 65535], (0..<16).flatMap { [2 + 2 * $0, 2 + 2 * $0] }])
+        for type in [0, 1, 3, 7, 0x7FFF] as [UInt16] { cases.append(field("unknown field \(type)", type, [1, 2, 3])) }
+        cases.append(field("unknown field", 0x7FFF, []))
+        cases.append(EnvelopeCase("no hardware", padded.without(0x8003)))
+        cases.append(EnvelopeCase("the last second of the year 9999", Release(created: 253_402_300_799)))
+        cases.append(EnvelopeCase("the largest", largest))
+        cases.append(EnvelopeCase("four signatures", Release(signers: [.fourth, .third, .second, .rfc8032])))
+        return cases
+    }()
+}

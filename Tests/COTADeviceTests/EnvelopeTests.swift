@@ -1,0 +1,46 @@
+import COTADevice
+import Testing
+
+/// Every rule of the bundle format, one broken at a time, in an envelope that is properly hashed and signed otherwise.
+@Suite struct EnvelopeTests {
+    private func judge(_ envelope: [UInt8]) -> ota_status? {
+        var settings = Settings()
+        settings.keys = [.rfc8032, .second, .third, .fourth]
+        let bench = Bench(settings)
+        bench.boot()
+        bench.connect()
+        let status = bench.submit(envelope)
+        #expect(bench.state == (status == OTA_OK ? OTA_STATE_ACCEPTED : OTA_STATE_IDLE))
+        return status
+    }
+
+    @Test(arguments: EnvelopeCase.malformedHeaders + EnvelopeCase.malformedFields + EnvelopeCase.malformedSignatures)
+    func isMalformed(_ faulty: EnvelopeCase) { #expect(judge(faulty.envelope) == OTA_MALFORMED) }
+
+    @Test(arguments: EnvelopeCase.sound)
+    func isSound(_ sound: EnvelopeCase) { #expect(judge(sound.envelope) == OTA_OK) }
+
+    @Test(arguments: [0x8000, 0x8002, 0x8004, 0x8006, 0x8007, 0x8009, 0xFFFF] as [UInt16])
+    func criticalFieldUnknown(_ type: UInt16) {
+        let release = Release().with(type, [1])
+        #expect(judge(release.envelope) == OTA_UNKNOWN_CRITICAL)
+        // What is malformed as well is called so, wherever the fault lies.
+        #expect(judge(release.with(0x0004, [101]).envelope) == OTA_MALFORMED)
+        #expect(judge(release.with(0x7000, [1, 2, 3, 4, 5]).without(0x0002).envelope) == OTA_MALFORMED)
+    }
+
+    @Test func smallestAndLargest() {
+        #expect(EnvelopeCase.largest.envelope.count == 1332)
+        #expect(EnvelopeCase.smallest.envelope.count == 158)
+        #expect(judge(EnvelopeCase.smallest.envelope) == OTA_WRONG_PRODUCT)
+    }
+
+    /// A release's name is the digest of its manifest, and is what the bootloader gets.
+    @Test func whatTheBootloaderIsTold() {
+        let release = Release().with(0x0006, Array("v1.1-3-gabcdef".utf8))
+        let bench = Bench()
+        bench.bring(to: OTA_STATE_VERIFIED, release)
+        #expect(bench.request(OTA_APPLY, [1]) == OTA_OK)
+        #expect(bench.marks == [.init(OTA_BOOT_PERMANENT, of: release, source: "v1.1-3-gabcdef")])
+    }
+}

@@ -1,0 +1,185 @@
+import COTADevice
+import Testing
+
+/// What an envelope of the right form may be refused for, and in which order.
+@Suite struct JudgeTests {
+    private func bench(_ edit: (inout Settings) -> Void = { _ in }) -> Bench {
+        var settings = Settings()
+        edit(&settings)
+        let bench = Bench(settings)
+        bench.boot()
+        bench.connect()
+        return bench
+    }
+
+    private func with(_ numbers: [UInt32]) -> Release { Release().with(0x8005, numbers.flatMap { little($0) }) }
+
+    /// An envelope to which everything can be objected, and one objection after the other taken away.
+    @Test func order() throws {
+        let bench = bench {
+            $0.counter = 8
+            $0.largestImage = 599
+        }
+        bench.battery = 49
+        bench.isTooOld = true
+        bench.permits = false
+        var release = Release(format: 1, signers: [.stranger])
+            .with(0x8001, Array("other".utf8)).with(0x8003, little(UInt32(0x0009_0003))).with(0x8007, [0])
+            .with(0x8005, [1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]).with(0x0004, [50])
+        var envelope = release.envelope
+        envelope[4] = 2
+
+        let begun = try #require(bench.begin(OTA_OBJECT_ENVELOPE, release.envelope))
+        bench.send(envelope, at: begun)
+        #expect(bench.request(OTA_FINISH) == OTA_DIGEST_DIFFERS)
+        #expect(bench.submit(envelope) == OTA_MALFORMED)
+        #expect(bench.submit(release.envelope) == OTA_UNKNOWN_CRITICAL)
+        release = release.without(0x8007)
+        #expect(bench.submit(release.envelope) == OTA_UNTRUSTED)
+        release.signers = [.rfc8032]
+        #expect(bench.submit(release.envelope) == OTA_WRONG_PRODUCT)
+        release = release.with(0x8001, Array("demo".utf8))
+        #expect(bench.submit(release.envelope) == OTA_WRONG_HARDWARE)
+        release = release.with(0x8003, little(UInt32(0x0002_0002)))
+        #expect(bench.submit(release.envelope) == OTA_TOO_OLD)
+        release.counter = 8
+        #expect(bench.submit(release.envelope) == OTA_TOO_OLD)
+        bench.isTooOld = false
+        #expect(bench.submit(release.envelope) == OTA_REQUIRES_NEWER)
+        release = release.with(0x8005, [UInt8](repeating: 0, count: 12))
+        #expect(bench.submit(release.envelope) == OTA_WRONG_FORMAT)
+        release.format = 0
+        #expect(bench.submit(release.envelope) == OTA_TOO_LARGE)
+        release.image.removeLast()
+        #expect(bench.submit(release.envelope) == OTA_BATTERY_LOW)
+        bench.battery = 50
+        #expect(bench.submit(release.envelope) == OTA_REFUSED)
+        bench.permits = true
+        #expect(bench.submit(release.envelope) == OTA_OK)
+    }
+
+    @Test func aRefusalEndsInIdle() {
+        let bench = bench()
+        #expect(bench.submit(Release(signers: [.stranger]).envelope) == OTA_UNTRUSTED)
+        #expect(bench.state == OTA_STATE_IDLE)
+        #expect(bench.heard(OTA_PROGRESS).isEmpty)
+    }
+
+    @Test func aHashThatFailsIsADigestThatDiffers() {
+        let bench = bench()
+        bench.hashFails = true
+        #expect(bench.submit(Release().envelope) == OTA_DIGEST_DIFFERS)
+    }
+
+    @Test func signatures() {
+        let bench = bench { $0.keys = [.second, .rfc8032] }
+        func forged(_ signers: [SigningKey], _ forger: SigningKey) -> [UInt8] {
+            let release = Release(signers: signers)
+            let order = signers.sorted { $0.id.lexicographicallyPrecedes($1.id) }
+            let place = order.firstIndex { $0.id == forger.id } ?? 0
+            var envelope = release.envelope
+            envelope[release.manifest.count + 4 + 76 * place + 12 + 63] ^= 0x01
+            return envelope
+        }
+        #expect(bench.submit(Release(signers: [.rfc8032]).envelope) == OTA_OK)
+        #expect(bench.submit(Release(signers: [.second]).envelope) == OTA_OK)
+        #expect(bench.submit(Release(signers: [.rfc8032, .second]).envelope) == OTA_OK)
+        #expect(bench.submit(forged([.rfc8032], .rfc8032)) == OTA_UNTRUSTED)
+        // None by a trusted key may fail, whichever it is.
+        #expect(bench.submit(forged([.rfc8032, .second], .rfc8032)) == OTA_UNTRUSTED)
+        #expect(bench.submit(forged([.rfc8032, .second], .second)) == OTA_UNTRUSTED)
+        // One by an unknown key counts neither way, and is not even looked at.
+        bench.verifications = 0
+        #expect(bench.submit(Release(signers: [.stranger, .rfc8032]).envelope) == OTA_OK)
+        #expect(bench.submit(forged([.stranger, .rfc8032], .stranger)) == OTA_OK)
+        #expect(bench.submit(Release(signers: [.stranger, .third, .fourth]).envelope) == OTA_UNTRUSTED)
+        #expect(bench.verifications == 2)
+    }
+
+    /// A key id only selects: another key's signature under a trusted id is a trusted key's that fails.
+    @Test func aKeyIDProvesNothing() {
+        let bench = bench()
+        var envelope = Release(signers: [.stranger]).envelope
+        envelope.replaceSubrange(97..<105, with: SigningKey.rfc8032.id)
+        #expect(bench.submit(envelope) == OTA_UNTRUSTED)
+    }
+
+    @Test func aManifestOfTwoSignaturesIsTheSameRelease() throws {
+        let bench = bench()
+        #expect(bench.submit(Release(signers: [.rfc8032]).envelope) == OTA_OK)
+        let release = Release()
+        bench.send(release.image, at: try #require(bench.begin(OTA_OBJECT_IMAGE, release.image)), upTo: 400)
+        #expect(bench.submit(Release(signers: [.rfc8032, .second]).envelope) == OTA_OK)
+        #expect(bench.begin(OTA_OBJECT_IMAGE, release.image, from: .max)?.offset == 400)
+    }
+
+    @Test(arguments: [("dem", false), ("demo", true), ("demo1", false), ("Demo", false)])
+    func product(_ product: String, _ fits: Bool) {
+        let release = Release().with(0x8001, Array(product.utf8))
+        #expect(bench().submit(release.envelope) == (fits ? OTA_OK : OTA_WRONG_PRODUCT))
+    }
+
+    @Test(arguments: [(0, false), (1, true), (3, true), (4, false), (6, false), (7, true), (8, false), (65535, true)])
+    func hardware(_ revision: UInt16, _ fits: Bool) {
+        let release = Release().with(0x8003, ([1, 3, 7, 7, 9000, 65535] as [UInt16]).flatMap { little($0) })
+        #expect(bench { $0.hardware = revision }.submit(release.envelope) == (fits ? OTA_OK : OTA_WRONG_HARDWARE))
+    }
+
+    @Test(arguments: [(0, true), (6, true), (7, true), (8, false), (UInt32.max, false)])
+    func counter(_ counter: UInt32, _ fits: Bool) {
+        #expect(bench { $0.counter = counter }.submit(Release().envelope) == (fits ? OTA_OK : OTA_TOO_OLD))
+    }
+
+    @Test(
+        arguments: [
+            ([2, 10, 3], true), ([2, 10, 4], false), ([2, 11, 0], false), ([3, 0, 0], false), ([2, 9, 99], true),
+            ([1, 99, 99], true), ([0, 0, 0], true), ([2, 10, UInt32.max], false), ([UInt32.max, 0, 0], false),
+        ] as [([UInt32], Bool)])
+    func requires(_ numbers: [UInt32], _ fits: Bool) {
+        // As numbers, 10 above 9, and a pre-release is not looked at.
+        let status = bench { $0.version = "2.10.3-rc.1+b" }.submit(with(numbers).envelope)
+        #expect(status == (fits ? OTA_OK : OTA_REQUIRES_NEWER))
+    }
+
+    @Test(arguments: [(599, false), (600, true), (16384, true)])
+    func largestImage(_ largest: UInt32, _ fits: Bool) {
+        #expect(bench { $0.largestImage = largest }.submit(Release().envelope) == (fits ? OTA_OK : OTA_TOO_LARGE))
+    }
+
+    @Test(arguments: [0, 1, 2] as [UInt8])
+    func format(_ format: UInt8) {
+        let bench = bench { $0.format = format }
+        for other in UInt8(0)...2 {
+            #expect(bench.submit(Release(format: other).envelope) == (other == format ? OTA_OK : OTA_WRONG_FORMAT))
+        }
+    }
+
+    @Test func battery() {
+        let bench = bench()
+        let release = Release().with(0x0004, [40])
+        for (level, fits) in [(0, false), (39, false), (40, true), (100, true), (255, true)] as [(UInt8, Bool)] {
+            bench.battery = level
+            #expect(bench.submit(release.envelope) == (fits ? OTA_OK : OTA_BATTERY_LOW))
+        }
+        bench.battery = 0
+        #expect(bench.submit(Release().envelope) == OTA_OK)
+    }
+
+    /// Without the optional callbacks: mains, no policy, no self-test.
+    @Test func optionalCallbacks() {
+        let bench = bench()
+        bench.permits = false
+        bench.isTooOld = true
+        bench.battery = 0
+        bench.change {
+            $0.battery = nil
+            $0.too_old = nil
+            $0.permits = nil
+            $0.identify = nil
+            $0.begun = nil
+        }
+        #expect(bench.submit(Release().with(0x0004, [40]).envelope) == OTA_OK)
+        #expect(bench.request(OTA_IDENTIFY, [3]) == OTA_OK)
+        #expect(bench.begun.isEmpty)
+    }
+}

@@ -1,0 +1,175 @@
+import OTAFirmware
+import OTATestSupport
+import OTAUpdate
+import Testing
+
+@Suite struct IntelHexTests {
+    /// `objcopy -I binary -O ihex --change-addresses 0x0800fff0` of 40 bytes (binutils 2.40).
+    static let sample = """
+        :020000040800F2\r
+        :10FFF00000070E151C232A31383F464D545B6269B9\r
+        :020000040801F1\r
+        :1000000070777E858C939AA1A8AFB6BDC4CBD2D9A8\r
+        :08001000E0E7EEF5FC030A1124\r
+        :040000050800FFF000\r
+        :00000001FF\r
+
+        """
+
+    private func parse(_ text: String) throws(IntelHexError) -> IntelHex { try IntelHex(parsing: Array(text.utf8)) }
+
+    private func refusal(_ text: String) -> IntelHexError? { #expect(throws: IntelHexError.self) { try parse(text) } }
+
+    /// A record with its checksum.
+    private func record(_ type: UInt8, _ address: UInt16, _ data: [UInt8]) -> String {
+        let bytes = [UInt8(data.count), UInt8(address >> 8), UInt8(address & 0xFF), type] + data
+        return ":" + Hex.encode(bytes + [0 &- bytes.reduce(0, &+)]).uppercased() + "\n"
+    }
+
+    private let end = ":00000001FF\n"
+
+    @Test func textOfObjcopy() throws {
+        let image = try parse(Self.sample)
+        #expect(image.startAddress == 0x0800_FFF0)
+        #expect(image.bytes == (0..<40).map { UInt8($0 * 7 % 256) })
+    }
+
+    /// The example of en.wikipedia.org/wiki/Intel_HEX.
+    @Test func aKnownExample() throws {
+        let image = try parse(
+            """
+            :10010000214601360121470136007EFE09D2190140
+            :100110002146017E17C20001FF5F16002148011928
+            :10012000194E79234623965778239EDA3F01B2CAA7
+            :100130003F0156702B5E712B722B732146013421C7
+            :00000001FF
+            """)
+        #expect(image.startAddress == 0x0100)
+        #expect(
+            image.bytes
+                == (try hex(
+                    """
+                    214601360121470136007EFE09D21901 2146017E17C20001FF5F160021480119
+                    194E79234623965778239EDA3F01B2CA 3F0156702B5E712B722B732146013421
+                    """)))
+    }
+
+    @Test func linesMayEndAndLookAsTheyLike() throws {
+        let image = try parse(Self.sample)
+        #expect(try parse(Self.sample.lowercased()) == image)
+        #expect(try parse(Self.sample.replacing("\r\n", with: "\n")) == image)
+        #expect(try parse(Self.sample.replacing("\r\n", with: "\r\n\r\n\n")) == image)
+        #expect(try parse(String(Self.sample.dropLast())) == image)
+    }
+
+    @Test func gapsAreErasedFlash() throws {
+        let image = try parse(record(0, 0x14, [3]) + record(0, 0x10, [1, 2]) + end)
+        #expect(image.startAddress == 0x10)
+        #expect(image.bytes == [1, 2, 0xFF, 0xFF, 3])
+    }
+
+    @Test func segmentAndLinearBases() throws {
+        #expect(try parse(record(2, 0, [0x12, 0x00]) + record(0, 0x34, [1]) + end).startAddress == 0x12034)
+        #expect(try parse(record(4, 0, [0xFF, 0xFF]) + record(0, 0xFFFF, [1]) + end).startAddress == 0xFFFF_FFFF)
+        // A base counts until the next one; records 3 and 5 say where execution starts, and add nothing.
+        let text =
+            record(4, 0, [0, 1]) + record(2, 0, [0, 1]) + record(3, 0, [0, 0, 0x38, 0]) + record(0, 0, [7])
+            + record(5, 0, [0, 0, 0, 0xCD]) + end
+        #expect(try parse(text) == (try parse(record(0, 0x10, [7]) + end)))
+        // Linear data run on over the boundary of 64 KiB.
+        #expect(try parse(record(4, 0, [0, 1]) + record(0, 0xFFFF, [1, 2]) + end).bytes == [1, 2])
+    }
+
+    @Test(
+        arguments: [
+            ("", .missingEnd, 1), (":020000040800F2\n", .missingEnd, 2), (":00000001FF\n", .noData, 1),
+            ("x\n", .badRecord, 1), ("\n\n :00000001FF\n", .badRecord, 3), (":\n", .badRecord, 1),
+            (":0000000\n", .badRecord, 1), (":0000000x\n", .badRecord, 1), (":0000000 FF", .badRecord, 1),
+            (":0100000001FE0\n:00000001FF\n", .badRecord, 1), (":0100000001FE \n:00000001FF\n", .badRecord, 1),
+            (":0100000001FE\r:00000001FF\n", .badRecord, 1), (":0200000001FE\n", .badRecord, 1),
+            (":0100000001FF\n:00000001FF\n", .badChecksum, 1), (":0100000001FE\n:00000001FE\n", .badChecksum, 2),
+            (":00000006FA\n", .unknownRecordType, 1), (":000000FF01\n", .unknownRecordType, 1),
+            (":0100000001FE\n:00000001FF\n:00000001FF\n", .recordAfterEnd, 3),
+            (":0100000001FE\n:00000001FF\n\nx", .recordAfterEnd, 4), (":0100000001FE\n:00000001FF x", .badRecord, 2),
+            (":0100000100FE\n", .badRecord, 1), (":0100000200FD\n", .badRecord, 1), (":0100000400FB\n", .badRecord, 1),
+            (":0300000500000000F8\n", .badRecord, 1), (":00000003FD\n", .badRecord, 1),
+            (":0100000001FE\n:0100000002FD\n:00000001FF\n", .overlappingData, 2),
+            (":020000000102FB\n:0100050001F9\n:0100010002FC\n:00000001FF\n", .overlappingData, 3),
+            (":020000021000EC\n:02FFFF000102FD\n:00000001FF\n", .badAddress, 2),
+            (":02000004FFFFFC\n:02FFFF000102FD\n:00000001FF\n", .badAddress, 2),
+        ] as [(String, IntelHexError.Code, Int)])
+    func wrongText(text: String, code: IntelHexError.Code, line: Int) {
+        let error = refusal(text)
+        #expect(error?.code == code)
+        #expect(error?.line == line)
+    }
+
+    /// An nRF52 application with its settings in UICR.
+    @Test func farApart() throws {
+        let text =
+            record(0, 0x1000, [1, 2, 3, 4]) + record(0, 0x2000, [5]) + record(4, 0, [0x10, 0x00])
+            + record(0, 0x1014, [0, 0xE0, 0, 0]) + end
+        let error = refusal(text)
+        #expect(error?.code == .spanTooLarge)
+        #expect(error?.line == 4)
+        #expect(
+            error?.description
+                == "line 4: the data from 0x00001000 to 0x00002001 and those from 0x10001014 to 0x10001018 lie too far "
+                + "apart for one image")
+        #expect(
+            error?.hint
+                == "cut out the application: srec_cat app.hex -intel -crop 0x00001000 0x00002001 -o image.hex -intel")
+    }
+
+    @Test func theSpanIsSixtyFourMebibytesAtMost() throws {
+        let last = record(0, 0, [1]) + record(4, 0, [0x03, 0xFF]) + record(0, 0xFFFF, [2]) + end
+        #expect(try parse(last).bytes.count == IntelHex.maximumSpan)
+        let beyond = record(0, 0, [1]) + record(4, 0, [0x04, 0x00]) + record(0, 0, [2]) + end
+        #expect(refusal(beyond)?.code == .spanTooLarge)
+    }
+
+    @Test func dataWithoutAGapCanBeTooMuchToo() {
+        let text = Array((record(0, 0, [1, 2]) + record(0, 2, [3, 4]) + end).utf8)
+        #expect(throws: Never.self) { try IntelHex(parsing: text, maximumSpan: 4) }
+        let error = #expect(throws: IntelHexError.self) { try IntelHex(parsing: text, maximumSpan: 3) }
+        #expect(error?.description == "line 2: more data than an image can have")
+    }
+
+    @Test func everyTruncationIsRefused() throws {
+        let text = Array(Self.sample.utf8)
+        // The last line may do without its end.
+        for length in 0..<(text.count - 2) {
+            #expect(throws: IntelHexError.self, "cut to \(length) bytes") {
+                try IntelHex(parsing: Array(text.prefix(length)))
+            }
+        }
+    }
+
+    /// What is read, and written again record by record, is the same image; what is not names a line of the text, or the one that is missing behind it.
+    @Test func mutations() throws {
+        var generator = SplitMix64(seed: 3)
+        let text = Array(Self.sample.utf8)
+        var taken = 0
+        for _ in 0..<4000 {
+            let mutation = generator.mutation(of: text)
+            do {
+                let image = try IntelHex(parsing: mutation)
+                #expect(try parse(written(image)) == image)
+                taken += 1
+            } catch {
+                #expect((1...(mutation.count { $0 == 0x0A } + 2)).contains(error.line))
+            }
+        }
+        #expect((1..<4000).contains(taken))
+    }
+
+    private func written(_ image: IntelHex) -> String {
+        var text = ""
+        for start in stride(from: 0, to: image.bytes.count, by: 16) {
+            let address = Int(image.startAddress) + start
+            text += record(4, 0, [UInt8(address >> 24), UInt8(address >> 16 & 0xFF)])
+            text += record(0, UInt16(address & 0xFFFF), Array(image.bytes[start...].prefix(16)))
+        }
+        return text + end
+    }
+}

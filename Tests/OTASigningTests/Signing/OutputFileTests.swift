@@ -1,0 +1,116 @@
+import Glibc
+import OTASigning
+import SystemPackage
+import Testing
+
+/// Each with a nameless file and with a named one, as on file systems that know no nameless files.
+@Suite(.serialized) struct OutputFileTests {
+    private let folder: TemporaryFolder
+
+    init() throws { folder = try TemporaryFolder() }
+
+    private func write(_ text: String, _ name: String = "out", replaces: Bool = false, named: Bool) throws {
+        let file = try OutputFile(folder / name, replaces: replaces, named: named)
+        try Array(text.utf8).withUnsafeBytes { try file.write($0, at: 0) }
+        try file.commit()
+    }
+
+    private func text(_ name: String = "out") throws -> String {
+        String(decoding: try contents(of: folder / name), as: UTF8.self)
+    }
+
+    @Test(arguments: [false, true])
+    func appearsWhenItIsComplete(named: Bool) throws {
+        let file = try OutputFile(folder / "out", replaces: false, named: named)
+        try Array("world".utf8).withUnsafeBytes { try file.write($0, at: 6) }
+        try Array("hello ".utf8).withUnsafeBytes { try file.write($0, at: 0) }
+        #expect(!folder.names().contains("out"))
+        #expect(folder.names().isEmpty == !named)
+        try file.commit()
+        #expect(folder.names() == ["out"])
+        #expect(try text() == "hello world")
+    }
+
+    @Test(arguments: [false, true])
+    func leavesNothingBehindWhenItIsGivenUp(named: Bool) throws {
+        for replaces in [false, true] {
+            let file = try OutputFile(folder / "out", replaces: replaces, named: named)
+            try Array("text".utf8).withUnsafeBytes { try file.write($0, at: 0) }
+            withExtendedLifetime(file) {}
+        }
+        #expect(folder.names() == [])
+    }
+
+    @Test(arguments: [false, true])
+    func overwritesNothing(named: Bool) throws {
+        try folder.write("out", "mine".utf8)
+        #expect(throws: SigningError.refused(.outputExists, context: "")) { try write("new", named: named) }
+        #expect(try text() == "mine")
+        #expect(folder.names() == ["out"])
+    }
+
+    @Test(arguments: [false, true])
+    func overwritesNothingThatCameInBetween(named: Bool) throws {
+        for replaces in [false, true] {
+            let file = try OutputFile(folder / "out", replaces: replaces, named: named)
+            try folder.write("out", "mine".utf8)
+            if replaces {
+                try file.commit()
+                #expect(try text() == "")
+            } else {
+                #expect(throws: SigningError.refused(.outputExists, context: "")) { try file.commit() }
+                #expect(try text() == "mine")
+            }
+            unlink((folder / "out").string)
+        }
+        #expect(folder.names() == [])
+    }
+
+    @Test(arguments: [false, true])
+    func replacesWhereItMay(named: Bool) throws {
+        try folder.write("out", "old, and longer".utf8)
+        let reader = try FileDescriptor.open(folder / "out", .readOnly)
+        defer { try? reader.close() }
+        try write("new", replaces: true, named: named)
+        #expect(try text() == "new")
+        #expect(folder.names() == ["out"])
+        // Who has the old one open goes on with the old one.
+        #expect(try reader.stat().size == 15)
+    }
+
+    @Test(arguments: [false, true])
+    func aLinkIsNotFollowed(named: Bool) throws {
+        try folder.write("target", "mine".utf8)
+        #expect(symlink("target", (folder / "link").string) == 0)
+        #expect(symlink("nowhere", (folder / "dangling").string) == 0)
+        for name in ["link", "dangling"] {
+            #expect(throws: SigningError.refused(.outputExists, context: "")) { try write("x", name, named: named) }
+        }
+        try write("new", "link", replaces: true, named: named)
+        #expect(try text("target") == "mine")
+        #expect(try text("link") == "new")
+        #expect(folder.names() == ["dangling", "link", "target"])
+    }
+
+    @Test(arguments: [false, true])
+    func whereNoFileCanBeIsRefused(named: Bool) throws {
+        let inner = try folder.makeFolder("inner")
+        func code(_ path: FilePath, replaces: Bool) -> String? {
+            #expect(throws: SigningError.self) { try OutputFile(path, replaces: replaces, named: named) }?.code
+        }
+        #expect(code(folder / "missing/out", replaces: false) == "cannot-create")
+        #expect(code(inner, replaces: false) == "output-exists")
+        #expect(code(inner, replaces: true) == "cannot-create")
+        #expect(code("/dev/null", replaces: true) == "cannot-create")
+        #expect(code("/dev/null", replaces: false) == "output-exists")
+        #expect(folder.names() == ["inner"])
+    }
+
+    @Test func aNameOfTheCurrentFolderWillDo() throws {
+        let name = "otaflash-output-\(UInt64.random(in: .min ... .max))"
+        defer { unlink(name) }
+        let file = try OutputFile(FilePath(name), replaces: false)
+        try file.commit()
+        #expect(try contents(of: FilePath(name)) == [])
+    }
+}
