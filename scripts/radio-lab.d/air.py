@@ -12,11 +12,13 @@ signal strength, connection events that carry a limited number of packets, lost 
       range      1: in range. 0: out of range: nothing passes, links end at their supervision timeout (1)
       advert     seconds between two reports of one advertiser (0.1)
       rssi       signal strength in reports, dBm (-50)
-      acl_len, acl_num   the controller's buffers, read when a radio is powered on (251 bytes, 8)
+      interval   of connections made from now on, milliseconds; 0: as the host asks (0)
+      acl_len, acl_num   the controller's buffers, read when a radio is powered on (251 bytes, 12)
   radio-air cut                  ends every link now, as a supervision timeout does (0x08)
   radio-air stats                for each radio: links, packets and bytes sent, connection events, lost events
 
-The first values may come from the environment: RADIO_LAB_AIR="per_event=4 loss=0.1".
+The first values may come from the environment: RADIO_LAB_AIR="per_event=4 loss=0.1". With RADIO_LAB_CAPTURE, a file's name, all HCI
+traffic goes there, in btsnoop's format.
 """
 
 import asyncio
@@ -27,15 +29,32 @@ import random
 import socket
 import struct
 import sys
+import time
 
 CONTROL, BTVIRT = "/run/radio-lab.air", "/tmp/bt-server-le"
-DISCONNECT, RESET, BUFFER_SIZE, ADVERTISE_ENABLE, SCAN_ENABLE = 0x0406, 0x0C03, 0x2002, 0x200A, 0x200C
+DISCONNECT, RESET, BUFFER_SIZE, ADVERTISE_ENABLE, SCAN_ENABLE, CONNECT = 0x0406, 0x0C03, 0x2002, 0x200A, 0x200C, 0x200D
 CONNECTION_TIMEOUT = 0x08
 HCIGETDEVINFO, HCI_UP = 0x800448D3, 1
 
-air = dict(per_event=6, loss=0.0, range=1, advert=0.1, rssi=-50, acl_len=251, acl_num=8)
+air = dict(per_event=6, loss=0.0, range=1, advert=0.1, rssi=-50, interval=0, acl_len=251, acl_num=12)
 radios = []
+capture = None
 loop = asyncio.new_event_loop()
+
+
+class Capture:
+    """All HCI traffic in btsnoop's monitor format, for btmon -r or Wireshark. btmon itself, live, dies of some ATT packets."""
+
+    def __init__(self, name):
+        self.file = open(name, "wb", buffering=0)
+        self.file.write(b"btsnoop\0" + struct.pack(">II", 1, 2001))
+
+    def add(self, index, outgoing, packet):
+        opcode = {1: 2, 2: 4 if outgoing else 5, 4: 3}.get(packet[0])
+        if opcode is not None and index is not None:
+            microseconds = int(time.time() * 1e6) + 0x00E03AB44A676000  # since the year 0
+            size = len(packet) - 1
+            self.file.write(struct.pack(">IIIIQ", size, size, index << 16 | opcode, 0, microseconds) + packet[1:])
 
 
 class Link:
@@ -43,35 +62,43 @@ class Link:
 
     def __init__(self, radio, handle, central, interval, timeout):
         self.radio, self.handle, self.central = radio, handle, central
-        self.queue, self.timer = collections.deque(), None
-        self.start = self.heard = loop.time()
+        self.queue, self.timer = collections.deque(), None  # (when it came, packet)
+        self.start = self.heard = self.due = loop.time()
         self.parameters(interval, timeout)
 
     def parameters(self, interval, timeout):
         self.interval, self.timeout = interval * 0.00125, timeout * 0.01
 
     def send(self, packet):
-        self.queue.append(packet)
+        self.queue.append((loop.time(), packet))
         self.plan()
 
     def plan(self):
         """Idle events cost nothing: none is simulated."""
         if self.queue and self.timer is None:
             past = int((loop.time() - self.start) / self.interval)
-            self.timer = loop.call_at(self.start + (past + 1) * self.interval, self.event)
+            self.due = self.start + (past + 1) * self.interval
+            self.timer = loop.call_at(self.due, self.catch_up)
+
+    def catch_up(self):
+        """Holds the event that is due, and those that were due while this machine was busy: each carries what was there at its instant."""
+        self.timer = None
+        while self.queue and self.due <= loop.time() and self.radio.links.get(self.handle) is self:
+            self.event()
+            self.due += self.interval
+        if self.radio.links.get(self.handle) is self:
+            self.plan()
 
     def event(self):
-        self.timer = None
-        if self.radio.links.get(self.handle) is not self:
-            return
         self.radio.events += 1
         if not air["range"] or random.random() < air["loss"]:
             self.radio.lost += 1  # the packets wait: a link layer repeats, it never drops
-        else:
-            self.heard = loop.time()
-            for _ in range(min(len(self.queue), int(air["per_event"]) or len(self.queue))):
-                self.radio.transmit(self.queue.popleft())
-        self.plan()
+            return
+        self.heard = loop.time()
+        for _ in range(int(air["per_event"]) or len(self.queue)):
+            if not self.queue or self.queue[0][0] > self.due:
+                break
+            self.radio.transmit(self.queue.popleft()[1])
 
     def check(self):
         """The supervision timeout."""
@@ -111,13 +138,17 @@ class Radio:
         self.btvirt.sendall(packet)
 
     def to_host(self, packet):
+        if capture:
+            capture.add(self.index, False, packet)
         try:
             os.write(self.vhci, packet)
         except OSError:  # the host has switched the device off meanwhile
             pass
 
     def from_host(self):
-        packet = os.read(self.vhci, 4096)
+        packet = bytearray(os.read(self.vhci, 4096))
+        if capture:
+            capture.add(self.index, True, packet)
         if packet[0] == 2:  # data
             link = self.links.get(struct.unpack_from("<H", packet, 1)[0] & 0xFFF)
             link.send(packet) if link and air["per_event"] else self.transmit(packet)
@@ -125,6 +156,8 @@ class Radio:
             opcode = struct.unpack_from("<H", packet, 1)[0]
             if opcode == RESET:  # btvirt forgets the links of this radio, and does not tell the others
                 self.silence()
+            if opcode == CONNECT and air["interval"]:  # the kernel keeps a device's first interval, whatever is set later
+                struct.pack_into("<HH", packet, 17, *[int(air["interval"] / 1.25)] * 2)
             self.asked.append((opcode, False))
             if opcode == SCAN_ENABLE:
                 self.scan, self.told, self.seen = packet if packet[4] else None, False, set()
@@ -227,6 +260,9 @@ def control(server):
 
 
 async def serve(count):
+    global capture
+    if os.environ.get("RADIO_LAB_CAPTURE"):
+        capture = Capture(os.environ["RADIO_LAB_CAPTURE"])
     air.update((name, float(value)) for name, value in (word.split("=") for word in os.environ.get("RADIO_LAB_AIR", "").split()))
     server = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     server.bind(CONTROL)
