@@ -132,10 +132,12 @@ class Device:
         """What a bootloader does with the marks, also after a power cut. In a trial any reboot leads back."""
         marks = self.flash.marks
         if marks["previous"]:
-            self.flash.mark(running=marks["previous"], previous=None, held=None)
+            self.flash.mark(running=marks["previous"], previous=None)
         elif marks["pending"]:
-            previous = marks["running"] if marks["trial"] else None
-            self.flash.mark(running=marks["pending"], previous=previous, pending=None, held=None)
+            trial = marks["trial"]
+            self.flash.mark(
+                running=marks["pending"], pending=None, previous=marks["running"] if trial else None, held=marks["held"] if trial else None
+            )
         self.boot()
 
     # ---- what can be read
@@ -155,7 +157,7 @@ class Device:
         ]
         if running["manifest"]:
             values.append((9, bytes.fromhex(running["manifest"])[:8]))
-        if self.held:
+        if self.held and self.state != TRIAL:
             values.append((10, self.held[0][:8] + struct.pack("<I", self.held[1])))
         return b"".join(bytes([kind, len(value)]) + value for kind, value in values)
 
@@ -353,17 +355,18 @@ class Device:
             return BAD_ARGUMENT
         if self.now() - self.started < self.identity.self_test_seconds:
             return BUSY
-        self.flash.mark(previous=None)
+        self.held = None
+        self.flash.mark(previous=None, held=None)
         self.state = IDLE
         return OK
 
     def discard(self, arguments):
         if arguments:
             return BAD_ARGUMENT
+        self.forget()
         if self.state == TRIAL:
             self.reboot_at = self.now() + 2
         else:
-            self.forget()
             self.state = IDLE
         return OK
 

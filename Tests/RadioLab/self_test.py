@@ -326,13 +326,15 @@ class Judging(Bench):
 
 
 class Trial(Bench):
+    image = b"new image"
+    envelope = bundle.split(bundle.bundle(image, "demo", "2.0.0", counter=2))[0]
+
     def updated(self, **identity):
-        image = b"new image"
         self.make(**identity)
         self.device.flash.mark(running={"version": "1.0.0", "counter": 1, "manifest": None})
-        self.accept(bundle.split(bundle.bundle(image, "demo", "2.0.0", counter=2))[0])
-        self.begin(2, image)
-        self.send(image, 0)
+        self.accept(self.envelope)
+        self.begin(2, self.image)
+        self.send(self.image, 0)
         self.ask(device.FINISH)
         self.ask(device.APPLY, b"\0")
         self.clock.seconds += 2
@@ -361,6 +363,9 @@ class Trial(Bench):
         self.assertTrue(self.device.reboot_due())
         self.device.reboot()
         self.assertEqual((self.device.state, self.device.version(), self.counter()), (IDLE, b"1.0.0", 1))
+        self.accept(self.envelope)
+        self.assertEqual(self.begin(2, self.image)[1], len(self.image))
+        self.ask(device.FINISH)
 
     def test_discarded(self):
         self.updated()
@@ -368,7 +373,7 @@ class Trial(Bench):
         self.device.disconnected()
         self.assertTrue(self.device.reboot_due())
         self.device.reboot()
-        self.assertEqual(self.device.version(), b"1.0.0")
+        self.assertEqual((self.device.version(), self.device.held), (b"1.0.0", None))
 
     def test_busy_until_the_self_test_has_passed(self):
         self.updated(self_test_seconds=5)
