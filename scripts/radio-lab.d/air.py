@@ -14,6 +14,7 @@ signal strength, connection events that carry a limited number of packets, lost 
       rssi       signal strength in reports, dBm (-50)
       interval   of connections made from now on, milliseconds; 0: as the host asks (0)
       acl_len, acl_num   the controller's buffers, read when a radio is powered on (251 bytes, 12)
+  radio-air away SECONDS         out of range for so long, to the millisecond; then in range again
   radio-air cut                  ends every link now, as a supervision timeout does (0x08)
   radio-air stats                for each radio: links, packets and bytes sent, connection events, lost events
 
@@ -154,8 +155,10 @@ class Radio:
             link.send(packet) if link and air["per_event"] else self.transmit(packet)
         elif packet[0] == 1:  # a command
             opcode = struct.unpack_from("<H", packet, 1)[0]
-            if opcode == RESET:  # btvirt forgets the links of this radio, and does not tell the others
-                self.silence()
+            if opcode == RESET and self.links:  # a host that starts anew without a farewell
+                self.vanish()
+                loop.call_later(max(link.timeout for link in self.links.values()), self.reset, packet)
+                return
             if opcode == CONNECT and air["interval"]:  # the kernel keeps a device's first interval, whatever is set later
                 struct.pack_into("<HH", packet, 17, *[int(air["interval"] / 1.25)] * 2)
             self.asked.append((opcode, False))
@@ -231,13 +234,27 @@ class Radio:
             return
         was, self.up = self.up, bool(struct.unpack_from("<I", info, 16)[0] & HCI_UP)
         if was and not self.up:
-            self.scan = None
-            self.command(ADVERTISE_ENABLE, b"\0")
-            self.command(SCAN_ENABLE, b"\0\0")
+            self.vanish()
 
-    def silence(self):
+    def vanish(self):
+        self.scan = None
+        self.command(ADVERTISE_ENABLE, b"\0")
+        self.command(SCAN_ENABLE, b"\0\0")
+
+    def reset(self, packet):
+        """The others notice after the supervision timeout; btvirt would forget the links of this radio and never tell them."""
         for link in list(self.links.values()):
             link.cut()
+        self.asked.append((RESET, False))
+        self.btvirt.sendall(packet)
+
+
+def set_range(value):
+    """Links were heard up to this moment, which counts towards their supervision timeout."""
+    if air["range"] and not value:
+        for link in [link for radio in radios for link in radio.links.values()]:
+            link.heard = loop.time()
+    air["range"] = value
 
 
 def control(server):
@@ -252,8 +269,13 @@ def control(server):
             f"events {radio.events} lost {radio.lost}"
             for radio in radios
         )
+    elif words[:1] == ["away"] and len(words) == 2:
+        set_range(0)
+        loop.call_later(float(words[1]), set_range, 1)
     elif words[:1] == ["set"] and len(words) % 2 and set(words[1::2]) <= set(air):
-        air.update(zip(words[1::2], map(float, words[2::2])))
+        changes = dict(zip(words[1::2], map(float, words[2::2])))
+        set_range(changes.pop("range", air["range"]))
+        air.update(changes)
     else:
         answer = "what? See radio-air without arguments"
     server.sendto(answer.encode(), sender)
