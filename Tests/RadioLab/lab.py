@@ -1,0 +1,302 @@
+"""What a case works with: the air, bluetoothd, devices on the air, and otaflash."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+import bluez
+import bundle
+from bleak_loop import noise
+from cases import Skip, quiet
+
+HERE = Path(__file__).resolve().parent
+PASSKEY = 123456
+
+
+def until(condition, seconds, what):
+    """The first true value of the condition."""
+    end = time.monotonic() + seconds
+    while True:
+        if value := condition():
+            return value
+        assert time.monotonic() < end, f"after {seconds} s not yet: {what}"
+        time.sleep(0.05)
+
+
+class Lines:
+    """A process's output, line by line as it comes, each with the time at which it came."""
+
+    def __init__(self, stream, name):
+        self.lines, self.name = [], name
+        self.thread = threading.Thread(target=self.read, args=(stream,), daemon=True)
+        self.thread.start()
+
+    def read(self, stream):
+        for line in stream:
+            self.lines.append((time.monotonic(), line.rstrip("\n")))
+            print(f"{self.name}: {line}", end="", flush=True)
+
+    def text(self):
+        self.thread.join(5)
+        return "\n".join(line for _, line in self.lines)
+
+    def objects(self):
+        """[(time, object)] of the lines that are JSON objects."""
+        found = []
+        for when, line in list(self.lines):
+            if line.startswith("{"):
+                found.append((when, json.loads(line)))
+        return found
+
+
+class Process:
+    def __init__(self, words, name, **more):
+        print(f"$ {' '.join(map(str, words))}", flush=True)
+        self.begun = time.monotonic()
+        self.process = subprocess.Popen(
+            [str(word) for word in words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            errors="replace", **more,
+        )
+        self.out, self.err = Lines(self.process.stdout, f"{name}>"), Lines(self.process.stderr, f"{name}!")
+        self.usage = None
+
+    def wait(self, seconds):
+        """The exit code; that of a shell where a signal ended it."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            done, status, usage = os.wait4(self.process.pid, os.WNOHANG)
+            if done:
+                self.usage, self.seconds = usage, time.monotonic() - self.begun
+                code = os.waitstatus_to_exitcode(status)
+                self.process.returncode = code
+                return code if code >= 0 else 128 - code
+            time.sleep(0.01)
+        self.process.kill()
+        raise AssertionError(f"not done after {seconds} s")
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    @property
+    def running(self):
+        return self.process.returncode is None
+
+
+class Push(Process):
+    """otaflash push, under way."""
+
+    def __init__(self, words, environment):
+        super().__init__([*words, "--format", "json", "--progress", "json"], "push", env=environment)
+
+    def events(self, name):
+        return [(when, it) for when, it in self.err.objects() if it.get("event") == name]
+
+    def offset(self):
+        """(offset, total) told last in the transfer."""
+        told = [it for _, it in self.events("progress") if it.get("phase") == "transfer"]
+        return (told[-1]["offset"], told[-1]["total"]) if told else (0, 0)
+
+    def reach(self, part, seconds=40):
+        """Waits until this part (0..1) of the image is acknowledged."""
+
+        def reached():
+            assert self.process.poll() is None, "push ended before"
+            offset, total = self.offset()
+            return total and offset >= part * total
+
+        until(reached, seconds, f"{part:.0%} of the image; {self.offset()}")
+        return self.offset()[0]
+
+    def first_byte(self):
+        """Seconds from the command's start until it says that the transfer has begun."""
+        begun = [when for when, it in self.events("phase") if it.get("phase") == "transfer"]
+        begun = begun or [when for when, it in self.events("progress") if it.get("phase") == "transfer"]
+        return begun[0] - self.begun
+
+    def done(self, exit_code=0, seconds=120):
+        """The JSON answer of a push that must end so."""
+        code = self.wait(seconds)
+        text = self.out.text()
+        self.err.text()
+        assert code == exit_code, f"exit {code} in place of {exit_code}"
+        answer = json.loads(text)
+        assert answer["exit"] == code and answer["ok"] == (code == 0), answer
+        return answer
+
+
+class Device:
+    """A device on the air, on hci1, that can be killed and started again."""
+
+    def __init__(self, lab, words, name):
+        self.lab, self.words, self.name = lab, words, name
+
+    def start(self):
+        self.process = Process(self.words, self.name, env=self.lab.environment)
+        self.wait_ready()
+        return self
+
+    def kill(self):
+        self.process.signal(signal.SIGKILL)
+        self.process.wait(5)
+
+    def stop(self):
+        if self.process.running and self.process.process.poll() is None:
+            self.process.signal(signal.SIGTERM)
+            self.process.wait(10)
+
+
+class Bumble(Device):
+    def __init__(self, lab, *options, name="Bumble", **more):
+        self.folder = lab.folder / "bumble"
+        words = [sys.executable, HERE / "peripheral_bumble.py", "--name", name, "--trust", lab.public, *options]
+        for option, value in {"state": self.folder, **more}.items():
+            words += [f"--{option.replace('_', '-')}", value]
+        super().__init__(lab, [str(word) for word in words], name)
+
+    def events(self, name):
+        return [it for _, it in self.process.out.objects() if it["event"] == name]
+
+    def wait_ready(self):
+        self.address = until(lambda: self.events("ready"), 20, "the Bumble device is ready")[0]["address"]
+
+    def arrivals(self):
+        """What came in on Data in the last connection."""
+        return until(lambda: self.events("disconnected"), 10, "the connection has ended")[-1]["data"]
+
+    def assert_confirmed(self, version):
+        marks = json.loads((self.folder / "marks").read_text())
+        assert marks["running"]["version"] == version and marks["previous"] is None, marks
+        assert not self.events("violation"), self.events("violation")
+
+
+class Virtual(Device):
+    """otaflash's own virtual device."""
+
+    def __init__(self, lab, name="kitchen", *options):
+        super().__init__(lab, [lab.binary, "simulate", "serve", name, "--adapter", "hci1", *options], name)
+
+    def wait_ready(self):
+        def advertising():
+            assert self.process.process.poll() is None, "serve has ended"
+            return bluez.ask(lambda bus: bus.advertisements())
+
+        until(advertising, 20, "an advertisement")
+        objects = bluez.ask(lambda bus: bus.objects())
+        self.address = objects["/org/bluez/hci1"][bluez.ADAPTER]["Address"]
+
+    def assert_confirmed(self, version):
+        device = self.lab.otaflash("status", "--device", f"ble:{self.address}")["device"]
+        assert device["running_version"] == version and device["confirmed"], device
+
+
+class Lab:
+    def __init__(self, folder, figures):
+        self.folder, self.figures = folder, figures
+        self.binary = os.environ.get("OTAFLASH", "")
+        self.stack = ExitStack()
+        self.key = Ed25519PrivateKey.from_private_bytes(bundle.sha256(b"the radio lab's release key"))
+        self.public = folder / "release.pub.pem"
+        self.public.write_bytes(bundle.public_pem(self.key))
+        for name in ("devices", "runtime", "config"):
+            (folder / name).mkdir(mode=0o700)
+        self.environment = {
+            **os.environ, "OTAFLASH_STATE_DIR": str(folder / "devices"), "XDG_RUNTIME_DIR": str(folder / "runtime"),
+            "XDG_CONFIG_HOME": str(folder / "config"), "OTAFLASH_TRUST": str(self.public), "NO_COLOR": "1",
+        }
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stack.close()
+
+    def figure(self, text):
+        self.figures.write(text + "\n")
+        self.figures.flush()
+
+    # ---- the world
+
+    def air(self, *words):
+        return quiet("radio-air", *map(str, words)).stdout.strip()
+
+    def links(self):
+        """The radios' links, both ends counted."""
+        return sum(int(count) for count in re.findall(r"links (\d+)", self.air("stats")))
+
+    def bluetoothd(self, *words):
+        print(f"$ radio-bluetoothd {' '.join(words)}", flush=True)
+        quiet("radio-bluetoothd", *words)
+
+    def power(self, adapter, on):
+        from dbus_fast import Variant
+
+        print(f"{adapter} {'on' if on else 'off'}", flush=True)
+        bluez.ask(lambda bus: bus.set(f"/org/bluez/{adapter}", bluez.ADAPTER, "Powered", Variant("b", on)))
+
+    # ---- devices
+
+    def bumble(self, *options, **more):
+        """A device on Bumble, until the case ends."""
+        device = Bumble(self, *options, **more).start()
+        self.stack.callback(device.stop)
+        return device
+
+    def virtual(self, name="kitchen", version="1.0.0", options=()):
+        """otaflash's virtual device, until the case ends."""
+        quiet_environment = subprocess.run(
+            [self.binary, "simulate", "create", name, "--product", "demo", "--version", version, "--trust", str(self.public)],
+            env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        )
+        assert quiet_environment.returncode == 0, quiet_environment.stderr
+        device = Virtual(self, name, *options).start()
+        self.stack.callback(device.stop)
+        return device
+
+    # ---- otaflash
+
+    def need_otaflash(self):
+        if not self.binary:
+            raise Skip("no otaflash to test")
+        if quiet(self.binary, "scan", "--help", check=False).returncode != 0:
+            raise Skip("this otaflash has no ble: yet")
+
+    def bundle(self, size=256 << 10, version="2.0.0", **more):
+        path = self.folder / f"{version}-{size}.otaf"
+        path.write_bytes(bundle.bundle(noise(size), more.pop("product", "demo"), version, keys=more.pop("keys", (self.key,)), **more))
+        return path
+
+    def push(self, path, device, *options):
+        address = device if isinstance(device, str) else f"ble:{device.address}"
+        return Push([self.binary, "push", path, "--device", address, *options], self.environment)
+
+    def otaflash(self, *words, exit_code=0, seconds=60):
+        """The JSON answer of a command that must end with this exit code; nothing may be left behind."""
+        process = Process([self.binary, *words, "--format", "json"], words[0], env=self.environment)
+        code, text = process.wait(seconds), process.out.text()
+        process.err.text()
+        assert code == exit_code, f"exit {code} in place of {exit_code}"
+        self.assert_nothing_left()
+        return json.loads(text)
+
+    def assert_nothing_left(self, seconds=5):
+        """Of a program that has ended, on the central's adapter, while devices may still be on the air."""
+        left = None
+
+        def clean():
+            nonlocal left
+            left = bluez.ask(lambda bus: bus.leftovers())
+            return not left
+
+        try:
+            until(clean, seconds, "")
+        except AssertionError:
+            raise AssertionError(f"left behind: {', '.join(left)}") from None

@@ -1,0 +1,286 @@
+#!/usr/bin/env python3
+"""A device with the GATT OTA profile on the air, on a stack that is not BlueZ: Bumble, with an adapter of the radio lab to itself.
+
+What it does is in device.py, and `--self-test` shows that without a radio. It says what happens as JSON, one object a line, on stdout.
+SIGKILL is its power cut: with --state it comes back as a device would; without, it is a new one."""
+
+import argparse
+import asyncio
+import fcntl
+import json
+import os
+import signal
+import socket
+import sys
+import time
+import unittest
+
+SERVICE = "c7e10001-63a0-486d-9bcb-a18d79d9acd9"
+UUIDS = {name: f"c7e1000{number}{SERVICE[8:]}" for number, name in enumerate(("info", "control", "data", "progress", "version"), 2)}
+NOTIFICATIONS_OFF, INSUFFICIENT_AUTHENTICATION = 0xFD, 0x05
+HCIDEVDOWN = 0x400448CA
+
+
+def say(event, **more):
+    print(json.dumps({"event": event, "time": round(time.monotonic(), 3), **more}), flush=True)
+
+
+class Arrivals:
+    """Values on Data, as they came in: `bytes` are the object's, without sequences."""
+
+    def __init__(self):
+        self.values = self.bytes = 0
+        self.first = self.last = self.first_bytes = 0
+
+    def add(self, value):
+        self.last = time.monotonic()
+        if not self.values:
+            self.first, self.first_bytes = self.last, len(value) - 2
+        self.values, self.bytes = self.values + 1, self.bytes + max(0, len(value) - 2)
+
+    def told(self):
+        """The rate is from the first value's arrival to the last one's, the first one's bytes not counted."""
+        seconds = self.last - self.first
+        rate = round((self.bytes - self.first_bytes) / seconds) if seconds > 0 else 0
+        return {"values": self.values, "bytes": self.bytes, "seconds": round(seconds, 3), "bytes_per_second": rate}
+
+
+class Peripheral:
+    def __init__(self, options):
+        import device
+
+        self.options = options
+        identity = device.Identity(
+            product=options.product, hardware=options.hardware, longest_value=options.longest, window=options.window,
+            restart_seconds=options.restart, trial_seconds=options.trial, battery=options.battery,
+            self_test_seconds=options.self_test_seconds,
+        )
+        if options.trust:
+            from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
+
+            identity.keys = [
+                load_pem_public_key(open(name, "rb").read()).public_bytes(Encoding.Raw, PublicFormat.Raw) for name in options.trust
+            ]
+        flash = device.Flash(options.state, options.version, options.counter)
+        self.device = device.Device(identity, flash, time.monotonic)
+        self.states = device
+        self.connection = None
+        self.bonds = {}
+        self.arrivals = Arrivals()
+        self.interval_asked = False
+        self.seen_violations = 0
+
+    # ---- the stack
+
+    async def open(self):
+        from bumble import device as stack
+        from bumble.core import UUID, AdvertisingData
+        from bumble.gatt import Characteristic, CharacteristicValue, Service
+        from bumble.hci import Address
+        from bumble.host import Host
+        from bumble.pairing import PairingConfig, PairingDelegate
+        from bumble.transport import open_transport
+
+        transport = await self.take_adapter(open_transport)
+        configuration = stack.DeviceConfiguration(name=self.options.name, address=Address("F0:F1:F2:F3:F4:F5"))
+        if self.options.state:
+            configuration.keystore = f"JsonKeyStore:{os.path.join(self.options.state, 'bonds')}"
+        self.stack = stack.Device(config=configuration, host=Host(controller_source=transport.source, controller_sink=transport.sink))
+        self.stack.gatt_server.max_mtu = self.options.mtu
+
+        secret = self.options.passkey is not None
+        if secret:
+            self.stack.pairing_config_factory = lambda connection: PairingConfig(
+                sc=True, mitm=True, bonding=True, delegate=passkey_display(PairingDelegate, self.options.passkey)
+            )
+        properties = Characteristic.Properties
+        readable, writeable = Characteristic.READABLE, Characteristic.WRITEABLE
+        if secret:
+            writeable |= Characteristic.WRITE_REQUIRES_AUTHENTICATION
+
+        def value(read=None, write=None):
+            return CharacteristicValue(read=read and (lambda connection: read()), write=write)
+
+        self.characteristics = {
+            "info": Characteristic(UUIDS["info"], properties.READ, readable, value(lambda: self.device.info)),
+            "control": Characteristic(UUIDS["control"], properties.WRITE | properties.NOTIFY, writeable, value(write=self.control)),
+            "data": Characteristic(
+                UUIDS["data"], properties.WRITE | properties.WRITE_WITHOUT_RESPONSE, writeable, value(write=self.data)
+            ),
+            "progress": Characteristic(
+                UUIDS["progress"], properties.READ | properties.NOTIFY, readable, value(lambda: self.device.read_progress())
+            ),
+            "version": Characteristic(UUIDS["version"], properties.READ, readable, value(lambda: self.device.version())),
+        }
+        services = [] if self.options.no_service else [Service(SERVICE, list(self.characteristics.values()))]
+        if self.options.battery is not None:
+            level = Characteristic("2A19", properties.READ, readable, value(lambda: bytes([self.options.battery])))
+            services.append(Service("180F", [level]))
+        self.stack.add_services(services)
+
+        fields = [(AdvertisingData.FLAGS, bytes([0x06]))]
+        if not self.options.no_service:
+            fields.append((AdvertisingData.COMPLETE_LIST_OF_128_BIT_SERVICE_CLASS_UUIDS, UUID(SERVICE).to_bytes()))
+        self.stack.advertising_data = bytes(AdvertisingData(fields))
+        self.stack.scan_response_data = bytes(AdvertisingData([(AdvertisingData.COMPLETE_LOCAL_NAME, self.options.name.encode())]))
+        self.stack.on("connection", self.connected)
+        await self.stack.power_on()
+        for name, keys in await self.stack.keystore.get_all():
+            self.bonds[name] = bool(keys.ltk and keys.ltk.authenticated)
+
+    async def take_adapter(self, open_transport):
+        """A user channel needs the adapter down, and bluetoothd may have switched it on again meanwhile."""
+        number = int(self.options.adapter.removeprefix("hci"))
+        for attempt in range(50):
+            with socket.socket(socket.AF_BLUETOOTH, socket.SOCK_RAW, socket.BTPROTO_HCI) as control:
+                fcntl.ioctl(control, HCIDEVDOWN, number)
+            try:
+                return await open_transport(f"hci-socket:{number}")
+            except OSError as error:
+                last = error
+                await asyncio.sleep(0.1)
+        raise last
+
+    def connected(self, connection):
+        self.connection, self.interval_asked, self.arrivals = connection, False, Arrivals()
+        self.device.connected()
+        connection.on("disconnection", lambda reason: asyncio.get_running_loop().call_soon(self.disconnected, reason))
+        connection.on("pairing", lambda keys: self.bonds.update({str(connection.peer_address): bool(keys.ltk and keys.ltk.authenticated)}))
+        connection.on("pairing", lambda keys: say("paired", authenticated=bool(keys.ltk and keys.ltk.authenticated)))
+        connection.on("connection_parameters_update", lambda: say("parameters", interval=connection.parameters.connection_interval))
+        say("connected", interval=connection.parameters.connection_interval)
+
+    def disconnected(self, reason):
+        """Data that came before the disconnection waits in the loop's queue; this is called behind it."""
+        say("disconnected", reason=reason, mtu=self.connection.att_mtu, data=self.arrivals.told(), state=self.device.state)
+        self.connection = None
+        self.device.disconnected()
+
+    # ---- what a host does
+
+    def authorized(self, connection):
+        """Bumble calls every encrypted link authenticated, one paired without a passkey too."""
+        from bumble.att import ATT_Error
+
+        if self.options.passkey is not None and not (connection.encryption and self.bonds.get(str(connection.peer_address))):
+            raise ATT_Error(INSUFFICIENT_AUTHENTICATION)
+
+    def control(self, connection, value):
+        from bumble.att import ATT_Error
+
+        self.authorized(connection)
+        subscribed = self.stack.gatt_server.subscribers.get(connection, {}).get(self.characteristics["control"].handle, b"\0\0")
+        if not subscribed[0] & 1:
+            raise ATT_Error(NOTIFICATIONS_OFF)
+        self.device.write_control(value)
+        if value[:1] == bytes([self.states.IDENTIFY]):
+            say("identify", seconds=self.device.blinking)
+        if value[:1] == bytes([self.states.BEGIN]):
+            self.ask_for_interval(connection)
+        self.speak(connection)
+
+    def data(self, connection, value):
+        self.authorized(connection)
+        self.arrivals.add(value)
+        self.device.write_data(value)
+        self.speak(connection)
+        if self.options.gone_after and self.device.state == self.states.IMAGE and self.device.offset >= self.options.gone_after:
+            say("gone", offset=self.device.offset)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def speak(self, connection):
+        for violation in self.device.violations[self.seen_violations :]:
+            say("violation", what=violation)
+        self.seen_violations = len(self.device.violations)
+        while self.device.answers:
+            self.notify(connection, "control", self.device.answers.popleft())
+        if self.device.progress:
+            self.notify(connection, "progress", self.device.progress)
+            self.device.progress = None
+
+    def notify(self, connection, name, value):
+        asyncio.ensure_future(self.stack.gatt_server.notify_subscriber(connection, self.characteristics[name], value))
+
+    def ask_for_interval(self, connection):
+        if self.options.interval and not self.interval_asked:
+            self.interval_asked = True
+            asyncio.ensure_future(
+                connection.update_parameters(self.options.interval, self.options.interval, 0, 4000, use_l2cap=True)
+            )
+
+    # ---- the device's life
+
+    async def live(self):
+        from bumble.hci import OwnAddressType
+
+        await self.open()
+        say("ready", address=str(self.stack.public_address).split("/")[0], version=self.device.version().decode())
+        while True:
+            if self.device.reboot_due():
+                await self.reboot()
+            if not self.connection and not self.stack.is_advertising:
+                await self.stack.start_advertising(
+                    own_address_type=OwnAddressType.PUBLIC, advertising_interval_min=50, advertising_interval_max=50
+                )
+            await asyncio.sleep(0.05)
+
+    async def reboot(self):
+        if self.connection:
+            await self.connection.disconnect()
+        while self.connection:
+            await asyncio.sleep(0.01)
+        await self.stack.stop_advertising()
+        await asyncio.sleep(self.options.boot_seconds)
+        self.device.reboot()
+        say("rebooted", version=self.device.version().decode(), state=self.device.state)
+
+
+def passkey_display(base, passkey):
+    class Display(base):
+        def __init__(self):
+            super().__init__(io_capability=base.DISPLAY_OUTPUT_ONLY)
+
+        async def generate_passkey(self):
+            return passkey
+
+        async def display_number(self, number, digits):
+            say("passkey", passkey=f"{number:0{digits}}")
+
+    return Display()
+
+
+def arguments(words):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--self-test", action="store_true", help="prove the device without a radio, and end")
+    parser.add_argument("--adapter", default="hci1")
+    parser.add_argument("--name", default="Bumble")
+    parser.add_argument("--state", help="a folder for flash and bonds, which survive a kill")
+    parser.add_argument("--trust", action="append", help="a public key, PEM; default: that of the specification's example")
+    parser.add_argument("--product", default="demo")
+    parser.add_argument("--version", default="1.0.0")
+    parser.add_argument("--hardware", type=int, default=2)
+    parser.add_argument("--counter", type=int, default=0)
+    parser.add_argument("--battery", type=int, help="per cent; adds the Battery service")
+    parser.add_argument("--mtu", type=int, default=517, help="the longest ATT MTU it takes part in")
+    parser.add_argument("--longest", type=int, default=495, help="longest Data value")
+    parser.add_argument("--window", type=int, default=64, help="chunks in flight")
+    parser.add_argument("--interval", type=float, help="milliseconds, asked for at the first BEGIN of a connection")
+    parser.add_argument("--restart", type=int, default=10, help="what Info says of a restart, seconds")
+    parser.add_argument("--boot-seconds", type=float, default=1, help="what a restart takes")
+    parser.add_argument("--trial", type=int, default=120, help="seconds; 0: no way back")
+    parser.add_argument("--self-test-seconds", type=float, default=0, help="CONFIRM is busy for so long after a start")
+    parser.add_argument("--passkey", type=int, help="demand a link that was paired with this passkey")
+    parser.add_argument("--no-service", action="store_true", help="a device that cannot be updated")
+    parser.add_argument("--gone-after", type=int, help="die when this many bytes of an image are in")
+    return parser.parse_args(words)
+
+
+def main():
+    options = arguments(sys.argv[1:])
+    if options.self_test:
+        return unittest.main("self_test", argv=sys.argv[:1])
+    asyncio.run(Peripheral(options).live())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""Runs the cases of the radio lab, in the guest; `scripts/test-radio` calls this.
+
+Each runs in a process of its own, with a time limit, on a bluetoothd that
+has just started and knows nobody; what it says is shown when it fails."""
+
+import argparse
+import importlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+
+from cases import Skip, quiet, registered
+
+MODULES = ("peers", "speed", "updates", "faults", "refusals")
+AIR = "per_event 6 loss 0 range 1 advert 0.1 rssi -50 interval 0".split()
+
+
+def fresh():
+    """What every case begins with: nobody known, nobody connected, clear air."""
+    quiet("radio-bluetoothd", "stop")
+    quiet("radio-air", "cut")
+    quiet("radio-air", "set", *AIR)
+    for entry in Path("/var/lib/bluetooth").glob("*"):
+        subprocess.run(["rm", "-rf", str(entry)], check=True)
+    quiet("radio-bluetoothd", "start")
+
+
+def session_of(process):
+    try:
+        return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[3])
+    except (OSError, IndexError):
+        return None
+
+
+def end_session(leader):
+    """Nothing that a case started survives it."""
+    for _ in range(2):
+        for entry in os.listdir("/proc"):
+            if entry.isdigit() and session_of(entry) == leader:
+                try:
+                    os.kill(int(entry), signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+
+
+PASSED, FAILED, SKIPPED = "PASS", "FAIL", "SKIP"
+
+
+def play(it, output, figures):
+    """The case, in this process, which is its own: an exit code."""
+    from lab import Lab
+
+    os.setsid()
+    os.dup2(output.fileno(), 1)
+    os.dup2(output.fileno(), 2)
+    try:
+        with tempfile.TemporaryDirectory(prefix="case-") as folder, Lab(Path(folder), figures) as lab:
+            if it.otaflash:
+                lab.need_otaflash()
+            it.function(lab)
+        return 0
+    except Skip as skip:
+        print(skip, flush=True)
+        return 77
+    except BaseException:
+        traceback.print_exc()
+        return 1
+
+
+def run(it):
+    """(outcome, what it said, its figures)"""
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as figures:
+        try:
+            fresh()
+        except subprocess.CalledProcessError as error:
+            return FAILED, f"the lab does not start anew: {error.stderr}", ""
+        sys.stdout.flush()
+        child = os.fork()
+        if child == 0:
+            code = play(it, output, figures)
+            sys.stdout.flush()
+            sys.stderr.flush()
+            figures.flush()
+            os._exit(code)
+        begun, status = time.monotonic(), None
+        while status is None and time.monotonic() - begun < it.limit:
+            done, code = os.waitpid(child, os.WNOHANG)
+            if done:
+                status = os.waitstatus_to_exitcode(code)
+            else:
+                time.sleep(0.02)
+        end_session(child)
+        if status is None:
+            os.waitpid(child, 0)
+        output.seek(0)
+        figures.seek(0)
+        said = output.read()
+        if status is None:
+            said += f"not done after {it.limit} s\n"
+        return {0: PASSED, 77: SKIPPED}.get(status, FAILED), said, figures.read()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--list", action="store_true", help="tell the cases' names and end")
+    parser.add_argument("--peers", action="store_true", help="only the cases that need no otaflash")
+    parser.add_argument("--verbose", action="store_true", help="what the cases say, also where they pass")
+    parser.add_argument("pattern", nargs="*", help="parts of names; none: all cases")
+    options = parser.parse_args()
+    for name in MODULES:
+        importlib.import_module(name)
+    wanted = [
+        it for it in registered
+        if not (options.peers and it.otaflash) and (not options.pattern or any(part in it.name for part in options.pattern))
+    ]
+    if options.list:
+        for it in wanted:
+            print(f"{it.name:40} {(it.function.__doc__ or '').splitlines()[0]}")
+        return 0
+    counts = {PASSED: 0, FAILED: 0, SKIPPED: 0}
+    for it in wanted:
+        begun = time.monotonic()
+        outcome, said, figures = run(it)
+        counts[outcome] += 1
+        reason = f": {said.strip()}" if outcome == SKIPPED else ""
+        print(f"{outcome} {it.name} ({time.monotonic() - begun:.1f} s){reason}")
+        for line in figures.splitlines():
+            print(f"     {line}")
+        if outcome == FAILED or options.verbose:
+            for line in said.splitlines()[-80:]:
+                print(f"     | {line}")
+        sys.stdout.flush()
+    print(f"{counts[PASSED]} passed, {counts[FAILED]} failed, {counts[SKIPPED]} skipped")
+    return 1 if counts[FAILED] or not wanted or counts[SKIPPED] and os.environ.get("CI") == "true" else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,317 @@
+#!/usr/bin/python3 -IS
+"""The air between the lab's virtual radios, in the guest `radio-air`.
+
+btvirt, whose controllers these are, has no air: an advertisement is reported once, in the instant in which a scan starts, and data
+moves in no time. This program stands between the kernel (/dev/vhci) and btvirt and adds what a link has: advertisements that repeat, a
+signal strength, connection events that carry a limited number of packets, lost events, and a link that dies out of range.
+
+  radio-air serve N              makes N radios, hci0 and on, and serves
+  radio-air set NAME VALUE ...   changes the air while it runs:
+      per_event  packets a radio may send in a connection event (6); 0: at once, no connection events
+      loss       part of the connection events that are lost, 0 to 1 (0)
+      range      1: in range. 0: out of range: nothing passes, links end at their supervision timeout (1)
+      advert     seconds between two reports of one advertiser (0.1)
+      rssi       signal strength in reports, dBm (-50)
+      interval   of connections made from now on, milliseconds; 0: as the host asks (0)
+      acl_len, acl_num   the controller's buffers, read when a radio is powered on (251 bytes, 12)
+  radio-air away SECONDS         out of range for so long, to the millisecond; then in range again
+  radio-air cut                  ends every link now, as a supervision timeout does (0x08)
+  radio-air stats                for each radio: links, packets and bytes sent, connection events, lost events
+
+The first values may come from the environment: RADIO_LAB_AIR="per_event=4 loss=0.1". With RADIO_LAB_CAPTURE, a file's name, all HCI
+traffic goes there, in btsnoop's format.
+"""
+
+import asyncio
+import collections
+import fcntl
+import os
+import random
+import socket
+import struct
+import sys
+import time
+
+CONTROL, BTVIRT = "/run/radio-lab.air", "/tmp/bt-server-le"
+DISCONNECT, RESET, BUFFER_SIZE, ADVERTISE_ENABLE, SCAN_ENABLE, CONNECT = 0x0406, 0x0C03, 0x2002, 0x200A, 0x200C, 0x200D
+CONNECTION_TIMEOUT = 0x08
+HCIGETDEVINFO, HCI_UP = 0x800448D3, 1
+
+air = dict(per_event=6, loss=0.0, range=1, advert=0.1, rssi=-50, interval=0, acl_len=251, acl_num=12)
+radios = []
+capture = None
+loop = asyncio.new_event_loop()
+
+
+class Capture:
+    """All HCI traffic in btsnoop's monitor format, for btmon -r or Wireshark. btmon itself, live, dies of some ATT packets."""
+
+    def __init__(self, name):
+        self.file = open(name, "wb", buffering=0)
+        self.file.write(b"btsnoop\0" + struct.pack(">II", 1, 2001))
+
+    def add(self, index, outgoing, packet):
+        opcode = {1: 2, 2: 4 if outgoing else 5, 4: 3}.get(packet[0])
+        if opcode is not None and index is not None:
+            microseconds = int(time.time() * 1e6) + 0x00E03AB44A676000  # since the year 0
+            size = len(packet) - 1
+            self.file.write(struct.pack(">IIIIQ", size, size, index << 16 | opcode, 0, microseconds) + packet[1:])
+
+
+class Link:
+    """One radio's sending half of a connection: packets wait here for a connection event."""
+
+    def __init__(self, radio, handle, central, interval, timeout):
+        self.radio, self.handle, self.central = radio, handle, central
+        self.queue, self.timer = collections.deque(), None  # (when it came, packet)
+        self.start = self.heard = self.due = loop.time()
+        self.parameters(interval, timeout)
+
+    def parameters(self, interval, timeout):
+        self.interval, self.timeout = interval * 0.00125, timeout * 0.01
+
+    def send(self, packet):
+        self.queue.append((loop.time(), packet))
+        self.plan()
+
+    def plan(self):
+        """Idle events cost nothing: none is simulated."""
+        if self.queue and self.timer is None:
+            past = int((loop.time() - self.start) / self.interval)
+            self.due = self.start + (past + 1) * self.interval
+            self.timer = loop.call_at(self.due, self.catch_up)
+
+    def catch_up(self):
+        """Holds the event that is due, and those that were due while this machine was busy: each carries what was there at its instant."""
+        self.timer = None
+        while self.queue and self.due <= loop.time() and self.radio.links.get(self.handle) is self:
+            self.event()
+            self.due += self.interval
+        if self.radio.links.get(self.handle) is self:
+            self.plan()
+
+    def event(self):
+        self.radio.events += 1
+        if not air["range"] or random.random() < air["loss"]:
+            self.radio.lost += 1  # the packets wait: a link layer repeats, it never drops
+            return
+        self.heard = loop.time()
+        for _ in range(int(air["per_event"]) or len(self.queue)):
+            if not self.queue or self.queue[0][0] > self.due:
+                break
+            self.radio.transmit(self.queue.popleft()[1])
+
+    def check(self):
+        """The supervision timeout."""
+        silent = not air["range"] or (self.queue and air["loss"]) or not self.radio.up
+        if not silent:
+            self.heard = loop.time()
+        elif loop.time() - self.heard > self.timeout:
+            self.cut()
+
+    def cut(self):
+        self.radio.command(DISCONNECT, struct.pack("<HB", self.handle, CONNECTION_TIMEOUT))
+
+
+class Radio:
+    """A controller of btvirt and the kernel's hci device that has it."""
+
+    def __init__(self):
+        self.links, self.scan, self.told, self.seen = {}, None, False, set()
+        self.asked = []  # (opcode, ours): commands btvirt has yet to answer
+        self.sent = self.sent_bytes = self.events = self.lost = 0
+        self.rest = b""
+        self.index, self.up = None, True
+        self.btvirt = socket.socket(socket.AF_UNIX)
+        self.btvirt.connect(BTVIRT)
+        self.vhci = os.open("/dev/vhci", os.O_RDWR | os.O_NONBLOCK)
+        os.write(self.vhci, b"\xff\x00")
+        loop.add_reader(self.vhci, self.from_host)
+        loop.add_reader(self.btvirt, self.from_btvirt)
+
+    def command(self, opcode, data):
+        """A command of ours: its answer is not for the host."""
+        self.asked.append((opcode, True))
+        self.btvirt.sendall(struct.pack("<BHB", 1, opcode, len(data)) + data)
+
+    def transmit(self, packet):
+        self.sent, self.sent_bytes = self.sent + 1, self.sent_bytes + len(packet) - 5
+        self.btvirt.sendall(packet)
+
+    def to_host(self, packet):
+        if capture:
+            capture.add(self.index, False, packet)
+        try:
+            os.write(self.vhci, packet)
+        except OSError:  # the host has switched the device off meanwhile
+            pass
+
+    def from_host(self):
+        packet = bytearray(os.read(self.vhci, 4096))
+        if capture:
+            capture.add(self.index, True, packet)
+        if packet[0] == 2:  # data
+            link = self.links.get(struct.unpack_from("<H", packet, 1)[0] & 0xFFF)
+            link.send(packet) if link and air["per_event"] else self.transmit(packet)
+        elif packet[0] == 1:  # a command
+            opcode = struct.unpack_from("<H", packet, 1)[0]
+            if opcode == RESET and self.links:  # a host that starts anew without a farewell
+                self.vanish()
+                loop.call_later(max(link.timeout for link in self.links.values()), self.reset, packet)
+                return
+            if opcode == CONNECT and air["interval"]:  # the kernel keeps a device's first interval, whatever is set later
+                struct.pack_into("<HH", packet, 17, *[int(air["interval"] / 1.25)] * 2)
+            self.asked.append((opcode, False))
+            if opcode == SCAN_ENABLE:
+                self.scan, self.told, self.seen = packet if packet[4] else None, False, set()
+                loop.call_later(0.03, self.scan_again, packet)
+            self.btvirt.sendall(packet)
+        elif packet[0] == 0xFF:  # the kernel's answer to our first write
+            self.index = struct.unpack_from("<H", packet, 2)[0]
+
+    def scan_again(self, scan):
+        """btvirt reports advertisers when a scan starts, and so early that the kernel drops it."""
+        if self.scan is scan:
+            self.told = True
+            self.command(SCAN_ENABLE, b"\0\0")
+            self.command(SCAN_ENABLE, scan[4:6])
+            loop.call_later(air["advert"], self.scan_again, scan)
+
+    def from_btvirt(self):
+        data = self.rest + self.btvirt.recv(65536)
+        while len(data) >= 5:  # the shortest packet is longer
+            size = 3 + data[2] if data[0] == 4 else 5 + struct.unpack_from("<H", data, 3)[0]
+            if len(data) < size:
+                break
+            packet, data = bytearray(data[:size]), data[size:]
+            if packet[0] == 4 and packet[1] == 0x3E and packet[3] == 0x04:
+                # The peer's features: asking for them takes time on air. Told at once, the kernel calls the ATT socket connected before
+                # bluetoothd has read that the device is, and bluetoothd then drops the link again.
+                loop.call_later(0.05, self.to_host, packet)
+            elif packet[0] != 4 or self.keep(packet):
+                self.to_host(packet)
+        self.rest = data
+
+    def keep(self, packet):
+        """Looks at an event; true if the host is to see it."""
+        code, sub = packet[1], packet[3]
+        if code in (0x0E, 0x0F):  # command complete, command status
+            opcode = struct.unpack_from("<H", packet, 4 if code == 0x0E else 5)[0]
+            mine = next((asked for asked in self.asked if asked[0] == opcode), None)
+            if mine:
+                self.asked.remove(mine)
+                if mine[1]:
+                    return False
+            if opcode == BUFFER_SIZE:
+                struct.pack_into("<HB", packet, 7, int(air["acl_len"]), int(air["acl_num"]))
+        elif code == 0x05:  # disconnected
+            self.links.pop(struct.unpack_from("<H", packet, 4)[0], None)
+        elif code == 0x3E and sub == 0x01 and packet[4] == 0:  # connected
+            handle, role = struct.unpack_from("<HB", packet, 5)
+            interval, _, timeout = struct.unpack_from("<HHH", packet, 15)
+            self.links[handle] = Link(self, handle, role == 0, interval, timeout)
+        elif code == 0x3E and sub == 0x03 and packet[4] == 0:  # new connection parameters
+            handle, interval, _, timeout = struct.unpack_from("<HHHH", packet, 5)
+            if handle in self.links:
+                self.links[handle].parameters(interval, timeout)
+        elif code == 0x3E and sub == 0x02:  # an advertising report
+            packet[-1] = int(air["rssi"]) & 0xFF
+            report = bytes(packet[5:-1])
+            if not (self.scan and self.told and air["range"]) or (self.scan[5] and report in self.seen):
+                return False
+            self.seen.add(report)
+        return True
+
+    def look(self):
+        """A host that was killed says nothing to its controller: a kernel closes the device of a user channel without a word."""
+        if self.index is None:
+            return
+        info = bytearray(struct.pack("<H", self.index) + bytes(126))
+        try:
+            with socket.socket(socket.AF_BLUETOOTH, socket.SOCK_RAW, socket.BTPROTO_HCI) as device:
+                fcntl.ioctl(device, HCIGETDEVINFO, info)
+        except OSError:
+            return
+        was, self.up = self.up, bool(struct.unpack_from("<I", info, 16)[0] & HCI_UP)
+        if was and not self.up:
+            self.vanish()
+
+    def vanish(self):
+        self.scan = None
+        self.command(ADVERTISE_ENABLE, b"\0")
+        self.command(SCAN_ENABLE, b"\0\0")
+
+    def reset(self, packet):
+        """The others notice after the supervision timeout; btvirt would forget the links of this radio and never tell them."""
+        for link in list(self.links.values()):
+            link.cut()
+        self.asked.append((RESET, False))
+        self.btvirt.sendall(packet)
+
+
+def set_range(value):
+    """Links were heard up to this moment, which counts towards their supervision timeout."""
+    if air["range"] and not value:
+        for link in [link for radio in radios for link in radio.links.values()]:
+            link.heard = loop.time()
+    air["range"] = value
+
+
+def control(server):
+    text, sender = server.recvfrom(4096)
+    words, answer = text.decode().split(), "ok"
+    if words == ["cut"]:
+        for link in [link for radio in radios for link in radio.links.values() if link.central]:
+            link.cut()
+    elif words == ["stats"]:
+        answer = "\n".join(
+            f"hci{radio.index} links {len(radio.links)} packets {radio.sent} bytes {radio.sent_bytes} "
+            f"events {radio.events} lost {radio.lost}"
+            for radio in radios
+        )
+    elif words[:1] == ["away"] and len(words) == 2:
+        set_range(0)
+        loop.call_later(float(words[1]), set_range, 1)
+    elif words[:1] == ["set"] and len(words) % 2 and set(words[1::2]) <= set(air):
+        changes = dict(zip(words[1::2], map(float, words[2::2])))
+        set_range(changes.pop("range", air["range"]))
+        air.update(changes)
+    else:
+        answer = "what? See radio-air without arguments"
+    server.sendto(answer.encode(), sender)
+
+
+async def serve(count):
+    global capture
+    if os.environ.get("RADIO_LAB_CAPTURE"):
+        capture = Capture(os.environ["RADIO_LAB_CAPTURE"])
+    air.update((name, float(value)) for name, value in (word.split("=") for word in os.environ.get("RADIO_LAB_AIR", "").split()))
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    server.bind(CONTROL)
+    loop.add_reader(server, control, server)
+    radios.extend(Radio() for _ in range(count))
+    while True:
+        await asyncio.sleep(0.1)
+        for radio in radios:
+            radio.look()
+            for link in list(radio.links.values()):
+                if link.central or not radio.up:
+                    link.check()
+
+
+def main(words):
+    if words[:1] == ["serve"] and len(words) == 2:
+        loop.run_until_complete(serve(int(words[1])))
+    elif words:
+        client = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        client.bind("")  # a name of the kernel's choice, for the answer
+        client.sendto(" ".join(words).encode(), CONTROL)
+        answer = client.recv(4096).decode()
+        print(answer)
+        return 64 if answer.startswith("what?") else 0
+    else:
+        print(__doc__)
+        return 64
+
+
+sys.exit(main(sys.argv[1:]))
