@@ -19,6 +19,7 @@ let c: [CSetting] = [
     .treatAllWarnings(as: .error), .enableWarning("all"), .enableWarning("extra"), .enableWarning("conversion"),
 ]
 let system: Target.Dependency = .product(name: "SystemPackage", package: "swift-system")
+let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
 let subprocess: Target.Dependency = .product(name: "Subprocess", package: "swift-subprocess")
 
 let package = Package(
@@ -27,6 +28,7 @@ let package = Package(
         .library(name: "COTADevice", targets: ["COTADevice"])
     ],
     dependencies: [
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
         .package(url: "https://github.com/apple/swift-system", from: "1.8.1"),
         .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.2", traits: []),
     ],
@@ -44,6 +46,10 @@ let package = Package(
         .target(name: "OTATransport", dependencies: ["OTAUpdate"], swiftSettings: swift),
         .target(name: "OTAEngine", dependencies: ["OTATransport", "OTAUpdate"], swiftSettings: swift),
 
+        // The system's message bus.
+        .systemLibrary(name: "CDBus", pkgConfig: "dbus-1", providers: [.apt(["libdbus-1-dev"])]),
+        .target(name: "DBus", dependencies: ["CDBus", logging], swiftSettings: swift),
+
         // The device's side, for real firmware; and the virtual device that runs the same code.
         .target(name: "COTADevice", cSettings: c),
         .target(
@@ -57,6 +63,8 @@ let package = Package(
             name: "OTASigningTests", dependencies: ["OTASigning", "OTAFirmware", subprocess, system],
             swiftSettings: swift),
         .testTarget(name: "OTAUpdateTests", dependencies: ["OTAUpdate"], swiftSettings: swift),
+        .testTarget(
+            name: "DBusTests", dependencies: ["DBus", subprocess, system], exclude: ["Support/peer.py"], swiftSettings: swift),
         .testTarget(name: "COTADeviceTests", dependencies: ["COTADevice", "COpenSSL"], swiftSettings: swift),
         .testTarget(
             name: "OTASimulatorTests",

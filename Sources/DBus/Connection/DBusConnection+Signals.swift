@@ -1,0 +1,79 @@
+extension DBusConnection {
+    /// The signals that fit `match`, from now on. Throws what `call` throws.
+    public func signals(matching match: DBusMatch) async throws(DBusError) -> DBusStream<DBusSignal> {
+        let (stream, feed) = makeStream(of: DBusSignal.self)
+        let ticket = try await subscribe(match) {
+            feed.yield(.success($0))
+        } end: {
+            feed.fail($0)
+        }
+        feed.onTermination = { [weak self] _ in self?.post { $0.unsubscribe(ticket) } }
+        return stream
+    }
+
+    /// Who owns `name`: the owner's unique name or nil, now and after each change. Throws what `call` throws.
+    public func owners(of name: String) async throws(DBusError) -> DBusStream<String?> {
+        try await track(name)
+        let (stream, feed) = makeStream(of: String?.self)
+        let ticket = newTicket()
+        feed.yield(.success(owners[name] ?? nil))
+        // Its rule was added by `track`, and stays.
+        subscriptions.add(
+            ticket,
+            .init(match: .ownerChanges(of: name)) { signal in
+                if let change = NameOwnerChange(signal) { feed.yield(.success(change.newOwner)) }
+            } end: {
+                feed.fail($0)
+            })
+        feed.onTermination = { [weak self] _ in self?.post { _ = $0.subscriptions.remove(ticket) } }
+        return stream
+    }
+
+    func makeStream<Element: Sendable>(
+        of: Element.Type
+    ) -> (DBusStream<Element>, DBusStream<Element>.Elements.Continuation) {
+        let (elements, feed) = DBusStream<Element>.Elements.makeStream()
+        return (DBusStream(elements: elements, connection: self), feed)
+    }
+
+    /// Signals are delivered on this actor, in order with everything else that comes, when this returns at the latest.
+    func subscribe(
+        _ match: DBusMatch, deliver: @escaping (DBusSignal) -> Void, end: @escaping (DBusError) -> Void
+    ) async throws(DBusError) -> UInt64 {
+        let rule = try match.rule()
+        if let sender = match.wellKnownSender { try await track(sender) }
+        let ticket = newTicket()
+        subscriptions.add(ticket, .init(match: match, deliver: deliver, end: end))
+        do throws(DBusError) { try await request(.bus("AddMatch", [.string(rule)])) } catch {
+            unsubscribe(ticket)
+            throw error
+        }
+        return ticket
+    }
+
+    func unsubscribe(_ ticket: UInt64) {
+        guard let rule = try? subscriptions.remove(ticket)?.match.rule() else { return }
+        // The bus refuses this when it refused the rule, and nobody hears of it.
+        try? send(withoutReply: .bus("RemoveMatch", [.string(rule)]))
+    }
+
+    /// From its return on `owners[name]` is right whenever a message is looked at. A name once tracked stays so.
+    func track(_ name: String) async throws(DBusError) {
+        guard owners[name] == nil else { return }
+        let rule = try DBusMatch.ownerChanges(of: name).rule()
+        try Names.check(bus: name)
+        try await request(.bus("AddMatch", [.string(rule)]))
+        do throws(DBusError) {
+            try await request(.bus("GetNameOwner", [.string(name)])) { answer in
+                switch answer {
+                case .success(let values): self.owners[name] = .some(values.first?.string)
+                case .failure(let error) where error.name == DBusError.Name.nameHasNoOwner:
+                    self.owners[name] = .some(nil)
+                case .failure: break
+                }
+            }
+        } catch {
+            guard error.name == DBusError.Name.nameHasNoOwner else { throw error }
+        }
+    }
+}

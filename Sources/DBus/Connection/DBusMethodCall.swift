@@ -1,0 +1,40 @@
+/// One call of a method, to be made.
+public struct DBusMethodCall: Sendable, Hashable {
+    public var destination: String
+    public var path: DBusObjectPath
+    public var interface: String
+    public var member: String
+    public var arguments: [DBusValue]
+
+    public init(
+        _ destination: String, _ path: DBusObjectPath, _ interface: String, _ member: String,
+        _ arguments: [DBusValue] = []
+    ) {
+        self.destination = destination
+        self.path = path
+        self.interface = interface
+        self.member = member
+        self.arguments = arguments
+    }
+
+    /// To the bus itself.
+    static func bus(_ member: String, _ arguments: [DBusValue] = []) -> DBusMethodCall {
+        DBusMethodCall(Bus.name, Bus.path, Bus.name, member, arguments)
+    }
+}
+
+/// What the specification calls the message bus.
+enum Bus {
+    static let name = "org.freedesktop.DBus"
+    static let path: DBusObjectPath = "/org/freedesktop/DBus"
+}
+
+/// Interfaces of the specification.
+enum Standard {
+    static let properties = "org.freedesktop.DBus.Properties"
+    static let objectManager = "org.freedesktop.DBus.ObjectManager"
+    static let introspectable = "org.freedesktop.DBus.Introspectable"
+    static let peer = "org.freedesktop.DBus.Peer"
+    /// Of the messages libdbus makes itself.
+    static let local = "org.freedesktop.DBus.Local"
+}

@@ -1,0 +1,185 @@
+import Glibc
+
+/// What the loop serves beside jobs: the bus connection. Called on the loop's thread only.
+protocol LoopClient: AnyObject {
+    /// What to wait for in the next round.
+    var interests: [pollfd] { get }
+    /// What became of `interests`, in the same order.
+    func ready(_ entries: ArraySlice<pollfd>)
+    /// Does what needs no waiting; true when some of it is left for the next round.
+    func turn() -> Bool
+    /// When `turn` must be called whatever happens.
+    var deadline: ContinuousClock.Instant? { get }
+}
+
+/// A thread of its own that runs an actor's jobs and waits with poll(2) for descriptors and a deadline. libdbus needs one
+/// thread for all its calls, and blocking ones would starve the cooperative pool.
+final class EventLoop: SerialExecutor, @unchecked Sendable {
+    private struct Queue {
+        var work: [Work] = []
+        /// The thread waits, or is about to: it has to be woken.
+        var asleep = false
+        var stopping = false
+    }
+
+    private enum Work {
+        case job(UnownedJob)
+        case closure(@Sendable () -> Void)
+    }
+
+    struct Waiter {
+        var entry: pollfd
+        var resume: (Result<Void, DBusError>) -> Void
+    }
+
+    private let queue = Guarded(Queue())
+    private let alarm: WakePipe
+
+    // From here on confined to the thread.
+    private var thread: pthread_t?
+    private var entries: [pollfd] = []
+    private(set) var waiters: [UInt64: Waiter] = [:]
+    private var waiterOrder: [UInt64] = []
+    weak var client: (any LoopClient)?
+
+    /// The thread holds the loop until `stop`.
+    static func start() throws(DBusError) -> EventLoop {
+        let loop = EventLoop(alarm: try WakePipe())
+        var thread = pthread_t()
+        let context = Unmanaged.passRetained(loop)
+        // Signals belong to the program's own threads; a new thread inherits the mask.
+        var all = sigset_t()
+        var before = sigset_t()
+        sigfillset(&all)
+        pthread_sigmask(SIG_SETMASK, &all, &before)
+        let status = pthread_create(
+            &thread, nil,
+            { context in
+                guard let context else { return nil }
+                Unmanaged<EventLoop>.fromOpaque(context).takeRetainedValue().run()
+                return nil
+            }, context.toOpaque())
+        pthread_sigmask(SIG_SETMASK, &before, nil)
+        guard status == 0 else {
+            context.release()
+            throw DBusError(.resourcesExhausted, "no thread could be started: \(describe(status))")
+        }
+        pthread_detach(thread)
+        return loop
+    }
+
+    private init(alarm: consuming WakePipe) { self.alarm = alarm }
+
+    /// Ends the thread once everything queued has run. What is enqueued later never runs.
+    func stop() {
+        change { $0.stopping = true }
+    }
+
+    // MARK: - Jobs
+
+    func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        change { $0.work.append(.job(job)) }
+    }
+
+    /// Runs `body` on the thread, after everything queued before.
+    func perform(_ body: @escaping @Sendable () -> Void) {
+        change { $0.work.append(.closure(body)) }
+    }
+
+    private func change(_ body: (inout Queue) -> Void) {
+        let wasAsleep = queue.with { queue in
+            body(&queue)
+            defer { queue.asleep = false }
+            return queue.asleep
+        }
+        if wasAsleep { alarm.ring() }
+    }
+
+    var isCurrent: Bool { thread.map { pthread_equal($0, pthread_self()) != 0 } ?? false }
+
+    func isIsolatingCurrentContext() -> Bool? { isCurrent }
+
+    func checkIsolated() { precondition(isCurrent, "called from outside the D-Bus connection's thread") }
+
+    // MARK: - Rounds
+
+    private func run() {
+        thread = pthread_self()
+        while runQueued() {
+            let hurried = client?.turn() ?? false
+            wait(hurried: hurried)
+        }
+    }
+
+    /// False when nothing is left and nothing more may come.
+    private func runQueued() -> Bool {
+        let (work, stopping) = queue.with { queue in
+            defer { queue.work.removeAll(keepingCapacity: true) }
+            return (queue.work, queue.stopping)
+        }
+        for item in work {
+            switch item {
+            case .job(let job): job.runSynchronously(on: asUnownedSerialExecutor())
+            case .closure(let body): body()
+            }
+        }
+        return !(stopping && work.isEmpty)
+    }
+
+    private func wait(hurried: Bool) {
+        entries.removeAll(keepingCapacity: true)
+        entries.append(alarm.interest)
+        let client = client
+        if let client { entries.append(contentsOf: client.interests) }
+        let firstWaiter = entries.count
+        let waiting = waiterOrder
+        for id in waiting {
+            if let waiter = waiters[id] { entries.append(waiter.entry) }
+        }
+        let patience = hurried ? 0 : client?.deadline.map(Self.milliseconds(until:)) ?? -1
+        let mayWait = queue.with { queue in
+            queue.asleep = queue.work.isEmpty && !queue.stopping
+            return queue.asleep
+        }
+        let found = poll(&entries, nfds_t(entries.count), mayWait ? patience : 0)
+        queue.with { $0.asleep = false }
+        guard found > 0 else { return }
+        if entries[0].revents != 0 { alarm.quieten() }
+        client?.ready(entries[1..<firstWaiter])
+        for (id, entry) in zip(waiting, entries[firstWaiter...]) where entry.revents != 0 {
+            endWaiter(id, .success(()))
+        }
+    }
+
+    private static func milliseconds(until deadline: ContinuousClock.Instant) -> CInt {
+        let left = ContinuousClock.now.duration(to: deadline)
+        guard left > .zero else { return 0 }
+        // Rounded up, so that it is past when poll returns; at most a minute, after which the loop looks again.
+        return left > .seconds(60) ? 60_000 : CInt(left / .milliseconds(1)) + 1
+    }
+
+    // MARK: - Waiting for a descriptor
+
+    func addWaiter(_ id: UInt64, _ waiter: Waiter) {
+        assert(isCurrent)
+        waiters[id] = waiter
+        waiterOrder.append(id)
+    }
+
+    func endWaiter(_ id: UInt64, _ result: Result<Void, DBusError>) {
+        assert(isCurrent)
+        guard let waiter = waiters.removeValue(forKey: id) else { return }
+        waiterOrder.removeAll { $0 == id }
+        waiter.resume(result)
+    }
+}
+
+/// What errno says.
+func describe(_ error: CInt) -> String {
+    // strerror_r of the GNU kind returns a string that may or may not be in the buffer.
+    withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { buffer in
+        guard let base = buffer.baseAddress, strerror_r(error, base, buffer.count) == 0 else { return "error \(error)" }
+        return String(cString: base)
+    }
+}

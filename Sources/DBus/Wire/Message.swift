@@ -1,0 +1,98 @@
+import CDBus
+
+/// Owner of one reference to a libdbus message.
+final class Message {
+    let pointer: OpaquePointer
+
+    init(adopting pointer: OpaquePointer) { self.pointer = pointer }
+
+    private convenience init(_ pointer: OpaquePointer?) throws(DBusError) {
+        guard let pointer else { throw .outOfMemory }
+        self.init(adopting: pointer)
+    }
+
+    deinit { dbus_message_unref(pointer) }
+
+    // MARK: - Made here
+
+    /// Throws `invalidArguments`.
+    static func call(_ call: DBusMethodCall, wantsReply: Bool = true) throws(DBusError) -> Message {
+        try Names.check(bus: call.destination)
+        try Names.check(path: call.path)
+        try Names.check(interface: call.interface)
+        try Names.check(member: call.member)
+        let message = try Message(
+            dbus_message_new_method_call(call.destination, call.path.text, call.interface, call.member))
+        dbus_message_set_no_reply(message.pointer, wantsReply ? 0 : 1)
+        try message.append(call.arguments)
+        return message
+    }
+
+    /// Throws `invalidArguments`.
+    static func signal(
+        _ path: DBusObjectPath, _ interface: String, _ member: String, _ arguments: [DBusValue]
+    ) throws(DBusError) -> Message {
+        try Names.check(path: path)
+        try Names.check(interface: interface)
+        try Names.check(member: member)
+        let message = try Message(dbus_message_new_signal(path.text, interface, member))
+        try message.append(arguments)
+        return message
+    }
+
+    /// Throws `invalidArguments`.
+    static func reply(to address: ReturnAddress, _ arguments: [DBusValue]) throws(DBusError) -> Message {
+        let message = try reply(to: address, DBUS_MESSAGE_TYPE_METHOD_RETURN)
+        try message.append(arguments)
+        return message
+    }
+
+    /// A malformed error name is sent as the general one: the caller must not wait for nothing.
+    static func failure(to address: ReturnAddress, _ error: DBusError) throws(DBusError) -> Message {
+        let message = try reply(to: address, DBUS_MESSAGE_TYPE_ERROR)
+        var name = error.name ?? DBusError.Name.failed
+        do throws(DBusError) { try Names.check(error: name) } catch { name = DBusError.Name.failed }
+        guard dbus_message_set_error_name(message.pointer, name) != 0 else { throw .outOfMemory }
+        try message.append([.string(String(error.message.prefix { $0 != "\0" }))])
+        return message
+    }
+
+    private static func reply(to address: ReturnAddress, _ type: CInt) throws(DBusError) -> Message {
+        let message = try Message(dbus_message_new(type))
+        dbus_message_set_no_reply(message.pointer, 1)
+        guard dbus_message_set_reply_serial(message.pointer, address.serial) != 0,
+            dbus_message_set_destination(message.pointer, address.sender) != 0
+        else { throw .outOfMemory }
+        return message
+    }
+
+    private func append(_ arguments: [DBusValue]) throws(DBusError) {
+        try ValueChecker.check(arguments)
+        try MessageWriter.append(arguments, to: self)
+    }
+
+    // MARK: - Received
+
+    var kind: CInt { dbus_message_get_type(pointer) }
+    var serial: UInt32 { dbus_message_get_serial(pointer) }
+    var replySerial: UInt32 { dbus_message_get_reply_serial(pointer) }
+    var wantsReply: Bool { dbus_message_get_no_reply(pointer) == 0 }
+    var sender: String { text(dbus_message_get_sender(pointer)) }
+    var path: DBusObjectPath { DBusObjectPath(text(dbus_message_get_path(pointer))) }
+    var interface: String { text(dbus_message_get_interface(pointer)) }
+    var member: String { text(dbus_message_get_member(pointer)) }
+    var errorName: String { text(dbus_message_get_error_name(pointer)) }
+    var signature: String { text(dbus_message_get_signature(pointer)) }
+
+    private func text(_ pointer: UnsafePointer<CChar>?) -> String { pointer.map { String(cString: $0) } ?? "" }
+}
+
+/// Where the answer to a received call goes.
+struct ReturnAddress: Sendable {
+    var serial: UInt32
+    var sender: String
+}
+
+extension DBusError {
+    static var outOfMemory: DBusError { DBusError(.resourcesExhausted, "no memory for a message") }
+}

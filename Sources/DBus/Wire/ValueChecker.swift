@@ -1,0 +1,81 @@
+/// Whether values may be given to libdbus, which aborts the process on some malformed ones, and to the bus, which closes the
+/// connection on others.
+struct ValueChecker {
+    /// Containers within each other (specification, "Valid Signatures" and "Message Protocol").
+    static let deepest = 64
+    /// Bytes of all arguments together, counted generously. The specification allows as much to a single array.
+    static let largest = 1 << 26
+    /// What the kernel carries in one message (SCM_MAX_FD).
+    static let mostDescriptors = 253
+
+    private var size = 0
+    private var descriptors = 0
+
+    /// Throws `invalidArguments`.
+    static func check(_ arguments: [DBusValue]) throws(DBusError) {
+        _ = try DBusSignature(arguments.map(\.type))
+        var checker = ValueChecker()
+        for argument in arguments { try checker.check(argument, depth: 0) }
+    }
+
+    private mutating func check(_ value: DBusValue, depth: Int) throws(DBusError) {
+        guard depth <= Self.deepest else {
+            throw DBusError(.invalidArguments, "more than \(Self.deepest) containers within each other")
+        }
+        switch value {
+        case .string(let text):
+            try Names.check(string: text)
+            try count(text.utf8.count)
+        case .objectPath(let path):
+            try Names.check(path: path)
+            try count(path.text.utf8.count)
+        case .signature(let signature):
+            try count(signature.text.utf8.count)
+        case .bytes(let bytes):
+            try count(bytes.count)
+        case .unixFileDescriptor:
+            descriptors += 1
+            guard descriptors <= Self.mostDescriptors else {
+                throw DBusError(.invalidArguments, "more than \(Self.mostDescriptors) file descriptors in one message")
+            }
+            try count(0)
+        case .variant(let inner):
+            try count(DBusSignature([inner.type]).text.utf8.count)
+            try check(inner, depth: depth + 1)
+        case .array(let element, let values):
+            guard element != .byte else { throw DBusError(.invalidArguments, "an array of bytes is `bytes`") }
+            try count(0)
+            for value in values {
+                try expect(element, value)
+                try check(value, depth: depth + 1)
+            }
+        case .dictionary(let keyType, let valueType, let entries):
+            try count(0)
+            for (key, value) in entries {
+                try expect(keyType, key)
+                try expect(valueType, value)
+                try check(key, depth: depth + 2)
+                try check(value, depth: depth + 2)
+            }
+        case .structure(let fields):
+            for field in fields { try check(field, depth: depth + 1) }
+        case .byte, .boolean, .int16, .uint16, .int32, .uint32, .int64, .uint64, .double:
+            try count(0)
+        }
+    }
+
+    private func expect(_ type: DBusType, _ value: DBusValue) throws(DBusError) {
+        let found = value.type
+        guard found == type else {
+            throw DBusError(.invalidArguments, "\(type.text) is declared, and \(found.text) is given")
+        }
+    }
+
+    /// `bytes`, and at most 16 for the length and the padding.
+    private mutating func count(_ bytes: Int) throws(DBusError) {
+        size += bytes + 16
+        guard size <= Self.largest else {
+            throw DBusError(.invalidArguments, "more than \(Self.largest) bytes in one message")
+        }
+    }
+}

@@ -1,0 +1,34 @@
+import DBus
+import Subprocess
+import SystemPackage
+import Testing
+
+/// A dbus-daemon of one test, which ends with it.
+struct TestBus: Sendable {
+    var address: String
+    /// Kills the daemon.
+    var kill: @Sendable () throws -> Void
+
+    static func run<Result: Sendable>(_ body: @Sendable (TestBus) async throws -> Result) async throws -> Result {
+        let result = try await Subprocess.run(
+            .name("dbus-daemon"), arguments: ["--session", "--print-address=1", "--nofork", "--nopidfile"],
+            input: .none,
+            output: .sequence, error: .discarded
+        ) { execution in
+            defer { try? execution.send(signal: .kill) }
+            var lines = execution.standardOutput.strings().makeAsyncIterator()
+            let address = try #require(try await lines.next(), "dbus-daemon told no address")
+            return try await body(TestBus(address: address) { try execution.send(signal: .kill) })
+        }
+        return result.closureResult
+    }
+
+    /// A connection of ours on a bus of its own.
+    static func withConnection<Result: Sendable>(
+        _ body: @Sendable (DBusConnection, TestBus) async throws -> Result
+    ) async throws -> Result {
+        try await run { bus in
+            try await DBusConnection.withConnection(.address(bus.address)) { try await body($0, bus) }
+        }
+    }
+}

@@ -1,0 +1,71 @@
+"""The other side of the tests, by dbus-fast: it answers on org.example.Peer until its standard input ends."""
+
+import asyncio
+import os
+import sys
+import textwrap
+
+from dbus_fast import BusType, Message, MessageType, Variant
+from dbus_fast.aio import MessageBus
+from dbus_fast.errors import DBusError
+from dbus_fast.service import PropertyAccess, ServiceInterface, dbus_method, dbus_property, dbus_signal
+
+scope = globals()
+
+
+async def call(destination, path, interface, member, signature="", body=(), **more):
+    """One call: (signature, body) of the answer; DBusError with the answer's name otherwise."""
+    reply = await scope["bus"].call(
+        Message(destination=destination, path=path, interface=interface, member=member, signature=signature,
+                body=list(body), **more))
+    if reply.message_type == MessageType.ERROR:
+        raise DBusError(reply.error_name, str(reply.body[0]) if reply.body else "")
+    return reply
+
+
+async def run(code, arguments):
+    """Runs `code` as the body of an async function; what it returns, as text."""
+    local = {}
+    exec("async def body(*arguments):\n" + textwrap.indent(textwrap.dedent(code), "    "), scope, local)
+    return str(await local["body"](*arguments))
+
+
+async def run_and_answer(message):
+    code, *arguments = message.body
+    try:
+        reply = Message.new_method_return(message, "s", [await run(code, arguments)])
+    except DBusError as error:
+        reply = Message.new_error(message, error.type, error.text)
+    except Exception as error:
+        reply = Message.new_error(message, "org.example.Error.Python", repr(error))
+    await scope["bus"].send(reply)
+
+
+def handle(message):
+    if message.message_type != MessageType.METHOD_CALL or message.interface != "org.example.Peer":
+        return None
+    if message.member == "Echo":
+        return Message.new_method_return(message, message.signature, message.body, message.unix_fds)
+    if message.member == "Describe":
+        return Message.new_method_return(message, "s", [message.signature + " " + repr(message.body)])
+    if message.member == "Make":
+        signature, literal = message.body
+        return Message.new_method_return(message, signature, eval(literal, scope))
+    if message.member == "Fail":
+        return Message.new_error(message, *message.body)
+    if message.member == "Run":
+        asyncio.get_running_loop().create_task(run_and_answer(message))
+    return True  # "Never" among others: no answer at all
+
+
+async def main():
+    bus = await MessageBus(bus_address=sys.argv[1], negotiate_unix_fd=True).connect()
+    scope["bus"] = bus
+    bus.add_message_handler(handle)
+    await bus.request_name("org.example.Peer")
+    print("ready", flush=True)
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+    bus.disconnect()
+
+
+asyncio.run(main())
