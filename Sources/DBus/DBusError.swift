@@ -69,3 +69,8 @@ extension DBusError {
         public static let propertyReadOnly = prefix + "PropertyReadOnly"
     }
 }
+
+extension DBusError {
+    static var outOfMemory: DBusError { DBusError(.resourcesExhausted, "no memory for a message") }
+    static var taskCancelled: DBusError { DBusError(.cancelled, "the task was cancelled") }
+}

@@ -43,7 +43,7 @@ extension DBusConnection {
         to batch: [DBusMethodCall], timeout: Duration?, onAnswer: @escaping (PendingCalls.Answer) -> Void
     ) async -> [PendingCalls.Answer] {
         guard !batch.isEmpty else { return [] }
-        guard !Task.isCancelled else { return batch.map { _ in .failure(.cancelledCall) } }
+        guard !Task.isCancelled else { return batch.map { _ in .failure(.taskCancelled) } }
         let ticket = newTicket()
         return await withTaskCancellationHandler {
             // Without it this closure would run off the actor, and the compiler would not say so.

@@ -10,7 +10,10 @@ extension DBusConnection {
             calls.finish(message.replySerial, .failure(refusal(in: message)))
         case DBUS_MESSAGE_TYPE_SIGNAL:
             receivedSignal(message)
+        case DBUS_MESSAGE_TYPE_METHOD_CALL:
+            receivedCall(message)
         default:
+            // A kind that is unknown must be ignored (specification, "Message Types").
             break
         }
     }

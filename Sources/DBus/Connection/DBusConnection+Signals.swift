@@ -1,9 +1,16 @@
 extension DBusConnection {
     /// The signals that fit `match`, from now on. Throws what `call` throws.
     public func signals(matching match: DBusMatch) async throws(DBusError) -> DBusStream<DBusSignal> {
-        let (stream, feed) = makeStream(of: DBusSignal.self)
-        let ticket = try await subscribe(match) {
-            feed.yield(.success($0))
+        try await stream(matching: match) { $0 }
+    }
+
+    /// Signals that `convert` makes nothing of are passed over.
+    func stream<Element: Sendable>(
+        matching match: DBusMatch, _ convert: @escaping @Sendable (DBusSignal) -> Element?
+    ) async throws(DBusError) -> DBusStream<Element> {
+        let (stream, feed) = makeStream(of: Element.self)
+        let ticket = try await subscribe(match) { signal in
+            if let element = convert(signal) { feed.yield(.success(element)) }
         } end: {
             feed.fail($0)
         }

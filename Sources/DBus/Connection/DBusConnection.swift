@@ -19,6 +19,10 @@ public actor DBusConnection {
     var subscriptions = Subscriptions()
     /// Of the names that are tracked; nil within: nobody.
     var owners: [String: String?] = [:]
+    var followers: [UInt64: ObjectFollower] = [:]
+    var objects = ObjectTree()
+    /// The methods that run.
+    var handlers: [UInt64: Task<Void, Never>] = [:]
     private var lastTicket: UInt64 = 0
 
     private init(logger: Logger) throws(DBusError) {
@@ -86,6 +90,11 @@ public actor DBusConnection {
         end = error
         calls.failAll(error)
         subscriptions.endAll(error)
+        followers = [:]
+        // Their handlers may hold this connection.
+        objects.removeAll()
+        for task in handlers.values { task.cancel() }
+        handlers = [:]
     }
 
     /// Names a call or a subscription of this connection.
@@ -95,6 +104,10 @@ public actor DBusConnection {
     }
 
     // MARK: - Messages
+
+    func checkConnected() throws(DBusError) {
+        if wire == nil { throw end }
+    }
 
     /// Queues a message. Its serial number. Throws `disconnected`.
     func send(_ message: Message) throws(DBusError) -> UInt32 {

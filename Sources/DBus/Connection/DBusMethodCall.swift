@@ -28,13 +28,3 @@ enum Bus {
     static let name = "org.freedesktop.DBus"
     static let path: DBusObjectPath = "/org/freedesktop/DBus"
 }
-
-/// Interfaces of the specification.
-enum Standard {
-    static let properties = "org.freedesktop.DBus.Properties"
-    static let objectManager = "org.freedesktop.DBus.ObjectManager"
-    static let introspectable = "org.freedesktop.DBus.Introspectable"
-    static let peer = "org.freedesktop.DBus.Peer"
-    /// Of the messages libdbus makes itself.
-    static let local = "org.freedesktop.DBus.Local"
-}

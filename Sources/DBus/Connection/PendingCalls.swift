@@ -26,7 +26,7 @@ struct PendingCalls {
 
     mutating func cancel(ticket: UInt64) {
         for serial in pending.filter({ $0.value.ticket == ticket }).keys.sorted() {
-            finish(serial, .failure(.cancelledCall))
+            finish(serial, .failure(.taskCancelled))
         }
     }
 
@@ -46,8 +46,4 @@ struct PendingCalls {
         deadline = nil
         for serial in all.keys.sorted() { all[serial]?.finish(.failure(error)) }
     }
-}
-
-extension DBusError {
-    static var cancelledCall: DBusError { DBusError(.cancelled, "the task was cancelled") }
 }

@@ -27,7 +27,8 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
         case closure(@Sendable () -> Void)
     }
 
-    struct Waiter {
+    private struct Waiter {
+        var id: UInt64
         var entry: pollfd
         var resume: (Result<Void, DBusError>) -> Void
     }
@@ -38,8 +39,8 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
     // From here on confined to the thread.
     private var thread: pthread_t?
     private var entries: [pollfd] = []
-    private(set) var waiters: [UInt64: Waiter] = [:]
-    private var waiterOrder: [UInt64] = []
+    private var waiters: [Waiter] = []
+    private var lastWaiter: UInt64 = 0
     weak var client: (any LoopClient)?
 
     /// The thread holds the loop until `stop`.
@@ -133,10 +134,8 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
         let client = client
         if let client { entries.append(contentsOf: client.interests) }
         let firstWaiter = entries.count
-        let waiting = waiterOrder
-        for id in waiting {
-            if let waiter = waiters[id] { entries.append(waiter.entry) }
-        }
+        let waiting = waiters.map(\.id)
+        entries.append(contentsOf: waiters.lazy.map(\.entry))
         let patience = hurried ? 0 : client?.deadline.map(Self.milliseconds(until:)) ?? -1
         let mayWait = queue.with { queue in
             queue.asleep = queue.work.isEmpty && !queue.stopping
@@ -148,7 +147,7 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
         if entries[0].revents != 0 { alarm.quieten() }
         client?.ready(entries[1..<firstWaiter])
         for (id, entry) in zip(waiting, entries[firstWaiter...]) where entry.revents != 0 {
-            endWaiter(id, .success(()))
+            endWait(id, .success(()))
         }
     }
 
@@ -161,17 +160,37 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
 
     // MARK: - Waiting for a descriptor
 
-    func addWaiter(_ id: UInt64, _ waiter: Waiter) {
-        assert(isCurrent)
-        waiters[id] = waiter
-        waiterOrder.append(id)
+    /// Waits once. Throws `cancelled`, and what `endWaits` was given.
+    func wait(
+        for events: CInt, on descriptor: CInt, isolation: isolated (any Actor) = #isolation
+    ) async throws(DBusError) {
+        checkIsolated()
+        guard !Task.isCancelled else { throw .taskCancelled }
+        lastWaiter += 1
+        let id = lastWaiter
+        let result = await withTaskCancellationHandler {
+            // Without it this closure would run off the actor, and the compiler would not say so.
+            _ = isolation
+            return await withCheckedContinuation { continuation in
+                checkIsolated()
+                let entry = pollfd(fd: descriptor, events: Int16(events), revents: 0)
+                waiters.append(Waiter(id: id, entry: entry) { continuation.resume(returning: $0) })
+            }
+        } onCancel: {
+            perform { self.endWait(id, .failure(.taskCancelled)) }
+        }
+        try result.get()
     }
 
-    func endWaiter(_ id: UInt64, _ result: Result<Void, DBusError>) {
-        assert(isCurrent)
-        guard let waiter = waiters.removeValue(forKey: id) else { return }
-        waiterOrder.removeAll { $0 == id }
-        waiter.resume(result)
+    /// Before a descriptor is closed.
+    func endWaits(on descriptor: CInt, _ error: DBusError) {
+        for waiter in waiters where waiter.entry.fd == descriptor { endWait(waiter.id, .failure(error)) }
+    }
+
+    private func endWait(_ id: UInt64, _ result: Result<Void, DBusError>) {
+        checkIsolated()
+        guard let index = waiters.firstIndex(where: { $0.id == id }) else { return }
+        waiters.remove(at: index).resume(result)
     }
 }
 

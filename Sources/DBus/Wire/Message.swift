@@ -50,7 +50,8 @@ final class Message {
     /// A malformed error name is sent as the general one: the caller must not wait for nothing.
     static func failure(to address: ReturnAddress, _ error: DBusError) throws(DBusError) -> Message {
         let message = try reply(to: address, DBUS_MESSAGE_TYPE_ERROR)
-        var name = error.name ?? DBusError.Name.failed
+        let general = error.code == .unexpectedValue ? DBusError.Name.invalidArguments : DBusError.Name.failed
+        var name = error.name ?? general
         do throws(DBusError) { try Names.check(error: name) } catch { name = DBusError.Name.failed }
         guard dbus_message_set_error_name(message.pointer, name) != 0 else { throw .outOfMemory }
         try message.append([.string(String(error.message.prefix { $0 != "\0" }))])
@@ -91,8 +92,4 @@ final class Message {
 struct ReturnAddress: Sendable {
     var serial: UInt32
     var sender: String
-}
-
-extension DBusError {
-    static var outOfMemory: DBusError { DBusError(.resourcesExhausted, "no memory for a message") }
 }

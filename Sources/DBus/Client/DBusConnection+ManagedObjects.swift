@@ -1,0 +1,98 @@
+extension DBusConnection {
+    /// The objects of a service and everything that becomes of them, in the order in which it happened: a snapshot (or
+    /// `serviceLost`) first. The service may come and go. `root` is where its ObjectManager is.
+    ///
+    /// Throws what `call` throws; so does the stream, when the objects cannot be asked for.
+    public func managedObjects(
+        of service: String, at root: DBusObjectPath = .root
+    ) async throws(DBusError) -> DBusStream<DBusObjectChange> {
+        try await track(service)
+        let (stream, feed) = makeStream(of: DBusObjectChange.self)
+        let follower = newTicket()
+        followers[follower] = ObjectFollower(service: service, root: root, feed: feed)
+        let signals = [
+            DBusMatch(sender: service, path: root, interface: Standard.objectManager),
+            DBusMatch(
+                sender: service, pathNamespace: root, interface: Standard.properties, member: "PropertiesChanged"),
+        ]
+        var tickets: [UInt64] = []
+        do throws(DBusError) {
+            for match in signals {
+                tickets.append(
+                    try await subscribe(match) {
+                        self.followers[follower]?.deliver($0)
+                    } end: {
+                        feed.fail($0)
+                    })
+            }
+        } catch {
+            stopFollowing(follower, tickets)
+            throw error
+        }
+        subscriptions.add(
+            follower,
+            .init(match: .ownerChanges(of: service)) { signal in
+                if let change = NameOwnerChange(signal) { self.ask(change.newOwner, for: follower) }
+            } end: {
+                feed.fail($0)
+            })
+        ask(owners[service] ?? nil, for: follower)
+        feed.onTermination = { [weak self, tickets] _ in self?.post { $0.stopFollowing(follower, tickets) } }
+        return stream
+    }
+
+    private func stopFollowing(_ follower: UInt64, _ tickets: [UInt64]) {
+        followers[follower] = nil
+        _ = subscriptions.remove(follower)
+        for ticket in tickets { unsubscribe(ticket) }
+    }
+
+    private func ask(_ owner: String?, for follower: UInt64) {
+        guard let call = followers[follower]?.serviceChanged(to: owner) else { return }
+        begin(call, ticket: newTicket(), timeout: .seconds(25)) { answer in
+            self.followers[follower]?.received(answer, from: call.destination)
+        }
+    }
+}
+
+/// Lets changes pass once the snapshot they build upon has come.
+struct ObjectFollower {
+    let service: String
+    let root: DBusObjectPath
+    let feed: DBusStream<DBusObjectChange>.Elements.Continuation
+    /// Whose snapshot is awaited or was passed on.
+    private var owner: String?
+    private var hasSnapshot = false
+
+    init(service: String, root: DBusObjectPath, feed: DBusStream<DBusObjectChange>.Elements.Continuation) {
+        self.service = service
+        self.root = root
+        self.feed = feed
+    }
+
+    func deliver(_ signal: DBusSignal) {
+        guard hasSnapshot, let change = DBusObjectChange(signal) else { return }
+        feed.yield(.success(change))
+    }
+
+    /// What to ask the new owner.
+    mutating func serviceChanged(to newOwner: String?) -> DBusMethodCall? {
+        if hasSnapshot || newOwner == nil { feed.yield(.success(.serviceLost)) }
+        hasSnapshot = false
+        owner = newOwner
+        return newOwner.map { DBusMethodCall($0, root, Standard.objectManager, "GetManagedObjects") }
+    }
+
+    mutating func received(_ answer: PendingCalls.Answer, from asked: String) {
+        // An owner that is gone has nothing to say; the bus tells of its successor.
+        guard owner == asked else { return }
+        do throws(DBusError) {
+            feed.yield(.success(try DBusObjectChange(snapshot: answer.get())))
+            hasSnapshot = true
+        } catch {
+            // The bus answers for an owner that has just died before it tells of its death.
+            guard error.name != DBusError.Name.noReply, error.name != DBusError.Name.serviceUnknown else { return }
+            feed.fail(error)
+        }
+    }
+}

@@ -1,0 +1,22 @@
+/// What `PropertiesChanged` tells.
+public struct DBusPropertiesChange: Sendable, Hashable {
+    public var path: DBusObjectPath
+    public var interface: String
+    /// The new values, without their variants.
+    public var changed: [String: DBusValue]
+    /// The names of those whose value was not sent.
+    public var invalidated: [String]
+
+    static let match = DBusMatch(interface: Standard.properties, member: "PropertiesChanged")
+
+    init?(_ signal: DBusSignal) {
+        guard Self.match.fits(signal, ownerOf: { _ in nil }), signal.arguments.count == 3,
+            let interface = signal.arguments[0].string, let changed = signal.arguments[1].properties,
+            let invalidated = signal.arguments[2].strings
+        else { return nil }
+        path = signal.path
+        self.interface = interface
+        self.changed = changed
+        self.invalidated = invalidated
+    }
+}

@@ -1,0 +1,44 @@
+/// An object of somebody else, by the name of its owner and its path. It need not exist.
+public struct DBusRemoteObject: Sendable {
+    public let connection: DBusConnection
+    public let destination: String
+    public let path: DBusObjectPath
+
+    public init(_ connection: DBusConnection, _ destination: String, _ path: DBusObjectPath) {
+        self.connection = connection
+        self.destination = destination
+        self.path = path
+    }
+
+    /// Throws what `DBusConnection.call` throws, as do all here.
+    @discardableResult
+    public func call(
+        _ interface: String, _ member: String, _ arguments: [DBusValue] = [], timeout: Duration? = .seconds(25)
+    ) async throws(DBusError) -> [DBusValue] {
+        try await connection.call(destination, path, interface, member, arguments, timeout: timeout)
+    }
+
+    /// The value without its variant.
+    public func property(_ interface: String, _ name: String) async throws(DBusError) -> DBusValue {
+        let reply = try await call(Standard.properties, "Get", [.string(interface), .string(name)])
+        guard let value = reply.first else { throw DBusError(.unexpectedValue, "Get returned no value") }
+        return value.unwrapped
+    }
+
+    /// All that can be read, without their variants.
+    public func properties(_ interface: String) async throws(DBusError) -> [String: DBusValue] {
+        try await call(Standard.properties, "GetAll", [.string(interface)]).require(0, \.properties)
+    }
+
+    public func setProperty(_ interface: String, _ name: String, _ value: DBusValue) async throws(DBusError) {
+        try await call(Standard.properties, "Set", [.string(interface), .string(name), value.inVariant])
+    }
+
+    /// What changes in one interface, from now on.
+    public func propertyChanges(_ interface: String) async throws(DBusError) -> DBusStream<DBusPropertiesChange> {
+        let match = DBusMatch(
+            sender: destination, path: path, interface: Standard.properties, member: "PropertiesChanged",
+            firstArgument: interface)
+        return try await connection.stream(matching: match, DBusPropertiesChange.init)
+    }
+}
