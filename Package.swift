@@ -25,7 +25,8 @@ let subprocess: Target.Dependency = .product(name: "Subprocess", package: "swift
 let package = Package(
     name: "otaflash",
     products: [
-        .library(name: "COTADevice", targets: ["COTADevice"])
+        .library(name: "COTADevice", targets: ["COTADevice"]),
+        .library(name: "BlueZ", targets: ["BlueZ"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
@@ -49,6 +50,11 @@ let package = Package(
         // The system's message bus.
         .systemLibrary(name: "CDBus", pkgConfig: "dbus-1", providers: [.apt(["libdbus-1-dev"])]),
         .target(name: "DBus", dependencies: ["CDBus", logging], swiftSettings: swift),
+
+        // Bluetooth LE over BlueZ, useful by itself; and as a bearer.
+        .target(name: "BlueZ", dependencies: ["DBus", logging], swiftSettings: swift),
+        .target(
+            name: "OTABlueZ", dependencies: ["BlueZ", "OTATransport", "OTAUpdate", logging], swiftSettings: swift),
 
         // The device's side, for real firmware; and the virtual device that runs the same code.
         .target(name: "COTADevice", cSettings: c),

@@ -1,0 +1,151 @@
+import DBus
+import Logging
+
+/// Who may use an adapter's radio, and what for: many may scan, one may connect, and scans pause meanwhile.
+///
+/// bluetoothd and the controller do both badly at once: a scan that is started beside a connection attempt, or an attempt beside
+/// another, fails with `InProgress`. Nor can one program have two discoveries: bluetoothd has one for each bus connection.
+actor AdapterRadio {
+    nonisolated let executor: DBusExecutor
+    nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }
+
+    private struct Waiting {
+        var ticket: Int
+        var resume: CheckedContinuation<Void, Never>
+    }
+
+    private let adapter: DBusObjectPath
+    private let bus: DBusConnection
+    private let logger: Logger
+    private var scans: [Int: ScanFilter] = [:]
+    private var turn: Int?
+    private var queue: [Waiting] = []
+    private var lastTicket = 0
+    /// What bluetoothd was told to look for; nil: no discovery of ours is on.
+    private var discovery: Set<BluetoothUUID>?
+    /// The change that is under way: one after the other.
+    private var change: Task<Result<Void, BlueZError>, Never>?
+
+    init(_ adapter: DBusObjectPath, _ bus: DBusConnection, _ logger: Logger) {
+        self.adapter = adapter
+        self.bus = bus
+        self.logger = logger
+        executor = bus.executor
+    }
+
+    func newTicket() -> Int {
+        lastTicket += 1
+        return lastTicket
+    }
+
+    // MARK: - Scanning
+
+    /// Returns when bluetoothd scans, or somebody has the turn to connect. To be ended by `endScan`, also when it throws.
+    func startScan(_ ticket: Int, _ filter: ScanFilter) async throws(BlueZError) {
+        scans[ticket] = filter
+        try await settle().get()
+    }
+
+    func endScan(_ ticket: Int) async {
+        scans[ticket] = nil
+        if case .failure(let error) = await settle() {
+            logger.debug("the discovery did not end in order", metadata: ["reason": "\(error)"])
+        }
+    }
+
+    // MARK: - Connecting
+
+    /// Returns when no scan of ours is on and nobody else connects. To be ended by `endTurn`, also when it was cancelled.
+    func takeTurn(_ ticket: Int) async {
+        if turn == nil {
+            turn = ticket
+        } else {
+            await withTaskCancellationHandler {
+                _ = self
+                await withCheckedContinuation { queue.append(Waiting(ticket: ticket, resume: $0)) }
+            } onCancel: {
+                Task { await self.endTurn(ticket) }
+            }
+        }
+        _ = await settle()
+    }
+
+    func endTurn(_ ticket: Int) async {
+        if let index = queue.firstIndex(where: { $0.ticket == ticket }) {
+            queue.remove(at: index).resume.resume()
+        } else if turn == ticket {
+            turn = nil
+            if !queue.isEmpty {
+                let next = queue.removeFirst()
+                turn = next.ticket
+                next.resume.resume()
+            }
+            _ = await settle()
+        }
+    }
+
+    // MARK: - Discovery
+
+    /// What bluetoothd should look for; nil: nothing. An empty set: everything.
+    private var wanted: Set<BluetoothUUID>? {
+        guard turn == nil, !scans.isEmpty else { return nil }
+        return scans.values.contains { $0.services.isEmpty } ? [] : scans.values.reduce(into: []) { $0.formUnion($1.services) }
+    }
+
+    /// Brings bluetoothd's discovery to what is wanted. A task of its own: a scan that is cancelled must not leave a discovery
+    /// half started.
+    private func settle() async -> Result<Void, BlueZError> {
+        let previous = change
+        let task = Task { () -> Result<Void, BlueZError> in
+            _ = await previous?.value
+            return await self.adjust()
+        }
+        change = task
+        return await task.value
+    }
+
+    private func adjust() async -> Result<Void, BlueZError> {
+        let wanted = wanted
+        guard wanted != discovery else { return .success(()) }
+        do throws(BlueZError) {
+            if discovery != nil {
+                discovery = nil
+                try await call("StopDiscovery")
+            }
+            if let wanted {
+                try await call("SetDiscoveryFilter", [filter(wanted)])
+                try await start()
+                discovery = wanted
+            }
+            return .success(())
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    private func filter(_ services: Set<BluetoothUUID>) -> DBusValue {
+        var filter: [String: DBusValue] = ["Transport": "le"]
+        if !services.isEmpty { filter["UUIDs"] = .strings(services.map(\.description).sorted()) }
+        return .properties(filter)
+    }
+
+    /// `InProgress` here is the controller's: it is still busy with the end of an attempt to connect, ours or another program's.
+    private func start() async throws(BlueZError) {
+        let giveUp = ContinuousClock.now.advanced(by: .seconds(5))
+        while true {
+            do throws(BlueZError) { return try await call("StartDiscovery") } catch {
+                guard error.code == .inProgress, .now < giveUp else { throw error }
+            }
+            try? await Task.sleep(for: .milliseconds(300))
+        }
+    }
+
+    private func call(_ member: String, _ arguments: [DBusValue] = []) async throws(BlueZError) {
+        do throws(DBusError) {
+            _ = try await bus.call(
+                BlueZName.service, adapter, BlueZName.adapter, member, arguments, timeout: .seconds(10))
+        } catch {
+            throw BlueZError(error, "scan over \(adapter.lastElement)")
+        }
+    }
+}

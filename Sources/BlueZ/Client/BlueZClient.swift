@@ -1,0 +1,184 @@
+public import DBus
+public import Logging
+
+/// bluetoothd, as seen over one connection to the bus: its adapters, the devices around them, and the ways to them.
+///
+/// It runs on the thread of its bus connection. When bluetoothd dies, all that goes over it ends with `bluetoothd-unavailable`;
+/// when it comes back, the client finds it again. When the bus dies the client is of no more use: `bus-unavailable`.
+public actor BlueZClient {
+    public nonisolated let executor: DBusExecutor
+    public nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }
+
+    let bus: DBusConnection
+    let logger: Logger
+
+    var tree = ObjectTree()
+    /// Why nothing will come any more.
+    private(set) var end: BlueZError?
+    /// Whether bluetoothd was there with an adapter that was powered, ever.
+    private(set) var hasBeenUsable = false
+    private struct RadioKey: Hashable {
+        var adapter: DBusObjectPath
+        var generation: Int
+    }
+
+    private var observers: [Int: AsyncStream<Void>.Continuation] = [:]
+    private var lastObserver = 0
+    private var listeners: [Task<Void, Never>] = []
+    private var radios: [RadioKey: AdapterRadio] = [:]
+    /// What newer versions of bluetoothd tell about the end of a device's last link.
+    var reasons: [DBusObjectPath: DisconnectReason] = [:]
+
+    private init(_ bus: DBusConnection, _ logger: Logger) {
+        self.bus = bus
+        self.logger = logger
+        executor = bus.executor
+    }
+
+    deinit {
+        for listener in listeners { listener.cancel() }
+    }
+
+    /// Connects to the bus and reads bluetoothd's objects, if it runs.
+    ///
+    /// - Throws: `bus-unavailable`, `access-denied`, `cancelled`.
+    public static func open(
+        _ bus: DBusBus = .system, logger: Logger = Logger(label: "bluez")
+    ) async throws(BlueZError) -> BlueZClient {
+        let connection: DBusConnection
+        do throws(DBusError) { connection = try await .open(bus, logger: logger) } catch {
+            throw BlueZError(error, "connect to the bus")
+        }
+        let client = BlueZClient(connection, logger)
+        try await client.listen()
+        return client
+    }
+
+    /// Ends everything that goes over it.
+    public func close() async {
+        finish(BlueZError(.busUnavailable, "the connection to the bus was closed"))
+        await bus.close()
+    }
+
+    /// The adapters of this machine, in the order of their numbers. Throws `bus-unavailable` and `bluetoothd-unavailable`.
+    public var adapters: [BluetoothAdapter] {
+        get throws(BlueZError) {
+            if let end { throw end }
+            guard tree.isServiceRunning else { throw BlueZError(.serviceUnavailable, "bluetoothd does not run") }
+            return tree.adapterList
+        }
+    }
+
+    /// Whether anything will come any more.
+    package var isOpen: Bool { end == nil }
+
+    // MARK: - Listening
+
+    private func listen() async throws(BlueZError) {
+        let signals: DBusStream<DBusSignal>
+        let changes: DBusStream<DBusObjectChange>
+        do throws(DBusError) {
+            signals = try await bus.signals(
+                matching: DBusMatch(sender: BlueZName.service, interface: BlueZName.device, member: "Disconnected"))
+            changes = try await bus.managedObjects(of: BlueZName.service)
+        } catch {
+            throw BlueZError(error, "listen to bluetoothd")
+        }
+        let (first, readiness) = AsyncStream.makeStream(of: Void.self)
+        listeners = [
+            Task { [weak self] in
+                // When the bus goes, the other listener tells.
+                var signals = signals.makeAsyncIterator()
+                while let signal = try? await signals.next() { await self?.note(signal) }
+            },
+            Task { [weak self] in
+                do throws(DBusError) {
+                    for try await change in changes {
+                        await self?.apply(change)
+                        readiness.finish()
+                    }
+                } catch {
+                    await self?.finish(BlueZError(error, "listen to bluetoothd"))
+                    readiness.finish()
+                }
+            },
+        ]
+        for await _ in first {}
+        if let end { throw end }
+        if !tree.isServiceRunning { await startService() }
+    }
+
+    /// The bus starts bluetoothd where it is set up to, which a call to it shows, and only that.
+    private func startService() async {
+        do throws(BlueZError) {
+            _ = try await call("start bluetoothd", .root, BlueZName.objectManager, "GetManagedObjects")
+        } catch {
+            logger.debug("bluetoothd does not run", metadata: ["reason": "\(error)"])
+        }
+    }
+
+    /// Reads all objects anew. A follower begins with a snapshot that is in order with the signals, so a new one is a way to get
+    /// another. Changes told before it may still come after it; the last word on each property is the same then.
+    func refresh() async throws(BlueZError) {
+        do throws(DBusError) {
+            for try await change in try await bus.managedObjects(of: BlueZName.service) {
+                return apply(change)
+            }
+            throw DBusError(.cancelled, "the task was cancelled")
+        } catch {
+            throw BlueZError(error, "list the objects of bluetoothd")
+        }
+    }
+
+    private func note(_ signal: DBusSignal) { reasons[signal.path] = DisconnectReason(signal.arguments) }
+
+    func apply(_ change: DBusObjectChange) {
+        for malformed in tree.apply(change) {
+            logger.warning(
+                "bluetoothd told something malformed",
+                metadata: [
+                    "object": "\(malformed.path)", "interface": "\(malformed.interface)", "reason": "\(malformed.reason)",
+                ])
+        }
+        if !hasBeenUsable { hasBeenUsable = (try? tree.usableAdapter(nil)) != nil }
+        notify()
+    }
+
+    private func finish(_ error: BlueZError) {
+        guard end == nil else { return }
+        end = error
+        for listener in listeners { listener.cancel() }
+        _ = tree.apply(.serviceLost)
+        notify()
+    }
+
+    private func notify() {
+        for observer in observers.values { observer.yield() }
+    }
+
+    /// An element now, and at least one after each change; for one reader, who looks at the tree then.
+    func changes() -> AsyncStream<Void> {
+        let (stream, feed) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        lastObserver += 1
+        let number = lastObserver
+        observers[number] = feed
+        feed.onTermination = { [weak self] _ in
+            guard let self else { return }
+            Task { await self.removeObserver(number) }
+        }
+        feed.yield()
+        return stream
+    }
+
+    private func removeObserver(_ number: Int) { observers[number] = nil }
+
+    /// One for each adapter in each life of bluetoothd.
+    func radio(_ adapter: DBusObjectPath) -> AdapterRadio {
+        let key = RadioKey(adapter: adapter, generation: tree.generation)
+        if let radio = radios[key] { return radio }
+        let radio = AdapterRadio(adapter, bus, logger)
+        radios = radios.filter { $0.key.generation == key.generation }
+        radios[key] = radio
+        return radio
+    }
+}

@@ -1,0 +1,99 @@
+import DBus
+import Logging
+
+/// The shell of the connection machine: carries out what it says, and tells it what happened.
+extension BlueZClient {
+    /// A machine that has got as far as `ready`, and its device.
+    struct Established: Sendable {
+        var machine: ConnectionMachine
+        var device: DBusObjectPath
+        var start: ContinuousClock.Instant
+    }
+
+    func establish(_ request: ConnectionRequest) async throws(BlueZError) -> Established {
+        if let end { throw end }
+        var request = request
+        request.isPatient = hasBeenUsable
+        let attempt = ConnectionAttempt(self, request.target)
+        let machine = ConnectionMachine(request)
+        let outcome = await withTaskGroup(of: Void.self) { group in
+            let outcome = await run(machine, attempt, &group)
+            group.cancelAll()
+            return outcome
+        }
+        await attempt.cleanUp()
+        return try outcome.get()
+    }
+
+    private func run(
+        _ machine: ConnectionMachine, _ attempt: ConnectionAttempt, _ group: inout TaskGroup<Void>
+    ) async -> Result<Established, BlueZError> {
+        var machine = machine
+        let start = ContinuousClock.now
+        var armed: Duration?
+        let (mailbox, post) = AsyncStream.makeStream(of: ConnectionMachine.Event.self)
+        let changes = changes()
+        group.addTask { for await _ in changes { post.yield(.treeChanged) } }
+        post.yield(.started)
+
+        var events = mailbox.makeAsyncIterator()
+        while true {
+            // A cancelled task's mailbox ends.
+            let event = await events.next(isolation: self) ?? .cancelled
+            for action in machine.handle(event, tree, at: start.duration(to: .now)) {
+                logger.trace("connecting", metadata: ["event": "\(event)", "action": "\(action)"])
+                switch action {
+                case .call(let call):
+                    group.addTask {
+                        do throws(BlueZError) {
+                            try await attempt.carryOut(call)
+                            post.yield(.finished(call))
+                        } catch {
+                            post.yield(.failed(call, error))
+                        }
+                    }
+                case .stopScan: await attempt.stopScan()
+                case .yieldTurn: await attempt.yieldTurn()
+                case .letGo(let device): await attempt.letGo(device)
+                case .ready(let device):
+                    return .success(Established(machine: machine, device: device, start: start))
+                case .fail(let error): return .failure(error)
+                }
+            }
+            // A sleeper that wakes early looks again.
+            guard let deadline = machine.deadline, armed.map({ deadline < $0 || $0 <= start.duration(to: .now) }) ?? true
+            else { continue }
+            armed = deadline
+            group.addTask {
+                if (try? await ContinuousClock().sleep(until: start + deadline)) != nil { post.yield(.deadlinePassed) }
+            }
+        }
+    }
+
+    // MARK: - Calls
+
+    func call(
+        _ operation: String, _ path: DBusObjectPath, _ interface: String, _ member: String,
+        _ arguments: [DBusValue] = [], timeout: Duration? = .seconds(10)
+    ) async throws(BlueZError) -> [DBusValue] {
+        do throws(DBusError) {
+            return try await bus.call(BlueZName.service, path, interface, member, arguments, timeout: timeout)
+        } catch {
+            throw BlueZError(error, operation)
+        }
+    }
+
+    /// Asks for the end of a link without waiting for it, which takes 2 s: bluetoothd gives its profiles that time. It carries
+    /// this out even when we are gone by then.
+    func letGo(_ device: DBusObjectPath) async {
+        try? await bus.callWithoutReply(BlueZName.service, device, BlueZName.device, "Disconnect")
+        // What is answered here was sent behind it.
+        _ = try? await bus.call(
+            "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "GetId", timeout: .seconds(2))
+    }
+
+    /// Ends a link and waits for the end.
+    func disconnect(_ device: DBusObjectPath) async throws(BlueZError) {
+        _ = try await call("disconnect", device, BlueZName.device, "Disconnect", timeout: .seconds(5))
+    }
+}

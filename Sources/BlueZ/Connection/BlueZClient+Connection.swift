@@ -1,0 +1,72 @@
+import DBus
+
+extension BlueZClient {
+    /// Connects, lends the connection to `body`, and ends it on every way out.
+    ///
+    /// When `body` returns or throws, this waits until the link is down, which takes about 2 s: bluetoothd gives its profiles
+    /// that time. When the task was cancelled it is asked for and not waited for. A program that is killed leaves its link behind,
+    /// which bluetoothd then holds until somebody ends it: see `ConnectionRequest.takesOver`.
+    ///
+    /// - Throws: what `body` throws; `bluetoothd-unavailable`, `no-such-adapter`, `adapter-off`, `no-such-device`,
+    ///   `ambiguous-device`, `timed-out`, `connection-failed`, `cancelled`.
+    public nonisolated func withConnection<Result>(
+        _ request: ConnectionRequest, _ body: (DeviceConnection) async throws -> Result
+    ) async throws -> Result {
+        let (connection, watcher) = try await connect(request)
+        do {
+            let result = try await body(connection)
+            watcher.cancel()
+            await end(connection)
+            return result
+        } catch {
+            watcher.cancel()
+            await end(connection)
+            throw error
+        }
+    }
+
+    private func connect(
+        _ request: ConnectionRequest
+    ) async throws(BlueZError) -> (DeviceConnection, Task<Void, Never>) {
+        let established = try await establish(request)
+        guard let device = tree.devices[established.device] else {
+            throw BlueZError(.disconnected, "the device has disconnected")
+        }
+        reasons[device.path] = nil
+        let connection = DeviceConnection(
+            self, device, tree.table(of: device.path), mtu: tree.mtu(of: device.path),
+            isShared: established.machine.isShared)
+        return (connection, Task { await self.watch(connection, established) })
+    }
+
+    /// Tells the machine what happens until it says that the link is over.
+    private func watch(_ connection: DeviceConnection, _ established: Established) async {
+        var machine = established.machine
+        for await _ in changes() {
+            let actions = machine.handle(.treeChanged, tree, at: established.start.duration(to: .now))
+            guard case .fail(let error) = actions.last else { continue }
+            let told = DisconnectReason(error)
+            let reason = told == .unknown ? reasons[established.device] ?? .unknown : told
+            return await connection.finish(ConnectionEnd(reason: reason, error: error))
+        }
+    }
+
+    private func end(_ connection: DeviceConnection) async {
+        let isOver = await connection.ended != nil
+        let isCancelled = Task.isCancelled
+        // A task that was cancelled cannot call; another can.
+        let ending = Task {
+            if !isOver, connection.isShared { await connection.releaseAll() }
+            await connection.finish(
+                ConnectionEnd(
+                    reason: .requested, error: BlueZError(.disconnected, "the connection was given back")))
+            guard !isOver, !connection.isShared else { return }
+            if isCancelled {
+                await self.letGo(connection.device.path)
+            } else {
+                try? await self.disconnect(connection.device.path)
+            }
+        }
+        await ending.value
+    }
+}

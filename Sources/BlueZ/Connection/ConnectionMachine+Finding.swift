@@ -1,0 +1,121 @@
+import DBus
+
+/// From nothing to a device that can be connected.
+extension ConnectionMachine {
+    mutating func wait(_ tree: ObjectTree) {
+        guard case .waiting(let until) = phase else { return }
+        do throws(BlueZError) {
+            let adapter = try tree.usableAdapter(request.adapter)
+            self.adapter = adapter.path
+            generation = tree.generation
+            find(tree, adapter.path)
+        } catch {
+            // A daemon that was just started tells its adapters one by one, and switches them on last.
+            if !request.isPatient || now >= until { fail(error) }
+        }
+    }
+
+    private mutating func find(_ tree: ObjectTree, _ adapter: DBusObjectPath) {
+        // An address that bluetoothd knows needs no scan: it listens for the device itself when it is told to connect.
+        guard case .address = request.target,
+            let known = tree.devices(of: adapter).first(where: request.target.matches)
+        else { return startScan(adapter) }
+        choose(known, tree)
+    }
+
+    private mutating func startScan(_ adapter: DBusObjectPath) {
+        phase = .scanning(until: now + Self.limit, decision: nil)
+        device = nil
+        actions.append(.call(.scan(adapter: adapter)))
+    }
+
+    mutating func rescan() {
+        if let adapter { startScan(adapter) }
+    }
+
+    mutating func scan(_ event: Event, _ tree: ObjectTree, _ until: Duration, _ decision: Duration?) {
+        if case .failed(.scan, let error) = event { return fail(error) }
+        guard let adapter else { return }
+        let candidates = tree.devices(of: adapter).filter { $0.isInReach && request.target.matches($0) }
+        if let only = candidates.first {
+            if case .address = request.target { return found(only, tree) }
+            guard let decision else {
+                phase = .scanning(until: until, decision: now + Self.decisionTime)
+                return
+            }
+            guard now >= min(decision, until) else { return }
+            if candidates.count == 1 { return found(only, tree) }
+            let list = candidates.map { "\($0.address) \($0.name ?? "–")" }.joined(separator: ", ")
+            fail(BlueZError(.ambiguousDevice, "\(candidates.count) devices in reach are meant by it: \(list)"))
+        } else if now >= until {
+            fail(BlueZError(.noSuchDevice, "\(request.target) was not seen within \(Self.limit.components.seconds) s"))
+        }
+    }
+
+    private mutating func found(_ device: BluetoothDevice, _ tree: ObjectTree) {
+        actions.append(.stopScan)
+        choose(device, tree)
+    }
+
+    private mutating func choose(_ chosen: BluetoothDevice, _ tree: ObjectTree) {
+        device = chosen.path
+        advertised = chosen.serviceUUIDs
+        hadServices = !tree.services(of: chosen.path).isEmpty
+        if request.forgets, !hasForgotten { return forget(chosen) }
+        if chosen.isConnected, request.takesOver {
+            let call = Call.disconnect(chosen.path)
+            phase = .clearing(call, until: now + Self.limit)
+            actions.append(.call(call))
+        } else {
+            isShared = chosen.isConnected
+            takeTurn(until: nil)
+        }
+    }
+
+    mutating func forget(_ device: BluetoothDevice) {
+        hasForgotten = true
+        let call = Call.forget(device.path, adapter: device.adapter)
+        phase = .clearing(call, until: now + Self.limit)
+        actions.append(.call(call))
+    }
+
+    mutating func clear(_ event: Event, _ tree: ObjectTree, _ call: Call, _ until: Duration) {
+        guard event == .finished(call) || event.isFailure(of: call) || now >= until else { return }
+        guard now < until else { return fail(BlueZError(.timedOut, "an earlier link did not end")) }
+        // What was there is gone, whatever the answer was; and an object that is gone is found by a scan.
+        phase = .reconnecting(at: now + Self.settleTime, until: nil)
+    }
+}
+
+extension ConnectionMachine.Event {
+    func isFailure(of call: ConnectionMachine.Call) -> Bool {
+        if case .failed(call, _) = self { true } else { false }
+    }
+}
+
+extension BluetoothDevice {
+    /// bluetoothd tells a signal strength only while it scans.
+    var isInReach: Bool { rssi != nil || isConnected }
+}
+
+extension ObjectTree {
+    /// Nil while bluetoothd and the adapter are there, powered, and bluetoothd is the same as in `generation`.
+    func loss(of adapter: DBusObjectPath, since generation: Int) -> BlueZError? {
+        guard isServiceRunning, self.generation == generation else {
+            return BlueZError(.serviceUnavailable, "bluetoothd has ended")
+        }
+        guard let record = adapters[adapter] else { return BlueZError(.noSuchAdapter, "the adapter was removed") }
+        return record.isPowered ? nil : BlueZError(.adapterOff, "\(record.name) was switched off")
+    }
+
+    /// - Parameter name: nil: the first that is powered.
+    package func usableAdapter(_ name: String?) throws(BlueZError) -> BluetoothAdapter {
+        guard isServiceRunning else {
+            throw BlueZError(.serviceUnavailable, "bluetoothd does not run")
+        }
+        let all = adapterList.filter { name == nil || $0.name == name }
+        if let usable = all.first(where: \.isPowered) { return usable }
+        if let off = all.first { throw BlueZError(.adapterOff, "\(off.name) is switched off") }
+        throw BlueZError(.noSuchAdapter, name.map { "there is no adapter \($0)" } ?? "there is no Bluetooth adapter")
+    }
+}

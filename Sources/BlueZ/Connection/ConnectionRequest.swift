@@ -1,0 +1,27 @@
+/// What is asked of a connection.
+public struct ConnectionRequest: Sendable {
+    public var target: DeviceTarget
+    /// Such as `hci1`; nil: the first one that is powered.
+    public var adapter: String?
+    /// What the device is expected to have: where a service is missing that it advertised, bluetoothd's memory of it is stale,
+    /// and made anew.
+    public var services: Set<BluetoothUUID>
+    /// What to do with a link that somebody else has made: end it first, for one's own use of the device, or share it. A link
+    /// that is shared is left as it was.
+    public var takesOver: Bool
+    /// Has bluetoothd read the device's attributes anew, which ends a bond.
+    public var forgets: Bool
+    /// Whether bluetoothd and the adapter were there before, so that it makes sense to wait for them.
+    package var isPatient = false
+
+    public init(
+        _ target: DeviceTarget, adapter: String? = nil, services: Set<BluetoothUUID> = [], takesOver: Bool = false,
+        forgets: Bool = false
+    ) {
+        self.target = target
+        self.adapter = adapter
+        self.services = services
+        self.takesOver = takesOver
+        self.forgets = forgets
+    }
+}

@@ -1,0 +1,110 @@
+package import DBus
+
+/// The objects of bluetoothd, as a value that its signals change.
+///
+/// What comes in is foreign: an object that is not what its interface promises is left out, and a change that would make it so
+/// is not made; both are returned for the log.
+package struct ObjectTree: Sendable, Equatable {
+    private typealias Properties = [String: DBusValue]
+
+    /// Whether bluetoothd is there.
+    package private(set) var isServiceRunning = false
+    /// Counts bluetoothd's deaths: what was there before one is gone, though an object may have the same path.
+    package private(set) var generation = 0
+    package private(set) var adapters: [DBusObjectPath: BluetoothAdapter] = [:]
+    package private(set) var devices: [DBusObjectPath: BluetoothDevice] = [:]
+    package private(set) var services: [DBusObjectPath: ServiceRecord] = [:]
+    package private(set) var characteristics: [DBusObjectPath: CharacteristicRecord] = [:]
+    private var objects: [DBusObjectPath: [String: Properties]] = [:]
+
+    package init() {}
+
+    /// Returns what was not understood.
+    package mutating func apply(_ change: DBusObjectChange) -> [MalformedObject] {
+        switch change {
+        case .snapshot(let objects):
+            removeAll()
+            isServiceRunning = true
+            return objects.flatMap { add($0, $1) }
+        case .added(let path, let interfaces): return add(path, interfaces)
+        case .removed(let path, let interfaces):
+            for interface in interfaces { remove(path, interface) }
+            return []
+        case .changed(let change):
+            guard var properties = objects[change.path]?[change.interface] else { return [] }
+            properties.merge(change.changed) { _, new in new }
+            for name in change.invalidated { properties[name] = nil }
+            return set(change.path, change.interface, properties).map { [$0] } ?? []
+        case .serviceLost:
+            removeAll()
+            isServiceRunning = false
+            generation += 1
+            return []
+        }
+    }
+
+    private mutating func removeAll() {
+        adapters = [:]
+        devices = [:]
+        services = [:]
+        characteristics = [:]
+        objects = [:]
+    }
+
+    private mutating func add(_ path: DBusObjectPath, _ interfaces: [String: Properties]) -> [MalformedObject] {
+        interfaces.compactMap { set(path, $0, $1) }
+    }
+
+    private mutating func set(
+        _ path: DBusObjectPath, _ interface: String, _ properties: Properties
+    ) -> MalformedObject? {
+        let reader = PropertyReader(path: path, interface: interface, properties: properties)
+        do throws(MalformedObject) {
+            switch interface {
+            case BlueZName.adapter: adapters[path] = try BluetoothAdapter(path, reader)
+            case BlueZName.device: devices[path] = try BluetoothDevice(path, reader)
+            case BlueZName.gattService: services[path] = try ServiceRecord(path, reader)
+            case BlueZName.gattCharacteristic: characteristics[path] = try CharacteristicRecord(path, reader)
+            default: return nil
+            }
+        } catch {
+            return error
+        }
+        objects[path, default: [:]][interface] = properties
+        return nil
+    }
+
+    private mutating func remove(_ path: DBusObjectPath, _ interface: String) {
+        switch interface {
+        case BlueZName.adapter: adapters[path] = nil
+        case BlueZName.device: devices[path] = nil
+        case BlueZName.gattService: services[path] = nil
+        case BlueZName.gattCharacteristic: characteristics[path] = nil
+        default: return
+        }
+        objects[path]?[interface] = nil
+        if objects[path]?.isEmpty == true { objects[path] = nil }
+    }
+}
+
+/// Who belongs to whom.
+extension ObjectTree {
+    /// In the order of their numbers: hci2 before hci10.
+    package var adapterList: [BluetoothAdapter] {
+        adapters.values.sorted { ($0.name.utf8.count, $0.name) < ($1.name.utf8.count, $1.name) }
+    }
+
+    package func adapter(named name: String) -> BluetoothAdapter? { adapters.values.first { $0.name == name } }
+
+    package func devices(of adapter: DBusObjectPath) -> [BluetoothDevice] {
+        devices.values.filter { $0.adapter == adapter }.sorted { $0.path < $1.path }
+    }
+
+    package func services(of device: DBusObjectPath) -> [ServiceRecord] {
+        services.values.filter { $0.device == device }.sorted { $0.path < $1.path }
+    }
+
+    package func characteristics(of service: DBusObjectPath) -> [CharacteristicRecord] {
+        characteristics.values.filter { $0.service == service }.sorted { $0.path < $1.path }
+    }
+}

@@ -1,0 +1,64 @@
+package import DBus
+
+/// An object that is not what its interface promises.
+package struct MalformedObject: Error, Equatable {
+    package let path: DBusObjectPath
+    package let interface: String
+    /// For people.
+    package let reason: String
+}
+
+/// Reads the properties of one interface. A property that is there and of another type than the interface says is an error,
+/// never a default.
+struct PropertyReader {
+    let path: DBusObjectPath
+    let interface: String
+    let properties: [String: DBusValue]
+
+    func require<Content>(
+        _ name: String, _ content: (DBusValue) -> Content?
+    ) throws(MalformedObject) -> Content {
+        guard let found = try read(name, content) else { throw malformed("\(name) is missing") }
+        return found
+    }
+
+    func read<Content>(_ name: String, _ content: (DBusValue) -> Content?) throws(MalformedObject) -> Content? {
+        guard let value = properties[name] else { return nil }
+        guard let found = content(value) else { throw malformed("\(name) is not as it should be") }
+        return found
+    }
+
+    private func malformed(_ reason: String) -> MalformedObject {
+        MalformedObject(path: path, interface: interface, reason: reason)
+    }
+
+    static func address(_ value: DBusValue) -> BluetoothAddress? { value.string.flatMap { BluetoothAddress($0) } }
+
+    static func uuid(_ value: DBusValue) -> BluetoothUUID? { value.string.flatMap { BluetoothUUID($0) } }
+
+    static func uuids(_ value: DBusValue) -> [BluetoothUUID]? {
+        guard let texts = value.strings else { return nil }
+        let uuids = texts.compactMap { BluetoothUUID($0) }
+        return uuids.count == texts.count ? uuids : nil
+    }
+
+    static func serviceData(_ value: DBusValue) -> [BluetoothUUID: [UInt8]]? {
+        data(value) { uuid($0) }
+    }
+
+    static func manufacturerData(_ value: DBusValue) -> [UInt16: [UInt8]]? {
+        data(value) { $0.uint16 }
+    }
+
+    private static func data<Key: Hashable>(
+        _ value: DBusValue, _ key: (DBusValue) -> Key?
+    ) -> [Key: [UInt8]]? {
+        guard let entries = value.dictionary else { return nil }
+        var found: [Key: [UInt8]] = [:]
+        for (name, bytes) in entries {
+            guard let name = key(name), let bytes = bytes.bytes else { return nil }
+            found[name] = bytes
+        }
+        return found
+    }
+}

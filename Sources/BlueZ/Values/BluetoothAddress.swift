@@ -1,0 +1,30 @@
+/// The 48-bit address of a device or an adapter.
+public struct BluetoothAddress: Hashable, Sendable {
+    /// What a device tells with its address. Of the random ones, static addresses stay until a restart, or for ever; private
+    /// ones change every few minutes.
+    public enum Kind: String, Sendable {
+        case `public`
+        case random
+    }
+
+    public let value: UInt64
+
+    /// Reads `AA:BB:CC:DD:EE:FF`; letters of either case.
+    public init?(_ text: some StringProtocol) {
+        let parts = text.split(separator: ":", omittingEmptySubsequences: false)
+        guard parts.count == 6, parts.allSatisfy({ $0.utf8.count == 2 && $0.utf8.allSatisfy(\.isHexDigit) }),
+            let value = UInt64(parts.joined(), radix: 16)
+        else { return nil }
+        self.value = value
+    }
+}
+
+extension BluetoothAddress: CustomStringConvertible {
+    /// As BlueZ writes it: six groups of upper-case digits.
+    public var description: String {
+        (0..<6).reversed().map { index in
+            let byte = UInt8(truncatingIfNeeded: value >> UInt64(8 * index))
+            return (byte < 16 ? "0" : "") + String(byte, radix: 16, uppercase: true)
+        }.joined(separator: ":")
+    }
+}

@@ -1,0 +1,60 @@
+/// A UUID of a service, a characteristic or a descriptor.
+public struct BluetoothUUID: Hashable, Sendable {
+    /// The Bluetooth base UUID, 00000000-0000-1000-8000-00805f9b34fb (Core Specification, Vol 3, Part B, 2.5.1).
+    private static let base: UInt128 = 0x1000_8000_0080_5f9b_34fb
+    private static let groups = [8, 4, 4, 4, 12]
+
+    /// All 128 bits, as they are written.
+    public let value: UInt128
+
+    public init(_ value: UInt128) { self.value = value }
+
+    /// One that the Bluetooth SIG has assigned, such as 0x180F.
+    public init(assigned number: UInt16) { value = Self.base | UInt128(number) << 96 }
+
+    /// Reads `c7e10001-63a0-486d-9bcb-a18d79d9acd9`, or the four or eight digits of an assigned number, with or without
+    /// `0x`; letters of either case.
+    public init?(_ text: some StringProtocol) {
+        let parts = text.split(separator: "-", omittingEmptySubsequences: false)
+        if parts.map(\.utf8.count) == Self.groups {
+            let digits = parts.joined()
+            guard digits.utf8.allSatisfy(\.isHexDigit), let value = UInt128(digits, radix: 16) else { return nil }
+            self.init(value)
+        } else {
+            let digits = text.hasPrefix("0x") || text.hasPrefix("0X") ? text.dropFirst(2) : text[...]
+            guard [4, 8].contains(digits.utf8.count), digits.utf8.allSatisfy(\.isHexDigit),
+                let number = UInt32(digits, radix: 16)
+            else { return nil }
+            self.init(Self.base | UInt128(number) << 96)
+        }
+    }
+
+    /// The assigned number; nil: it has none.
+    public var assigned: UInt32? {
+        value & (UInt128.max >> 32) == Self.base ? UInt32(truncatingIfNeeded: value >> 96) : nil
+    }
+}
+
+extension BluetoothUUID: CustomStringConvertible {
+    /// Five groups of lower-case digits, as D-Bus carries them.
+    public var description: String {
+        let digits = String(value, radix: 16)
+        var rest = (String(repeating: "0", count: 32 - digits.count) + digits)[...]
+        return Self.groups.map { count in
+            defer { rest = rest.dropFirst(count) }
+            return String(rest.prefix(count))
+        }.joined(separator: "-")
+    }
+}
+
+extension UInt8 {
+    /// Of an ASCII character.
+    var isHexDigit: Bool {
+        switch self {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"),
+            UInt8(ascii: "A")...UInt8(ascii: "F"):
+            true
+        default: false
+        }
+    }
+}
