@@ -21,16 +21,20 @@ let c: [CSetting] = [
 let system: Target.Dependency = .product(name: "SystemPackage", package: "swift-system")
 let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
 let subprocess: Target.Dependency = .product(name: "Subprocess", package: "swift-subprocess")
+let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
 
 let package = Package(
     name: "otaflash",
     products: [
+        .executable(name: "otaflash", targets: ["otaflash"]),
         .library(name: "COTADevice", targets: ["COTADevice"]),
         .library(name: "BlueZ", targets: ["BlueZ"]),
     ],
     dependencies: [
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
         .package(url: "https://github.com/apple/swift-system", from: "1.8.1"),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.2", traits: []),
     ],
     targets: [
@@ -63,10 +67,24 @@ let package = Package(
             dependencies: ["OTATransport", "OTAUpdate", "OTASigning", "OTAFirmware", "COTADevice", system],
             swiftSettings: swift),
 
-        // Tests.
-        .testTarget(name: "OTAFirmwareTests", dependencies: ["OTAFirmware", subprocess, system], swiftSettings: swift),
+        // The command line.
+        .target(
+            name: "OTACommands",
+            dependencies: [
+                "BlueZ", "OTAEngine", "OTAFirmware", "OTAProfile", "OTASigning", "OTASimulator", "OTATransport",
+                "OTAUpdate", arguments, logging, system,
+                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
+            ], swiftSettings: swift),
+        .executableTarget(name: "otaflash", dependencies: ["OTACommands"], swiftSettings: swift),
+
+        // Tests, and what they share.
+        .target(name: "OTATestSupport", dependencies: ["OTAUpdate"], swiftSettings: swift),
         .testTarget(
-            name: "OTASigningTests", dependencies: ["OTASigning", "OTAFirmware", subprocess, system],
+            name: "OTAFirmwareTests",
+            dependencies: ["OTAFirmware", "OTATestSupport", "OTAUpdate", subprocess, system], swiftSettings: swift),
+        .testTarget(
+            name: "OTASigningTests",
+            dependencies: ["OTASigning", "OTAFirmware", "OTATestSupport", "OTAUpdate", subprocess, system],
             swiftSettings: swift),
         .testTarget(name: "OTAUpdateTests", dependencies: ["OTAUpdate"], swiftSettings: swift),
         .testTarget(
@@ -74,8 +92,9 @@ let package = Package(
         .testTarget(name: "COTADeviceTests", dependencies: ["COTADevice", "COpenSSL"], swiftSettings: swift),
         .testTarget(
             name: "OTASimulatorTests",
-            dependencies: ["OTASimulator", "OTATransport", "OTAUpdate", "OTASigning", "OTAFirmware", "COTADevice"],
-            swiftSettings: swift),
+            dependencies: [
+                "OTASimulator", "OTATransport", "OTAUpdate", "OTASigning", "OTAFirmware", "COTADevice", system,
+            ], swiftSettings: swift),
         .testTarget(
             name: "OTAProfileTests", dependencies: ["OTAProfile", "OTAUpdate", "OTASigning", "OTAFirmware"],
             swiftSettings: swift),
@@ -83,6 +102,12 @@ let package = Package(
             name: "OTAEngineTests",
             dependencies: [
                 "OTAEngine", "OTAProfile", "OTASimulator", "OTATransport", "OTAUpdate", "OTASigning", "OTAFirmware",
+            ], swiftSettings: swift),
+        .testTarget(
+            name: "OTACommandsTests",
+            dependencies: [
+                "OTACommands", "otaflash", "OTAFirmware", "OTASigning", "OTASimulator", "OTATestSupport", "OTAUpdate",
+                subprocess, system,
             ], swiftSettings: swift),
     ],
     swiftLanguageModes: [.v6],

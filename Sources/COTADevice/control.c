@@ -85,8 +85,9 @@ static enum ota_status apply(struct ota_device *device, const struct request *re
     if (ota_envelope_parse(device->envelope, device->envelope_size, &envelope) != OTA_OK) return OTA_BAD_STATE;
     envelope.manifest.digest = device->manifest_digest;
     if (!device->port->mark(device->context, boot, &envelope.manifest)) return OTA_FLASH_FAILED;
-    /* The slot is the bootloader's now. Should this not be written, the CRC in BEGIN's answer tells the host. */
-    (void)ota_image_forget(device);
+    /* The slot is the bootloader's now. After a trial that ended by itself it still holds the image, and a host resumes
+     * without sending it again; should a record outlive its image, FINISH's digest tells. */
+    if (boot == OTA_BOOT_PERMANENT) (void)ota_image_forget(device);
     ota_want_reboot(device, request->connection, request->now + OTA_REBOOT_DELAY);
     return OTA_OK;
 }
@@ -103,7 +104,7 @@ static enum ota_status confirm(struct ota_device *device, const struct request *
         device->security_counter = config->trial_security_counter;
     device->trial_running = false;
     ota_enter(device, OTA_STATE_IDLE);
-    /* A power cut at APPLY may have left it; the slot holds the old image now. */
+    /* What was held runs now; the slot is the old image's. */
     (void)ota_image_forget(device);
     return OTA_OK;
 }
@@ -111,6 +112,7 @@ static enum ota_status confirm(struct ota_device *device, const struct request *
 static enum ota_status discard(struct ota_device *device, const struct request *request) {
     if (request->size != 0) return OTA_BAD_ARGUMENT;
     if (device->state == OTA_STATE_TRIAL) {
+        (void)ota_image_forget(device);
         ota_want_reboot(device, request->connection, request->now + OTA_REBOOT_DELAY);
         return OTA_OK;
     }

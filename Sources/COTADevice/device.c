@@ -30,7 +30,7 @@ enum ota_start_error ota_device_start(struct ota_device *device, const struct ot
         device->trial_ends_at = now + 1000u * config->trial_seconds;
     }
     if (!ota_record_load(device)) return OTA_START_FLASH;
-    /* A power cut between the mark and the forgetting leaves a record of an image that has moved to where it runs. */
+    /* APPLY leaves the record, for a trial that ends by itself; an image that runs is not held. */
     bool is_running =
         config->running_digest && memcmp(device->held_digest, config->running_digest, OTA_DIGEST_SIZE) == 0;
     if (!is_running && !config->on_trial) device->held_offset = device->held_flushed = device->held_recorded;

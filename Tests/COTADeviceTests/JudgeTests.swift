@@ -130,10 +130,11 @@ import Testing
         #expect(bench { $0.counter = counter }.submit(Release().envelope) == (fits ? OTA_OK : OTA_TOO_OLD))
     }
 
-    @Test(arguments: [
-        ([2, 10, 3], true), ([2, 10, 4], false), ([2, 11, 0], false), ([3, 0, 0], false), ([2, 9, 99], true),
-        ([1, 99, 99], true), ([0, 0, 0], true), ([2, 10, UInt32.max], false), ([UInt32.max, 0, 0], false),
-    ] as [([UInt32], Bool)])
+    @Test(
+        arguments: [
+            ([2, 10, 3], true), ([2, 10, 4], false), ([2, 11, 0], false), ([3, 0, 0], false), ([2, 9, 99], true),
+            ([1, 99, 99], true), ([0, 0, 0], true), ([2, 10, UInt32.max], false), ([UInt32.max, 0, 0], false),
+        ] as [([UInt32], Bool)])
     func requires(_ numbers: [UInt32], _ fits: Bool) {
         // As numbers, 10 above 9, and a pre-release is not looked at.
         let status = bench { $0.version = "2.10.3-rc.1+b" }.submit(with(numbers).envelope)

@@ -67,10 +67,23 @@ import Testing
         #expect(world.runsNewImage)
     }
 
+    /// The trial ended by itself, the image is still there: it is tried again, and not sent again.
+    @Test func resumesATrialThatEndedByItself() throws {
+        let world = try World(try Release(bytes: 50_000))
+        let push = { ProfileTask.push(world.release.bundle, PushOptions(resume: true, ending: $0)) }
+        let runs = try world.run([push(.trial), .status, push(.confirm)], pauses: [.seconds(90)])
+        #expect(runs[0].report?.outcome == .onTrial(seconds: 60))
+        #expect(runs[1].report?.device.runningVersion == "1.0.0")
+        #expect(runs[2].report?.outcome == .confirmed)
+        #expect(runs[2].report?.transfer?.sentBytes == 0)
+        #expect(world.runsNewImage)
+    }
+
     @Test func discardsATrial() throws {
         let world = try World(try Release(bytes: 5000))
         let runs = try world.run([.push(world.release.bundle, PushOptions(ending: .trial)), .discard])
         #expect(runs[1].report?.device.runningVersion == "1.0.0")
+        #expect(runs[1].report?.device.held == nil)
         #expect(world.runsOldImage)
     }
 

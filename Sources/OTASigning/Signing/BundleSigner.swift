@@ -48,18 +48,13 @@ public struct BundleSigner: Sendable {
         // that has to be asked for them is read once more.
         let asked = release.isComplete ? nil : try source.inspect(as: release.format) { _ in }
         let draft = try ManifestDraft(release, of: asked, imageSize: source.size, created: created)
-        var offset = try UInt64(envelope(draft.placeholder()) { _ in [UInt8](repeating: 0, count: 64) }.length)
-
-        let hash = SHA256()
-        let image = try source.inspect(as: release.format) { (piece) throws(SigningError) in
-            hash.update(piece)
-            try output.write(piece, at: offset)
-            offset += UInt64(piece.count)
-        }
+        let space = try envelope(draft.placeholder()) { _ in [UInt8](repeating: 0, count: 64) }
+        let copy = HashingCopy(to: output, behind: space)
+        let image = try source.inspect(as: release.format, copy.take)
         guard asked == nil || asked == image else { throw source.changed }
         try release.check(image)
 
-        let manifest = try draft.manifest(format: image.format, digest: hash.finish())
+        let manifest = try draft.manifest(format: image.format, digest: copy.finish())
         return try finish(envelope(manifest, signature: signature(over: manifest)), image, output)
     }
 
@@ -77,14 +72,9 @@ public struct BundleSigner: Sendable {
         try check(signing: old.signatures.map(\.keyID))
         let envelope = try envelope(old.manifest, beside: old.signatures, signature: signature(over: old.manifest))
 
-        let hash = SHA256()
-        var offset = UInt64(envelope.length)
-        try file.forEachPiece(in: UInt64(old.length)..<file.size) { (piece) throws(SigningError) in
-            hash.update(piece)
-            try output.write(piece, at: offset)
-            offset += UInt64(piece.count)
-        }
-        guard hash.finish() == old.manifest.imageDigest else {
+        let copy = HashingCopy(to: output, behind: envelope)
+        try file.forEachPiece(in: UInt64(old.length)..<file.size, copy.take)
+        guard copy.finish() == old.manifest.imageDigest else {
             throw .refused(.digestDiffers, context: "the image in the bundle is not the one that was signed")
         }
         return try finish(envelope, nil, output)

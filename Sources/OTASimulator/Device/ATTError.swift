@@ -8,7 +8,6 @@ public struct ATTError: Error, Sendable, Hashable {
     public static let readNotPermitted = ATTError(code: 0x02)
     public static let writeNotPermitted = ATTError(code: 0x03)
     public static let attributeNotFound = ATTError(code: 0x0A)
-    public static let invalidLength = ATTError(code: 0x0D)
     /// Also: there is nobody to answer.
     public static let unlikely = ATTError(code: 0x0E)
 

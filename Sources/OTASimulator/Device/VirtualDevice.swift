@@ -11,7 +11,7 @@ public import OTAUpdate
 public final class VirtualDevice: @unchecked Sendable {
     public let configuration: VirtualDeviceConfiguration
 
-    private enum Power {
+    enum Power {
         /// Switched off, or starting: the bootloader is through at this time.
         case off(until: Duration)
         case on(DeviceCore)
@@ -19,17 +19,17 @@ public final class VirtualDevice: @unchecked Sendable {
         case unbootable
         case suspended
     }
-    private let lock = Lock()
-    private let flash: VirtualFlash
-    private var power = Power.off(until: .zero)
-    private var time = Duration.zero
+    let lock = Lock()
+    let flash: VirtualFlash
+    var power = Power.off(until: .zero)
+    var time = Duration.zero
     /// When the core wants to be polled; nil: not before something happens.
     private var pollTime: Duration?
     private var connections: Set<UInt16> = []
-    private var identifications: [Int] = []
-    private var restarts = 0
-    private var onNotification: (UInt16, Channel, [UInt8]) -> Bool = { _, _, _ in true }
-    private var onRestart: () -> Void = {}
+    var identifications: [Int] = []
+    var restarts = 0
+    private var onNotification: @Sendable (UInt16, Channel, [UInt8]) -> Bool = { _, _, _ in true }
+    private var onRestart: @Sendable () -> Void = {}
 
     /// Time from a restart, or from the return of the power, until the firmware runs.
     public static let bootTime: Duration = .milliseconds(800)
@@ -43,8 +43,8 @@ public final class VirtualDevice: @unchecked Sendable {
     /// Sets who hears of it: a notification goes to a connection (false: no buffer now, offer it again), and a restart ends
     /// all connections.
     public func observe(
-        onNotification: @escaping (_ connection: UInt16, _ channel: Channel, _ value: [UInt8]) -> Bool,
-        onRestart: @escaping () -> Void
+        onNotification: @escaping @Sendable (_ connection: UInt16, _ channel: Channel, _ value: [UInt8]) -> Bool,
+        onRestart: @escaping @Sendable () -> Void
     ) {
         lock.locked {
             self.onNotification = onNotification
@@ -187,48 +187,14 @@ public final class VirtualDevice: @unchecked Sendable {
     }
 
     /// Further power cuts, at flash operations counted from now.
-    func schedule(_ cuts: [PowerCut]) {
+    ///
+    /// - Returns: The operations before that.
+    func schedule(_ cuts: [PowerCut]) -> Int {
         lock.locked {
-            flash.powerCuts += cuts.map { PowerCut(operation: $0.operation + flash.operationCount, moment: $0.moment) }
+            let before = flash.operationCount
+            flash.powerCuts += cuts.map { PowerCut(operation: before + $0.operation, moment: $0.moment) }
+            return before
         }
-    }
-
-    // MARK: What a test or a person wants to know
-
-    /// Erases and programs of its flash so far, those of its making included.
-    public var flashOperationCount: Int { lock.locked { flash.operationCount } }
-    /// What firmware must never do to a flash: see `FlashError`.
-    public var flashViolationCount: Int { lock.locked { flash.violationCount } }
-    /// Restarts and power cuts so far.
-    public var restartCount: Int { lock.locked { restarts } }
-    /// The seconds of each request to blink.
-    public var identifyRequests: [Int] { lock.locked { identifications } }
-
-    public var isUnbootable: Bool {
-        lock.locked { if case .unbootable = power { true } else { false } }
-    }
-
-    /// What the bootloader has on record.
-    public var bootState: BootState? { lock.locked { VirtualBootloader(flash: flash).state } }
-
-    /// What runs; nil: nothing does, for the moment or for good.
-    public var running: VirtualBootloader.Boot? {
-        lock.locked { if case .on(let core) = power { core.boot } else { nil } }
-    }
-
-    /// The bytes of the image that runs.
-    public var runningImage: [UInt8]? {
-        lock.locked {
-            guard case .on(let core) = power else { return nil }
-            return try? flash.withBytes(at: flash.layout.slot(core.boot.slot), count: core.boot.image.size) {
-                Array($0)
-            }
-        }
-    }
-
-    /// How far it is with the image it is receiving, in bytes; nil: it is receiving none.
-    public var imageReception: (offset: Int, size: Int)? {
-        lock.locked { if case .on(let core) = power { core.imageReception } else { nil } }
     }
 
     // MARK: What the core asks for, under the lock already
@@ -277,7 +243,8 @@ public final class VirtualDevice: @unchecked Sendable {
     }
 
     private func boot() {
-        flash.isPowered = true
+        // Whatever power cut ended this boot: the next one has power again.
+        defer { flash.isPowered = true }
         do {
             guard let boot = try VirtualBootloader(flash: flash).boot(),
                 let core = DeviceCore(configuration, boot: boot, flash: flash, owner: self, at: time)
@@ -314,7 +281,7 @@ public final class VirtualDevice: @unchecked Sendable {
     private static let pollsAtOnce = 100_000
 
     private func goDown() {
-        flash.isPowered = false
+        flash.isPowered = true
         power = .off(until: time + Self.bootTime)
         pollTime = nil
         connections.removeAll()

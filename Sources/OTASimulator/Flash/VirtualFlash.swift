@@ -1,4 +1,5 @@
 import Glibc
+import OTAUpdate
 public import SystemPackage
 
 /// NOR flash with power that can fail: a page is erased at once, to 0xFF, and only an erased byte can be programmed.

@@ -3,7 +3,8 @@ struct Fifo<Element> {
     private var elements: [Element?] = []
     private var head = 0
 
-    var isEmpty: Bool { head == elements.count }
+    var count: Int { elements.count - head }
+    var isEmpty: Bool { count == 0 }
     var first: Element? { head < elements.count ? elements[head] : nil }
 
     mutating func append(_ element: Element) { elements.append(element) }

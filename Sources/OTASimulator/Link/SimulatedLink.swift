@@ -7,8 +7,6 @@ final class SimulatedLink<C: Clock>: Link, @unchecked Sendable where C.Duration 
     let events: AsyncStream<LinkEvent>
     private let transport: SimulatedTransport<C>
     private let connection: RadioConnection
-    private let wakes: AsyncStream<Void>
-    private let wake: AsyncStream<Void>.Continuation
 
     private var world: SimulatedWorld { transport.world }
 
@@ -17,42 +15,42 @@ final class SimulatedLink<C: Clock>: Link, @unchecked Sendable where C.Duration 
         self.connection = connection
         self.events = events
         properties = LinkProperties(
-            channels: transport.device.channels, maximumValueLength: transport.world.radio.maximumValueLength)
-        (wakes, wake) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
+            channels: transport.world.channels, maximumValueLength: transport.world.radio.maximumValueLength)
     }
 
-    func submit(_ command: LinkCommand) {
-        if world.lock.locked({ connection.submit(command) }) { wake.yield() }
-    }
+    func submit(_ command: LinkCommand) { world.lock.locked { connection.submit(command) } }
 
-    func close() {
-        world.lock.locked { connection.close(at: transport.now) }
-        wake.yield()
-    }
+    func close() { world.lock.locked { connection.close(at: transport.now) } }
 
     /// Runs the radio until the link is over or the task is cancelled. It sleeps through connection events that have
     /// nothing to carry.
     func run() async {
-        await withTaskGroup(of: Void.self) { timers in
-            var wakes = wakes.makeAsyncIterator()
-            var armed: Duration?
+        await withDiscardingTaskGroup { timers in
+            var wakes = connection.wakes.makeAsyncIterator()
+            var earliest: Duration?
             running: while true {
                 switch world.lock.locked({ connection.next(at: transport.now) }) {
                 case .over: break running
-                case .at(let instant):
-                    guard await transport.sleep(until: instant) else { break running }
-                    world.lock.locked { connection.advance(to: instant) }
+                case .at(let time):
+                    guard await transport.sleep(until: time) else { break running }
+                    world.lock.locked { connection.advance(to: time) }
                 case .idle(let timer):
-                    if let timer, armed.map({ timer < $0 }) ?? true {
-                        armed = timer
-                        timers.addTask { if await self.transport.sleep(until: timer) { self.wake.yield() } }
+                    if let timer, earliest.map({ timer < $0 }) ?? true {
+                        earliest = timer
+                        timers.addTask { await self.wake(at: timer) }
                     }
                     guard await wakes.next() != nil else { break running }
-                    if let due = armed, due <= transport.now { armed = nil }
-                    world.lock.locked { connection.advance(to: transport.now) }
+                    let now = transport.now
+                    if let due = earliest, due <= now { earliest = nil }
+                    world.lock.locked { connection.advance(to: now) }
                 }
             }
             timers.cancelAll()
         }
+    }
+
+    private func wake(at time: Duration) async {
+        guard await transport.sleep(until: time) else { return }
+        world.lock.locked { connection.wakeIfIdle() }
     }
 }

@@ -8,8 +8,10 @@ public final class SimulatedTransport<C: Clock>: Transport, Sendable where C.Dur
     let world: SimulatedWorld
     private let clock: C
     private let start: C.Instant
+    /// What the device's clock showed then.
+    private let origin: Duration
 
-    /// The device is switched on now.
+    /// While a link is up the device is for the transport to call; what it can tell may be read at any time.
     public init(
         device: VirtualDevice, clock: C, radio: RadioModel = RadioModel(), faults: FaultPlan = FaultPlan(),
         seed: UInt64 = 1
@@ -17,6 +19,7 @@ public final class SimulatedTransport<C: Clock>: Transport, Sendable where C.Dur
         self.device = device
         self.clock = clock
         start = clock.now
+        origin = device.now
         world = SimulatedWorld(device: device, radio: radio, plan: faults, seed: seed)
     }
 
@@ -52,12 +55,12 @@ public final class SimulatedTransport<C: Clock>: Transport, Sendable where C.Dur
     }
 
     /// Time since the device was switched on.
-    var now: Duration { start.duration(to: clock.now) }
+    var now: Duration { origin + start.duration(to: clock.now) }
 
     /// False: cancelled.
     func sleep(until time: Duration) async -> Bool {
         do {
-            try await clock.sleep(until: start.advanced(by: time), tolerance: nil)
+            try await clock.sleep(until: start.advanced(by: time - origin), tolerance: nil)
             return true
         } catch {
             return false

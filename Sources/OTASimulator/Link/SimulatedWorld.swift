@@ -5,6 +5,7 @@ import OTAUpdate
 final class SimulatedWorld: @unchecked Sendable {
     let lock = Lock()
     let device: VirtualDevice
+    let channels: Set<Channel>
     let radio: RadioModel
     let plan: FaultPlan
     var faults: FaultCounter
@@ -12,6 +13,8 @@ final class SimulatedWorld: @unchecked Sendable {
     var transcript = Transcript()
     var window = WindowObserver()
     var links = 0
+    /// Operations of the device's flash before this world began.
+    let firstFlashOperation: Int
     /// Nobody is there from now on.
     var isGone = false
     /// The device cannot be reached before this.
@@ -21,14 +24,15 @@ final class SimulatedWorld: @unchecked Sendable {
 
     init(device: VirtualDevice, radio: RadioModel, plan: FaultPlan, seed: UInt64) {
         self.device = device
+        self.channels = device.channels
         self.radio = radio
         self.plan = plan
         self.faults = FaultCounter(plan)
         self.random = SplitMix64(seed: seed)
-        device.schedule(plan.powerCuts)
+        self.firstFlashOperation = device.schedule(plan.powerCuts)
         device.observe(
             onNotification: { [weak self] in self?.connections[$0]?.offer($2, on: $1) ?? true },
-            onRestart: {})
+            onRestart: { [weak self] in self?.connections.values.forEach { $0.wakeIfIdle() } })
     }
 
     /// When the device can be connected: `now`, or later, or never (nil).
@@ -51,7 +55,4 @@ final class SimulatedWorld: @unchecked Sendable {
     }
 
     func forget(_ handle: UInt16) { connections[handle] = nil }
-
-    /// This plan has broken a link.
-    func linkBroke(at now: Duration) { outOfReachUntil = max(outOfReachUntil, now + plan.outOfReach) }
 }

@@ -72,13 +72,17 @@ public struct VirtualDeviceStore: Sendable {
 
     /// Takes a device up. What its `flash` holds is what it is: the death of the last process was a power cut.
     ///
-    /// - Parameter battery: Per cent, in place of what its folder says.
-    /// - Throws: `noSuchDevice`, `malformed`, `fromNewerVersion`, `io`.
-    public func open(_ name: String, battery: Int? = nil) throws(VirtualDeviceError) -> VirtualDevice {
+    /// - Parameter change: For this time only, such as another battery level.
+    /// - Throws: `noSuchDevice`, `malformed`, `fromNewerVersion`, `badConfiguration`, `io`.
+    public func open(
+        _ name: String, _ change: (inout VirtualDeviceConfiguration) -> Void = { _ in }
+    ) throws(VirtualDeviceError) -> VirtualDevice {
         let device = try existing(name)
         var configuration = try Self.configuration(in: device)
         let flash = try Self.flash(in: device, configuration.layout, .readWrite)
-        if let battery { configuration.battery = battery }
+        change(&configuration)
+        configuration.layout = flash.layout
+        try configuration.validate()
         return VirtualDevice(configuration, flash: flash)
     }
 
@@ -134,9 +138,24 @@ extension VirtualDeviceStore {
         _ = try file.closeAfter { try file.writeAll(bytes) }
     }
 
+    /// The file's first 64 KiB: a whole `device.json` is far shorter.
+    private static func read(_ path: FilePath) throws -> [UInt8] {
+        let file = try FileDescriptor.open(path, .readOnly, options: .closeOnExec)
+        return try file.closeAfter {
+            try [UInt8](unsafeUninitializedCapacity: 65536) { buffer, count in
+                while count < buffer.count {
+                    let rest = UnsafeMutableBufferPointer(rebasing: buffer[count...])
+                    let read = try file.read(into: UnsafeMutableRawBufferPointer(rest))
+                    if read == 0 { break }
+                    count += read
+                }
+            }
+        }
+    }
+
     private static func configuration(in device: FilePath) throws(VirtualDeviceError) -> VirtualDeviceConfiguration {
         let path = device.appending("device.json")
-        let json = try io(path) { Array(try Data(contentsOf: URL(filePath: path.string))) }
+        let json = try io(path) { try read(path) }
         do {
             return try DeviceFile(json: json).configuration
         } catch {

@@ -109,16 +109,16 @@ extension Bench {
     private static func callbacks() -> ota_port {
         var port = ota_port()
         port.read = { context, area, offset, bytes, count in
-            guard let read = bench(context).flash.read(area, Int(offset), Int(count)) else { return false }
-            for (i, byte) in read.enumerated() { bytes?[i] = byte }
-            return true
+            bench(context).flash.read(area, Int(offset), UnsafeMutableBufferPointer(start: bytes, count: Int(count)))
         }
         port.write = { context, area, offset, bytes, count in
             bench(context).flash.write(area, Int(offset), array(bytes, count))
         }
         port.erase = { context, area, offset in bench(context).flash.erase(area, Int(offset)) }
         port.hash_start = { context in bench(context).hashed = [] }
-        port.hash_update = { context, bytes, count in bench(context).hashed?.append(contentsOf: array(bytes, count)) }
+        port.hash_update = { context, bytes, count in
+            bench(context).hashed?.append(contentsOf: UnsafeBufferPointer(start: bytes, count: Int(count)))
+        }
         port.hash_finish = { context, digest in
             let bench = bench(context)
             guard let hashed = bench.hashed, !bench.hashFails else { return false }
@@ -202,5 +202,7 @@ private func array(_ bytes: UnsafePointer<UInt8>?, _ count: UInt32) -> [UInt8] {
 }
 
 private func text(_ characters: UnsafePointer<CChar>?, _ count: UInt8) -> String {
-    String(decoding: UnsafeBufferPointer(start: characters, count: Int(count)).map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    String(
+        decoding: UnsafeBufferPointer(start: characters, count: Int(count)).map { UInt8(bitPattern: $0) }, as: UTF8.self
+    )
 }

@@ -20,14 +20,13 @@ enum Crypto {
             && EVP_DigestVerify(context, signature, signature.count, message, message.count) == 1
     }
 
-    /// Bit by bit, as IEEE 802.3 has it; the profile's own check value is tested.
+    /// As IEEE 802.3 has it; the profile's own check value is tested.
     static func crc32(_ bytes: some Sequence<UInt8>) -> UInt32 {
-        var crc = UInt32.max
-        for byte in bytes {
-            crc ^= UInt32(byte)
-            for _ in 0..<8 { crc = crc & 1 == 1 ? crc >> 1 ^ 0xEDB8_8320 : crc >> 1 }
-        }
-        return ~crc
+        ~bytes.reduce(UInt32.max) { crc, byte in crc >> 8 ^ crcTable[Int(UInt8(truncatingIfNeeded: crc) ^ byte)] }
+    }
+
+    private static let crcTable: [UInt32] = (0..<256).map { byte in
+        (0..<8).reduce(UInt32(byte)) { crc, _ in crc & 1 == 1 ? crc >> 1 ^ 0xEDB8_8320 : crc >> 1 }
     }
 }
 

@@ -12,6 +12,15 @@ struct Flash {
     /// What a real flash or its driver would not have stood.
     var violations: [String] = []
 
+    /// Release digests and offsets of the records written, and of the one that was being written as the power went.
+    var records: [Record] = []
+    var tornRecord: Record?
+
+    struct Record: Equatable {
+        var digest: [UInt8]
+        var offset: Int
+    }
+
     /// Operations until the power goes, and how far the one it meets comes.
     var operationsLeft = Int.max
     var cut = Cut.before
@@ -26,26 +35,46 @@ struct Flash {
         record = [UInt8](repeating: 0xFF, count: 2 * pageSize)
     }
 
-    subscript(_ area: ota_area) -> [UInt8] {
-        get { area == OTA_AREA_SLOT ? slot : record }
-        set { if area == OTA_AREA_SLOT { slot = newValue } else { record = newValue } }
+    private func name(_ area: ota_area) -> String { area == OTA_AREA_SLOT ? "slot" : "record" }
+
+    private func contents(_ area: ota_area) -> [UInt8] { area == OTA_AREA_SLOT ? slot : record }
+
+    private mutating func change(
+        _ area: ota_area, _ range: Range<Int>, _ change: (UnsafeMutableBufferPointer<UInt8>) -> Void
+    ) {
+        if area == OTA_AREA_SLOT {
+            slot.withUnsafeMutableBufferPointer { change(UnsafeMutableBufferPointer(rebasing: $0[range])) }
+        } else {
+            record.withUnsafeMutableBufferPointer { change(UnsafeMutableBufferPointer(rebasing: $0[range])) }
+        }
     }
 
-    func read(_ area: ota_area, _ offset: Int, _ count: Int) -> [UInt8]? {
-        guard hasPower, failing?("read \(area == OTA_AREA_SLOT ? "slot" : "record") \(offset)") != true,
-            offset + count <= self[area].count
-        else { return nil }
-        return Array(self[area][offset..<offset + count])
+    func read(_ area: ota_area, _ offset: Int, _ bytes: UnsafeMutableBufferPointer<UInt8>) -> Bool {
+        let contents = contents(area)
+        guard hasPower, failing?("read \(name(area)) \(offset)") != true, offset + bytes.count <= contents.count
+        else { return false }
+        _ = bytes.update(fromContentsOf: contents[offset..<offset + bytes.count])
+        return true
     }
 
     mutating func write(_ area: ota_area, _ offset: Int, _ bytes: [UInt8]) -> Bool {
-        check(offset % writeUnit == 0 && bytes.count % writeUnit == 0 && !bytes.isEmpty, "misaligned write at \(offset)")
+        check(
+            offset % writeUnit == 0 && bytes.count % writeUnit == 0 && !bytes.isEmpty, "misaligned write at \(offset)")
         guard begin("write", area, offset, bytes.count) else { return false }
-        check(self[area][offset..<offset + bytes.count].allSatisfy { $0 == 0xFF }, "write on written bytes at \(offset)")
+        if area == OTA_AREA_RECORD {
+            let record = Record(digest: Array(bytes[8..<40]), offset: Int(number(bytes[40..<44])))
+            if hasPower { records.append(record) } else { tornRecord = record }
+        }
         let done = part(of: bytes.count)
-        for i in 0..<done { self[area][offset + i] &= bytes[i] }
-        // The byte that was being written: some of its bits.
-        if done < bytes.count, hasPower == false, cut != .before { self[area][offset + done] &= bytes[done] | 0xA5 }
+        // The byte that was being written as the power went: some of its bits.
+        let torn = done < bytes.count && cut != .before ? done : nil
+        var isErased = true
+        change(area, offset..<offset + bytes.count) { flash in
+            isErased = flash.allSatisfy { $0 == 0xFF }
+            for i in 0..<done { flash[i] &= bytes[i] }
+            if let torn { flash[torn] &= bytes[torn] | 0xA5 }
+        }
+        check(isErased, "write on written bytes at \(offset)")
         return hasPower
     }
 
@@ -53,16 +82,17 @@ struct Flash {
         check(offset % pageSize == 0, "misaligned erase at \(offset)")
         guard begin("erase", area, offset, pageSize) else { return false }
         let done = part(of: pageSize)
-        for i in 0..<done { self[area][offset + i] = 0xFF }
-        if !hasPower, cut != .before { for i in done..<pageSize { self[area][offset + i] |= 0x3C } }
+        change(area, offset..<offset + pageSize) { flash in
+            for i in 0..<flash.count { flash[i] = i < done ? 0xFF : flash[i] | 0x3C }
+        }
         return hasPower
     }
 
     /// Counts the operation; false if it does not happen at all.
     private mutating func begin(_ what: String, _ area: ota_area, _ offset: Int, _ count: Int) -> Bool {
         guard hasPower else { return false }
-        let operation = "\(what) \(area == OTA_AREA_SLOT ? "slot" : "record") \(offset)"
-        guard offset + count <= self[area].count else {
+        let operation = "\(what) \(name(area)) \(offset)"
+        guard offset + count <= contents(area).count else {
             violations.append("\(operation) beyond the area")
             return false
         }

@@ -5,7 +5,8 @@ struct Release {
     var counter: UInt32 = 7
     var created: UInt64 = 1_767_225_600
     var fields: [Field] = [
-        Field(0x0002, Array("1.1.0".utf8)), Field(0x8001, Array("demo".utf8)), Field(0x8003, little(UInt32(0x0003_0001))),
+        Field(0x0002, Array("1.1.0".utf8)), Field(0x8001, Array("demo".utf8)),
+        Field(0x8003, little(UInt32(0x0003_0001))),
     ]
     var signers: [SigningKey] = [.rfc8032]
 

@@ -45,8 +45,12 @@ struct World {
 
     /// Runs clients one after the other, each with its task, in one stretch of virtual time.
     ///
-    /// - Parameter deaths: for each client the number of the event before which it dies; nil: it lives.
-    func run(_ tasks: [ProfileTask], deaths: [Int?] = [], seed: UInt64 = 1) throws -> [Run] {
+    /// - Parameters:
+    ///   - deaths: for each client the number of the event before which it dies; nil: it lives.
+    ///   - pauses: for each client how long nothing happens after it.
+    func run(
+        _ tasks: [ProfileTask], deaths: [Int?] = [], pauses: [Duration] = [], seed: UInt64 = 1
+    ) throws -> [Run] {
         let (time, transport) = (time, transport)
         return try time.run {
             var runs: [Run] = []
@@ -62,6 +66,7 @@ struct World {
                 } catch {
                     runs.append(Run(outcome: .failure(error), tally: tally))
                 }
+                if index < pauses.count { try await time.sleep(for: pauses[index]) }
             }
             return runs
         }

@@ -1,9 +1,11 @@
 import OTAFirmware
+import OTATestSupport
+import OTAUpdate
 import Testing
 
 @Suite struct BundleMutationTests {
     @Test func whatIsReadIsWrittenTheSame() throws {
-        var generator = SeededGenerator(state: 1)
+        var generator = SplitMix64(seed: 1)
         let manifest = try Manifest(
             imageFormat: .raw, imageSize: 5, securityCounter: 7, created: 1_767_225_600,
             imageDigest: try ExampleBundle.imageDigest(), version: try #require(SemanticVersion("1.1.0")),

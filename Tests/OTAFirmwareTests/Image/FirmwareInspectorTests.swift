@@ -1,4 +1,6 @@
 import OTAFirmware
+import OTATestSupport
+import OTAUpdate
 import Testing
 
 @Suite struct FirmwareInspectorTests {
@@ -66,7 +68,7 @@ import Testing
     /// No bytes trap, and chunks make no difference.
     @Test(arguments: [1, 2] as [UInt64])
     func mutations(seed: UInt64) throws {
-        var generator = SeededGenerator(state: seed)
+        var generator = SplitMix64(seed: seed)
         let original = seed == 1 ? try EspressifSample.image() : try MCUbootSample.image()
         var taken = 0
         for _ in 0..<1000 {

@@ -1,5 +1,7 @@
 import OTAFirmware
 import OTASigning
+import OTATestSupport
+import OTAUpdate
 import Testing
 
 /// Damaged keys are refused in words, or are keys still (a changed comment, or another seed: no PKCS#8

@@ -1,5 +1,7 @@
 import OTAFirmware
 import OTASigning
+import OTATestSupport
+import OTAUpdate
 import Testing
 
 @Suite struct SHA256Tests {

@@ -1,6 +1,8 @@
 import Glibc
 import OTAFirmware
 import OTASigning
+import OTATestSupport
+import OTAUpdate
 import Subprocess
 import SystemPackage
 import Testing

@@ -1,5 +1,7 @@
 import Glibc
 import OTASigning
+import OTATestSupport
+import OTAUpdate
 import SystemPackage
 import Testing
 

@@ -1,4 +1,5 @@
 import Glibc
+import OTAFirmware
 import OTASigning
 import SystemPackage
 import Testing
@@ -83,5 +84,22 @@ import Testing
             let error = #expect(throws: KeyError(.trustOpenToOthers, "")) { try TrustStore(paths: [trust]) }
             #expect(error?.hint == "chmod o-w \(trust)")
         }
+    }
+
+    /// Two keys that differ and have one id. To find them took 2^32 hashes, minutes on one processor core: an id selects a
+    /// key and proves nothing.
+    @Test func twoDifferentKeysOfOneIDAreRefused() throws {
+        let twins = try ["cf29b1f98c0952a6", "5070aeaf4ab33121"].map { end in
+            try PublicKey(bytes: Array("two keys, one id: ed2551".utf8) + #require(Hex.decode(end)))
+        }
+        #expect(twins.map(\.id.description) == ["d09c87303cdff7ba", "d09c87303cdff7ba"])
+        #expect(twins[0] != twins[1])
+        #expect(throws: KeyError(.keyIDConflict, "")) { try TrustStore(twins) }
+        #expect(throws: Never.self) { try TrustStore([twins[0], first, twins[0]]) }
+
+        try folder.write("one.pub.pem", twins[0].pem().bytes)
+        try folder.write("two.pub.pem", twins[1].pem().bytes)
+        let error = #expect(throws: KeyError(.keyIDConflict, "")) { try TrustStore(paths: [folder.path]) }
+        #expect(error?.context.hasPrefix("\(folder.path)/two.pub.pem: ") == true)
     }
 }

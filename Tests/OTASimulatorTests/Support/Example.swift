@@ -41,3 +41,8 @@ enum Example {
         return value
     }
 }
+
+extension Example {
+    /// As the profile's example has them.
+    static let digests = (envelope: bytes("2af61d1ff5e15b10"), image: bytes("db4f2ac25d140369"))
+}

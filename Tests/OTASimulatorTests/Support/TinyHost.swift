@@ -13,6 +13,8 @@ struct TinyHost {
     private var events: AsyncStream<LinkEvent>.Iterator
     /// Notifications of Progress that nobody asked for, as hex.
     private(set) var progress: [String] = []
+    /// Where the device wanted the last object from, in bytes.
+    private(set) var resumedFrom = 0
     private var tag: UInt8 = 0x20
 
     init(_ link: any Link) {
@@ -93,6 +95,7 @@ struct TinyHost {
         begin.write(resume ? UInt32.max : 0)
         begin.write(digest.prefix(8))
         var (sequence, offset) = try Self.position(try await demand(1, begin.bytes))
+        resumedFrom = offset
         let length = min(link.properties.maximumValueLength, 495) - 2
         while offset < bytes.count {
             var chunks: [[UInt8]] = []

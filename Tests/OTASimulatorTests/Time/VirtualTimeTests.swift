@@ -1,4 +1,5 @@
 import OTASimulator
+import OTAUpdate
 import Testing
 
 @Suite struct VirtualTimeTests {

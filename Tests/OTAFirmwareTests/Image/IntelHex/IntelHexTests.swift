@@ -1,4 +1,6 @@
 import OTAFirmware
+import OTATestSupport
+import OTAUpdate
 import Testing
 
 @Suite struct IntelHexTests {
@@ -145,7 +147,7 @@ import Testing
 
     /// What is read, and written again record by record, is the same image; what is not names a line of the text, or the one that is missing behind it.
     @Test func mutations() throws {
-        var generator = SeededGenerator(state: 3)
+        var generator = SplitMix64(seed: 3)
         let text = Array(Self.sample.utf8)
         var taken = 0
         for _ in 0..<4000 {

@@ -1,19 +1,12 @@
-/// SplitMix64: the same sequence on every machine.
-struct SeededGenerator: RandomNumberGenerator {
-    var state: UInt64
+public import OTAUpdate
 
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var value = state
-        value = (value ^ (value >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        value = (value ^ (value >> 27)) &* 0x94D0_49BB_1331_11EB
-        return value ^ (value >> 31)
+extension SplitMix64 {
+    public mutating func bytes(_ count: Int) -> [UInt8] {
+        (0..<count).map { _ in UInt8(truncatingIfNeeded: next()) }
     }
-}
 
-extension SeededGenerator {
     /// `bytes` with one to four of: a byte replaced, a bit turned, bytes taken out, bytes put in, the end cut off.
-    mutating func mutation(of bytes: [UInt8]) -> [UInt8] {
+    public mutating func mutation(of bytes: [UInt8]) -> [UInt8] {
         var bytes = bytes
         for _ in 0..<Int.random(in: 1...4, using: &self) where !bytes.isEmpty {
             let index = Int.random(in: bytes.indices, using: &self)

@@ -1,0 +1,19 @@
+import ArgumentParser
+
+struct Confirm: Verb {
+    static let name = "confirm"
+    static let configuration = CommandConfiguration(
+        commandName: name, abstract: "Make the image stay that a device runs on trial.")
+
+    @OptionGroup var target: DeviceOptions
+    @OptionGroup(title: "Output options") var options: OutputOptions
+
+    var situation: Situation { Situation(command: Self.name, device: target.device) }
+
+    func answer(_ console: Console) async throws -> DeviceAnswer {
+        let outcome = try await Wiring(console: console, situation: situation)
+            .perform(.confirm, on: DeviceAddress(target.device))
+        let device = DeviceSummary(outcome)
+        return DeviceAnswer(device: device, text: "\(device.title) runs \(device.runningVersion), confirmed.")
+    }
+}

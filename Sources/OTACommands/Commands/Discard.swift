@@ -1,0 +1,21 @@
+import ArgumentParser
+
+struct Discard: Verb {
+    static let name = "discard"
+    static let configuration = CommandConfiguration(
+        commandName: name, abstract: "Have a device forget a half-received image, or give up the one on trial.")
+
+    @OptionGroup var target: DeviceOptions
+    @OptionGroup(title: "Output options") var options: OutputOptions
+
+    var situation: Situation { Situation(command: Self.name, device: target.device) }
+
+    func answer(_ console: Console) async throws -> DeviceAnswer {
+        let outcome = try await Wiring(console: console, situation: situation)
+            .perform(.discard, on: DeviceAddress(target.device))
+        let device = DeviceSummary(outcome)
+        let what = device.previousVersion.map { "gave \($0) up" } ?? "holds no half-received image now"
+        return DeviceAnswer(
+            device: device, text: "\(device.title) \(what); it runs \(device.runningVersion), confirmed.")
+    }
+}

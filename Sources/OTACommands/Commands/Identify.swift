@@ -1,0 +1,24 @@
+import ArgumentParser
+
+struct Identify: Verb {
+    static let name = "identify"
+    static let configuration = CommandConfiguration(
+        commandName: name, abstract: "Have a device blink, so that it can be told from others.")
+
+    @OptionGroup var target: DeviceOptions
+
+    @Option(help: "For how long; 0 stops it.")
+    var seconds: UInt8 = 10
+
+    @OptionGroup(title: "Output options") var options: OutputOptions
+
+    var situation: Situation { Situation(command: Self.name, device: target.device) }
+
+    func answer(_ console: Console) async throws -> DeviceAnswer {
+        let outcome = try await Wiring(console: console, situation: situation)
+            .perform(.identify(seconds: seconds), on: DeviceAddress(target.device))
+        let device = DeviceSummary(outcome)
+        let what = seconds == 0 ? "blinks no more" : "blinks for \(seconds) s"
+        return DeviceAnswer(device: device, text: "\(device.title) \(what).")
+    }
+}

@@ -1,0 +1,132 @@
+import ArgumentParser
+import OTAFirmware
+import OTASigning
+import SystemPackage
+
+struct Inspect: Verb {
+    static let name = "inspect"
+    static let configuration = CommandConfiguration(
+        commandName: name, abstract: "Show all that is in a bundle, an image or a key.",
+        discussion: "Says whether the bundle was verified against the trusted keys, or only read.")
+
+    @Argument(help: "A bundle; an image (raw, ESP-IDF, MCUboot, Intel HEX); or a key (PEM).", completion: .file())
+    var file: String
+
+    @OptionGroup var trust: TrustOptions
+    @OptionGroup(title: "Output options") var options: OutputOptions
+
+    var situation: Situation { Situation(command: Self.name, file: file) }
+
+    func answer(_ console: Console) throws -> InspectAnswer {
+        let bytes = try WholeFile.contents(of: file)
+        if let key = try key(in: bytes) { return key }
+        switch FirmwareFileKind.detect(prefix: bytes) {
+        case .bundle: return try bundle(SignedBundle(parsing: bytes), console)
+        case .intelHex:
+            let image = try IntelHex(parsing: bytes).bytes
+            var answer = try self.image(image)
+            answer.container = "Intel HEX, \(bytes.count) bytes of text"
+            return answer
+        case .binary, .elf, .uf2, .zip: return try image(bytes)
+        }
+    }
+
+    private func bundle(_ signed: SignedBundle, _ console: Console) throws -> InspectAnswer {
+        var answer = InspectAnswer(file: file)
+        do throws(KeyError) {
+            judge(signed, Verifier(trust: try trust.store(console)), &answer)
+        } catch {
+            guard error.code == .noTrustedKey else { throw error }
+            answer.bundle = BundleSummary(signed.envelope)
+            answer.refuse(error.context)
+        }
+        do throws(ImageError) {
+            let image = try FirmwareInspector.inspect(signed.image) { SHA256() }
+            if image.format != .raw { answer.image = ImageSummary(signed.image, image) }
+        } catch {
+            console.note("the image in it is not what it looks like: \(error.description)")
+        }
+        return answer
+    }
+
+    private func judge(_ signed: SignedBundle, _ verifier: Verifier, _ answer: inout InspectAnswer) {
+        answer.bundle = BundleSummary(signed.envelope, reports: verifier.report(on: signed.envelope))
+        do throws(VerificationError) {
+            let verified = try verifier.verify(signed)
+            answer.verified = true
+            let paths = trust.paths.map(\.string).joined(separator: ", ")
+            let signers = verified.signers.map(\.description).joined(separator: ", ")
+            answer.verdict = "Verified against \(paths): signed by \(signers)."
+        } catch {
+            answer.refuse(error.context)
+        }
+    }
+
+    private func image(_ bytes: [UInt8]) throws(ImageError) -> InspectAnswer {
+        var answer = InspectAnswer(file: file)
+        answer.image = ImageSummary(bytes, try FirmwareInspector.inspect(bytes) { SHA256() })
+        answer.verdict = "Only read, not verified: an image by itself has no signature of ours."
+        return answer
+    }
+
+    /// Nil: it is no key.
+    private func key(in bytes: [UInt8]) throws -> InspectAnswer? {
+        let text = String(decoding: bytes.prefix(4096), as: UTF8.self)
+        guard text.contains("-----BEGIN ") else { return nil }
+        var answer = InspectAnswer(file: file)
+        let isPrivate = text.contains("PRIVATE KEY-----")
+        let key =
+            if isPrivate {
+                try PrivateKey(pem: SecretBytes(copying: bytes)).publicKey
+            } else {
+                try KeyFile.publicKey(at: FilePath(file))
+            }
+        let id = key.id
+        answer.key = .init(keyID: id.description, kind: isPrivate ? "private" : "public", demo: id == DemoKey.id)
+        return answer
+    }
+}
+
+struct InspectAnswer: Answer {
+    struct Key: Encodable, Sendable {
+        let keyID, kind: String
+        /// The key whose private half everybody has.
+        let demo: Bool
+    }
+    let file: String
+    var bundle: BundleSummary?
+    var image: ImageSummary?
+    var key: Key?
+    /// Of a bundle.
+    var verified: Bool?
+    /// Why it was not.
+    var reason: String?
+    var verdict: String?
+    /// What the image was taken out of.
+    var container: String?
+
+    init(file: String) { self.file = file }
+
+    private enum CodingKeys: CodingKey {
+        case bundle, image, key, verified, reason
+    }
+
+    mutating func refuse(_ reason: String) {
+        verified = false
+        self.reason = reason
+        verdict = "Only read, not verified: \(reason)."
+    }
+
+    var text: String {
+        var rows = [("File", file)]
+        if let container { rows.append(("Container", container)) }
+        if let bundle { rows += bundle.rows }
+        if let image { rows += bundle == nil ? image.rows : image.rows.dropFirst(2).map { ("Inside: \($0.0)", $0.1) } }
+        if let key {
+            let demo = key.demo ? "; the demo key, whose private half everybody has" : ""
+            rows.append(("Key", "ed25519, \(key.kind)\(demo)"))
+            rows.append(("Key id", key.keyID))
+        }
+        return TextTable.pairs(rows) + (verdict.map { "\n\n\($0)" } ?? "")
+    }
+}

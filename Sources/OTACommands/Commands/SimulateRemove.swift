@@ -1,0 +1,26 @@
+import ArgumentParser
+import OTASimulator
+
+struct SimulateRemove: Verb {
+    static let name = "simulate remove"
+    static let configuration = CommandConfiguration(commandName: "remove", abstract: "Remove a virtual device.")
+
+    @Argument(help: "What it is called.")
+    var name: String
+
+    @OptionGroup(title: "Output options") var options: OutputOptions
+
+    var situation: Situation { Situation(command: Self.name, device: "sim:\(name)") }
+
+    func answer(_ console: Console) throws -> VirtualDevicesAnswer {
+        let devices = try VirtualDevices()
+        guard devices.store.exists(name) else {
+            try devices.store.remove(name)
+            return VirtualDevicesAnswer(devices: [], text: "")
+        }
+        let lock = try devices.lock(name, in: situation)
+        defer { withExtendedLifetime(lock) {} }
+        try devices.store.remove(name)
+        return VirtualDevicesAnswer(devices: [], text: "sim:\(name) is gone.")
+    }
+}

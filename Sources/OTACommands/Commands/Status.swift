@@ -1,0 +1,57 @@
+import ArgumentParser
+import OTAFirmware
+import OTAUpdate
+
+struct Status: Verb {
+    static let name = "status"
+    static let configuration = CommandConfiguration(
+        commandName: name, abstract: "Show what runs on a device, what is staged, and how far a broken transfer got.")
+
+    @OptionGroup var target: DeviceOptions
+    @OptionGroup(title: "Output options") var options: OutputOptions
+
+    var situation: Situation { Situation(command: Self.name, device: target.device) }
+
+    func answer(_ console: Console) async throws -> StatusAnswer {
+        let outcome = try await Wiring(console: console, situation: situation)
+            .perform(.status, on: DeviceAddress(target.device))
+        return StatusAnswer(
+            device: DeviceSummary(outcome), transfer: outcome.report.device.held.map { StatusAnswer.Transfer($0) },
+            resume: Situation(command: "push", file: "BUNDLE", device: target.device).line(adding: "--resume"))
+    }
+}
+
+struct StatusAnswer: Answer {
+    struct Transfer: Encodable, Sendable {
+        /// Bytes held.
+        let offset: Int
+        /// The first 8 bytes: a device tells no more of it.
+        let manifestSha256Prefix: String
+
+        init(_ held: DeviceDescription.HeldImage) {
+            offset = held.offset
+            manifestSha256Prefix = Hex.encode(held.manifestDigestPrefix)
+        }
+    }
+    let device: DeviceSummary
+    let transfer: Transfer?
+    /// What takes the half-received image up.
+    let resume: String
+
+    private enum CodingKeys: CodingKey {
+        case device, transfer
+    }
+
+    var text: String {
+        var rows = device.rows
+        if let transfer {
+            rows.append(
+                (
+                    "Half received",
+                    "\(transfer.offset) bytes of the image whose manifest's SHA-256 begins \(transfer.manifestSha256Prefix)"
+                ))
+            rows.append(("", "go on with: \(resume)"))
+        }
+        return TextTable.pairs(rows)
+    }
+}

@@ -1,0 +1,30 @@
+import ArgumentParser
+
+/// A command: it computes an answer from its arguments; what is around it renders the answer, or the failure.
+protocol Verb: ParsableCommand {
+    associatedtype Result: Answer
+    /// As it is typed, such as `simulate create`.
+    static var name: String { get }
+    var options: OutputOptions { get }
+    /// What the user named, for hints.
+    var situation: Situation { get }
+
+    func answer(_ console: Console) async throws -> Result
+}
+
+extension Verb {
+    var situation: Situation { Situation(command: Self.name) }
+
+    func perform() async -> ExitStatus {
+        let console = Console(options.settings)
+        console.debug("\(Version.line), \(Self.name)")
+        do {
+            try console.answer(await answer(console), to: Self.name)
+            return .done
+        } catch {
+            let failure = Failure(error, in: situation)
+            console.fail(failure, of: Self.name)
+            return failure.exit
+        }
+    }
+}

@@ -1,0 +1,19 @@
+import OTASigning
+
+/// What is to be done with a device, whatever protocol it speaks.
+enum DeviceTask: Sendable {
+    case push(VerifiedBundle, PushRequest)
+    case status
+    case confirm
+    case discard
+    case identify(seconds: UInt8)
+}
+
+struct PushRequest: Sendable {
+    enum Ending: Sendable {
+        case confirm, trial, permanent
+    }
+    var resume: Bool
+    var ending: Ending
+    var refusesDowngrade: Bool
+}

@@ -1,0 +1,42 @@
+import OTAFirmware
+import OTASigning
+import OTASimulator
+import SystemPackage
+
+/// The virtual devices of this user.
+struct VirtualDevices {
+    /// What plain `sim:` stands for.
+    static let demoName = "demo"
+
+    let store: VirtualDeviceStore
+
+    init() throws(Failure) {
+        guard let folder = Environment.stateFolder else {
+            throw Failure(
+                "cannot-create", .cannotCreate, "there is no place for virtual devices: HOME is not set",
+                hint: "set OTAFLASH_STATE_DIR to a folder that can be written to")
+        }
+        store = VirtualDeviceStore(folder: folder)
+    }
+
+    /// The lock lies beside the device, so whoever can get at its flash sees the lock. No device's name begins with a point.
+    func lock(_ name: String, in situation: Situation) throws(Failure) -> DeviceLock {
+        try DeviceLock(store.folder.appending(".\(name).lock"), in: situation)
+    }
+
+    /// Makes the device that plain `sim:` stands for such that it takes the bundle.
+    ///
+    /// - Returns: false: it is there already.
+    func makeDemo(for bundle: VerifiedBundle, _ trust: TrustStore) throws -> Bool {
+        guard !store.exists(Self.demoName), let version = SemanticVersion("0.0.0") else { return false }
+        let manifest = bundle.bundle.envelope.manifest
+        // A device has room for 16 keys: those that vouch for the bundle go first.
+        let signers = trust.keys.filter { bundle.signers.contains($0.id) }
+        let others = trust.keys.filter { !bundle.signers.contains($0.id) }
+        var configuration = VirtualDeviceConfiguration(
+            product: manifest.product, trustedKeys: Array((signers + others).prefix(16)))
+        configuration.hardware = manifest.hardware?.ranges.first?.lowerBound ?? configuration.hardware
+        try store.create(Self.demoName, configuration, version: version)
+        return true
+    }
+}

@@ -1,0 +1,105 @@
+import OTAUpdate
+
+extension Failure {
+    init(_ error: UpdateError, in situation: Situation) {
+        let (exit, hint) = Self.advice(for: error.code, in: situation)
+        self.init(error.code.rawValue, exit, Self.message(error), hint: hint)
+    }
+
+    /// The session says what was seen; where that does not tell what it means, this does.
+    private static func message(_ error: UpdateError) -> String {
+        let meaning: String? =
+            switch error.code {
+            case .linkUnavailable: "there is no way to the device"
+            case .noSuchDevice: "the device cannot be reached"
+            case .deviceHeld: "the device is in use"
+            case .linkLost: "the link was lost, and all attempts are used up"
+            case .notPermitted: "the device does not permit it"
+            case .interrupted: "interrupted"
+            case .unsupportedDevice: "the device cannot be updated over the GATT OTA profile"
+            case .protocolViolation: "the device broke the protocol"
+            case .noAnswer: "the device does not answer"
+            case .wentBack: "the device went back to its old image"
+            case .deviceBusy, .flashFailed, .digestDiffers, .envelopeMalformed, .criticalField, .untrustedByDevice,
+                .wrongProduct, .wrongHardware, .counterTooLow, .requiresNewer, .wrongImageFormat, .imageTooLarge,
+                .batteryLow, .refusedByPolicy, .downgrade, .inTrial, .notInTrial, .noTrial, .trialAvailable,
+                .didNotReturn:
+                nil
+            }
+        guard let meaning else { return error.context.isEmpty ? error.code.rawValue : error.context }
+        return error.context.isEmpty || error.code == .interrupted ? meaning : "\(meaning): \(error.context)"
+    }
+
+    private static func advice(
+        for code: UpdateError.Code, in situation: Situation
+    ) -> (ExitStatus, hint: String) {
+        let again = situation.line()
+        let resumed = situation.command == "push" ? situation.line(adding: "--resume") : again
+        let status = situation.line("status", withFile: false)
+        let inspect = Situation(command: "inspect", file: situation.file ?? "BUNDLE").line()
+        switch code {
+        case .linkUnavailable:
+            return (.unavailable, "see that this machine has an adapter which is switched on, then type: \(again)")
+        case .noSuchDevice:
+            return (
+                .unavailable, "see that it is switched on and in reach; the virtual devices: otaflash simulate list"
+            )
+        case .deviceHeld: return (.unavailable, "wait for the other otaflash to end, or stop it, then type: \(again)")
+        case .deviceBusy:
+            return (.unavailable, "another host may be updating it, or its self-test runs; later type: \(resumed)")
+        case .linkLost, .noAnswer: return (.linkLost, "go on from where it stopped: \(resumed)")
+        case .didNotReturn: return (.linkLost, "see what runs when it is back: \(status)")
+        case .interrupted: return (.interrupted, "go on from where it stopped: \(resumed)")
+        case .notPermitted: return (.refused, "pair this machine with the device first, then type: \(again)")
+        case .unsupportedDevice:
+            return (
+                .protocolBroken, "see that this is the device that was meant, and that its firmware has the OTA service"
+            )
+        case .protocolViolation:
+            return (
+                .protocolBroken,
+                "the device's firmware does not keep to docs/ota-profile.md; look closer: \(resumed) --verbose"
+            )
+        case .flashFailed:
+            return (.protocolBroken, "its flash may be worn out or write-protected; try once more: \(resumed)")
+        case .digestDiffers:
+            return (
+                .protocolBroken, "its flash does not keep what is written to it; start over, without --resume: \(again)"
+            )
+        case .envelopeMalformed, .criticalField:
+            return (.refused, "its firmware reads an older form of bundles; see what this one asks for: \(inspect)")
+        case .untrustedByDevice:
+            let sign = Situation(command: "sign", file: situation.file ?? "BUNDLE").line(adding: "--key KEY")
+            return (.refused, "add a signature by a key that the device trusts: \(sign)")
+        case .wrongProduct, .wrongHardware: return (.refused, "compare them: \(inspect); \(status)")
+        case .wrongImageFormat:
+            return (.refused, "see what it is: \(inspect); a device boots what its bootloader knows")
+        case .counterTooLow:
+            return (
+                .refused,
+                "an older release cannot come back; a new one needs a counter as high: otaflash sign IMAGE --counter N"
+            )
+        case .requiresNewer: return (.refused, "push the release that it requires first, then type: \(again)")
+        case .imageTooLarge: return (.refused, "make the image smaller; what is in it: \(inspect)")
+        case .batteryLow: return (.refused, "charge the device, then type: \(again)")
+        case .refusedByPolicy:
+            return (
+                .refused, "a person may have to consent at the device, by a button for example; then type: \(again)"
+            )
+        case .downgrade: return (.refused, "install it all the same by leaving out --no-downgrade")
+        case .inTrial:
+            let confirm = situation.line("confirm", withFile: false)
+            return (
+                .refused, "keep what runs: \(confirm); or give it up: \(situation.line("discard", withFile: false))"
+            )
+        case .notInTrial: return (.refused, "there is nothing to confirm; see what runs: \(status)")
+        case .noTrial:
+            let permanent = situation.line(adding: "--permanent")
+            return (.refused, "the new image is for good at once, without a way back; if that is meant: \(permanent)")
+        case .trialAvailable:
+            return (.refused, "leave out --permanent, and the device goes back by itself if the image does not run")
+        case .wentBack:
+            return (.wentBack, "the new image did not start, or was not confirmed in time; see what runs: \(status)")
+        }
+    }
+}

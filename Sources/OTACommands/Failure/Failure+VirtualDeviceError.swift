@@ -1,0 +1,29 @@
+import OTASimulator
+
+extension Failure {
+    init(_ error: VirtualDeviceError, in situation: Situation) {
+        let (exit, hint) = Self.advice(for: error.code, in: situation)
+        self.init(error.code.rawValue, exit, error.context.isEmpty ? error.code.rawValue : error.context, hint: hint)
+    }
+
+    private static func advice(
+        for code: VirtualDeviceError.Code, in situation: Situation
+    ) -> (ExitStatus, hint: String) {
+        let create = "otaflash simulate create NAME --product P --version V"
+        switch code {
+        case .badAddress:
+            return (
+                .usage,
+                "an address is like sim:NAME or 'sim:NAME?drop-at=0.4&pace=virtual', in quotes because of ? and &"
+            )
+        case .badConfiguration: return (.usage, "see what can be said of a device: otaflash simulate create --help")
+        case .exists: return (.cannotCreate, "choose another name, or remove it first: otaflash simulate remove NAME")
+        case .noSuchDevice:
+            return (.unavailable, "see which there are: otaflash simulate list; make one: \(create)")
+        case .malformed:
+            return (.malformed, "it was damaged; make it anew: otaflash simulate remove NAME, then \(create)")
+        case .fromNewerVersion: return (.malformed, "use the otaflash that made it; this is \(Version.number)")
+        case .io: return (.inputOutput, "see that its folder can be written to, and that the disk has room: df")
+        }
+    }
+}

@@ -1,0 +1,30 @@
+import ArgumentParser
+
+enum OutputFormat: String, ExpressibleByArgument, CaseIterable, Sendable {
+    case text, json
+}
+
+enum ProgressStyle: String, ExpressibleByArgument, CaseIterable, Sendable {
+    case auto, bar, lines, json, none
+}
+
+/// What every command takes.
+struct OutputOptions: ParsableArguments {
+    @Option(help: "The answer on stdout: for people (text), or one JSON object (json).")
+    var format = OutputFormat.text
+
+    @Option(help: "Progress on stderr: auto is a bar on a terminal, else lines; json is one object a line.")
+    var progress = ProgressStyle.auto
+
+    @Flag(help: "Neither progress nor notes on stderr; errors only.")
+    var quiet = false
+
+    @Flag(help: "Log on stderr what is done.")
+    var verbose = false
+}
+
+extension OutputOptions {
+    var settings: OutputSettings {
+        OutputSettings(format: format, progress: progress, isQuiet: quiet, isVerbose: verbose)
+    }
+}

@@ -1,0 +1,50 @@
+/// Figures for people.
+enum Figures {
+    /// With so many decimal places, at most 6; rounded half away from zero.
+    static func decimal(_ value: Double, places: Int) -> String {
+        guard value.isFinite, abs(value) < 1e12 else { return "?" }
+        var scale = 1.0
+        for _ in 0..<places { scale *= 10 }
+        let scaled = Int64((abs(value) * scale).rounded())
+        let (whole, fraction) = scaled.quotientAndRemainder(dividingBy: Int64(scale))
+        let sign = value < 0 && scaled > 0 ? "-" : ""
+        guard places > 0 else { return "\(sign)\(whole)" }
+        let digits = String(fraction)
+        return "\(sign)\(whole).\(String(repeating: "0", count: places - digits.count))\(digits)"
+    }
+
+    /// `512 bytes`, `63.5 kB`, `1.2 MB`.
+    static func bytes(_ count: Int) -> String {
+        switch count {
+        case 1: "1 byte"
+        case ..<1000: "\(count) bytes"
+        case ..<1_000_000: "\(decimal(Double(count) / 1e3, places: 1)) kB"
+        default: "\(decimal(Double(count) / 1e6, places: 2)) MB"
+        }
+    }
+
+    /// `94.8 kB/s`.
+    static func rate(_ bytesPerSecond: Double) -> String { "\(decimal(bytesPerSecond / 1e3, places: 1)) kB/s" }
+
+    /// `1.08 s`, `42 s`, `3 min 20 s`.
+    static func time(_ seconds: Double) -> String {
+        guard seconds.isFinite, seconds < 1e9 else { return "?" }
+        if seconds < 9.995 { return "\(decimal(seconds, places: 2)) s" }
+        let whole = Int(seconds.rounded())
+        return whole < 60 ? "\(whole) s" : "\(whole / 60) min \(whole % 60) s"
+    }
+
+    /// `12 s left`, for what is over soon enough to be waited for.
+    static func remaining(_ seconds: Double) -> String {
+        guard seconds.isFinite, seconds < 1e9 else { return "" }
+        let whole = Int(seconds.rounded(.up))
+        return whole < 60 ? "\(whole) s left" : "\(whole / 60) min \(whole % 60) s left"
+    }
+
+    /// For JSON: to the thousandth.
+    static func rounded(_ value: Double) -> Double { (value * 1000).rounded() / 1000 }
+}
+
+extension Duration {
+    var seconds: Double { self / .seconds(1) }
+}

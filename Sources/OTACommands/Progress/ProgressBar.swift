@@ -1,0 +1,92 @@
+import OTAUpdate
+
+/// One line at the foot of a terminal, drawn over and over; what is worth keeping scrolls away above it.
+struct ProgressBar: ProgressRenderer {
+    let look: TerminalLook
+    /// Writes as it stands, without a line feed.
+    let write: @Sendable (String) -> Void
+    /// Asked anew each time: a window can be resized.
+    let columns: @Sendable () -> Int
+    private var phase = UpdatePhase.connect
+    private var offset = 0
+    private var total = 0
+    private var rate = RateMeter()
+    private var throttle = Throttle()
+
+    init(look: TerminalLook, columns: @escaping @Sendable () -> Int, write: @escaping @Sendable (String) -> Void) {
+        self.look = look
+        self.columns = columns
+        self.write = write
+    }
+
+    mutating func show(_ progress: UpdateProgress, at time: Duration) {
+        switch progress {
+        case .phase(let phase):
+            // The finished bar stays.
+            if self.phase == .transfer, phase != .transfer { write(TerminalLook.startOfLine + bar() + "\n") }
+            self.phase = phase
+            draw()
+        case .transferred(let offset, let total):
+            rate.add(offset: offset, at: time)
+            (self.offset, self.total) = (offset, total)
+            if throttle.isDue() { draw() }
+        // Too many to keep, and each mended at once: the answer counts them.
+        case .gap: break
+        case .resumed(let offset, let total):
+            rate.add(offset: offset, at: time, isContinuous: false)
+            (self.offset, self.total) = (offset, total)
+            keep(progress)
+        case .linkLost, .discarded, .deviceReset, .note: keep(progress)
+        case .reconnected:
+            // After a restart that was wanted it is no news.
+            if phase != .restart { keep(progress) }
+        // The answer says it.
+        case .confirmed: break
+        }
+    }
+
+    mutating func finish() { write(TerminalLook.startOfLine) }
+
+    private func keep(_ progress: UpdateProgress) {
+        guard let line = ProgressText.line(for: progress) else { return }
+        write("\(TerminalLook.startOfLine)\(line.printable)\n")
+        draw()
+    }
+
+    private func draw() {
+        let words = "\(ProgressText.line(for: phase)) \(look.ellipsis)"
+        let line = phase == .transfer && total > 0 ? bar() : look.dim(String(words.prefix(columns() - 1)))
+        write(TerminalLook.startOfLine + line)
+    }
+
+    /// What does not fit is left out, the least important last: a line that wraps could not be drawn over. Each figure has
+    /// its place, so that nothing jumps.
+    private func bar() -> String {
+        let part = total > 0 ? Double(offset) / Double(total) : 0
+        let whole = Figures.bytes(total)
+        let speed = rate.bytesPerSecond.map(Figures.rate) ?? ""
+        let left = offset < total ? rate.secondsLeft(to: total).map(Figures.remaining) ?? "" : ""
+        var figures: [Figure] = [
+            Figure(text: "\(Int(part * 100)) %", width: 5),
+            Figure(text: "\(Figures.bytes(offset)) of \(whole)", width: whole.count + 13),
+            Figure(text: speed, width: 10),
+            Figure(text: left, width: 16),
+        ]
+        let room = columns() - 1
+        func width() -> Int { figures.reduce(0) { $0 + $1.padded.count + 1 } }
+        while figures.count > 1, width() + Self.shortestBar > room { figures.removeLast() }
+        let words = figures.map(\.padded).joined(separator: " ")
+        let length = min(Self.longestBar, room - width())
+        return length < Self.shortestBar ? words : "\(look.bar(part, length: length)) \(words)"
+    }
+
+    private struct Figure {
+        let text: String
+        let width: Int
+
+        var padded: String { String(repeating: " ", count: max(0, width - text.count)) + text }
+    }
+
+    private static let shortestBar = 10
+    private static let longestBar = 40
+}

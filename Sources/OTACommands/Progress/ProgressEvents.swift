@@ -1,0 +1,88 @@
+import OTAUpdate
+
+/// One JSON object a line (docs/cli.md, `--progress json`).
+struct ProgressEvents: ProgressRenderer {
+    let write: @Sendable (ProgressEvent) -> Void
+    private var phase = UpdatePhase.connect
+    private var rate = RateMeter()
+    private var throttle = Throttle()
+
+    init(write: @escaping @Sendable (ProgressEvent) -> Void) { self.write = write }
+
+    mutating func show(_ progress: UpdateProgress, at time: Duration) {
+        var event = ProgressEvent(.note)
+        event.seconds = Figures.rounded(time.seconds)
+        switch progress {
+        case .phase(let phase):
+            self.phase = phase
+            event.event = .phase
+            event.phase = phase.rawValue
+        case .transferred(let offset, let total):
+            rate.add(offset: offset, at: time)
+            guard throttle.isDue() || offset == total else { return }
+            event.event = .progress
+            event.phase = phase.rawValue
+            event.offset = offset
+            event.total = total
+            event.bytesPerSecond = rate.bytesPerSecond.map(Figures.rounded)
+            event.etaSeconds = rate.secondsLeft(to: total).map(Figures.rounded)
+        case .linkLost(let error):
+            event.event = .linkLost
+            event.message = error.detail
+        case .reconnected: event.event = .reconnected
+        case .resumed(let offset, let total):
+            rate.add(offset: offset, at: time, isContinuous: false)
+            event.event = .resumed
+            event.offset = offset
+            event.total = total
+        case .discarded(let offset):
+            event.message = ProgressText.line(for: progress)
+            event.offset = offset
+        case .gap(let offset):
+            event.event = .gap
+            event.offset = offset
+        case .deviceReset(let offset):
+            event.event = .deviceReset
+            event.offset = offset
+        case .confirmed(let version):
+            event.event = .confirmed
+            event.version = version
+        case .note(let text): event.message = text
+        }
+        write(event)
+    }
+}
+
+/// One line of `--progress json`. What does not belong to an event is absent.
+struct ProgressEvent: Encodable {
+    enum Kind: String, Encodable {
+        case progress, phase, reconnected, resumed, gap, confirmed, note, log, error
+        case linkLost = "link-lost"
+        case deviceReset = "device-reset"
+    }
+    var event: Kind
+    var phase: String?
+    /// Bytes.
+    var offset, total: Int?
+    var bytesPerSecond, etaSeconds: Double?
+    /// Since the session began.
+    var seconds: Double?
+    var version: String?
+    var message: String?
+    var level: String?
+    // Of an error.
+    var code, hint: String?
+    var exit: Int32?
+
+    init(_ event: Kind, message: String? = nil) {
+        self.event = event
+        self.message = message
+    }
+
+    init(_ failure: Failure) {
+        self.init(.error, message: failure.message)
+        code = failure.code
+        hint = failure.hint
+        exit = failure.exit.rawValue
+    }
+}

@@ -1,0 +1,51 @@
+import OTAFirmware
+import OTASigning
+
+/// What an image says of itself.
+struct ImageSummary: Encodable, Sendable {
+    let format: String
+    /// Bytes.
+    let size: UInt32
+    let sha256: String
+    var product, version: String?
+    var securityCounter: UInt32?
+    var chip, project, builtWith, builtAt: String?
+    /// SHA-256 that the image carries, and that was checked.
+    var carriedSha256: String?
+    /// What was not checked, or is noteworthy.
+    var notes: [String]?
+
+    init(_ image: [UInt8], _ description: FirmwareDescription) {
+        format = description.format.name
+        size = description.size
+        sha256 = SHA256.digest(of: image).description
+        product = description.product?.text
+        version = description.versionText
+        notes = description.notes.isEmpty ? nil : description.notes
+        switch description.details {
+        case .raw: break
+        case .espressif(let image):
+            chip = image.chip
+            carriedSha256 = image.digest?.description
+            securityCounter = image.application?.secureVersion
+            project = image.application?.project
+            builtWith = image.application.map { "ESP-IDF \($0.frameworkVersion)" }
+            builtAt = image.application.map { "\($0.date) \($0.time)" }
+        case .mcuboot(let image):
+            carriedSha256 = image.digest?.description
+            securityCounter = image.securityCounter
+        }
+    }
+
+    var rows: [(String, String)] {
+        var rows = [("Image", "\(format), \(size) bytes"), ("Image SHA-256", sha256)]
+        let rest = [
+            ("Project", project), ("Version", version), ("Chip", chip),
+            ("Security counter", securityCounter.map { "\($0), the image's own" }), ("Built with", builtWith),
+            ("Built at", builtAt), ("SHA-256 inside", carriedSha256.map { "\($0), and it is right" }),
+        ]
+        for (label, value) in rest { if let value { rows.append((label, value)) } }
+        for note in notes ?? [] { rows.append(("Note", note)) }
+        return rows
+    }
+}

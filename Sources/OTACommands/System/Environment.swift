@@ -1,0 +1,34 @@
+import Glibc
+import SystemPackage
+
+/// The process's environment variables, and the folders they lead to.
+enum Environment {
+    /// Nil where it is not set, or empty.
+    static func value(_ name: String) -> String? {
+        guard let text = getenv(name), text.pointee != 0 else { return nil }
+        return String(cString: text)
+    }
+
+    /// `$XDG_CONFIG_HOME/otaflash`, else `~/.config/otaflash`.
+    static var configurationFolder: FilePath? { folder("XDG_CONFIG_HOME", orElse: ".config") }
+
+    /// `$OTAFLASH_STATE_DIR`, else `$XDG_STATE_HOME/otaflash`, else `~/.local/state/otaflash`.
+    static var stateFolder: FilePath? {
+        value("OTAFLASH_STATE_DIR").map { FilePath($0) } ?? folder("XDG_STATE_HOME", orElse: ".local/state")
+    }
+
+    private static func folder(_ name: String, orElse fallback: String) -> FilePath? {
+        (absolute(name) ?? home?.appending(FilePath(fallback).components))?.appending("otaflash")
+    }
+
+    /// The base directory specification has relative paths ignored: they would depend on the current directory.
+    private static func absolute(_ name: String) -> FilePath? {
+        value(name).map { FilePath($0) }.flatMap { $0.isAbsolute ? $0 : nil }
+    }
+
+    private static var home: FilePath? {
+        if let home = absolute("HOME") { return home }
+        guard let entry = getpwuid(getuid()), let folder = entry.pointee.pw_dir else { return nil }
+        return FilePath(String(cString: folder))
+    }
+}

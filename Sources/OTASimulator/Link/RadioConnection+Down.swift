@@ -1,0 +1,133 @@
+import OTAUpdate
+
+/// From the host to the device.
+extension RadioConnection {
+    /// The request on its way: ATT has one at a time.
+    enum Request {
+        case plain
+        /// A read goes on as long as full parts come.
+        case read(Channel, collected: [UInt8])
+    }
+
+    func submit(_ command: LinkCommand) {
+        guard isOpen else { return }
+        if let (error, channel) = refusal(of: command) {
+            out.yield(.refused(error, channel))
+            return
+        }
+        if case .send(let values, let channel) = command {
+            if values.isEmpty { return }
+            if channel == VirtualGATT.data { values.forEach { world.window.hostSends($0) } }
+        }
+        down.append(command)
+        wakeIfIdle()
+    }
+
+    /// What the host's own stack refuses.
+    private func refusal(of command: LinkCommand) -> (error: LinkError, channel: Channel)? {
+        let (channel, longest) =
+            switch command {
+            case .subscribe(let channel), .read(let channel): (channel, 0)
+            case .write(let bytes, let channel): (channel, bytes.count)
+            case .send(let values, let channel): (channel, values.reduce(0) { max($0, $1.count) })
+            }
+        if !world.channels.contains(channel) {
+            return (LinkError(.refused, "the device has no such characteristic"), channel)
+        }
+        if longest > world.radio.maximumValueLength {
+            let mtu = world.radio.mtu
+            return (LinkError(.refused, "a value of \(longest) bytes does not fit an MTU of \(mtu)"), channel)
+        }
+        return nil
+    }
+
+    /// Bytes of the value that goes down next; nil: nothing can go. Reads and subscriptions are short.
+    var nextLength: Int? {
+        if readGoesOn, !downMeter.isInMidValue { return 4 }
+        guard let command = down.first else { return nil }
+        switch command {
+        case .send(let values, _): return values[valueIndex].count
+        case .write(let bytes, _): return request == nil ? bytes.count : nil
+        case .read, .subscribe: return request == nil ? 4 : nil
+        }
+    }
+
+    /// Sends what waits, as far as an event carries it.
+    func moveDown(at now: Duration) {
+        var budget = world.radio.perEvent
+        while isOpen, budget > 0, let length = nextLength {
+            let isReadPart = readGoesOn && !downMeter.isInMidValue
+            guard downMeter.carries(length, spending: &budget) else { return }
+            if isReadPart { askForNextPart(at: now) } else { handToDevice(at: now) }
+            if world.faults.countDevicePacket() { breakByPlan(at: now) }
+            seeToDevice(at: now)
+        }
+    }
+
+    private func askForNextPart(at now: Duration) {
+        readGoesOn = false
+        guard case .read(let channel, let collected) = request else { return }
+        read(channel, offset: collected.count, at: now)
+    }
+
+    private func handToDevice(at now: Duration) {
+        guard let command = down.first else { return }
+        switch command {
+        case .send(let values, let channel):
+            send(values[valueIndex], channel, at: now)
+            valueIndex += 1
+            guard valueIndex == values.count else { return }
+            valueIndex = 0
+        case .write(let bytes, let channel):
+            request = .plain
+            world.transcript.note(.toDevice, bytes, at: now)
+            answer(.written(channel), channel) { () throws(ATTError) in
+                try world.device.write(handle, channel, bytes, at: now)
+            }
+        case .subscribe(let channel):
+            request = .plain
+            world.transcript.note(.toDevice, [], at: now)
+            answer(.subscribed(channel), channel) { () throws(ATTError) in
+                try world.device.subscribe(handle, to: channel, at: now)
+            }
+        case .read(let channel):
+            request = .read(channel, collected: [])
+            read(channel, offset: 0, at: now)
+        }
+        down.removeFirst()
+    }
+
+    private func send(_ value: [UInt8], _ channel: Channel, at now: Duration) {
+        if channel == VirtualGATT.data, world.random.happens(world.plan.gap) {
+            return world.transcript.note(.lost, value, at: now)
+        }
+        world.transcript.note(.toDevice, value, at: now)
+        // Nobody is told what becomes of a write without response.
+        try? world.device.write(handle, channel, value, at: now)
+    }
+
+    private func read(_ channel: Channel, offset: Int, at now: Duration) {
+        world.transcript.note(.toDevice, [], at: now)
+        do {
+            let capacity = world.radio.mtu - 1
+            up.append(.readPart(try world.device.read(handle, channel, offset: offset, capacity: capacity, at: now)))
+        } catch {
+            up.append(.answer(.refused(Self.linkError(error), channel)))
+        }
+    }
+
+    private func answer(_ event: LinkEvent, _ channel: Channel, _ operation: () throws(ATTError) -> Void) {
+        do {
+            try operation()
+            up.append(.answer(event))
+        } catch {
+            up.append(.answer(.refused(Self.linkError(error), channel)))
+        }
+    }
+
+    private static func linkError(_ error: ATTError) -> LinkError {
+        LinkError(
+            error.demandsBond ? .notPermitted : .refused,
+            "the device answered with ATT error 0x\(String(error.code, radix: 16, uppercase: true))")
+    }
+}

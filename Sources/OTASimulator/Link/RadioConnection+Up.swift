@@ -1,0 +1,81 @@
+import OTAUpdate
+
+/// From the device to the host.
+extension RadioConnection {
+    /// What travels up.
+    enum Upward {
+        /// The answer to the request, as the host is told it.
+        case answer(LinkEvent)
+        /// The answer to a read, or to a further part of a long one.
+        case readPart([UInt8])
+        case notification([UInt8], Channel)
+
+        var length: Int {
+            switch self {
+            case .answer: 0
+            case .readPart(let bytes), .notification(let bytes, _): bytes.count
+            }
+        }
+    }
+
+    /// Values the device's stack queues before it has no buffer for a notification.
+    private static let notificationBuffers = 16
+
+    /// A notification. False: no buffer.
+    func offer(_ value: [UInt8], on channel: Channel) -> Bool {
+        // A stack whose link is broken takes it, and drops it with the link.
+        guard isOpen else { return true }
+        defer { wakeIfIdle() }
+        if notificationsQueued >= Self.notificationBuffers || world.random.happens(world.plan.notificationRefusal) {
+            wasRefused = true
+            return false
+        }
+        guard value.count <= world.radio.maximumValueLength else { return true }
+        if world.random.happens(world.plan.notificationLoss) { return true }
+        notificationsQueued += 1
+        up.append(.notification(value, channel))
+        return true
+    }
+
+    /// Sends the first `count` values, as far as an event carries them.
+    func moveUp(_ count: Int, at now: Duration) {
+        var budget = world.radio.perEvent
+        for _ in 0..<count {
+            guard isOpen, budget > 0, let first = up.first, upMeter.carries(first.length, spending: &budget) else {
+                break
+            }
+            up.removeFirst()
+            handToHost(first, at: now)
+        }
+        if wasRefused {
+            wasRefused = false
+            _ = world.device.poll(at: now)
+        }
+    }
+
+    private func handToHost(_ value: Upward, at now: Duration) {
+        switch value {
+        case .answer(let event):
+            request = nil
+            tell(event, [], at: now)
+        case .notification(let bytes, let channel):
+            notificationsQueued -= 1
+            world.window.hostHears(bytes, on: channel)
+            tell(.notified(bytes, channel), bytes, at: now)
+        case .readPart(let bytes):
+            guard case .read(let channel, let before) = request else { return }
+            let collected = before + bytes
+            readGoesOn = bytes.count == world.radio.mtu - 1
+            request = readGoesOn ? .read(channel, collected: collected) : nil
+            if readGoesOn { return }
+            world.window.hostHears(collected, on: channel)
+            tell(.value(collected, channel), collected, at: now)
+        }
+    }
+
+    private func tell(_ event: LinkEvent, _ bytes: [UInt8], at now: Duration) {
+        world.transcript.note(.toHost, bytes, at: now)
+        out.yield(event)
+        if world.faults.countHostEvent() { breakByPlan(at: now) }
+    }
+}

@@ -1,0 +1,7 @@
+import Glibc
+import OTACommands
+
+@main
+struct Main {
+    static func main() async { exit(await OTAFlash.run(Array(CommandLine.arguments.dropFirst()))) }
+}

@@ -1,0 +1,50 @@
+import COTADevice
+import Testing
+
+/// What takes long enough to be run in release.
+@Suite struct ExhaustiveTests {
+    /// No bit of an envelope can be changed.
+    @Test func everyBitOfAnEnvelope() {
+        let bench = Bench()
+        bench.boot()
+        bench.connect()
+        let envelope = Release().envelope
+        #expect(bench.submit(envelope) == OTA_OK)
+        for bit in 0..<8 * envelope.count {
+            var forged = envelope
+            forged[bit / 8] ^= 1 << UInt8(bit % 8)
+            let status = bench.submit(forged)
+            #expect(status == OTA_MALFORMED || status == OTA_UNTRUSTED || status == OTA_UNKNOWN_CRITICAL, "bit \(bit)")
+        }
+    }
+
+    /// Nor of an image.
+    @Test func everyBitOfAnImage() {
+        let release = Release(image: Release.image(count: 300))
+        for bit in 0..<8 * release.image.count {
+            let bench = Bench()
+            bench.bring(to: OTA_STATE_ACCEPTED, release)
+            var forged = release.image
+            forged[bit / 8] ^= 1 << UInt8(bit % 8)
+            if let position = bench.begin(OTA_OBJECT_IMAGE, release.image) { bench.send(forged, at: position) }
+            #expect(bench.request(OTA_FINISH) == OTA_DIGEST_DIFFERS, "bit \(bit)")
+        }
+    }
+
+    /// The power goes a second time, in the middle of what mends the first.
+    @Test(arguments: Flash.Cut.allCases)
+    func twoPowerCuts(_ second: Flash.Cut) {
+        var first = 0
+        while true {
+            let bench = Story.anotherRelease.play(cutting: first, .middle)
+            guard !bench.flash.hasPower else { break }
+            for operation in stride(from: first % 7, to: 60, by: 7) {
+                let broken = Recovery(bench.flash, Story.first, cutting: operation, second)
+                #expect(broken.findings.isEmpty, "\(first), \(operation)")
+                let mended = Recovery(broken.bench.flash, Story.first)
+                #expect(mended.findings.isEmpty, "\(first), \(operation)")
+            }
+            first += 1
+        }
+    }
+}

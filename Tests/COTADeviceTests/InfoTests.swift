@@ -1,0 +1,72 @@
+import COTADevice
+import Testing
+
+/// The readable values.
+@Suite struct InfoTests {
+    @Test func composition() {
+        var settings = Settings()
+        settings.keys = [.rfc8032, .second]
+        settings.counter = 0x0102_0304
+        settings.format = 2
+        settings.hardware = 0x0506
+        settings.largestImage = 0x1234
+        settings.longestData = 512
+        settings.window = 2047
+        settings.restartSeconds = 300
+        settings.trialSeconds = 600
+        let bench = Bench(settings)
+        bench.boot()
+        bench.connect()
+        let ids = SigningKey.rfc8032.id + SigningKey.second.id
+        let list =
+            bytes(
+                "01 01 01  02 04 64656d6f  03 02 0605  04 04 04030201  05 05 02 34120000  06 04 0002 ff07  07 04 2c01 5802"
+            )
+            + [8, 16] + ids
+        #expect(bench.read(OTA_INFO) == list)
+    }
+
+    @Test func runningAndHeld() {
+        let bench = Bench()
+        bench.settings.runningDigest = (100..<132).map { UInt8($0) }
+        bench.bring(to: OTA_STATE_IMAGE)
+        // As it was when the connection came.
+        #expect(info(bench, 9) == (100..<108).map { UInt8($0) })
+        #expect(info(bench, 10) == nil)
+        bench.connect(2)
+        #expect(info(bench, 10, by: 2) == Release().digest.prefix(8) + [242, 0, 0, 0])
+        #expect(info(bench, 10) == nil)
+        bench.request(OTA_DISCARD)
+        #expect(info(bench, 10, by: 2) == Release().digest.prefix(8) + [242, 0, 0, 0])
+    }
+
+    @Test func theLongestAndItsPartsMakeTheWhole() throws {
+        var settings = Settings()
+        settings.product = String(repeating: "p", count: 63)
+        settings.keyIDs = (0..<16).map { i in [UInt8](repeating: UInt8(i), count: 8) }
+        settings.runningDigest = [UInt8](repeating: 7, count: 32)
+        let bench = Bench(settings)
+        // A record made by hand, since no envelope is accepted here.
+        var record: [UInt8] = bytes("4f545231 01000000") + [UInt8](repeating: 8, count: 32) + little(UInt32(512))
+        record += little(Crypto.crc32(record))
+        bench.flash.record.replaceSubrange(0..<48, with: record)
+        bench.boot()
+        bench.connect()
+        let whole = try #require(bench.read(OTA_INFO))
+        #expect(whole.count == OTA_INFO_LARGEST)
+        for part in [1, 22, 100, 250, 251] {
+            var parts: [UInt8] = []
+            while let next = bench.read(OTA_INFO, from: parts.count, upTo: part), !next.isEmpty { parts += next }
+            #expect(parts == whole)
+        }
+        #expect(bench.read(OTA_INFO, from: 251) == [])
+        #expect(bench.read(OTA_INFO, from: 252) == nil)
+        #expect(bench.read(OTA_VERSION, from: 2, upTo: 2) == Array("0.".utf8))
+        #expect(bench.read(OTA_PROGRESS, from: 13) == nil)
+        #expect(bench.read(OTA_CONTROL) == nil)
+        #expect(bench.read(OTA_DATA) == nil)
+    }
+
+    /// What the header promises to who counts bytes of RAM.
+    @Test func size() { #expect(MemoryLayout<ota_device>.size < 2048) }
+}

@@ -1,0 +1,152 @@
+import COTADevice
+import Testing
+
+/// A device with several connections serves one.
+@Suite struct OwnershipTests {
+    private func twoConnections(_ state: ota_state) -> Bench {
+        let bench = Bench()
+        bench.bring(to: state)
+        bench.connect(2)
+        return bench
+    }
+
+    private let requests: [(ota_opcode, [UInt8])] = [
+        (OTA_BEGIN, Bench.beginArguments(OTA_OBJECT_ENVELOPE, Release().envelope)), (OTA_SYNC, [0, 0]),
+        (OTA_FINISH, []), (OTA_APPLY, [0]), (OTA_CONFIRM, []), (OTA_DISCARD, []), (OTA_DISCARD, [1, 2, 3]),
+    ]
+
+    @Test(arguments: [OTA_STATE_ENVELOPE, OTA_STATE_ACCEPTED, OTA_STATE_IMAGE, OTA_STATE_VERIFIED])
+    func anotherIsBusy(_ state: ota_state) {
+        let bench = twoConnections(state)
+        let position = bench.progress?.position
+        for (opcode, arguments) in requests { #expect(bench.request(opcode, arguments, by: 2) == OTA_BUSY) }
+        #expect(bench.request(99, by: 2) == [4])
+        #expect(bench.request(OTA_IDENTIFY, [3], by: 2) == OTA_OK)
+        bench.write(data: little(position?.next ?? 0) + [1, 2, 3], by: 2)
+        // Reads are free.
+        #expect(bench.read(OTA_VERSION, by: 2) == Array("1.0.0".utf8))
+        #expect(bench.read(OTA_PROGRESS, by: 2)?.first == UInt8(state.rawValue))
+        #expect(bench.read(OTA_INFO, by: 2) != nil)
+        #expect(bench.progress?.position == position)
+        #expect(bench.heard(OTA_PROGRESS, by: 2).isEmpty)
+    }
+
+    @Test func nobodyOwnsBeforeABegin() {
+        let bench = twoConnections(OTA_STATE_IDLE)
+        #expect(bench.request(OTA_BEGIN, [1], by: 1) == OTA_BAD_ARGUMENT)
+        #expect(bench.request(OTA_DISCARD, by: 2) == OTA_OK)
+        #expect(bench.submit(Release().envelope, by: 2) == OTA_OK)
+        #expect(bench.request(OTA_DISCARD, by: 1) == OTA_BUSY)
+    }
+
+    @Test func theEndOfTheConnectionEndsIt() {
+        let bench = twoConnections(OTA_STATE_IMAGE)
+        bench.disconnect(1)
+        #expect(bench.state == OTA_STATE_IDLE)
+        #expect(bench.submit(Release().envelope, by: 2) == OTA_OK)
+        // What the first one sent is still held; the sequences are the second one's own.
+        let position = bench.begin(OTA_OBJECT_IMAGE, Release().image, from: .max, by: 2)
+        #expect(position?.offset == 242)
+        #expect(position?.next == UInt16(0x2001))
+    }
+
+    @Test func anotherConnectionsEndDoesNot() {
+        let bench = twoConnections(OTA_STATE_IMAGE)
+        let position = bench.progress?.position
+        bench.disconnect(2)
+        #expect(bench.state == OTA_STATE_IMAGE)
+        #expect(bench.progress?.position == position)
+    }
+
+    @Test func silence() {
+        let bench = twoConnections(OTA_STATE_IMAGE)
+        bench.pass(29_999)
+        #expect(bench.request(OTA_DISCARD, by: 2) == OTA_BUSY)
+        bench.pass(1)
+        // Alone it may go on; only another's request takes the update from it.
+        #expect(bench.state == OTA_STATE_IMAGE)
+        #expect(bench.request(OTA_BEGIN, requests[0].1, by: 2) == OTA_OK)
+        #expect(bench.state == OTA_STATE_ENVELOPE)
+        #expect(bench.heard(OTA_PROGRESS, by: 1).count == 1)
+        #expect(bench.request(OTA_SYNC, [0, 0], by: 1) == OTA_BUSY)
+    }
+
+    /// To the one that lost it, the change of state came without a request.
+    @Test func theOldOwnerIsTold() {
+        let bench = twoConnections(OTA_STATE_IMAGE)
+        bench.pass(30_000)
+        #expect(bench.request(OTA_SYNC, [0, 0], by: 2) == OTA_BAD_STATE)
+        #expect(bench.state == OTA_STATE_IDLE)
+        #expect(bench.heard(OTA_PROGRESS, by: 1).map { Array($0.prefix(2)) } == [[0, 0]])
+    }
+
+    @Test(arguments: [true, false])
+    func anythingWrittenBreaksTheSilence(_ isData: Bool) {
+        let bench = twoConnections(OTA_STATE_IMAGE)
+        bench.pass(29_000)
+        if isData { bench.write(data: [1, 2, 3]) } else { bench.request(OTA_IDENTIFY, [1]) }
+        bench.pass(29_999)
+        #expect(bench.request(OTA_DISCARD, by: 2) == OTA_BUSY)
+        bench.pass(1)
+        #expect(bench.request(OTA_DISCARD, by: 2) == OTA_OK)
+    }
+
+    @Test func anOwnerThatSpeaksAgainKeepsIt() {
+        let bench = twoConnections(OTA_STATE_IMAGE)
+        bench.pass(100_000)
+        #expect(bench.sync(bench.progress?.position?.next ?? 0) != nil)
+        #expect(bench.request(OTA_DISCARD, by: 2) == OTA_BUSY)
+    }
+
+    /// However long it lasted: the clock's wrap does not make it fresh again.
+    @Test func silenceOverTheClocksWrap() {
+        let bench = twoConnections(OTA_STATE_IMAGE)
+        bench.pass(40_000)
+        bench.pass(.max - 39_000)
+        #expect(bench.request(OTA_DISCARD, by: 2) == OTA_OK)
+    }
+
+    /// A device that works is not a host that is silent.
+    @Test func workIsNotSilence() throws {
+        let bench = twoConnections(OTA_STATE_IMAGE)
+        bench.send(Release().image, at: try #require(bench.progress?.position))
+        ota_device_write_control(bench.device, 1, [3, 1], 2, bench.now)
+        _ = ota_device_poll(bench.device, bench.now)
+        bench.now &+= 40_000
+        #expect(bench.request(OTA_DISCARD, by: 2) == OTA_BUSY)
+        #expect(bench.state == OTA_STATE_VERIFIED)
+        bench.pass(29_999)
+        #expect(bench.request(OTA_DISCARD, by: 2) == OTA_BUSY)
+    }
+
+    @Test func connectionsAreCounted() {
+        let bench = Bench()
+        bench.boot()
+        for connection in UInt16(1)...4 { #expect(ota_device_connected(bench.device, connection, bench.now)) }
+        #expect(!ota_device_connected(bench.device, 5, bench.now))
+        #expect(bench.read(OTA_VERSION, by: 5) == nil)
+        #expect(bench.write(control: [7, 1, 1], by: 5) == OTA_ATT_INSUFFICIENT_RESOURCES)
+        bench.write(data: [0, 0, 1], by: 5)
+        bench.disconnect(5)
+        bench.disconnect(3)
+        #expect(ota_device_connected(bench.device, 5, bench.now))
+        #expect(bench.read(OTA_VERSION, by: 5) != nil)
+    }
+
+    /// A handle that comes again without having gone is a new connection.
+    @Test func aHandleAgain() {
+        let bench = twoConnections(OTA_STATE_IMAGE)
+        bench.connect(1)
+        #expect(bench.state == OTA_STATE_IDLE)
+        #expect(bench.progress?.position?.next == 0)
+    }
+
+    @Test func theFirstBeginAsksForAFastLink() {
+        let bench = twoConnections(OTA_STATE_VERIFIED)
+        #expect(bench.begun == [1])
+        bench.disconnect(1)
+        bench.submit(Release().envelope, by: 2)
+        bench.submit(Release().envelope, by: 2)
+        #expect(bench.begun == [1, 2])
+    }
+}

@@ -1,0 +1,115 @@
+import COTADevice
+import Testing
+
+/// The power goes before or in the middle of every flash operation. What is held afterwards is what was recorded, every byte
+/// of it is right, and the update ends well. Pages are small: each page of records is filled and left several times.
+@Suite struct PowerCutTests {
+    @Test(arguments: Story.allCases, Flash.Cut.allCases)
+    func everyOperation(_ story: Story, _ cut: Flash.Cut) {
+        var operation = 0
+        while true {
+            let bench = story.play(cutting: operation, cut)
+            guard !bench.flash.hasPower else { break }
+            #expect(bench.flash.violations.isEmpty)
+            for release in [Story.first, Story.second] {
+                let recovery = Recovery(bench.flash, release)
+                #expect(recovery.findings.isEmpty, "\(story), \(cut) operation \(operation)")
+            }
+            operation += 1
+        }
+        // The record area's two pages hold five records each: each story goes round more than once.
+        #expect(operation > 30)
+    }
+}
+
+/// An update's life on one device, up to APPLY.
+enum Story: CaseIterable {
+    case plain, stepBack, reconnections, anotherRelease, discarded, eraseAhead
+
+    static let first = Release(image: Release.image(count: 3333))
+    static let second = Release(image: Release.image(count: 3000, seed: 7), counter: 8)
+
+    /// Plays it on a new device whose power goes at an operation.
+    func play(cutting operation: Int, _ cut: Flash.Cut) -> Bench {
+        var settings = Settings()
+        settings.eraseAhead = self == .eraseAhead
+        settings.eraseStep = 4
+        let bench = Bench(settings)
+        bench.boot()
+        bench.flash.operationsLeft = operation
+        bench.flash.cut = cut
+        bench.connect()
+        play(on: bench)
+        return bench
+    }
+
+    private func play(on bench: Bench) {
+        switch self {
+        case .plain, .eraseAhead:
+            Self.send(bench, Self.first)
+        case .stepBack:
+            Self.send(bench, Self.first, upTo: 2000)
+            Self.send(bench, Self.first, from: 700, upTo: 1800)
+            Self.send(bench, Self.first, from: 0)
+        case .reconnections:
+            for offset in stride(from: 300, to: 3300, by: 500) {
+                Self.send(bench, Self.first, from: .max, upTo: offset)
+                bench.reconnect()
+            }
+            Self.send(bench, Self.first, from: .max)
+        case .anotherRelease:
+            Self.send(bench, Self.first, upTo: 2000)
+            Self.send(bench, Self.second, from: .max, upTo: 1500)
+            Self.send(bench, Self.first, from: .max)
+        case .discarded:
+            Self.send(bench, Self.first, upTo: 2000)
+            bench.request(OTA_DISCARD)
+            Self.send(bench, Self.first, from: .max)
+        }
+    }
+
+    /// Sends a release's image, all of it with FINISH and APPLY. Without power nothing of it happens.
+    static func send(_ bench: Bench, _ release: Release, from: UInt32 = 0, upTo end: Int? = nil) {
+        guard bench.submit(release.envelope) == OTA_OK,
+            let position = bench.begin(OTA_OBJECT_IMAGE, release.image, from: from)
+        else { return }
+        bench.send(release.image, at: position, upTo: end)
+        if end == nil, bench.request(OTA_FINISH) == OTA_OK { bench.request(OTA_APPLY, [1]) }
+    }
+}
+
+/// The device is powered up again, and the update of a release is taken up.
+struct Recovery {
+    /// What was not as it should be.
+    var findings: [String] = []
+    let bench = Bench()
+
+    init(_ flash: Flash, _ release: Release, cutting operation: Int = .max, _ cut: Flash.Cut = .before) {
+        bench.flash = flash
+        bench.flash.tornRecord = nil
+        check(bench.boot() == OTA_START_OK, "it does not start")
+        bench.flash.operationsLeft = operation
+        bench.flash.cut = cut
+        bench.connect()
+        check(bench.submit(release.envelope) == OTA_OK, "the envelope is refused")
+        guard let position = bench.begin(OTA_OBJECT_IMAGE, release.image, from: .max) else {
+            check(!bench.flash.hasPower, "BEGIN is refused")
+            return
+        }
+        // The last record; or the one that was being written, if all but nothing of it was.
+        let possible = [flash.records.last, flash.tornRecord ?? flash.records.last]
+            .map { $0?.digest == release.digest ? $0?.offset : 0 }
+        check(possible.contains(position.offset), "it goes on at \(position.offset)")
+        check(position.crc == Crypto.crc32(release.image.prefix(position.offset)), "a wrong byte is believed")
+        bench.send(release.image, at: position)
+        let status = bench.request(OTA_FINISH)
+        guard bench.flash.hasPower else { return }
+        check(status == OTA_OK, "FINISH: \(String(describing: status))")
+        check(bench.flash.slot.starts(with: release.image), "the slot holds something else")
+        let isApplied = bench.request(OTA_APPLY, [0]) == OTA_OK
+        check(isApplied || !bench.flash.hasPower, "APPLY is refused")
+        check(bench.flash.violations.isEmpty, "\(bench.flash.violations)")
+    }
+
+    private mutating func check(_ holds: Bool, _ finding: String) { if !holds { findings.append(finding) } }
+}

@@ -1,0 +1,310 @@
+import COTADevice
+import Testing
+
+/// What is held after a disconnection and after a reset, and where a BEGIN goes on.
+@Suite struct ResumeTests {
+    /// 20 pages of 256 bytes, and a part of one.
+    private let release = Release(image: Release.image(count: 5000))
+
+    private func open(_ edit: (inout Settings) -> Void = { _ in }) throws -> (Bench, Position) {
+        var settings = Settings()
+        edit(&settings)
+        let bench = Bench(settings)
+        bench.bring(to: OTA_STATE_ACCEPTED, release)
+        return (bench, try #require(bench.begin(OTA_OBJECT_IMAGE, release.image)))
+    }
+
+    private func resume(_ bench: Bench, from: UInt32 = .max) throws -> Position {
+        #expect(bench.submit(release.envelope) == OTA_OK)
+        let position = try #require(bench.begin(OTA_OBJECT_IMAGE, release.image, from: from))
+        #expect(position.crc == Crypto.crc32(release.image.prefix(position.offset)))
+        return position
+    }
+
+    private func finish(_ bench: Bench, _ position: Position) {
+        bench.send(release.image, at: position)
+        #expect(bench.request(OTA_FINISH) == OTA_OK)
+        #expect(bench.flash.slot.prefix(5000) == release.image[...])
+        #expect(bench.flash.violations.isEmpty)
+    }
+
+    /// A page is erased just before it is written, and recorded after; BEGIN erases nothing.
+    @Test func theOrderOfOperations() throws {
+        let (bench, position) = try open()
+        #expect(bench.flash.operations.isEmpty)
+        bench.send(release.image, at: position, upTo: 255)
+        #expect(bench.flash.operations.isEmpty)
+        bench.write(data: little(position.next &+ 2) + [release.image[255]])
+        // The first record of all: neither page is known to be blank.
+        #expect(
+            bench.flash.operations == [
+                "erase slot 0", "write slot 0", "erase record 256", "erase record 0", "write record 0",
+            ])
+        bench.flash.operations = []
+        bench.send(release.image, at: try #require(bench.progress?.position), upTo: 512)
+        #expect(bench.flash.operations == ["erase slot 256", "write slot 256", "write record 48"])
+    }
+
+    @Test func theLastBytesArePaddedToTheWriteUnit() throws {
+        for unit in [1, 2, 4, 8, 16, 32, 64] as [UInt8] {
+            let (bench, position) = try open { $0.writeUnit = unit }
+            finish(bench, position)
+            let end = (5000 + Int(unit) - 1) / Int(unit) * Int(unit)
+            #expect(bench.flash.slot[5000..<end].allSatisfy { $0 == 0xFF })
+            #expect(bench.flash.slot[5120] == 0x5A)
+        }
+    }
+
+    @Test(arguments: [1, 255, 256, 257, 484, 1000, 4999, 5000])
+    func afterADisconnectionAllOfItIsThere(_ offset: Int) throws {
+        let (bench, position) = try open()
+        bench.send(release.image, at: position, upTo: offset)
+        bench.reconnect()
+        let resumed = try resume(bench)
+        #expect(resumed.offset == offset)
+        finish(bench, resumed)
+    }
+
+    @Test(arguments: [1, 255, 256, 257, 484, 1000, 4999, 5000])
+    func afterAResetAllThatIsRecordedIsThere(_ offset: Int) throws {
+        let (bench, position) = try open()
+        bench.send(release.image, at: position, upTo: offset)
+        bench.boot()
+        bench.connect()
+        let resumed = try resume(bench)
+        #expect(resumed.offset == (offset == 5000 ? 5000 : offset / 256 * 256))
+        finish(bench, resumed)
+    }
+
+    /// To any offset told before: exactly within the page in RAM, else to a page's start.
+    @Test(arguments: [
+        (0, 0), (1, 0), (255, 0), (256, 256), (999, 768), (1000, 768), (1024, 1024), (1100, 1100), (1200, 1200),
+    ])
+    func aStepBack(_ from: UInt32, _ offset: Int) throws {
+        let (bench, position) = try open()
+        bench.send(release.image, at: position, upTo: 1200)
+        #expect(bench.progress?.position?.offset == 1200)
+        let resumed = try resume(bench, from: from)
+        #expect(resumed.offset == offset)
+        finish(bench, resumed)
+    }
+
+    @Test func aStepBackFromTheEnd() throws {
+        let (bench, position) = try open()
+        bench.send(release.image, at: position)
+        let resumed = try resume(bench, from: 4999)
+        #expect(resumed.offset == 4864)
+        finish(bench, resumed)
+    }
+
+    /// Nothing is lost by a step back until a page is erased; before that, the record is put right.
+    @Test func aStepBackIsRecordedBeforeItErases() throws {
+        let (bench, position) = try open()
+        bench.send(release.image, at: position, upTo: 1200)
+        bench.flash.operations = []
+        var resumed = try resume(bench, from: 600)
+        #expect(resumed.offset == 512)
+        #expect(bench.flash.operations.isEmpty)
+        bench.boot()
+        bench.connect()
+        resumed = try resume(bench, from: 600)
+        bench.flash.operations = []
+        bench.send(release.image, at: resumed, upTo: 768)
+        // Five records are a page's; the sixth begins the other page.
+        #expect(
+            bench.flash.operations == [
+                "write record 192", "erase slot 512", "write slot 512", "erase record 256", "write record 256",
+            ])
+    }
+
+    @Test func anotherImageForgetsTheFirstBeforeItErases() throws {
+        let (bench, position) = try open()
+        bench.send(release.image, at: position, upTo: 1200)
+        bench.reconnect()
+        let other = Release(image: Release.image(count: 3000, seed: 3))
+        bench.submit(other.envelope)
+        #expect(bench.begin(OTA_OBJECT_IMAGE, other.image, from: .max)?.offset == 0)
+        // Durably, and at once.
+        bench.boot()
+        bench.connect()
+        #expect(info(bench, 10) == nil)
+        #expect(try resume(bench).offset == 0)
+    }
+
+    /// It is the manifest that names a release: the same image in another one is another.
+    @Test func theSameImageInAnotherRelease() throws {
+        let (bench, position) = try open()
+        bench.send(release.image, at: position, upTo: 1200)
+        let other = Release(image: release.image, counter: 8)
+        bench.submit(other.envelope)
+        #expect(bench.begin(OTA_OBJECT_IMAGE, other.image, from: .max)?.offset == 0)
+    }
+
+    @Test func discardForgets() throws {
+        let (bench, position) = try open()
+        bench.send(release.image, at: position, upTo: 1200)
+        bench.flash.operations = []
+        #expect(bench.request(OTA_DISCARD) == OTA_OK)
+        #expect(bench.flash.operations == ["write record 192"])
+        #expect(try resume(bench).offset == 0)
+        bench.boot()
+        bench.connect()
+        #expect(try resume(bench).offset == 0)
+    }
+
+    /// With nothing held there is nothing to write, however often it is asked for.
+    @Test func discardOfNothingWearsNothing() throws {
+        let (bench, position) = try open()
+        bench.send(release.image, at: position, upTo: 200)
+        for _ in 0..<10 { #expect(bench.request(OTA_DISCARD) == OTA_OK) }
+        #expect(bench.flash.operations.isEmpty)
+        #expect(try resume(bench).offset == 0)
+    }
+
+    @Test func anAppliedImageIsNotHeldAnyMore() throws {
+        let (bench, position) = try open()
+        finish(bench, position)
+        #expect(bench.request(OTA_APPLY, [1]) == OTA_OK)
+        bench.disconnect()
+        bench.boot()
+        bench.connect()
+        #expect(info(bench, 10) == nil)
+        #expect(try resume(bench).offset == 0)
+    }
+
+    /// The power went between the mark and the forgetting: the slot may hold the old image now.
+    @Test func aRecordOfTheRunningImageIsNotBelieved() throws {
+        let (bench, position) = try open()
+        finish(bench, position)
+        bench.flash.failing = { $0.contains("record") }
+        #expect(bench.request(OTA_APPLY, [0]) == OTA_OK)
+        bench.flash.failing = nil
+        bench.settings.onTrial = true
+        bench.settings.runningDigest = release.digest
+        bench.boot()
+        bench.connect()
+        #expect(info(bench, 10) == nil)
+        #expect(bench.request(OTA_CONFIRM) == OTA_OK)
+        #expect(try resume(bench).offset == 0)
+        // And from CONFIRM on it is gone for good.
+        bench.settings.onTrial = false
+        bench.settings.runningDigest = nil
+        bench.boot()
+        bench.connect()
+        #expect(try resume(bench).offset == 0)
+    }
+
+    @Test func verifiedImagesAreResumedToo() throws {
+        let (bench, position) = try open()
+        finish(bench, position)
+        bench.boot()
+        bench.connect()
+        let resumed = try resume(bench)
+        #expect(resumed.offset == 5000)
+        finish(bench, resumed)
+    }
+
+    /// The CRC is read from the flash: a byte that changed there is seen, and FINISH refuses it.
+    @Test func aByteThatChangedInFlash() throws {
+        let (bench, position) = try open()
+        bench.send(release.image, at: position, upTo: 2560)
+        bench.boot()
+        bench.flash.slot[700] ^= 0x10
+        bench.connect()
+        bench.submit(release.envelope)
+        let resumed = try #require(bench.begin(OTA_OBJECT_IMAGE, release.image, from: .max))
+        #expect(resumed.crc == Crypto.crc32(bench.flash.slot.prefix(2560)))
+        #expect(resumed.crc != Crypto.crc32(release.image.prefix(2560)))
+        bench.send(release.image, at: resumed)
+        #expect(bench.request(OTA_FINISH) == OTA_DIGEST_DIFFERS)
+    }
+
+    /// The new firmware was built with another page size: what the record tells of is rounded to what it can go on from.
+    @Test func anotherPageSize() throws {
+        let (bench, position) = try open()
+        bench.send(release.image, at: position, upTo: 1280)
+        bench.settings.pageSize = 512
+        let record = bench.flash.record
+        bench.flash = {
+            var flash = Flash(pageSize: 512, slotSize: 16384, writeUnit: 4)
+            flash.slot = bench.flash.slot
+            flash.record.replaceSubrange(0..<256, with: record[..<256])
+            return flash
+        }()
+        bench.boot()
+        bench.connect()
+        let resumed = try resume(bench)
+        #expect(resumed.offset == 1024)
+        finish(bench, resumed)
+    }
+
+    @Test func eraseAhead() throws {
+        let (bench, position) = try open {
+            $0.eraseAhead = true
+            $0.eraseStep = 3
+        }
+        #expect(bench.flash.operations == (0..<20).map { "erase slot \($0 * 256)" })
+        bench.flash.operations = []
+        bench.send(release.image, at: position, upTo: 1100)
+        #expect(bench.flash.operations.filter { $0.contains("slot") } == (0..<4).map { "write slot \($0 * 256)" })
+
+        // What is still erased is not erased again; after a step back all is.
+        bench.flash.operations = []
+        #expect(try resume(bench).offset == 1100)
+        #expect(bench.flash.operations.isEmpty)
+        #expect(try resume(bench, from: 600).offset == 512)
+        #expect(bench.flash.operations.filter { $0.contains("slot") } == (2..<20).map { "erase slot \($0 * 256)" })
+        let resumed = try resume(bench)
+        finish(bench, resumed)
+    }
+
+    @Test func eraseAheadInSteps() throws {
+        var settings = Settings()
+        settings.eraseAhead = true
+        settings.eraseStep = 3
+        let bench = Bench(settings)
+        bench.bring(to: OTA_STATE_ACCEPTED, release)
+        let request: [UInt8] = [1, 1] + Bench.beginArguments(OTA_OBJECT_IMAGE, release.image)
+        ota_device_write_control(bench.device, 1, request, UInt16(request.count), bench.now)
+        var erasures: [Int] = []
+        while bench.notifications.isEmpty && erasures.count < 100 {
+            bench.flash.operations = []
+            _ = ota_device_poll(bench.device, bench.now)
+            erasures.append(bench.flash.operations.count)
+        }
+        #expect(erasures == [0, 3, 3, 3, 3, 3, 3, 2])
+
+        // A host that leaves meanwhile stops it.
+        bench.reconnect()
+        bench.submit(release.envelope)
+        bench.request(OTA_DISCARD)
+        bench.submit(release.envelope)
+        ota_device_write_control(bench.device, 1, request, UInt16(request.count), bench.now)
+        for _ in 0..<3 { _ = ota_device_poll(bench.device, bench.now) }
+        bench.flash.operations = []
+        bench.disconnect()
+        #expect(bench.flash.operations.isEmpty)
+        bench.connect()
+        let resumed = try resume(bench)
+        finish(bench, resumed)
+    }
+
+    @Test(arguments: [256, 300, 1000, 4096, 65536] as [UInt32])
+    func pageSizes(_ size: UInt32) throws {
+        let (bench, position) = try open {
+            $0.pageSize = size
+            $0.slotSize = 4 * size > 16384 ? 2 * size : 65 * size
+            $0.largestImage = $0.slotSize
+        }
+        finish(bench, position)
+    }
+
+    @Test func anImageOfAllTheSlot() throws {
+        let whole = Release(image: Release.image(count: 16384))
+        let bench = Bench()
+        bench.bring(to: OTA_STATE_VERIFIED, whole)
+        #expect(bench.state == OTA_STATE_VERIFIED)
+        #expect(bench.flash.slot == whole.image)
+        #expect(bench.flash.violations.isEmpty)
+    }
+}

@@ -1,0 +1,84 @@
+import COTADevice
+import Testing
+
+/// What a configuration must be.
+@Suite struct StartTests {
+    private func start(_ edit: (inout Settings) -> Void) -> ota_start_error {
+        var settings = Settings()
+        edit(&settings)
+        let bench = Bench()
+        bench.settings = settings
+        return bench.boot()
+    }
+
+    @Test func limits() {
+        #expect(start { _ in } == OTA_START_OK)
+        #expect(start { $0.product = nil } == OTA_START_MISSING)
+        #expect(start { $0.version = nil } == OTA_START_MISSING)
+        for product in ["", "a b", "ä", String(repeating: "a", count: 64)] {
+            #expect(start { $0.product = product } == OTA_START_PRODUCT)
+        }
+        #expect(start { $0.product = String(repeating: "a", count: 63) } == OTA_START_OK)
+        for version in ["", "1.0", "01.0.0", "1.0.0-" + String(repeating: "a", count: 58)] {
+            #expect(start { $0.version = version } == OTA_START_VERSION)
+        }
+        #expect(start { $0.version = "1.0.0-" + String(repeating: "a", count: 57) } == OTA_START_OK)
+        #expect(start { $0.keyIDs = [] } == OTA_START_KEYS)
+        let ids = (0..<17).map { [UInt8](repeating: UInt8($0), count: 8) }
+        #expect(start { $0.keyIDs = ids } == OTA_START_KEYS)
+        #expect(start { $0.keyIDs = Array(ids.prefix(16)) } == OTA_START_OK)
+        #expect(start { $0.keyIDs = [ids[0], ids[1], ids[0]] } == OTA_START_KEYS)
+        #expect(start { $0.format = 3 } == OTA_START_IMAGE_FORMAT)
+        #expect(start { $0.largestImage = 0 } == OTA_START_LARGEST_IMAGE)
+        #expect(start { $0.largestImage = 16385 } == OTA_START_LARGEST_IMAGE)
+        #expect(start { $0.longestData = 19 } == OTA_START_LONGEST_DATA)
+        #expect(start { $0.longestData = 513 } == OTA_START_LONGEST_DATA)
+        #expect(start { $0.longestData = 20 } == OTA_START_OK)
+        #expect(start { $0.window = 0 } == OTA_START_WINDOW)
+        #expect(start { $0.window = 2048 } == OTA_START_WINDOW)
+        #expect(start { $0.restartSeconds = 0 } == OTA_START_TIMES)
+        #expect(start { $0.trialSeconds = 0 } == OTA_START_OK)
+        #expect(
+            start {
+                $0.trialSeconds = 0
+                $0.onTrial = true
+            } == OTA_START_TIMES)
+    }
+
+    @Test func pages() {
+        for (page, slot) in [(255, 2550), (65537, 655_370), (256, 0), (256, 16000), (256, 128)] as [(UInt32, UInt32)] {
+            #expect(
+                start {
+                    $0.pageSize = page
+                    $0.slotSize = slot
+                    $0.writeUnit = 1
+                } == OTA_START_PAGES)
+        }
+        for unit in [0, 3, 12, 48, 65, 128] as [UInt8] { #expect(start { $0.writeUnit = unit } == OTA_START_PAGES) }
+        #expect(
+            start {
+                $0.pageSize = 260
+                $0.slotSize = 2600
+                $0.writeUnit = 8
+            } == OTA_START_PAGES)
+        #expect(
+            start {
+                $0.eraseAhead = true
+                $0.eraseStep = 0
+            } == OTA_START_PAGES)
+    }
+
+    @Test func callbacks() {
+        let required: [(inout ota_port) -> Void] = [
+            { $0.read = nil }, { $0.write = nil }, { $0.erase = nil }, { $0.hash_start = nil },
+            { $0.hash_update = nil },
+            { $0.hash_finish = nil }, { $0.verify = nil }, { $0.notify = nil }, { $0.mark = nil }, { $0.confirm = nil },
+            { $0.give_up = nil }, { $0.reboot = nil },
+        ]
+        for remove in required {
+            let bench = Bench()
+            bench.change(remove)
+            #expect(bench.boot() == OTA_START_MISSING)
+        }
+    }
+}

@@ -1,0 +1,53 @@
+import FoundationEssentials
+
+/// JSON as it stands, to be looked at by tests.
+@dynamicMemberLookup
+enum JSONValue: Decodable, Equatable {
+    case null, bool(Bool), number(Double), string(String), array([JSONValue]), object([String: JSONValue])
+
+    init(parsing text: String) throws { self = try JSONDecoder().decode(JSONValue.self, from: Data(text.utf8)) }
+
+    init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        if container.decodeNil() {
+            self = .null
+        } else if let value = try? container.decode(Bool.self) {
+            self = .bool(value)
+        } else if let value = try? container.decode(Double.self) {
+            self = .number(value)
+        } else if let value = try? container.decode(String.self) {
+            self = .string(value)
+        } else if let value = try? container.decode([JSONValue].self) {
+            self = .array(value)
+        } else {
+            self = .object(try container.decode([String: JSONValue].self))
+        }
+    }
+
+    /// Nil where there is no such member.
+    subscript(dynamicMember name: String) -> JSONValue? {
+        if case .object(let members) = self { members[name] } else { nil }
+    }
+
+    subscript(index: Int) -> JSONValue? {
+        if case .array(let elements) = self, elements.indices.contains(index) { elements[index] } else { nil }
+    }
+
+    var string: String? { if case .string(let value) = self { value } else { nil } }
+    var number: Double? { if case .number(let value) = self { value } else { nil } }
+    var bool: Bool? { if case .bool(let value) = self { value } else { nil } }
+    var array: [JSONValue]? { if case .array(let value) = self { value } else { nil } }
+
+    /// The names of its members, sorted.
+    var members: [String] { if case .object(let members) = self { members.keys.sorted() } else { [] } }
+
+    /// Whether there is a null anywhere, which no result may have.
+    var holdsNull: Bool {
+        switch self {
+        case .null: true
+        case .array(let elements): elements.contains(where: \.holdsNull)
+        case .object(let members): members.values.contains(where: \.holdsNull)
+        case .bool, .number, .string: false
+        }
+    }
+}

@@ -1,0 +1,103 @@
+import FoundationEssentials
+import Glibc
+import Subprocess
+import SystemPackage
+import Testing
+
+/// A user of otaflash: a home, a state folder and a working folder of their own, gone when the test is over.
+final class Sandbox: Sendable {
+    /// Where commands run.
+    let folder: FilePath
+
+    init() throws {
+        var template = Array("/tmp/otaflash-test-XXXXXX".utf8CString)
+        let path = template.withUnsafeMutableBufferPointer { buffer in
+            buffer.baseAddress.flatMap { mkdtemp($0) }.map { String(cString: $0) }
+        }
+        folder = FilePath(try #require(path))
+        try FileManager.default.createDirectory(atPath: home.string, withIntermediateDirectories: false)
+    }
+
+    deinit { try? FileManager.default.removeItem(atPath: folder.string) }
+
+    var home: FilePath { folder.appending("home") }
+    var state: FilePath { folder.appending("state") }
+
+    func path(_ name: String) -> String { folder.appending(name).string }
+
+    @discardableResult
+    func write(_ name: String, _ bytes: [UInt8]) throws -> String {
+        try Data(bytes).write(to: URL(filePath: path(name)))
+        return name
+    }
+
+    func read(_ name: String) throws -> [UInt8] { Array(try Data(contentsOf: URL(filePath: path(name)))) }
+
+    func exists(_ name: String) -> Bool { FileManager.default.fileExists(atPath: path(name)) }
+
+    /// The tool as it was built, beside the tests.
+    static let binary: FilePath = {
+        let own = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
+        return FilePath(own).removingLastComponent().appending("otaflash")
+    }()
+
+    /// Nothing of the environment of whoever runs the tests, but for what a binary needs to run and to be measured.
+    func environment(_ extra: [String: String] = [:]) -> Environment {
+        var variables = [
+            "HOME": home.string, "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "OTAFLASH_STATE_DIR": state.string,
+            "SWIFT_BACKTRACE": "enable=no",
+        ]
+        for name in ["LD_LIBRARY_PATH", "LLVM_PROFILE_FILE", "ASAN_OPTIONS", "TSAN_OPTIONS"] {
+            variables[name] = getenv(name).map { String(cString: $0) }
+        }
+        variables.merge(extra) { $1 }
+        return .custom(Dictionary(uniqueKeysWithValues: variables.map { (Environment.Key(stringLiteral: $0), $1) }))
+    }
+
+    /// Runs `otaflash` to its end.
+    @discardableResult
+    func run(_ arguments: String..., env: [String: String] = [:], input: [UInt8] = []) async throws -> Run {
+        try await run(arguments, env: env, input: input)
+    }
+
+    @discardableResult
+    func run(_ arguments: [String], env: [String: String] = [:], input: [UInt8] = []) async throws -> Run {
+        let result = try await Subprocess.run(
+            .path(Self.binary), arguments: Arguments(arguments), environment: environment(env), workingDirectory: folder,
+            input: .array(input), output: .string(limit: 1 << 20), error: .string(limit: 1 << 20))
+        return Run(result.terminationStatus, result.standardOutput, result.standardError)
+    }
+
+    /// Runs `otaflash`, whose arguments are part of a shell script as `"$@"`.
+    func shell(_ script: String, _ arguments: String..., env: [String: String] = [:]) async throws -> Run {
+        let result = try await Subprocess.run(
+            .path("/bin/sh"), arguments: Arguments(["-c", script, Self.binary.string] + arguments),
+            environment: environment(env), workingDirectory: folder, output: .string(limit: 1 << 20),
+            error: .string(limit: 1 << 20))
+        return Run(result.terminationStatus, result.standardOutput, result.standardError)
+    }
+}
+
+/// What a command ended with.
+struct Run: Sendable {
+    let status: TerminationStatus
+    let out, err: String
+
+    init(_ status: TerminationStatus, _ out: String, _ err: String) {
+        self.status = status
+        self.out = out
+        self.err = err
+    }
+
+    /// Nil: a signal ended it.
+    var exit: Int32? { if case .exited(let code) = status { code } else { nil } }
+
+    /// The object on stdout, which is one line and all there is.
+    func json() throws -> JSONValue {
+        #expect(out.hasSuffix("}\n") && out.split(separator: "\n").count == 1, "\(out)")
+        return try JSONValue(parsing: out)
+    }
+
+    /// The objects on stderr, one a line.
+    func events() throws -> [JSONValue] { try err.split(separator: "\n").map { try JSONValue(parsing: String($0)) } }
+}

@@ -1,0 +1,111 @@
+import OTASimulator
+import OTATransport
+import OTAUpdate
+import Testing
+
+/// The device by its calls alone, without a link: as a real GATT server would use it.
+@Suite struct VirtualDeviceTests {
+    /// Who watches a device. Used on one thread.
+    private final class Watcher: @unchecked Sendable {
+        var hasBuffers = false
+        var notified: [[UInt8]] = []
+        var restarts = 0
+    }
+
+    @Test func isUsableWithoutALink() throws {
+        let device = try Example.device { $0.battery = 55 }
+        let watcher = Watcher()
+        device.observe(
+            onNotification: { connection, channel, value in
+                #expect(connection == 9 && channel == VirtualGATT.control)
+                if watcher.hasBuffers { watcher.notified.append(value) }
+                return watcher.hasBuffers
+            }, onRestart: {})
+        #expect(device.connect(9, at: .seconds(1)))
+        #expect(throws: ATTError(code: 0xFD)) { try device.write(9, VirtualGATT.control, [7, 1, 3], at: .seconds(1)) }
+        try device.subscribe(9, to: VirtualGATT.control, at: .seconds(1))
+        try device.write(9, VirtualGATT.control, [7, 1, 3], at: .seconds(1))
+        // It was done, and the answer waits for a buffer.
+        #expect(device.identifyRequests == [3])
+        #expect(watcher.notified.isEmpty)
+        watcher.hasBuffers = true
+        _ = device.poll(at: .milliseconds(1010))
+        #expect(watcher.notified == [[0x87, 1, 0]])
+        #expect(try device.read(9, VirtualGATT.battery, at: .seconds(2)) == [55])
+        #expect(try device.read(9, VirtualGATT.version, offset: 2, capacity: 2, at: .seconds(2)) == Array("0.".utf8))
+        device.disconnect(9, at: .seconds(3))
+        #expect(throws: ATTError.unlikely) { try device.read(9, VirtualGATT.version, at: .seconds(4)) }
+    }
+
+    /// An image on trial, marked a moment ago at 10 s.
+    private func marked(trialSeconds: Int = 60) throws -> (VirtualDevice, Duration) {
+        let time = VirtualTime()
+        let device = try Example.device { $0.trialSeconds = trialSeconds }
+        let transport = SimulatedTransport(device: device, clock: time)
+        try time.run {
+            try await transport.host {
+                try await $0.install(Example.envelope, Example.image, digests: Example.digests, resume: false)
+            }
+        }
+        return (device, time.now.offset)
+    }
+
+    @Test func aTrialNobodyConfirmsEndsByItselfWhileNobodyLooks() throws {
+        let (device, marked) = try marked()
+        _ = device.poll(at: marked + .seconds(1))
+        #expect(device.running?.isOnTrial == true && device.running?.image.version == "1.1.0")
+        // Boot, trial, restart: all of it in one call, each at its own time.
+        _ = device.poll(at: marked + .milliseconds(800 + 59_990))
+        #expect(device.running?.isOnTrial == true)
+        _ = device.poll(at: marked + .milliseconds(800 + 60_010))
+        #expect(device.running == nil)
+        _ = device.poll(at: marked + .seconds(3600))
+        #expect(device.running?.isOnTrial == false && device.running?.image.version == "1.0.0")
+        #expect(device.restartCount == 2)
+    }
+
+    @Test func aTrialIsOverWithThePower() throws {
+        let (device, marked) = try marked()
+        _ = device.poll(at: marked + .seconds(2))
+        #expect(device.running?.isOnTrial == true)
+        device.losePower(at: marked + .seconds(2))
+        #expect(device.running == nil)
+        #expect(device.reachable(at: marked + .seconds(2)) == marked + .seconds(2) + VirtualDevice.bootTime)
+        _ = device.poll(at: marked + .seconds(3))
+        #expect(device.running?.image.version == "1.0.0")
+    }
+
+    @Test func aRestartEndsAllConnections() throws {
+        let (device, marked) = try marked()
+        let watcher = Watcher()
+        device.observe(onNotification: { _, _, _ in true }, onRestart: { watcher.restarts += 1 })
+        #expect(!device.connect(1, at: marked))
+        #expect(device.connect(1, at: marked + .seconds(1)))
+        #expect(device.isConnected(1))
+        device.losePower(at: marked + .seconds(2))
+        #expect(!device.isConnected(1))
+        #expect(watcher.restarts == 1)
+        #expect(!device.connect(1, at: marked + .seconds(2)))
+    }
+
+    @Test func whoIsSuspendedIsNotThere() throws {
+        let (device, marked) = try marked()
+        _ = device.poll(at: marked + .seconds(2))
+        device.suspend()
+        #expect(device.reachable(at: marked + .seconds(9)) == nil)
+        #expect(!device.connect(1, at: marked + .seconds(9)))
+        #expect(device.bootState?.trial == .pending)
+    }
+
+    @Test(
+        arguments: [
+            { $0.window = 0 }, { $0.window = 2048 }, { $0.longestData = 19 }, { $0.longestData = 513 },
+            { $0.battery = 101 }, { $0.restartSeconds = 0 }, { $0.trialSeconds = -1 }, { $0.trustedKeys = [] },
+            { $0.trustedKeys += $0.trustedKeys }, { $0.layout = FlashLayout(pageSize: 256) },
+            { $0.layout = FlashLayout(pageSize: 1000) }, { $0.layout = FlashLayout(slotSize: 5000) },
+            { $0.layout = FlashLayout(writeUnit: 3) },
+        ] as [@Sendable (inout VirtualDeviceConfiguration) -> Void])
+    func whatNoDeviceCanBeIsRefused(change: @Sendable (inout VirtualDeviceConfiguration) -> Void) {
+        #expect(throws: VirtualDeviceError(.badConfiguration, "")) { try Example.device(change) }
+    }
+}

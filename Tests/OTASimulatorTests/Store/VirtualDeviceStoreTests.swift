@@ -1,0 +1,171 @@
+import Glibc
+import OTAFirmware
+import OTASimulator
+import SystemPackage
+import Testing
+
+@Suite struct VirtualDeviceStoreTests {
+    private func withStore(_ body: (VirtualDeviceStore) throws -> Void) throws {
+        try withTemporaryFolder { try body(VirtualDeviceStore(folder: $0.appending("state").appending("otaflash"))) }
+    }
+
+    private func create(_ name: String, in store: VirtualDeviceStore) throws {
+        var configuration = try Example.configuration()
+        configuration.hardware = 2
+        try store.create(name, configuration, version: try Example.version("1.0.0-rc.1"), securityCounter: 3)
+    }
+
+    private func read(_ path: FilePath) throws -> String {
+        let file = try FileDescriptor.open(path, .readOnly)
+        return try file.closeAfter {
+            let bytes = try [UInt8](unsafeUninitializedCapacity: 65536) { buffer, count in
+                count = try file.read(into: UnsafeMutableRawBufferPointer(buffer))
+            }
+            return String(decoding: bytes, as: UTF8.self)
+        }
+    }
+
+    private func write(_ text: String, to path: FilePath) throws {
+        let file = try FileDescriptor.open(path, .writeOnly, options: .truncate)
+        _ = try file.closeAfter { try file.writeAll(text.utf8) }
+    }
+
+    @Test func aNewDeviceIsListedOpenedAndRemoved() throws {
+        try withStore { store in
+            #expect(try store.list() == [])
+            try create("zeta", in: store)
+            try create("alpha", in: store)
+            let devices = try store.list()
+            #expect(devices.map(\.name) == ["alpha", "zeta"])
+            #expect(devices.map(\.version) == ["1.0.0-rc.1", "1.0.0-rc.1"])
+            #expect(devices.map(\.securityCounter) == [3, 3])
+            #expect(devices.map(\.product.text) == ["demo", "demo"] && devices.map(\.hardware) == [2, 2])
+            let device = try store.open("alpha")
+            var expected = try Example.configuration()
+            expected.hardware = 2
+            #expect(device.configuration == expected)
+            _ = device.poll(at: .zero)
+            #expect(device.running?.image.version == "1.0.0-rc.1")
+            #expect(try store.open("alpha") { $0.battery = 12 }.configuration.battery == 12)
+            try store.remove("alpha")
+            #expect(try store.list().map(\.name) == ["zeta"])
+            #expect(throws: VirtualDeviceError(.noSuchDevice, "")) { try store.open("alpha") }
+            #expect(throws: VirtualDeviceError(.noSuchDevice, "")) { try store.remove("alpha") }
+            #expect(access(store.folder.appending("alpha").string, F_OK) != 0)
+        }
+    }
+
+    @Test func aDeviceIsNotMadeTwiceNorUnderABadNameNorFromNonsense() throws {
+        try withStore { store in
+            try create("demo", in: store)
+            #expect(throws: VirtualDeviceError(.exists, "")) { try create("demo", in: store) }
+            for name in ["", ".", "..", "a/b", ".a", "a b", String(repeating: "a", count: 64)] {
+                #expect(throws: VirtualDeviceError(.badAddress, "")) { try create(name, in: store) }
+            }
+            var configuration = try Example.configuration()
+            configuration.trustedKeys = []
+            #expect(throws: VirtualDeviceError(.badConfiguration, "")) {
+                try store.create("other", configuration, version: try Example.version("1.0.0"))
+            }
+            #expect(try store.list().map(\.name) == ["demo"])
+        }
+    }
+
+    @Test func whatIsNoDeviceIsNotListed() throws {
+        try withStore { store in
+            try create("demo", in: store)
+            #expect(mkdir(store.folder.appending("locks").string, 0o755) == 0)
+            #expect(mkdir(store.folder.appending(".demo.new-1").string, 0o755) == 0)
+            #expect(try store.list().map(\.name) == ["demo"])
+            #expect(throws: VirtualDeviceError(.noSuchDevice, "")) { try store.remove("locks") }
+            // Nor is a folder that stands in the way written over.
+            #expect(mkdir(store.folder.appending("taken").string, 0o755) == 0)
+            #expect(mkdir(store.folder.appending("taken").appending("precious").string, 0o755) == 0)
+            #expect(throws: VirtualDeviceError(.exists, "")) { try create("taken", in: store) }
+        }
+    }
+
+    @Test func damagedFilesAreNamed() throws {
+        try withStore { store in
+            try create("demo", in: store)
+            let path = store.folder.appending("demo").appending("device.json")
+            let json = try read(path)
+            func damage(_ text: String, _ code: VirtualDeviceError.Code) throws {
+                try write(text, to: path)
+                for action in [{ _ = try store.open("demo") }, { _ = try store.list() }] as [() throws -> Void] {
+                    let error = #expect(throws: VirtualDeviceError(code, ""), "\(text)") { try action() }
+                    #expect(error?.context.contains(path.string) == true)
+                }
+            }
+            for length in [0, 1, json.utf8.count / 2, json.utf8.count - 3] {
+                try damage(String(json.prefix(length)), .malformed)
+            }
+            try damage(json.replacing("\"demo\"", with: "\"no product\""), .malformed)
+            try damage(json.replacing("\"hardware\" : 2", with: "\"hardware\" : 65536"), .malformed)
+            try damage(json.replacing("\"hardware\" : 2", with: "\"hardware\" : \"2\""), .malformed)
+            try damage(json.replacing("hardware", with: "hardwear"), .malformed)
+            try damage(json.replacing("\"window\" : 64", with: "\"window\" : 0"), .malformed)
+            try damage(json.replacing("d75a98", with: "d75a9"), .malformed)
+            try damage(json.replacing("\"page_size\" : 512", with: "\"page_size\" : -512"), .malformed)
+            try damage(json.replacing("\"slot_size\" : 4096", with: "\"slot_size\" : 9223372036854775807"), .malformed)
+            try damage(json.replacing("\"schema\" : 1", with: "\"schema\" : 2"), .fromNewerVersion)
+            try damage("[]", .malformed)
+            try write(json, to: path)
+            _ = try store.open("demo")
+        }
+    }
+
+    @Test func aFlashOfAnotherSizeIsNoFlash() throws {
+        try withStore { store in
+            try create("demo", in: store)
+            let path = store.folder.appending("demo").appending("flash")
+            #expect(truncate(path.string, 100) == 0)
+            let error = #expect(throws: VirtualDeviceError(.malformed, "")) { try store.open("demo") }
+            #expect(error?.context.contains(path.string) == true)
+            #expect(unlink(path.string) == 0)
+            #expect(throws: VirtualDeviceError(.io, "")) { try store.open("demo") }
+        }
+    }
+
+    /// An update in steps, each by a process of its own.
+    @Test func aDeviceFolderOutlivesTheProcess() throws {
+        try withStore { store in
+            try create("demo", in: store)
+            let version = VirtualGATT.version
+            let progress = VirtualGATT.progress
+            try run(store) {
+                try await $0.install(Example.envelope, Example.image, digests: Example.digests, resume: false)
+            }
+            // The process that has marked it is killed. The next one finds the image on trial…
+            #expect(try run(store, suspends: true) { try await $0.read(version) } == Array("1.1.0".utf8))
+            // …and so does the one after it, as that one ended in good order.
+            #expect(try run(store) { try await $0.read(progress) }.first == 5)
+            // That one was killed, which is a power cut: the trial is over.
+            #expect(try run(store) { try await $0.read(version) } == Array("1.0.0-rc.1".utf8))
+            try run(store) {
+                try await $0.install(Example.envelope, Example.image, digests: Example.digests, resume: true)
+            }
+            try run(store) {
+                try await $0.subscribe()
+                _ = try await $0.demand(5)
+            }
+            #expect(try store.list().map(\.version) == ["1.1.0"])
+            #expect(try store.list().map(\.securityCounter) == [7])
+        }
+    }
+
+    /// What a process does with the device of a store; at its end it is killed, unless it ends in good order.
+    @discardableResult
+    private func run<Value: Sendable>(
+        _ store: VirtualDeviceStore, suspends: Bool = false,
+        _ body: @escaping @Sendable (inout TinyHost) async throws -> Value
+    ) throws -> Value {
+        let time = VirtualTime()
+        let device = try store.open("demo")
+        let transport = SimulatedTransport(device: device, clock: time)
+        let value = try time.run { try await transport.host(body) }
+        if suspends { device.suspend() }
+        #expect(device.flashViolationCount == 0)
+        return value
+    }
+}
