@@ -71,8 +71,8 @@ let package = Package(
         .target(
             name: "OTACommands",
             dependencies: [
-                "OTAEngine", "OTAFirmware", "OTAProfile", "OTASigning", "OTASimulator", "OTATransport", "OTAUpdate",
-                arguments, system, logging,
+                "BlueZ", "DBus", "OTABlueZ", "OTAEngine", "OTAFirmware", "OTAProfile", "OTASigning", "OTASimulator",
+                "OTATransport", "OTAUpdate", arguments, logging, system,
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ], swiftSettings: swift),
         .executableTarget(name: "otaflash", dependencies: ["OTACommands"], swiftSettings: swift),

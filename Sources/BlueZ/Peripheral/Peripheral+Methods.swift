@@ -1,0 +1,149 @@
+import DBus
+import Logging
+
+/// What bluetoothd calls. The handlers are started in the order of the calls, and what comes is queued before any of them
+/// suspends.
+extension Peripheral {
+    /// The methods of `GattCharacteristic1` (BlueZ, `doc/gatt-api.txt`).
+    nonisolated func methods(of characteristic: LocalApplication.Characteristic) -> [DBusMethod] {
+        let attribute = characteristic.attribute
+        let options = DBusArgument("options", .properties)
+        let socket = [DBusArgument("fd", .unixFileDescriptor), DBusArgument("mtu", .uint16)]
+        var methods = [
+            DBusMethod("ReadValue", takes: [options], returns: [DBusArgument("value", .bytes)]) {
+                call async throws(DBusError) in try await self.read(attribute, call)
+            },
+            DBusMethod("WriteValue", takes: [DBusArgument("value", .bytes), options]) {
+                call async throws(DBusError) in try await self.write(attribute, call)
+            },
+            DBusMethod("StartNotify") { _ in await self.notifications(of: attribute, on: true) },
+            DBusMethod("StopNotify") { _ in await self.notifications(of: attribute, on: false) },
+            // An indication was confirmed, it does not say whose.
+            DBusMethod("Confirm") { _ in [] },
+        ]
+        if characteristic.declaration.sockets.contains(.write) {
+            methods.append(
+                DBusMethod("AcquireWrite", takes: [options], returns: socket) {
+                    call async throws(DBusError) in try await self.acquireWrite(attribute, call)
+                })
+        }
+        if characteristic.declaration.sockets.contains(.notify) {
+            methods.append(
+                DBusMethod("AcquireNotify", takes: [options], returns: socket) {
+                    call async throws(DBusError) in try await self.acquireNotify(attribute, call)
+                })
+        }
+        return methods
+    }
+
+    private func read(_ attribute: LocalAttribute, _ call: DBusIncomingCall) async throws(DBusError) -> [DBusValue] {
+        let request = try Request(call.arguments.require(0, \.properties))
+        let connection = try connection(of: request.device)
+        let result = await withCheckedContinuation {
+            inbox.add([.read(connection, attribute, offset: request.offset, $0)])
+        }
+        switch result {
+        case .success(let value): return [.bytes(value)]
+        case .failure(let error): throw error.asDBusError
+        }
+    }
+
+    private func write(_ attribute: LocalAttribute, _ call: DBusIncomingCall) async throws(DBusError) -> [DBusValue] {
+        let value = try call.arguments.require(0, \.bytes)
+        let request = try Request(call.arguments.require(1, \.properties))
+        let connection = try connection(of: request.device)
+        guard call.wantsReply else {
+            inbox.add([.write(connection, attribute, offset: request.offset, value, nil)])
+            return []
+        }
+        let result = await withCheckedContinuation {
+            inbox.add([.write(connection, attribute, offset: request.offset, value, $0)])
+        }
+        if case .failure(let error) = result { throw error.asDBusError }
+        return []
+    }
+
+    @discardableResult
+    func notifications(of attribute: LocalAttribute, on: Bool) -> [DBusValue] {
+        inbox.add(table.notifications(of: attribute, on: on).map { .event($0) })
+        return []
+    }
+
+    /// Which connection a request belongs to.
+    private func connection(of device: DBusObjectPath) throws(DBusError) -> PeripheralConnection {
+        if let connection = table.use(by: device) { return connection }
+        // Where the kernel's news and the link's first packet meet, bluetoothd may read the packet first. Or it is the last
+        // one of a link that ended long ago: so it is asked.
+        inbox.add(table.connected(device).map { .event($0) })
+        Task { await check(device) }
+        guard let connection = table.use(by: device) else { throw AttributeError.unlikely.asDBusError }
+        return connection
+    }
+
+    private func check(_ device: DBusObjectPath) async {
+        let remote = DBusRemoteObject(bus, BlueZName.service, device)
+        let isConnected = try? await remote.property(BlueZName.device, "Connected").boolean
+        if isConnected != true { ended(device) }
+    }
+
+    // MARK: - Sockets
+
+    private func acquireWrite(
+        _ attribute: LocalAttribute, _ call: DBusIncomingCall
+    ) async throws(DBusError) -> [DBusValue] {
+        let request = try Request(call.arguments.require(0, \.properties))
+        _ = try connection(of: request.device)
+        let (socket, theirs) = try PacketSocket.pair(on: executor)
+        readers.append(
+            Task {
+                do throws(DBusError) {
+                    for try await packet in socket.packets {
+                        guard let device = table.newest, let connection = table.use(by: device) else { continue }
+                        inbox.add([.write(connection, attribute, offset: 0, packet, nil)])
+                    }
+                } catch {
+                    logger.debug("a socket for writes failed", metadata: ["reason": "\(error)"])
+                }
+            })
+        return [.unixFileDescriptor(theirs), .uint16(request.mtu)]
+    }
+
+    private func acquireNotify(
+        _ attribute: LocalAttribute, _ call: DBusIncomingCall
+    ) async throws(DBusError) -> [DBusValue] {
+        let request = try Request(call.arguments.require(0, \.properties))
+        _ = try connection(of: request.device)
+        let (socket, theirs) = try PacketSocket.pair(on: executor)
+        notifySockets[attribute] = socket
+        notifications(of: attribute, on: true)
+        readers.append(
+            Task {
+                // bluetoothd sends nothing through it: this waits for its end.
+                do throws(DBusError) { for try await _ in socket.packets {} } catch {
+                    logger.debug("a socket for notifications failed", metadata: ["reason": "\(error)"])
+                }
+                guard notifySockets[attribute] === socket else { return }
+                notifySockets[attribute] = nil
+                notifications(of: attribute, on: false)
+            })
+        return [.unixFileDescriptor(theirs), .uint16(request.mtu)]
+    }
+}
+
+/// The options of a call.
+private struct Request {
+    let device: DBusObjectPath
+    let offset: Int
+    let mtu: UInt16
+
+    /// Throws `unexpectedValue`.
+    init(_ options: [String: DBusValue]) throws(DBusError) {
+        guard let device = options["device"]?.objectPath else {
+            throw DBusError(.unexpectedValue, "the options do not name the device")
+        }
+        self.device = device
+        offset = options["offset"]?.uint16.map { Int($0) } ?? 0
+        // The smallest there is.
+        mtu = options["mtu"]?.uint16 ?? 23
+    }
+}

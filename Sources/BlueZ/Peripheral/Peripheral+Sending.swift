@@ -1,0 +1,34 @@
+import DBus
+import Logging
+
+/// What goes out, in order.
+extension Peripheral {
+    /// - Returns: once the outbox is closed and empty.
+    func send() async {
+        for await item in outbox {
+            do throws(DBusError) {
+                switch item {
+                case .notification(let value, let attribute): try await send(value, attribute)
+                case .disconnection(let connection):
+                    if let device = table.device(of: connection) { try await disconnect(device) }
+                case .disconnectionOfAll:
+                    for device in table.centrals { try await disconnect(device) }
+                }
+            } catch {
+                logger.debug("something was not sent", metadata: ["reason": "\(error)"])
+            }
+        }
+    }
+
+    private func send(_ value: [UInt8], _ attribute: LocalAttribute) async throws(DBusError) {
+        if let socket = notifySockets[attribute] {
+            try await socket.send([value])
+        } else if let path = application.path(of: attribute) {
+            try await bus.update(path, BlueZName.gattCharacteristic, ["Value": .bytes(value)])
+        }
+    }
+
+    private func disconnect(_ device: DBusObjectPath) async throws(DBusError) {
+        try await bus.callWithoutReply(BlueZName.service, device, BlueZName.device, "Disconnect")
+    }
+}

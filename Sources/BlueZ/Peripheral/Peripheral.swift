@@ -1,0 +1,143 @@
+public import DBus
+import Logging
+
+/// Services that this machine offers over one adapter, while `BlueZClient.withPeripheral` runs.
+///
+/// Everything that comes reaches the handler through one queue, in the order in which bluetoothd told of it. That order is exact
+/// for reads and writes, since bluetoothd sends them over one connection to the bus; where a connection ends see
+/// `ConnectionTable.linger`.
+///
+/// bluetoothd may die and come back, and the adapter may go and come: the services and advertisements are registered again.
+public actor Peripheral {
+    public nonisolated let executor: DBusExecutor
+    public nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }
+
+    let bus: DBusConnection
+    let logger: Logger
+    let adapter: DBusObjectPath
+    let application: LocalApplication
+    let start = ContinuousClock.now
+
+    var table = ConnectionTable()
+    var inbox = PeripheralInbox()
+    var registration = Registration()
+    /// Packet sockets that bluetoothd reads notifications from.
+    var notifySockets: [LocalAttribute: PacketSocket] = [:]
+    /// Tasks that read what bluetoothd writes into a socket.
+    var readers: [Task<Void, Never>] = []
+    nonisolated let outbox: AsyncStream<Outgoing>
+    private nonisolated let feed: AsyncStream<Outgoing>.Continuation
+    private var end: BlueZError?
+    private var waiters: [CheckedContinuation<Void, Never>] = []
+
+    enum Outgoing: Sendable {
+        case notification([UInt8], LocalAttribute)
+        case disconnection(PeripheralConnection)
+        case disconnectionOfAll
+    }
+
+    init(_ bus: DBusConnection, _ logger: Logger, _ adapter: BluetoothAdapter, _ services: [LocalService]) {
+        self.bus = bus
+        self.logger = logger
+        self.adapter = adapter.path
+        executor = bus.executor
+        application = LocalApplication(root: DBusObjectPath("/peripheral/\(adapter.name)"), services)
+        (outbox, feed) = AsyncStream.makeStream()
+    }
+
+    /// Notifies, or indicates, whoever has subscribed: bluetoothd knows no way to single one out. A value beyond a central's MTU
+    /// less 3 is cut off by bluetoothd. Never suspends; what is sent keeps its order. Nobody is told whether it arrives.
+    public nonisolated func notify(_ value: [UInt8], on attribute: LocalAttribute) {
+        feed.yield(.notification(value, attribute))
+    }
+
+    /// Ends a connection, behind the notifications before. bluetoothd takes two seconds over it.
+    public nonisolated func disconnect(_ connection: PeripheralConnection) { feed.yield(.disconnection(connection)) }
+
+    /// Ends the connections of all centrals that have read or written anything.
+    public nonisolated func disconnectAll() { feed.yield(.disconnectionOfAll) }
+
+    /// Waits for the end of the bus, of which there is no way back. Throws `bus-unavailable`, or `cancelled`.
+    public func failure() async throws(BlueZError) {
+        if end == nil {
+            await withTaskCancellationHandler {
+                _ = self
+                await withCheckedContinuation { waiters.append($0) }
+            } onCancel: {
+                Task { await self.resumeWaiters() }
+            }
+        }
+        throw end ?? BlueZError(.cancelled, "the task was cancelled")
+    }
+
+    private func resumeWaiters() {
+        for waiter in waiters { waiter.resume() }
+        waiters = []
+    }
+
+    /// Nothing will come any more.
+    func fail(_ error: BlueZError) {
+        end = error
+        inbox.add(table.clear().map { .event($0) })
+        resumeWaiters()
+    }
+
+    /// - Returns: when everything was read and the inbox closed.
+    nonisolated func deliver(to handler: some PeripheralHandler) async {
+        while true {
+            let items = await takeItems()
+            if items.isEmpty { return }
+            for item in items { await item.deliver(to: handler) }
+        }
+    }
+
+    private func takeItems() async -> [PeripheralInbox.Item] {
+        await withCheckedContinuation { inbox.take($0) }
+    }
+
+    // MARK: - Its life
+
+    /// Exports and registers the services. Their requests wait until `deliver` runs.
+    func open() async throws(BlueZError) -> DBusStream<DBusObjectChange> {
+        let changes: DBusStream<DBusObjectChange>
+        do throws(DBusError) {
+            changes = try await bus.managedObjects(of: BlueZName.service)
+            try await export()
+        } catch { throw BlueZError(error, "offer services over \(adapter.lastElement)") }
+        registration.isOpen = true
+        do throws(BlueZError) { try await registerAll() } catch {
+            await close()
+            throw error
+        }
+        return changes
+    }
+
+    private func export() async throws(DBusError) {
+        try await bus.export(application.root, managesObjects: true)
+        for service in application.services {
+            try await bus.export(service.path, [service.interface])
+            for characteristic in service.characteristics {
+                let interface = characteristic.interface(of: service.path, methods(of: characteristic))
+                try await bus.export(characteristic.path, [interface])
+            }
+        }
+    }
+
+    /// Takes everything back and lets `deliver` and `send` come to their end; also in a task that was cancelled.
+    func close() async {
+        await uncancelled { await self.takeBack() }
+        feed.finish()
+        inbox.add(table.clear().map { .event($0) })
+        inbox.close()
+    }
+
+    private func takeBack() async {
+        registration.isOpen = false
+        await registration.attempt?.value
+        if registration.isApplicationRegistered {
+            await retract(BlueZName.gattManager, "UnregisterApplication", application.root)
+        }
+        await bus.unexport(application.root)
+        for reader in readers { reader.cancel() }
+    }
+}
