@@ -50,6 +50,12 @@ import Testing
         #expect(text.out.contains("Only read, not verified"))
     }
 
+    @Test func anImageWithACertificateInItIsNoKey() async throws {
+        let sandbox = try Sandbox()
+        try sandbox.write("fw.bin", Array("-----BEGIN CERTIFICATE-----".utf8) + [0, 1, 2])
+        #expect(try await sandbox.run("inspect", "fw.bin", "--format", "json").json().image?.format?.string == "raw")
+    }
+
     /// The digest is the one that sha256sum tells.
     @Test func hashesAnImage() async throws {
         let sandbox = try Sandbox()

@@ -19,7 +19,7 @@ struct Inspect: Verb {
 
     func answer(_ console: Console) throws -> InspectAnswer {
         let bytes = try WholeFile.contents(of: file)
-        if let key = try key(in: bytes) { return key }
+        if Self.isPEM(bytes) { return try key(in: bytes) }
         switch FirmwareFileKind.detect(prefix: bytes) {
         case .bundle: return try bundle(SignedBundle(parsing: bytes), console)
         case .intelHex:
@@ -73,19 +73,24 @@ struct Inspect: Verb {
         do {
             return try PrivateKey(pem: SecretBytes(copying: privateKey)).publicKey
         } catch {
-            guard error.code == .passphraseNeeded else { throw error }
+            guard error.code == .passphraseNeeded else {
+                throw KeyError(error.code, "\(file): \(error.context)", hint: error.hint)
+            }
             throw KeyError(
                 error.code, "\(file): an encrypted private key does not tell its id",
                 hint: "inspect the public key that was made with it, such as NAME.pub.pem")
         }
     }
 
-    /// Nil: it is no key.
-    private func key(in bytes: [UInt8]) throws -> InspectAnswer? {
-        let text = String(decoding: bytes.prefix(4096), as: UTF8.self)
-        guard text.contains("-----BEGIN ") else { return nil }
+    /// Text through and through: an image may well have a certificate in it.
+    private static func isPEM(_ bytes: [UInt8]) -> Bool {
+        guard bytes.count <= 64 << 10, !bytes.contains(0) else { return false }
+        return String(validating: bytes, as: UTF8.self)?.contains("-----BEGIN ") ?? false
+    }
+
+    private func key(in bytes: [UInt8]) throws -> InspectAnswer {
         var answer = InspectAnswer(file: file)
-        let isPrivate = text.contains("PRIVATE KEY-----")
+        let isPrivate = String(decoding: bytes, as: UTF8.self).contains("PRIVATE KEY-----")
         let key = isPrivate ? try publicHalf(of: bytes) : try KeyFile.publicKey(at: FilePath(file))
         let id = key.id
         answer.key = .init(keyID: id.description, kind: isPrivate ? "private" : "public", demo: id == DemoKey.id)

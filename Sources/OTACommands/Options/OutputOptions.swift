@@ -6,6 +6,13 @@ enum OutputFormat: String, ExpressibleByArgument, CaseIterable, Sendable {
 
 enum ProgressStyle: String, ExpressibleByArgument, CaseIterable, Sendable {
     case auto, bar, lines, json, none
+
+    /// What `auto` stands for: a bar where one can be drawn, else lines; nothing beside a log, which tells it all.
+    func resolved(onTerminal isTerminal: Bool, _ isVerbose: Bool) -> ProgressStyle {
+        guard self == .auto else { return self }
+        if isVerbose { return .none }
+        return isTerminal && Environment.value("TERM") != "dumb" ? .bar : .lines
+    }
 }
 
 /// What every command takes.

@@ -13,10 +13,7 @@ struct Console: Sendable {
     init(_ settings: OutputSettings) {
         let isTerminal = StandardStream.error.isTerminal
         format = settings.format
-        // A log would be drawn over.
-        let hasBar = isTerminal && !settings.isVerbose && Environment.value("TERM") != "dumb"
-        let style: ProgressStyle =
-            settings.isQuiet ? .none : settings.progress == .auto ? (hasBar ? .bar : .lines) : settings.progress
+        let style = settings.isQuiet ? .none : settings.progress.resolved(onTerminal: isTerminal, settings.isVerbose)
         self.style = style
         isQuiet = settings.isQuiet
         look = TerminalLook(ofTerminal: isTerminal)
