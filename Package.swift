@@ -88,7 +88,7 @@ let package = Package(
             swiftSettings: swift),
         .testTarget(name: "OTAUpdateTests", dependencies: ["OTAUpdate"], swiftSettings: swift),
         .testTarget(
-            name: "DBusTests", dependencies: ["DBus", subprocess, system], exclude: ["Support/peer.py"], swiftSettings: swift),
+            name: "DBusTests", dependencies: ["DBus", "CDBus", subprocess, system], exclude: ["Support/peer.py"], swiftSettings: swift),
         .testTarget(name: "COTADeviceTests", dependencies: ["COTADevice", "COpenSSL"], swiftSettings: swift),
         .testTarget(
             name: "OTASimulatorTests",

@@ -11,7 +11,8 @@ extension DBusConnection {
         let follower = newTicket()
         followers[follower] = ObjectFollower(service: service, root: root, feed: feed)
         let signals = [
-            DBusMatch(sender: service, path: root, interface: Standard.objectManager),
+            // Not only of the root itself: some services, those of dbus-fast among them, send these from the object's path.
+            DBusMatch(sender: service, pathNamespace: root, interface: Standard.objectManager),
             DBusMatch(
                 sender: service, pathNamespace: root, interface: Standard.properties, member: "PropertiesChanged"),
         ]

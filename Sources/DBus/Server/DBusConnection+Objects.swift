@@ -64,13 +64,13 @@ extension DBusConnection {
             case .answer(let values):
                 answer(address, .success(values))
             case .handle(let method):
-                handle(address) { () async throws(DBusError) in
+                handle(address) {
                     let values = try await method.handler(call)
                     try method.check(values)
                     return values
                 }
             case .set(let property, let value, let interface):
-                handle(address) { () async throws(DBusError) in
+                handle(address) {
                     try await property.setter?(value)
                     try await self.update(call.path, interface, [property.name: value])
                     return []
@@ -83,12 +83,14 @@ extension DBusConnection {
 
     /// Runs `body` on this actor and sends what comes of it.
     private func handle(
-        _ address: ReturnAddress?, _ body: @escaping @Sendable () async throws(DBusError) -> [DBusValue]
+        _ address: ReturnAddress?, _ body: @escaping @Sendable () async throws -> [DBusValue]
     ) {
         let ticket = newTicket()
         handlers[ticket] = Task {
             let result: Result<[DBusValue], DBusError>
-            do throws(DBusError) { result = .success(try await body()) } catch { result = .failure(error) }
+            do { result = .success(try await body()) } catch {
+                result = .failure(error as? DBusError ?? .remote(DBusError.Name.failed, "\(error)"))
+            }
             handlers[ticket] = nil
             answer(address, result)
         }

@@ -11,8 +11,9 @@ public struct DBusProperty: Sendable {
         case constant = "const"
     }
 
-    /// Called before a value that somebody else set, which is of the right type, is taken; what it throws refuses it.
-    public typealias Setter = @Sendable (DBusValue) async throws(DBusError) -> Void
+    /// Called before a value that somebody else set, which is of the right type, is taken; what it throws refuses it, as with
+    /// `DBusMethod.Handler`.
+    public typealias Setter = @Sendable (DBusValue) async throws -> Void
 
     public let name: String
     public let value: DBusValue

@@ -49,12 +49,10 @@ extension ObjectTree {
         guard call.member == "Introspect" else { throw .unknownMethod(call) }
         try call.expect([])
         let children = children(of: call.path)
-        // Above an exported object there need not be one, and yet it must be possible to find the way.
-        if let object = try? object(call.path) {
-            return [.string(Introspection.describe(object, children: children))]
-        }
-        guard !children.isEmpty else { return [.string(Introspection.describe(try object(call.path), children: []))] }
-        return [.string(Introspection.describe(nil, children: children))]
+        // Where no object is there may be some beneath, and the way to them is found from the root.
+        let object = objects[call.path]
+        if object == nil, children.isEmpty, call.path != .root { _ = try self.object(call.path) }
+        return [.string(Introspection.describe(object, children: children))]
     }
 
     private func properties(_ call: DBusIncomingCall) throws(DBusError) -> Route {

@@ -21,7 +21,7 @@ struct ObjectTree {
         }
     }
 
-    private var objects: [DBusObjectPath: Object] = [:]
+    private(set) var objects: [DBusObjectPath: Object] = [:]
 
     /// Throws `invalidArguments`.
     mutating func add(

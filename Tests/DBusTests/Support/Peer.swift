@@ -11,8 +11,8 @@ struct Peer: Sendable {
     let connection: DBusConnection
 
     /// A bus, the peer and a connection of ours.
-    static func run<Result: Sendable>(
-        _ body: @Sendable (DBusConnection, Peer) async throws -> Result
+    @discardableResult static func run<Result: Sendable>(
+        _ body: (DBusConnection, Peer) async throws -> Result
     ) async throws -> Result {
         try await TestBus.withConnection { connection, bus in
             try await run(on: bus) { try await body(connection, Peer(connection: connection)) }
@@ -20,8 +20,8 @@ struct Peer: Sendable {
     }
 
     /// The peer alone, while `body` runs.
-    static func run<Result: Sendable>(
-        on bus: TestBus, _ body: @Sendable () async throws -> Result
+    @discardableResult static func run<Result: Sendable>(
+        on bus: TestBus, _ body: () async throws -> Result
     ) async throws -> Result {
         let script = FilePath(#filePath).removingLastComponent().appending("peer.py")
         let result = try await Subprocess.run(

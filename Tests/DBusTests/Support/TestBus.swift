@@ -9,7 +9,9 @@ struct TestBus: Sendable {
     /// Kills the daemon.
     var kill: @Sendable () throws -> Void
 
-    static func run<Result: Sendable>(_ body: @Sendable (TestBus) async throws -> Result) async throws -> Result {
+    @discardableResult static func run<Result: Sendable>(_ body: (TestBus) async throws -> Result)
+        async throws -> Result
+    {
         let result = try await Subprocess.run(
             .name("dbus-daemon"), arguments: ["--session", "--print-address=1", "--nofork", "--nopidfile"],
             input: .none,
@@ -24,8 +26,8 @@ struct TestBus: Sendable {
     }
 
     /// A connection of ours on a bus of its own.
-    static func withConnection<Result: Sendable>(
-        _ body: @Sendable (DBusConnection, TestBus) async throws -> Result
+    @discardableResult static func withConnection<Result: Sendable>(
+        _ body: (DBusConnection, TestBus) async throws -> Result
     ) async throws -> Result {
         try await run { bus in
             try await DBusConnection.withConnection(.address(bus.address)) { try await body($0, bus) }
