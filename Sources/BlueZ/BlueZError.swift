@@ -25,7 +25,7 @@ public struct BlueZError: Error, Sendable, Equatable {
         /// The device wants the link encrypted, or the bond authenticated, first.
         case notPaired = "not-paired"
         case notPermitted = "not-permitted"
-        /// Another program has acquired the characteristic.
+        /// Another program has the device, or has acquired the characteristic.
         case acquiredElsewhere = "acquired-elsewhere"
         case invalidLength = "invalid-length"
         /// The device answered with an ATT error: see `attributeError`.

@@ -1,4 +1,4 @@
-import BlueZ
+public import BlueZ
 public import DBus
 public import Logging
 public import OTATransport
@@ -11,12 +11,14 @@ public final class BlueZTransport: Transport {
     /// - Parameters:
     ///   - service: what the device is updated by; `BLEAddress.only` looks for it.
     ///   - adapter: such as `hci1`; nil: the first that is powered.
+    ///   - admits: asked of the device that was found, before each link; what it throws ends the attempt.
     public init(
         _ address: BLEAddress, service: UInt128, adapter: String? = nil, bus: DBusBus = .system,
-        logger: Logger = Logger(label: "ota.bluez")
+        logger: Logger = Logger(label: "ota.bluez"),
+        admits: (@Sendable (BluetoothDevice) async throws(BlueZError) -> Void)? = nil
     ) {
         let service = BluetoothUUID(service)
-        var request = ConnectionRequest(address.target(service: service), adapter: adapter, services: [service])
+        var request = ConnectionRequest(address.target(service: service), adapter: adapter, services: [service], admits: admits)
         // What another program has subscribed to or acquired would be in the way.
         request.takesOver = true
         state = TransportState(request, bus, logger)

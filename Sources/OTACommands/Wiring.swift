@@ -17,11 +17,11 @@ struct Wiring {
     ///
     /// - Parameter trust: the keys in force, for a virtual device that is made on the way.
     func perform(
-        _ task: DeviceTask, on address: DeviceAddress, trust: TrustStore? = nil
+        _ task: DeviceTask, on target: DeviceOptions, trust: TrustStore? = nil
     ) async throws -> DeviceOutcome {
-        switch address.bearer {
+        switch try target.address().bearer {
         case .simulated(let address): try await perform(task, onVirtual: address, trust)
-        case .bluetooth: throw Failure.bluetoothNotAvailable
+        case .bluetooth(let address): try await perform(task, onBluetooth: address, target.radio)
         }
     }
 
@@ -79,7 +79,7 @@ struct Wiring {
         return try time.run { try await run(session, on: device, address, time, AsyncStream { $0.finish() }) }
     }
 
-    private func interruptibly(
+    func interruptibly(
         _ body: @Sendable (AsyncStream<Void>) async throws -> UpdateReport
     ) async throws -> UpdateReport {
         let interrupts = Interrupts()
@@ -96,7 +96,7 @@ struct Wiring {
         }
     }
 
-    private static func profileTask(_ task: DeviceTask) -> ProfileTask {
+    static func profileTask(_ task: DeviceTask) -> ProfileTask {
         switch task {
         case .push(let bundle, let request):
             let ending: PushOptions.Ending =

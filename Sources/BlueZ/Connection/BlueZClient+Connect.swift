@@ -14,7 +14,7 @@ extension BlueZClient {
         if let end { throw end }
         var request = request
         request.isPatient = hasBeenUsable
-        let attempt = ConnectionAttempt(self, request.target)
+        let attempt = ConnectionAttempt(self, request)
         let machine = ConnectionMachine(request)
         let outcome = await withTaskGroup(of: Void.self) { group in
             let outcome = await run(machine, attempt, &group)

@@ -6,15 +6,16 @@ actor ConnectionAttempt {
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }
 
     private let client: BlueZClient
-    private let target: DeviceTarget
+    private let request: ConnectionRequest
+    private var target: DeviceTarget { request.target }
     private var scan: (radio: AdapterRadio, ticket: Int)?
     private var turn: (radio: AdapterRadio, ticket: Int)?
     /// Not ended by a cancellation.
     private var endings: [Task<Void, Never>] = []
 
-    init(_ client: BlueZClient, _ target: DeviceTarget) {
+    init(_ client: BlueZClient, _ request: ConnectionRequest) {
         self.client = client
-        self.target = target
+        self.request = request
         executor = client.executor
     }
 
@@ -25,6 +26,11 @@ actor ConnectionAttempt {
             let ticket = await radio.newTicket()
             scan = (radio, ticket)
             try await radio.startScan(ticket, target.filter)
+        case .admit(let path):
+            guard let device = await client.tree.devices[path] else {
+                throw BlueZError(.noSuchDevice, "\(target) has vanished")
+            }
+            try await request.admits?(device)
         case .takeTurn(let adapter):
             let radio = await client.radio(adapter)
             let ticket = await radio.newTicket()

@@ -61,6 +61,22 @@ extension ConnectionMachine {
         device = chosen.path
         advertised = chosen.serviceUUIDs
         hadServices = !tree.services(of: chosen.path).isEmpty
+        guard request.admits != nil else { return approach(chosen) }
+        phase = .admitting
+        actions.append(.call(.admit(chosen.path)))
+    }
+
+    mutating func admit(_ event: Event, _ tree: ObjectTree) {
+        switch event {
+        case .finished(.admit(let path)):
+            guard let chosen = tree.devices[path] else { return rescan() }
+            approach(chosen)
+        case .failed(.admit, let error): fail(error)
+        default: break
+        }
+    }
+
+    private mutating func approach(_ chosen: BluetoothDevice) {
         if request.forgets, !hasForgotten { return forget(chosen) }
         if chosen.isConnected, request.takesOver {
             let call = Call.disconnect(chosen.path)

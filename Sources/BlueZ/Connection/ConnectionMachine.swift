@@ -11,6 +11,8 @@ package struct ConnectionMachine: Sendable {
         case waiting(until: Duration)
         /// `decision`: when one candidate has been alone for long enough.
         case scanning(until: Duration, decision: Duration?)
+        /// The device is known, and whether it may be touched is not.
+        case admitting
         /// Ending what was there before: a link, or bluetoothd's memory of the device.
         case clearing(Call, until: Duration)
         /// Other connections of ours over this adapter come first.
@@ -27,6 +29,8 @@ package struct ConnectionMachine: Sendable {
     package enum Call: Sendable, Equatable {
         /// Scans until `stopScan`.
         case scan(adapter: DBusObjectPath)
+        /// Asks whether this is a device to go on with.
+        case admit(DBusObjectPath)
         /// Waits for this adapter's turn to connect; no scan disturbs it until `yieldTurn`.
         case takeTurn(adapter: DBusObjectPath)
         case connect(DBusObjectPath)
@@ -89,7 +93,7 @@ package struct ConnectionMachine: Sendable {
     /// When it wants to be called at the latest.
     package var deadline: Duration? {
         switch phase {
-        case .idle, .queueing, .ready, .failed: nil
+        case .idle, .admitting, .queueing, .ready, .failed: nil
         case .waiting(let until), .clearing(_, let until), .connecting(let until), .discovering(let until, _),
             .refreshing(let until):
             until
@@ -123,6 +127,7 @@ package struct ConnectionMachine: Sendable {
         switch phase {
         case .idle, .waiting, .failed: break
         case .scanning(let until, let decision): scan(event, tree, until, decision)
+        case .admitting: admit(event, tree)
         case .clearing(let call, let until): clear(event, tree, call, until)
         case .queueing(let until): queue(event, until)
         case .connecting(let until): connect(event, tree, until)
@@ -142,7 +147,7 @@ package struct ConnectionMachine: Sendable {
             letGo()
             actions.append(.yieldTurn)
         case .discovering, .refreshing: letGo()
-        case .idle, .waiting, .clearing, .reconnecting, .ready, .failed: break
+        case .idle, .waiting, .admitting, .clearing, .reconnecting, .ready, .failed: break
         }
         phase = .failed(error)
         actions.append(.fail(error))

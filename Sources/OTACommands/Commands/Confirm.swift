@@ -8,11 +8,11 @@ struct Confirm: Verb {
     @OptionGroup var target: DeviceOptions
     @OptionGroup(title: "Output options") var options: OutputOptions
 
-    var situation: Situation { Situation(command: Self.name, device: target.device) }
+    var situation: Situation { Situation(command: Self.name, target) }
 
     func answer(_ console: Console) async throws -> DeviceAnswer {
         let outcome = try await Wiring(console: console, situation: situation)
-            .perform(.confirm, on: DeviceAddress(target.device))
+            .perform(.confirm, on: target)
         let device = DeviceSummary(outcome)
         return DeviceAnswer(device: device, text: "\(device.title) runs \(device.runningVersion), confirmed.")
     }

@@ -8,11 +8,11 @@ struct Discard: Verb {
     @OptionGroup var target: DeviceOptions
     @OptionGroup(title: "Output options") var options: OutputOptions
 
-    var situation: Situation { Situation(command: Self.name, device: target.device) }
+    var situation: Situation { Situation(command: Self.name, target) }
 
     func answer(_ console: Console) async throws -> DeviceAnswer {
         let outcome = try await Wiring(console: console, situation: situation)
-            .perform(.discard, on: DeviceAddress(target.device))
+            .perform(.discard, on: target)
         let device = DeviceSummary(outcome)
         let what = device.previousVersion.map { "gave \($0) up" } ?? "holds no half-received image now"
         return DeviceAnswer(

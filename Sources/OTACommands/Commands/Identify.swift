@@ -12,11 +12,11 @@ struct Identify: Verb {
 
     @OptionGroup(title: "Output options") var options: OutputOptions
 
-    var situation: Situation { Situation(command: Self.name, device: target.device) }
+    var situation: Situation { Situation(command: Self.name, target) }
 
     func answer(_ console: Console) async throws -> DeviceAnswer {
         let outcome = try await Wiring(console: console, situation: situation)
-            .perform(.identify(seconds: seconds), on: DeviceAddress(target.device))
+            .perform(.identify(seconds: seconds), on: target)
         let device = DeviceSummary(outcome)
         let what = seconds == 0 ? "blinks no more" : "blinks for \(seconds) s"
         return DeviceAnswer(device: device, text: "\(device.title) \(what).")

@@ -40,11 +40,10 @@ struct Push: Verb {
         if noConfirm, permanent { throw ValidationError("'--no-confirm' and '--permanent' exclude each other.") }
     }
 
-    var situation: Situation { Situation(command: Self.name, file: bundle, device: target.device, trust: trust.trust) }
+    var situation: Situation { Situation(command: Self.name, file: bundle, target, trust: trust.trust) }
 
     func answer(_ console: Console) async throws -> PushAnswer {
-        let address = try DeviceAddress(target.device)
-        guard address.isSimulated else { throw Failure.bluetoothNotAvailable }
+        let address = try target.address()
         let signed = try SignedBundle(parsing: WholeFile.contents(of: bundle))
         let store = try trust.store(console)
         let policy = TrustPolicy(allowsDemoKey: allowDemoKey || address.isSimulated)
@@ -52,7 +51,7 @@ struct Push: Verb {
         let ending: PushRequest.Ending = permanent ? .permanent : noConfirm ? .trial : .confirm
         let request = PushRequest(resume: resume, ending: ending, refusesDowngrade: noDowngrade)
         let outcome = try await Wiring(console: console, situation: situation)
-            .perform(.push(verified, request), on: address, trust: store)
+            .perform(.push(verified, request), on: target, trust: store)
         return PushAnswer(BundleSummary(signed.envelope, reports: verified.signatures), outcome, situation)
     }
 }

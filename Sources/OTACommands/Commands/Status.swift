@@ -10,14 +10,14 @@ struct Status: Verb {
     @OptionGroup var target: DeviceOptions
     @OptionGroup(title: "Output options") var options: OutputOptions
 
-    var situation: Situation { Situation(command: Self.name, device: target.device) }
+    var situation: Situation { Situation(command: Self.name, target) }
 
     func answer(_ console: Console) async throws -> StatusAnswer {
         let outcome = try await Wiring(console: console, situation: situation)
-            .perform(.status, on: DeviceAddress(target.device))
+            .perform(.status, on: target)
         return StatusAnswer(
             device: DeviceSummary(outcome), transfer: outcome.report.device.held.map { StatusAnswer.Transfer($0) },
-            resume: Situation(command: "push", file: "BUNDLE", device: target.device).line(adding: "--resume"))
+            resume: Situation(command: "push", file: "BUNDLE", target).line(adding: "--resume"))
     }
 }
 

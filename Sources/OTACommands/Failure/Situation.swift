@@ -7,12 +7,19 @@ package struct Situation: Sendable {
     package var device: String?
     /// What was said of whom to trust.
     package var trust: [String]
+    /// The Bluetooth adapter that was named.
+    var adapter: String?
 
     package init(command: String, file: String? = nil, device: String? = nil, trust: [String] = []) {
         self.command = command
         self.file = file
         self.device = device
         self.trust = trust
+    }
+
+    init(command: String, file: String? = nil, _ target: DeviceOptions, trust: [String] = []) {
+        self.init(command: command, file: file, device: target.device, trust: trust)
+        adapter = target.radio.adapter
     }
 
     /// The virtual device that is meant, by its name.
@@ -27,6 +34,7 @@ package struct Situation: Sendable {
         var words = ["otaflash", verb ?? command]
         if withFile, let file { words.append(Shell.quoted(file)) }
         if let device { words += ["--device", Shell.quoted(device)] }
+        if let adapter { words += ["--adapter", adapter] }
         if verb == nil { for path in trust { words += ["--trust", Shell.quoted(path)] } }
         if !extra.isEmpty { words.append(extra) }
         return words.joined(separator: " ")

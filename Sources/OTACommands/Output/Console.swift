@@ -8,7 +8,8 @@ struct Console: Sendable {
     let style: ProgressStyle
     let isQuiet: Bool
     let look: TerminalLook
-    private let log: Logger
+    /// The log of `--verbose`.
+    let logger: Logger
 
     init(_ settings: OutputSettings) {
         let isTerminal = StandardStream.error.isTerminal
@@ -17,7 +18,7 @@ struct Console: Sendable {
         self.style = style
         isQuiet = settings.isQuiet
         look = TerminalLook(ofTerminal: isTerminal)
-        log = Logger(label: "otaflash") { _ -> any LogHandler in
+        logger = Logger(label: "otaflash") { _ -> any LogHandler in
             settings.isVerbose ? StandardErrorLog(asEvents: style == .json) : SwiftLogNoOpLogHandler() as any LogHandler
         }
     }
@@ -67,7 +68,7 @@ struct Console: Sendable {
     }
 
     /// For `--verbose`.
-    func debug(_ text: @autoclosure () -> String) { log.debug("\(text())") }
+    func debug(_ text: @autoclosure () -> String) { logger.debug("\(text())") }
 
     private func tell(_ label: String, _ text: String) {
         // A bar may stand on this line.

@@ -12,6 +12,9 @@ enum Environment {
     /// `$XDG_CONFIG_HOME/otaflash`, else `~/.config/otaflash`.
     static var configurationFolder: FilePath? { folder("XDG_CONFIG_HOME", orElse: ".config") }
 
+    /// `$XDG_RUNTIME_DIR/otaflash`, for what need not outlive a session.
+    static var runtimeFolder: FilePath? { absolute("XDG_RUNTIME_DIR")?.appending("otaflash") }
+
     /// `$OTAFLASH_STATE_DIR`, else `$XDG_STATE_HOME/otaflash`, else `~/.local/state/otaflash`.
     static var stateFolder: FilePath? {
         value("OTAFLASH_STATE_DIR").map { FilePath($0) } ?? folder("XDG_STATE_HOME", orElse: ".local/state")

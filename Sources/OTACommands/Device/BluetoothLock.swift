@@ -1,0 +1,37 @@
+import BlueZ
+import SystemPackage
+
+/// The lock of a Bluetooth device, taken as soon as it is known which one that is, and before anything is done to it: a second
+/// otaflash would end the link of the first.
+actor BluetoothLock {
+    private let situation: Situation
+    private var lock: DeviceLock?
+    /// Why the device could not be had, for the user.
+    private(set) var failure: Failure?
+    /// What was found; nil: nothing yet.
+    private(set) var device: BluetoothDevice?
+
+    init(_ situation: Situation) { self.situation = situation }
+
+    /// Keeps the lock as long as this lives.
+    func take(_ found: BluetoothDevice) throws(BlueZError) {
+        // A device that was seen without its name is not without one.
+        if device == nil || found.name != nil { device = found }
+        guard lock == nil else { return }
+        do throws(Failure) {
+            lock = try DeviceLock(try Self.file(for: found), in: situation)
+        } catch {
+            failure = error
+            throw BlueZError(.acquiredElsewhere, error.message)
+        }
+    }
+
+    private static func file(for device: BluetoothDevice) throws(Failure) -> FilePath {
+        guard let folder = Environment.runtimeFolder ?? Environment.stateFolder else {
+            throw Failure(
+                "cannot-create", .cannotCreate, "there is no place for the lock of a device: HOME is not set",
+                hint: "set OTAFLASH_STATE_DIR to a folder that can be written to")
+        }
+        return folder.appending("ble-\(device.address.description.filter { $0 != ":" }).lock")
+    }
+}
