@@ -1,4 +1,4 @@
-import BlueZ
+public import BlueZ
 public import DBus
 public import Logging
 public import OTATransport
@@ -7,14 +7,18 @@ public import OTAUpdate
 /// The way to one device over Bluetooth LE.
 public final class BlueZTransport: Transport {
     private let state: TransportState
+    private let responder: PairingResponder
 
     /// - Parameters:
     ///   - service: what the device is updated by; `BLEAddress.only` looks for it.
     ///   - adapter: such as `hci1`; nil: the first that is powered.
+    ///   - responder: for a device that demands to be paired.
     public init(
-        _ address: BLEAddress, service: UInt128, adapter: String? = nil, bus: DBusBus = .system,
-        logger: Logger = Logger(label: "ota.bluez")
+        _ address: BLEAddress, service: UInt128, adapter: String? = nil,
+        pairing responder: PairingResponder = .unattended,
+        bus: DBusBus = .system, logger: Logger = Logger(label: "ota.bluez")
     ) {
+        self.responder = responder
         let service = BluetoothUUID(service)
         var request = ConnectionRequest(address.target(service: service), adapter: adapter, services: [service])
         // What another program has subscribed to or acquired would be in the way.
@@ -31,12 +35,11 @@ public final class BlueZTransport: Transport {
     public func withLink<Result: Sendable>(_ body: (any Link) async -> Result) async throws(LinkError) -> Result {
         do {
             let client = try await state.client()
-            return try await client.withConnection(await state.request) { connection in
+            return try await client.withConnection(await state.request, pairing: responder) { connection in
                 await state.connected(to: connection.device)
                 let link = BlueZLink(connection)
                 return await withTaskGroup(of: Void.self) { group in
                     group.addTask { await link.run() }
-                    group.addTask { await link.watch() }
                     let result = await body(link)
                     link.close()
                     group.cancelAll()
