@@ -64,7 +64,8 @@ let package = Package(
             swiftSettings: swift),
         .testTarget(name: "OTAUpdateTests", dependencies: ["OTAUpdate"], swiftSettings: swift),
         .testTarget(
-            name: "DBusTests", dependencies: ["DBus", "CDBus", subprocess, system], exclude: ["Support/peer.py"], swiftSettings: swift),
+            name: "DBusTests", dependencies: ["DBus", "CDBus", subprocess, system], exclude: ["Support/peer.py"],
+            swiftSettings: swift),
         .testTarget(name: "COTADeviceTests", dependencies: ["COTADevice"], swiftSettings: swift),
         .testTarget(
             name: "OTASimulatorTests",
