@@ -45,6 +45,7 @@ extension BlueZError {
         let code: Code =
             switch name {
             case "InProgress": .inProgress
+            case "AlreadyExists", "AlreadyConnected": .alreadyDone
             case "NotReady": .adapterOff
             case "NotConnected": .disconnected
             case "DoesNotExist": .noSuchObject

@@ -6,14 +6,12 @@ import OTAUpdate
 final class BlueZLink: Link {
     let properties: LinkProperties
     let events: AsyncStream<LinkEvent>
-    private let connection: DeviceConnection
     private let commands: AsyncStream<LinkCommand>
     private let feed: AsyncStream<LinkCommand>.Continuation
     private let outlet: AsyncStream<LinkEvent>.Continuation
     private let queue: LinkQueue
 
     init(_ connection: DeviceConnection) {
-        self.connection = connection
         (commands, feed) = AsyncStream.makeStream()
         (events, outlet) = AsyncStream.makeStream()
         queue = LinkQueue(connection, outlet)
@@ -33,13 +31,9 @@ final class BlueZLink: Link {
         outlet.finish()
     }
 
+    /// What was asked for is answered before the end is told.
     func run() async {
-        if let error = await queue.run(commands) { end(error) }
-    }
-
-    /// Tells the end of the connection.
-    func watch() async {
-        if let connectionEnd = try? await connection.waitForEnd() { end(LinkError(lost: connectionEnd)) }
+        end(await queue.run(commands, closing: feed))
     }
 
     /// Whether the device did not know an attribute that bluetoothd remembers of it.

@@ -7,18 +7,23 @@ public import OTAUpdate
 /// The way to one device over Bluetooth LE.
 public final class BlueZTransport: Transport {
     private let state: TransportState
+    private let responder: PairingResponder
 
     /// - Parameters:
     ///   - service: what the device is updated by; `BLEAddress.only` looks for it.
     ///   - adapter: such as `hci1`; nil: the first that is powered.
+    ///   - responder: for a device that demands to be paired.
     ///   - admits: asked of the device that was found, before each link; what it throws ends the attempt.
     public init(
-        _ address: BLEAddress, service: UInt128, adapter: String? = nil, bus: DBusBus = .system,
-        logger: Logger = Logger(label: "ota.bluez"),
+        _ address: BLEAddress, service: UInt128, adapter: String? = nil,
+        pairing responder: PairingResponder = .unattended,
+        bus: DBusBus = .system, logger: Logger = Logger(label: "ota.bluez"),
         admits: (@Sendable (BluetoothDevice) async throws(BlueZError) -> Void)? = nil
     ) {
+        self.responder = responder
         let service = BluetoothUUID(service)
-        var request = ConnectionRequest(address.target(service: service), adapter: adapter, services: [service], admits: admits)
+        var request = ConnectionRequest(address.target(service: service), adapter: adapter, services: [service])
+        request.admits = admits
         // What another program has subscribed to or acquired would be in the way.
         request.takesOver = true
         state = TransportState(request, bus, logger)
@@ -33,12 +38,11 @@ public final class BlueZTransport: Transport {
     public func withLink<Result: Sendable>(_ body: (any Link) async -> Result) async throws(LinkError) -> Result {
         do {
             let client = try await state.client()
-            return try await client.withConnection(await state.request) { connection in
+            return try await client.withConnection(await state.request, pairing: responder) { connection in
                 await state.connected(to: connection.device)
                 let link = BlueZLink(connection)
                 return await withTaskGroup(of: Void.self) { group in
                     group.addTask { await link.run() }
-                    group.addTask { await link.watch() }
                     let result = await body(link)
                     link.close()
                     group.cancelAll()

@@ -13,7 +13,8 @@ extension LinkError {
             case .acquiredElsewhere: .held
             case .notPermitted, .noSuchObject, .invalidLength, .attributeError, .notSupported, .invalidArguments:
                 .refused
-            case .connectionFailed, .disconnected, .inProgress, .unexpectedReply, .failed, .cancelled: .lost
+            case .connectionFailed, .disconnected, .inProgress, .alreadyDone, .unexpectedReply, .failed, .cancelled:
+                .lost
             }
         self.init(code, error.context)
     }

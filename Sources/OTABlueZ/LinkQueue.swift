@@ -23,15 +23,26 @@ actor LinkQueue {
             uniquingKeysWith: { first, _ in first })
     }
 
-    /// Until there are no more, or one fails that is not answered: then the link is of no more use, for the reason returned.
-    func run(_ commands: AsyncStream<LinkCommand>) async -> LinkError? {
+    /// Until the connection ends, there are no more commands, or one fails that is not answered: why the link is of no more use.
+    func run(_ commands: AsyncStream<LinkCommand>, closing feed: AsyncStream<LinkCommand>.Continuation) async
+        -> LinkError
+    {
         let failure = await withTaskGroup(of: Void.self) { group in
+            let connection = connection
+            group.addTask {
+                _ = try? await connection.waitForEnd()
+                feed.finish()
+            }
             let failure = await drain(commands, &group)
             group.cancelAll()
             return failure
         }
-        for write in writes.values { write.cancel() }
-        return failure
+        guard let ended = await connection.ended else {
+            for write in writes.values { write.cancel() }
+            return failure ?? LinkError(.lost, "the link was closed")
+        }
+        for write in writes.values { await write.value }
+        return LinkError(lost: ended)
     }
 
     private func drain(_ commands: AsyncStream<LinkCommand>, _ listeners: inout TaskGroup<Void>) async -> LinkError? {
@@ -89,7 +100,13 @@ actor LinkQueue {
 
     private func writeAnswered(_ value: [UInt8], _ channel: Channel) async {
         do throws(BlueZError) {
-            try await connection.write(value, to: try characteristic(channel))
+            let characteristic = try characteristic(channel)
+            do throws(BlueZError) {
+                try await connection.write(value, to: characteristic)
+            } catch {
+                try await pair(after: error)
+                try await connection.write(value, to: characteristic)
+            }
             outlet.yield(.written(channel))
         } catch {
             refuse(channel, error)
@@ -98,7 +115,15 @@ actor LinkQueue {
 
     private func read(_ channel: Channel) async {
         do throws(BlueZError) {
-            outlet.yield(.value(try await connection.read(try characteristic(channel)), channel))
+            let characteristic = try characteristic(channel)
+            let value: [UInt8]
+            do throws(BlueZError) {
+                value = try await connection.read(characteristic)
+            } catch {
+                try await pair(after: error)
+                value = try await connection.read(characteristic)
+            }
+            outlet.yield(.value(value, channel))
         } catch {
             refuse(channel, error)
         }
@@ -106,7 +131,14 @@ actor LinkQueue {
 
     private func subscribe(_ channel: Channel, _ listeners: inout TaskGroup<Void>) async {
         do throws(BlueZError) {
-            let notifications = try await connection.subscribe(to: try characteristic(channel))
+            let characteristic = try characteristic(channel)
+            let notifications: Notifications
+            do throws(BlueZError) {
+                notifications = try await connection.subscribe(to: characteristic)
+            } catch {
+                try await pair(after: error)
+                notifications = try await connection.subscribe(to: characteristic)
+            }
             let outlet = outlet
             outlet.yield(.subscribed(channel))
             listeners.addTask {
@@ -115,6 +147,12 @@ actor LinkQueue {
         } catch {
             refuse(channel, error)
         }
+    }
+
+    /// Returns when there is a bond now, and what was refused can be tried once more.
+    private func pair(after error: BlueZError) async throws(BlueZError) {
+        guard error.code == .notPaired else { throw error }
+        try await connection.pair()
     }
 
     private func refuse(_ channel: Channel, _ error: BlueZError) {
