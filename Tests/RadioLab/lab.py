@@ -266,8 +266,6 @@ class Lab:
     def need_otaflash(self):
         if not self.binary:
             raise Skip("no otaflash to test")
-        if quiet(self.binary, "scan", "--help", check=False).returncode != 0:
-            raise Skip("this otaflash has no ble: yet")
 
     def bundle(self, size=256 << 10, version="2.0.0", **more):
         path = self.folder / f"{version}-{size}.otaf"
