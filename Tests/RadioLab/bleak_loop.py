@@ -102,14 +102,16 @@ async def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--name", default="Bumble")
     parser.add_argument("--adapter", default="hci0")
-    parser.add_argument("--bytes", type=int, default=200_000)
+    parser.add_argument("bundle", help="signed by a key that the device trusts")
     options = parser.parse_args()
+    with open(options.bundle, "rb") as file:
+        data = file.read()
     async with Host.connected(options.adapter, options.name) as host:
-        seconds = await host.transfer(bundle.bundle(noise(options.bytes), "demo", "9.9.9"))
+        seconds = await host.transfer(data)
         await host.ask(device.DISCARD)
+    size = len(bundle.split(data)[1])
     print(json.dumps({
-        "bytes": options.bytes, "chunk": host.chunk, "mtu": host.mtu, "seconds": round(seconds, 3),
-        "bytes_per_second": round(options.bytes / seconds),
+        "bytes": size, "chunk": host.chunk, "mtu": host.mtu, "seconds": round(seconds, 3), "bytes_per_second": round(size / seconds),
     }))
 
 

@@ -13,7 +13,7 @@ signal strength, connection events that carry a limited number of packets, lost 
       advert     seconds between two reports of one advertiser (0.1)
       rssi       signal strength in reports, dBm (-50)
       interval   of connections made from now on, milliseconds; 0: as the host asks (0)
-      acl_len, acl_num   the controller's buffers, read when a radio is powered on (251 bytes, 12)
+      acl_len, acl_num   the controller's buffers, read when a radio is powered on (251 bytes, 24)
   radio-air away SECONDS         out of range for so long, to the millisecond; then in range again
   radio-air cut                  ends every link now, as a supervision timeout does (0x08)
   radio-air stats                for each radio: links, packets and bytes sent, connection events, lost events
@@ -37,7 +37,7 @@ DISCONNECT, RESET, BUFFER_SIZE, ADVERTISE_ENABLE, SCAN_ENABLE, CONNECT = 0x0406,
 CONNECTION_TIMEOUT = 0x08
 HCIGETDEVINFO, HCI_UP = 0x800448D3, 1
 
-air = dict(per_event=6, loss=0.0, range=1, advert=0.1, rssi=-50, interval=0, acl_len=251, acl_num=12)
+air = dict(per_event=6, loss=0.0, range=1, advert=0.1, rssi=-50, interval=0, acl_len=251, acl_num=24)
 radios = []
 capture = None
 loop = asyncio.new_event_loop()
