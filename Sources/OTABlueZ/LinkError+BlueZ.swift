@@ -1,9 +1,9 @@
-import BlueZ
-import OTAUpdate
+package import BlueZ
+package import OTAUpdate
 
 extension LinkError {
     /// The one place where Bluetooth's errors become the link's.
-    init(_ error: BlueZError) {
+    package init(_ error: BlueZError) {
         let code: Code =
             switch error.code {
             case .busUnavailable, .serviceUnavailable, .accessDenied, .noSuchAdapter, .adapterOff: .unavailable

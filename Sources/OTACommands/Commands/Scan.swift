@@ -1,14 +1,57 @@
 import ArgumentParser
+import BlueZ
 
 struct Scan: Verb {
     static let name = "scan"
     static let configuration = CommandConfiguration(
-        commandName: name, abstract: "Show the devices in reach that can be updated.")
+        commandName: name, abstract: "Show the devices in reach that can be updated, the nearest first.",
+        discussion: """
+            A device tells its product and version only when it is connected, so each is connected for a moment, one \
+            after the other; --no-read leaves that out.
+            """)
 
     @Option(help: ArgumentHelp("How long to look, in seconds.", valueName: "seconds"))
     var timeout = 10.0
 
+    @Option(
+        parsing: .unconditional,
+        help: ArgumentHelp("Leave out what comes in weaker, such as -60: what is farther away.", valueName: "dBm"))
+    var rssi: Int?
+
+    @Option(help: ArgumentHelp("Only devices with this name.", valueName: "name"))
+    var name: String?
+
+    @Flag(help: "Also devices that cannot be updated.")
+    var all = false
+
+    @Flag(help: "Do not connect to find out product and version.")
+    var noRead = false
+
+    @OptionGroup var radio: AdapterOptions
     @OptionGroup(title: "Output options") var options: OutputOptions
 
-    func answer(_ console: Console) throws -> VirtualDevicesAnswer { throw Failure.bluetoothNotAvailable }
+    func validate() throws {
+        guard timeout > 0, timeout <= 86400 else { throw ValidationError("'--timeout' is a time above 0 seconds.") }
+    }
+
+    func answer(_ console: Console) async throws -> ScanAnswer {
+        let search = DeviceSearch(
+            duration: .seconds(timeout), minimumRSSI: rssi, name: name, isForAll: all, reads: !noRead)
+        let devices = try await Wiring(console: console, situation: situation).scan(search, over: radio.adapter)
+        return ScanAnswer(devices: devices, isForAll: all)
+    }
+}
+
+struct ScanAnswer: Answer {
+    let devices: [ScannedDevice]
+    let isForAll: Bool
+
+    private enum CodingKeys: CodingKey {
+        case devices
+    }
+
+    var text: String {
+        let what = isForAll ? "No device is in reach." : "No device that can be updated is in reach."
+        return devices.isEmpty ? what : ScannedDevice.table(devices)
+    }
 }

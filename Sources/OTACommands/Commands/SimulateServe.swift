@@ -13,5 +13,5 @@ struct SimulateServe: Verb {
 
     @OptionGroup(title: "Output options") var options: OutputOptions
 
-    func answer(_ console: Console) throws -> VirtualDevicesAnswer { throw Failure.bluetoothNotAvailable }
+    func answer(_ console: Console) throws -> VirtualDevicesAnswer { throw Failure("bluetooth-not-available", .unavailable, "merge", hint: "") }
 }

@@ -41,18 +41,17 @@ extension Failure {
             situation.virtualDevice.map { "; or make the virtual device anew: otaflash simulate remove \($0)" } ?? ""
         switch code {
         case .linkUnavailable:
-            return (.unavailable, "see that this machine has an adapter which is switched on, then type: \(again)")
+            return (.unavailable, machineAdvice)
         case .noSuchDevice:
-            return (
-                .unavailable, "see that it is switched on and in reach; the virtual devices: otaflash simulate list"
-            )
+            guard situation.virtualDevice != nil else { return (.unavailable, whereToLook) }
+            return (.unavailable, "see which virtual devices there are: otaflash simulate list")
         case .deviceHeld: return (.unavailable, "wait for the other otaflash to end, or stop it, then type: \(again)")
         case .deviceBusy:
             return (.unavailable, "another host may be updating it, or its self-test runs; later type: \(resumed)")
         case .linkLost, .noAnswer: return (.linkLost, "go on from where it stopped: \(resumed)")
         case .didNotReturn: return (.linkLost, "see what runs when it is back: \(status)")
         case .interrupted: return (.interrupted, "go on from where it stopped: \(resumed)")
-        case .notPermitted: return (.refused, "pair this machine with the device first, then type: \(again)")
+        case .notPermitted: return (.refused, pairingAdvice(again))
         case .unsupportedDevice:
             return (
                 .protocolBroken, "see that this is the device that was meant, and that its firmware has the OTA service"

@@ -1,9 +1,8 @@
 import ArgumentParser
 
-/// How this machine speaks Bluetooth.
+/// How this machine speaks Bluetooth with a device.
 struct RadioOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("The Bluetooth adapter; else the first that is switched on.", valueName: "hciN"))
-    var adapter: String?
+    @OptionGroup var own: AdapterOptions
 
     @Option(
         help: ArgumentHelp(
@@ -11,10 +10,9 @@ struct RadioOptions: ParsableArguments {
             valueName: "NNNNNN"))
     var passkey: String?
 
+    var adapter: String? { own.adapter }
+
     func validate() throws {
-        if let adapter, !Self.isAdapter(adapter) {
-            throw ValidationError("'\(adapter)' is not an adapter: type --adapter hci0, for example.")
-        }
         if passkey != nil, passkeyNumber == nil {
             throw ValidationError("A passkey has six digits: --passkey 012345.")
         }
@@ -24,15 +22,9 @@ struct RadioOptions: ParsableArguments {
     var given: String? { adapter != nil ? "--adapter" : passkey != nil ? "--passkey" : nil }
 
     /// 0 to 999 999.
-    var passkeyNumber: UInt32? {
-        guard let passkey, passkey.utf8.count == 6, passkey.utf8.allSatisfy(Self.isDigit) else { return nil }
-        return UInt32(passkey)
-    }
+    var passkeyNumber: UInt32? { passkey.flatMap(Self.passkeyNumber) }
 
-    private static func isAdapter(_ name: String) -> Bool {
-        let number = name.utf8.dropFirst(3)
-        return name.hasPrefix("hci") && !number.isEmpty && number.count < 6 && number.allSatisfy(isDigit)
+    static func passkeyNumber(_ text: String) -> UInt32? {
+        text.utf8.count == 6 && text.utf8.allSatisfy(UInt8.isDigit) ? UInt32(text) : nil
     }
-
-    private static func isDigit(_ byte: UInt8) -> Bool { UInt8(ascii: "0")...UInt8(ascii: "9") ~= byte }
 }

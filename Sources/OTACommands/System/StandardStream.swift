@@ -16,6 +16,13 @@ enum StandardStream: Int32 {
         return Int(size.ws_col)
     }
 
+    /// Lines of the terminal behind it; nil: there is none, or it does not tell.
+    var rows: Int? {
+        var size = winsize()
+        guard ioctl(rawValue, UInt(TIOCGWINSZ), &size) == 0, size.ws_row > 0 else { return nil }
+        return Int(size.ws_row)
+    }
+
     func write(_ text: String) throws(Errno) {
         var text = text
         let failure: Errno? = text.withUTF8 { bytes in

@@ -1,0 +1,48 @@
+import BlueZ
+
+/// What a scan has found so far. All that is shown of a scan is shown from here.
+actor ScanBoard {
+    private let service: BluetoothUUID
+    private let display: ScanDisplay
+    private var devices: [BluetoothAddress: ScannedDevice] = [:]
+
+    init(_ service: BluetoothUUID, _ display: ScanDisplay) {
+        self.service = service
+        self.display = display
+    }
+
+    /// The strongest first.
+    var list: [ScannedDevice] {
+        devices.values.sorted { ($1.rssi ?? .min, $0.address) < ($0.rssi ?? .min, $1.address) }
+    }
+
+    /// Whether it can be updated and has not been seen before, and is worth a look.
+    func note(_ event: ScanEvent) -> BluetoothDevice? {
+        switch event {
+        case .appeared(let device), .changed(let device):
+            let isNew = devices[device.address] == nil
+            var entry = devices[device.address] ?? ScannedDevice(device, service: service)
+            entry.note(device)
+            devices[device.address] = entry
+            display.show(list, appeared: isNew ? entry : nil)
+            return isNew && !entry.protocols.isEmpty ? device : nil
+        case .disappeared(let device):
+            devices[device.address] = nil
+            display.show(list)
+            return nil
+        }
+    }
+
+    func tell(_ address: BluetoothAddress, product: String, version: String) {
+        devices[address]?.product = product
+        devices[address]?.version = version
+        display.show(list)
+    }
+
+    func tell(_ address: BluetoothAddress, unread reason: String) {
+        devices[address]?.unread = reason
+        display.show(list)
+    }
+
+    func finish() { display.finish() }
+}

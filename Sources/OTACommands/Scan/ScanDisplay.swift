@@ -1,0 +1,46 @@
+/// Shows a scan while it lasts: on a terminal a table that is drawn over and over; else a line for each device.
+///
+/// Used from the board only, which is an actor.
+final class ScanDisplay: @unchecked Sendable {
+    private let console: Console
+    private var throttle = Throttle()
+    private var drawnLines = 0
+
+    init(_ console: Console) {
+        self.console = console
+        if console.style == .bar { draw([]) }
+    }
+
+    func show(_ devices: [ScannedDevice], appeared: ScannedDevice? = nil) {
+        switch console.style {
+        case .bar: if appeared != nil || throttle.isDue() { draw(devices) }
+        case .lines, .json:
+            guard let appeared else { return }
+            let strength = appeared.rssi.map { ", \($0) dBm" } ?? ""
+            console.note("found \(appeared.name.map { "\($0) (\(appeared.address))" } ?? appeared.address)\(strength)")
+        case .none, .auto: break
+        }
+    }
+
+    /// The answer takes its place.
+    func finish() { erase() }
+
+    private func draw(_ devices: [ScannedDevice]) {
+        erase()
+        let look = console.look
+        let (rows, columns) = (StandardStream.error.rows ?? 24, StandardStream.error.columns ?? 80)
+        // A line that wraps, or a table that scrolls, could not be drawn over.
+        var lines = devices.isEmpty ? [] : ScannedDevice.table(devices).split(separator: "\n").map { $0.prefix(columns - 1) }
+        if lines.count > rows - 2 { lines = Array(lines.prefix(max(0, rows - 2))) }
+        let text = lines.map { $0 + "\n" }.joined() + look.dim("Scanning \(look.ellipsis)")
+        drawnLines = lines.count
+        try? StandardStream.error.write(text)
+    }
+
+    private func erase() {
+        guard console.style == .bar else { return }
+        let up = drawnLines > 0 ? "\u{1B}[\(drawnLines)A" : ""
+        try? StandardStream.error.write("\r\(up)\u{1B}[J")
+        drawnLines = 0
+    }
+}

@@ -1,0 +1,93 @@
+import BlueZ
+import OTAFirmware
+import OTAProfile
+
+extension Wiring {
+    /// What can be updated, or all that there is, the strongest first.
+    ///
+    /// - Throws: `BlueZError`; `Failure` where a signal came.
+    func scan(_ search: DeviceSearch, over adapter: String?) async throws -> [ScannedDevice] {
+        let service = BluetoothUUID(ProfileChannel.service)
+        let client = try await BlueZClient.open(logger: console.logger)
+        let board = ScanBoard(service, ScanDisplay(console))
+        do {
+            try await untilSignalled {
+                try await look(search, client, adapter, service, board)
+            }
+        } catch {
+            await board.finish()
+            await client.close()
+            throw error
+        }
+        await board.finish()
+        await client.close()
+        return await board.list
+    }
+
+    private func look(
+        _ search: DeviceSearch, _ client: BlueZClient, _ adapter: String?, _ service: BluetoothUUID, _ board: ScanBoard
+    ) async throws {
+        let filter = ScanFilter(
+            services: search.isForAll ? [] : [service], minimumRSSI: search.minimumRSSI, name: search.name)
+        let (found, feed) = AsyncStream.makeStream(of: BluetoothDevice.self)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask {
+                defer { feed.finish() }
+                try await client.withScan(over: adapter, for: filter) { scan in
+                    try await within(search.duration) {
+                        for try await event in scan {
+                            if let device = await board.note(event) { feed.yield(device) }
+                        }
+                    }
+                }
+            }
+            if search.reads { group.addTask { await read(found, client, adapter, board) } }
+            try await group.waitForAll()
+        }
+    }
+
+    /// One connection is made at a time, which is up to the adapter; what is asked over it goes on beside the next one.
+    private func read(
+        _ found: AsyncStream<BluetoothDevice>, _ client: BlueZClient, _ adapter: String?, _ board: ScanBoard
+    ) async {
+        await withTaskGroup(of: Void.self) { group in
+            var running = 0
+            for await device in found {
+                if running == 3 { await group.next() } else { running += 1 }
+                group.addTask { await read(device, client, adapter, board) }
+            }
+        }
+    }
+
+    private func read(_ device: BluetoothDevice, _ client: BlueZClient, _ adapter: String?, _ board: ScanBoard) async {
+        let lock = BluetoothLock(situation)
+        let request = ConnectionRequest(
+            .address(device.address), adapter: adapter, services: [BluetoothUUID(ProfileChannel.service)],
+            admits: { device throws(BlueZError) in try await lock.take(device) })
+        do {
+            try await client.withConnection(request) { connection in
+                let info = try await connection.read(connection.characteristic(ProfileChannel.info))
+                let version = try await connection.read(connection.characteristic(ProfileChannel.version))
+                let product = try DeviceInfo(parsing: info).product
+                guard let version = SemanticVersion(String(decoding: version, as: UTF8.self)) else {
+                    return await board.tell(device.address, unread: "its version is not SemVer")
+                }
+                await board.tell(device.address, product: product, version: version.text)
+            }
+        } catch {
+            let reason = (error as? BlueZError)?.context ?? (error as? FrameError)?.context ?? "\(error)"
+            console.debug("\(device.address) did not tell what it is: \(reason)")
+            await board.tell(device.address, unread: reason)
+        }
+    }
+}
+
+/// Runs `body` and cancels it when the time is over.
+private func within(_ duration: Duration, _ body: @escaping @Sendable () async throws -> Void) async throws {
+    try await withThrowingTaskGroup(of: Void.self) { group in
+        group.addTask { try await Task.sleep(for: duration) }
+        group.addTask { try await body() }
+        defer { group.cancelAll() }
+        try await group.next()
+    }
+}
