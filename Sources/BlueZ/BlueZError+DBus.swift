@@ -25,10 +25,10 @@ extension BlueZError {
         }
         let code: Code =
             switch name {
-            case DBusError.Name.serviceUnknown, DBusError.Name.nameHasNoOwner,
-                "org.freedesktop.DBus.Error.Spawn.ServiceNotFound",
-                "org.freedesktop.systemd1.NoSuchUnit":
+            case DBusError.Name.serviceUnknown, DBusError.Name.nameHasNoOwner, "org.freedesktop.systemd1.NoSuchUnit":
                 .serviceUnavailable
+            // The bus was to start bluetoothd, and could not.
+            case let name where name.hasPrefix("org.freedesktop.DBus.Error.Spawn."): .serviceUnavailable
             // The answer of the bus itself to a call whose addressee goes before it has answered.
             case DBusError.Name.noReply: .serviceUnavailable
             case DBusError.Name.accessDenied: .accessDenied

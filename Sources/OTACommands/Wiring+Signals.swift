@@ -1,23 +1,30 @@
+import Glibc
+
 extension Wiring {
     /// Runs `body`, which is cancelled by the first signal; a second one ends the process at once.
     ///
     /// - Throws: what `body` throws; `Failure` where a signal came.
-    func untilSignalled<Result: Sendable>(
-        _ body: @escaping @Sendable () async throws -> Result
-    ) async throws -> Result {
+    func untilSignalled(_ body: @escaping @Sendable () async throws -> Void) async throws {
         let interrupts = Interrupts()
-        return try await interrupts.during(onFirst: {}) { stops in
-            let work = Task { try await body() }
-            let watcher = Task { for await _ in stops { work.cancel() } }
-            defer { watcher.cancel() }
-            do {
-                let result = try await work.value
-                if let signal = interrupts.signal { throw Failure.interrupted(by: signal) }
-                return result
-            } catch {
-                if let signal = interrupts.signal { throw Failure.interrupted(by: signal) }
-                throw error
+        do {
+            try await interrupts.during {
+                console.note("stopping; once more to stop at once")
+            } body: { stops in
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    group.addTask { try await body() }
+                    group.addTask { for await _ in stops { return } }
+                    try await group.next()
+                    group.cancelAll()
+                }
             }
+        } catch {
+            guard interrupts.signal == nil else { throw Self.stopped(by: interrupts) }
+            throw error
         }
+        guard interrupts.signal == nil else { throw Self.stopped(by: interrupts) }
+    }
+
+    private static func stopped(by interrupts: Interrupts) -> Failure {
+        .interrupted(by: interrupts.signal ?? SIGINT)
     }
 }

@@ -15,8 +15,8 @@ public actor BlueZClient {
     var tree = ObjectTree()
     /// Why nothing will come any more.
     private(set) var end: BlueZError?
-    /// Whether bluetoothd was there with an adapter that was powered, ever.
-    private(set) var hasBeenUsable = false
+    /// The adapters that were powered, ever.
+    private var usableAdapters: Set<String> = []
     private struct RadioKey: Hashable {
         var adapter: DBusObjectPath
         var generation: Int
@@ -75,6 +75,13 @@ public actor BlueZClient {
 
     /// Whether anything will come any more.
     package var isOpen: Bool { end == nil }
+
+    /// Whether the adapter was there and powered, ever.
+    ///
+    /// - Parameter name: nil: any.
+    func hasBeenUsable(_ name: String?) -> Bool {
+        name.map(usableAdapters.contains) ?? !usableAdapters.isEmpty
+    }
 
     // MARK: - Listening
 
@@ -145,7 +152,7 @@ public actor BlueZClient {
                     "reason": "\(malformed.reason)",
                 ])
         }
-        if !hasBeenUsable { hasBeenUsable = (try? tree.usableAdapter(nil)) != nil }
+        usableAdapters.formUnion(tree.adapterList.filter(\.isPowered).map(\.name))
         notify()
     }
 

@@ -13,7 +13,7 @@ extension BlueZClient {
     func establish(_ request: ConnectionRequest) async throws(BlueZError) -> Established {
         if let end { throw end }
         var request = request
-        request.isPatient = hasBeenUsable
+        request.isPatient = hasBeenUsable(request.adapter)
         let attempt = ConnectionAttempt(self, request)
         let machine = ConnectionMachine(request)
         let outcome = await withTaskGroup(of: Void.self) { group in

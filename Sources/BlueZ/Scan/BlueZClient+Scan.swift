@@ -10,8 +10,10 @@ extension BlueZClient {
     public nonisolated func withScan<Result>(
         over adapter: String? = nil, for filter: ScanFilter = ScanFilter(), _ body: (Scan) async throws -> Result
     ) async throws -> Result {
-        let (scan, radio, ticket) = try await startScan(adapter, filter)
+        let (scan, radio) = try await prepareScan(adapter, filter)
+        let ticket = await radio.newTicket()
         do {
+            try await radio.startScan(ticket, filter)
             let result = try await body(scan)
             await radio.endScan(ticket)
             return result
@@ -45,20 +47,11 @@ extension BlueZClient {
         }
     }
 
-    private func startScan(
-        _ name: String?, _ filter: ScanFilter
-    ) async throws(BlueZError) -> (Scan, AdapterRadio, Int) {
+    /// The scan that is to be, and who carries it out.
+    private func prepareScan(_ name: String?, _ filter: ScanFilter) throws(BlueZError) -> (Scan, AdapterRadio) {
         if let end { throw end }
         let adapter = try tree.usableAdapter(name).path
-        let radio = radio(adapter)
-        let ticket = await radio.newTicket()
-        do throws(BlueZError) {
-            try await radio.startScan(ticket, filter)
-        } catch {
-            await radio.endScan(ticket)
-            throw error
-        }
-        return (Scan(client: self, adapter: adapter, generation: tree.generation, filter: filter), radio, ticket)
+        return (Scan(client: self, adapter: adapter, generation: tree.generation, filter: filter), radio(adapter))
     }
 
     /// The devices a scan may be about.

@@ -13,5 +13,7 @@ struct SimulateServe: Verb {
 
     @OptionGroup(title: "Output options") var options: OutputOptions
 
-    func answer(_ console: Console) throws -> VirtualDevicesAnswer { throw Failure("bluetooth-not-available", .unavailable, "merge", hint: "") }
+    func answer(_ console: Console) throws -> VirtualDevicesAnswer {
+        throw Failure("bluetooth-not-available", .unavailable, "merge", hint: "")
+    }
 }

@@ -13,7 +13,8 @@ extension Failure {
             case .noSuchDevice: (.unavailable, Self.whereToLook)
             case .held: (.unavailable, "wait for the other program to end, then type: \(again)")
             case .timedOut, .lost: (.linkLost, "see that it is switched on and near, then type: \(again)")
-            case .refused: (.protocolBroken, "see what it offers: otaflash gatt services \(situation.device ?? "ble:ADDRESS")")
+            case .refused:
+                (.protocolBroken, "see what it offers: otaflash gatt services \(situation.device ?? "ble:ADDRESS")")
             case .notPermitted: (.refused, Self.pairingAdvice(again))
             }
         self.init(link.code.rawValue, exit, error.context, hint: hint)

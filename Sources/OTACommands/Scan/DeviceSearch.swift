@@ -1,3 +1,5 @@
+import BlueZ
+
 /// What a scan is for.
 struct DeviceSearch: Sendable {
     var duration: Duration
@@ -8,4 +10,8 @@ struct DeviceSearch: Sendable {
     var isForAll: Bool
     /// Whether devices are connected to find out what they are.
     var reads: Bool
+
+    var filter: ScanFilter {
+        ScanFilter(services: isForAll ? [] : [ScannedDevice.service], minimumRSSI: minimumRSSI, name: name)
+    }
 }

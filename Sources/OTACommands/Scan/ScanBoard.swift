@@ -2,14 +2,10 @@ import BlueZ
 
 /// What a scan has found so far. All that is shown of a scan is shown from here.
 actor ScanBoard {
-    private let service: BluetoothUUID
     private let display: ScanDisplay
     private var devices: [BluetoothAddress: ScannedDevice] = [:]
 
-    init(_ service: BluetoothUUID, _ display: ScanDisplay) {
-        self.service = service
-        self.display = display
-    }
+    init(_ display: ScanDisplay) { self.display = display }
 
     /// The strongest first.
     var list: [ScannedDevice] {
@@ -21,7 +17,7 @@ actor ScanBoard {
         switch event {
         case .appeared(let device), .changed(let device):
             let isNew = devices[device.address] == nil
-            var entry = devices[device.address] ?? ScannedDevice(device, service: service)
+            var entry = devices[device.address] ?? ScannedDevice(device)
             entry.note(device)
             devices[device.address] = entry
             display.show(list, appeared: isNew ? entry : nil)

@@ -30,7 +30,8 @@ final class ScanDisplay: @unchecked Sendable {
         let look = console.look
         let (rows, columns) = (StandardStream.error.rows ?? 24, StandardStream.error.columns ?? 80)
         // A line that wraps, or a table that scrolls, could not be drawn over.
-        var lines = devices.isEmpty ? [] : ScannedDevice.table(devices).split(separator: "\n").map { $0.prefix(columns - 1) }
+        var lines =
+            devices.isEmpty ? [] : ScannedDevice.table(devices).split(separator: "\n").map { $0.prefix(columns - 1) }
         if lines.count > rows - 2 { lines = Array(lines.prefix(max(0, rows - 2))) }
         let text = lines.map { $0 + "\n" }.joined() + look.dim("Scanning \(look.ellipsis)")
         drawnLines = lines.count

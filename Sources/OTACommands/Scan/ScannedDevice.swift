@@ -1,4 +1,5 @@
 import BlueZ
+import OTAProfile
 
 /// A device that a scan has found.
 struct ScannedDevice: Encodable, Sendable, Equatable {
@@ -18,10 +19,13 @@ struct ScannedDevice: Encodable, Sendable, Equatable {
         case address, name, rssi, product, version, protocols, unread
     }
 
-    /// - Parameter service: what it is updated by.
-    init(_ device: BluetoothDevice, service: BluetoothUUID) {
+    /// What a device is updated by. Not handed on: with a 128-bit integer among the parameters of an async function, Swift
+    /// 6.3.1 resumes it at a wrong address.
+    static let service = BluetoothUUID(ProfileChannel.service)
+
+    init(_ device: BluetoothDevice) {
         address = "ble:\(device.address)"
-        protocols = device.serviceUUIDs.contains(service) ? ["ota"] : []
+        protocols = device.serviceUUIDs.contains(Self.service) ? ["ota"] : []
         note(device)
     }
 

@@ -7,12 +7,11 @@ extension Wiring {
     ///
     /// - Throws: `BlueZError`; `Failure` where a signal came.
     func scan(_ search: DeviceSearch, over adapter: String?) async throws -> [ScannedDevice] {
-        let service = BluetoothUUID(ProfileChannel.service)
         let client = try await BlueZClient.open(logger: console.logger)
-        let board = ScanBoard(service, ScanDisplay(console))
+        let board = ScanBoard(ScanDisplay(console))
         do {
             try await untilSignalled {
-                try await look(search, client, adapter, service, board)
+                try await look(search, client, adapter, board)
             }
         } catch {
             await board.finish()
@@ -25,10 +24,9 @@ extension Wiring {
     }
 
     private func look(
-        _ search: DeviceSearch, _ client: BlueZClient, _ adapter: String?, _ service: BluetoothUUID, _ board: ScanBoard
+        _ search: DeviceSearch, _ client: BlueZClient, _ adapter: String?, _ board: ScanBoard
     ) async throws {
-        let filter = ScanFilter(
-            services: search.isForAll ? [] : [service], minimumRSSI: search.minimumRSSI, name: search.name)
+        let filter = search.filter
         let (found, feed) = AsyncStream.makeStream(of: BluetoothDevice.self)
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
@@ -62,7 +60,7 @@ extension Wiring {
     private func read(_ device: BluetoothDevice, _ client: BlueZClient, _ adapter: String?, _ board: ScanBoard) async {
         let lock = BluetoothLock(situation)
         let request = ConnectionRequest(
-            .address(device.address), adapter: adapter, services: [BluetoothUUID(ProfileChannel.service)],
+            .address(device.address), adapter: adapter, services: [ScannedDevice.service],
             admits: { device throws(BlueZError) in try await lock.take(device) })
         do {
             try await client.withConnection(request) { connection in
