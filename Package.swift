@@ -69,6 +69,7 @@ let package = Package(
             name: "OTASigningTests", dependencies: ["OTASigning", "OTAFirmware", subprocess, system],
             swiftSettings: swift),
         .testTarget(name: "OTAUpdateTests", dependencies: ["OTAUpdate"], swiftSettings: swift),
+        .testTarget(name: "BlueZTests", dependencies: ["BlueZ", "DBus"], swiftSettings: swift),
         .testTarget(
             name: "DBusTests", dependencies: ["DBus", "CDBus", subprocess, system], exclude: ["Support/peer.py"],
             swiftSettings: swift),
