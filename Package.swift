@@ -88,6 +88,7 @@ let package = Package(
             swiftSettings: swift),
         .testTarget(name: "OTAUpdateTests", dependencies: ["OTAUpdate"], swiftSettings: swift),
         .testTarget(name: "COTADeviceTests", dependencies: ["COTADevice", "COpenSSL"], swiftSettings: swift),
+        .testTarget(name: "BlueZTests", dependencies: ["BlueZ", "DBus"], swiftSettings: swift),
         .testTarget(
             name: "DBusTests", dependencies: ["DBus", "CDBus", subprocess, system], exclude: ["Support/peer.py"],
             swiftSettings: swift),

@@ -95,70 +95,56 @@ actor LinkQueue {
     private func write(_ value: [UInt8], _ channel: Channel) async throws(BlueZError) {
         await writes[channel]?.value
         for writer in writers.values { try await writer.waitUntilDrained() }
-        writes[channel] = Task { await self.writeAnswered(value, channel) }
+        // Not in the task's own closure: with a closure in it the program crashes (Swift 6.3.1).
+        writes[channel] = Task { await startWrite(value, channel) }
     }
 
-    private func writeAnswered(_ value: [UInt8], _ channel: Channel) async {
-        do throws(BlueZError) {
-            let characteristic = try characteristic(channel)
-            do throws(BlueZError) {
-                try await connection.write(value, to: characteristic)
-            } catch {
-                try await pair(after: error)
-                try await connection.write(value, to: characteristic)
-            }
-            outlet.yield(.written(channel))
-        } catch {
-            refuse(channel, error)
+    private func startWrite(_ value: [UInt8], _ channel: Channel) async {
+        await answer(channel) { characteristic in
+            try await connection.write(value, to: characteristic)
+            return .written(channel)
         }
     }
 
     private func read(_ channel: Channel) async {
-        do throws(BlueZError) {
-            let characteristic = try characteristic(channel)
-            let value: [UInt8]
-            do throws(BlueZError) {
-                value = try await connection.read(characteristic)
-            } catch {
-                try await pair(after: error)
-                value = try await connection.read(characteristic)
-            }
-            outlet.yield(.value(value, channel))
-        } catch {
-            refuse(channel, error)
-        }
+        await answer(channel) { .value(try await connection.read($0), channel) }
     }
 
     private func subscribe(_ channel: Channel, _ listeners: inout TaskGroup<Void>) async {
-        do throws(BlueZError) {
-            let characteristic = try characteristic(channel)
-            let notifications: Notifications
-            do throws(BlueZError) {
-                notifications = try await connection.subscribe(to: characteristic)
-            } catch {
-                try await pair(after: error)
-                notifications = try await connection.subscribe(to: characteristic)
-            }
-            let outlet = outlet
-            outlet.yield(.subscribed(channel))
-            listeners.addTask {
-                for await value in notifications { outlet.yield(.notified(value, channel)) }
-            }
-        } catch {
-            refuse(channel, error)
+        var notifications: Notifications?
+        await answer(channel) { characteristic in
+            notifications = try await connection.subscribe(to: characteristic)
+            return .subscribed(channel)
+        }
+        guard let notifications else { return }
+        let outlet = outlet
+        listeners.addTask {
+            for await value in notifications { outlet.yield(.notified(value, channel)) }
         }
     }
 
-    /// Returns when there is a bond now, and what was refused can be tried once more.
-    private func pair(after error: BlueZError) async throws(BlueZError) {
-        guard error.code == .notPaired else { throw error }
-        try await connection.pair()
+    /// Once more, after a pairing, where the device refuses it without one.
+    private func answer(_ channel: Channel, _ ask: (GATTCharacteristic) async throws -> LinkEvent) async {
+        do {
+            let characteristic = try characteristic(channel)
+            do {
+                outlet.yield(try await ask(characteristic))
+            } catch let error as BlueZError where error.code == .notPaired {
+                try await connection.pair()
+                outlet.yield(try await ask(characteristic))
+            }
+        } catch {
+            await refuse(channel, error as? BlueZError ?? BlueZError(.failed, "\(error)"))
+        }
     }
 
-    private func refuse(_ channel: Channel, _ error: BlueZError) {
+    private func refuse(_ channel: Channel, _ error: BlueZError) async {
         // ATT errors "invalid handle" and "attribute not found".
         if error.attributeError == 0x01 || error.attributeError == 0x0A { hasStaleTable = true }
-        outlet.yield(.refused(LinkError(error), channel))
+        let error = LinkError(error)
+        // What was broken off by the end of the link was not refused; that end is told next.
+        if error.code != .notPermitted, await connection.ended != nil { return }
+        outlet.yield(.refused(error, channel))
     }
 
     private func characteristic(_ channel: Channel) throws(BlueZError) -> GATTCharacteristic {
