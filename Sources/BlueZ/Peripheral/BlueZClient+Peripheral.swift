@@ -15,7 +15,6 @@ extension BlueZClient {
         return try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { await peripheral.follow(changes) }
             group.addTask { await peripheral.deliver(to: handler) }
-            group.addTask { await peripheral.send() }
             defer { group.cancelAll() }
             do {
                 let result = try await body(peripheral)

@@ -10,12 +10,8 @@ extension Peripheral {
         let options = DBusArgument("options", .properties)
         let socket = [DBusArgument("fd", .unixFileDescriptor), DBusArgument("mtu", .uint16)]
         var methods = [
-            DBusMethod("ReadValue", takes: [options], returns: [DBusArgument("value", .bytes)]) {
-                call async throws(DBusError) in try await self.read(attribute, call)
-            },
-            DBusMethod("WriteValue", takes: [DBusArgument("value", .bytes), options]) {
-                call async throws(DBusError) in try await self.write(attribute, call)
-            },
+            DBusMethod("ReadValue", takes: [options], returns: [DBusArgument("value", .bytes)]) { try await self.read(attribute, $0) },
+            DBusMethod("WriteValue", takes: [DBusArgument("value", .bytes), options]) { try await self.write(attribute, $0) },
             DBusMethod("StartNotify") { _ in await self.notifications(of: attribute, on: true) },
             DBusMethod("StopNotify") { _ in await self.notifications(of: attribute, on: false) },
             // An indication was confirmed, it does not say whose.
@@ -23,15 +19,11 @@ extension Peripheral {
         ]
         if characteristic.declaration.sockets.contains(.write) {
             methods.append(
-                DBusMethod("AcquireWrite", takes: [options], returns: socket) {
-                    call async throws(DBusError) in try await self.acquireWrite(attribute, call)
-                })
+                DBusMethod("AcquireWrite", takes: [options], returns: socket) { try await self.acquireWrite(attribute, $0) })
         }
         if characteristic.declaration.sockets.contains(.notify) {
             methods.append(
-                DBusMethod("AcquireNotify", takes: [options], returns: socket) {
-                    call async throws(DBusError) in try await self.acquireNotify(attribute, call)
-                })
+                DBusMethod("AcquireNotify", takes: [options], returns: socket) { try await self.acquireNotify(attribute, $0) })
         }
         return methods
     }

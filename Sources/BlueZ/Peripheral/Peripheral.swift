@@ -25,8 +25,9 @@ public actor Peripheral {
     var notifySockets: [LocalAttribute: PacketSocket] = [:]
     /// Tasks that read what bluetoothd writes into a socket.
     var readers: [Task<Void, Never>] = []
-    nonisolated let outbox: AsyncStream<Outgoing>
+    private nonisolated let outbox: AsyncStream<Outgoing>
     private nonisolated let feed: AsyncStream<Outgoing>.Continuation
+    private var sending: Task<Void, Never>?
     private var end: BlueZError?
     private var waiters: [CheckedContinuation<Void, Never>] = []
 
@@ -44,6 +45,9 @@ public actor Peripheral {
         application = LocalApplication(root: DBusObjectPath("/peripheral/\(adapter.name)"), services)
         (outbox, feed) = AsyncStream.makeStream()
     }
+
+    /// Such as `hci1`.
+    public nonisolated var adapterName: String { adapter.lastElement }
 
     /// Notifies, or indicates, whoever has subscribed: bluetoothd knows no way to single one out. A value beyond a central's MTU
     /// less 3 is cut off by bluetoothd. Never suspends; what is sent keeps its order. Nobody is told whether it arrives.
@@ -105,6 +109,8 @@ public actor Peripheral {
             try await export()
         } catch { throw BlueZError(error, "offer services over \(adapter.lastElement)") }
         registration.isOpen = true
+        // A task of its own: what was said before the end is sent even where the caller was cancelled.
+        sending = Task { for await item in outbox { await send(item) } }
         do throws(BlueZError) { try await registerAll() } catch {
             await close()
             throw error
@@ -123,17 +129,18 @@ public actor Peripheral {
         }
     }
 
-    /// Takes everything back and lets `deliver` and `send` come to their end; also in a task that was cancelled.
+    /// Sends what is left, takes everything back, and lets `deliver` come to its end; also in a task that was cancelled.
     func close() async {
-        await uncancelled { await self.takeBack() }
         feed.finish()
+        await sending?.value
+        await uncancelled { await self.takeBack() }
         inbox.add(table.clear().map { .event($0) })
         inbox.close()
     }
 
     private func takeBack() async {
         registration.isOpen = false
-        await registration.attempt?.value
+        _ = await registration.attempt?.value
         if registration.isApplicationRegistered {
             await retract(BlueZName.gattManager, "UnregisterApplication", application.root)
         }

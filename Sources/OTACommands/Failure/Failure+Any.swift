@@ -1,3 +1,4 @@
+import BlueZ
 import OTAFirmware
 import OTASigning
 import OTASimulator
@@ -16,6 +17,7 @@ extension Failure {
         case let error as VerificationError: self.init(error, in: situation)
         case let error as SigningError: self.init(error, in: situation)
         case let error as VirtualDeviceError: self.init(error, in: situation)
+        case let error as BlueZError: self.init(error, in: situation)
         default:
             self.init(
                 "internal", .fault, "a fault of otaflash: \(error)",
