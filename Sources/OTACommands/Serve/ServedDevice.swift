@@ -3,7 +3,7 @@ import OTASimulator
 import OTAUpdate
 
 /// A virtual device behind a Bluetooth peripheral: it is handed what comes over the air, and the time.
-final class ServedDevice: PeripheralHandler {
+final class ServedDevice: Sendable {
     private let device: VirtualDevice
     private let note: @Sendable (String) -> Void
     private let start = ContinuousClock.now
@@ -66,44 +66,46 @@ final class ServedDevice: PeripheralHandler {
         }
     }
 
-    // MARK: What comes
-
-    func connected(_ connection: PeripheralConnection) async {
-        note("\(connection.central) is connected")
-        // While it restarts there is nobody, and requests are refused.
-        _ = device.connect(connection.handle, at: now)
-        wake.yield()
+    /// Hands it what comes, until nothing comes any more.
+    func serve(_ events: PeripheralEvents) async throws {
+        for try await event in events {
+            switch event {
+            case .connected(let connection):
+                note("\(connection.central) is connected")
+                // While it restarts there is nobody, and requests are refused.
+                _ = device.connect(connection.handle, at: now)
+            case .disconnected(let connection):
+                note("\(connection.central) is disconnected")
+                device.disconnect(connection.handle, at: now)
+            case .subscribed(let connection, let attribute, let on):
+                // In vain while it restarts, which the central's next request shows.
+                try? device.subscribe(connection.handle, to: attribute.channel, on: on, at: now)
+            case .read(let request): answer(request)
+            case .write(let request): answer(request)
+            }
+            wake.yield()
+        }
     }
 
-    func disconnected(_ connection: PeripheralConnection) async {
-        note("\(connection.central) is disconnected")
-        device.disconnect(connection.handle, at: now)
-        wake.yield()
-    }
-
-    func subscribed(_ connection: PeripheralConnection, to attribute: LocalAttribute, on: Bool) async {
-        // In vain while it restarts, which the central's next request shows.
-        try? device.subscribe(connection.handle, to: attribute.channel, on: on, at: now)
-        wake.yield()
-    }
-
-    func read(
-        _ connection: PeripheralConnection, _ attribute: LocalAttribute, offset: Int
-    ) async throws(AttributeError) -> [UInt8] {
+    private func answer(_ request: ReadRequest) {
         do throws(ATTError) {
-            return try device.read(connection.handle, attribute.channel, offset: offset, at: now)
-        } catch { throw AttributeError(code: error.code) }
+            let channel = request.attribute.channel
+            request.succeed(
+                with: try device.read(request.connection.handle, channel, offset: request.offset, at: now))
+        } catch {
+            request.fail(with: AttributeError(code: error.code))
+        }
     }
 
-    func write(
-        _ connection: PeripheralConnection, _ attribute: LocalAttribute, offset: Int, _ value: [UInt8]
-    ) async throws(AttributeError) {
+    private func answer(_ request: WriteRequest) {
         // Nothing in the profile is written in pieces.
-        guard offset == 0 else { throw .invalidOffset }
-        defer { wake.yield() }
+        guard request.offset == 0 else { return request.fail(with: .invalidOffset) }
         do throws(ATTError) {
-            try device.write(connection.handle, attribute.channel, value, at: now)
-        } catch { throw AttributeError(code: error.code) }
+            try device.write(request.connection.handle, request.attribute.channel, request.value, at: now)
+            request.succeed()
+        } catch {
+            request.fail(with: AttributeError(code: error.code))
+        }
     }
 }
 

@@ -37,13 +37,13 @@ extension Wiring {
         until stops: AsyncStream<Void>
     ) async throws {
         let services = device.services(.none)
-        try await client.withPeripheral(over: adapter, offering: services, handler: served) { peripheral in
+        try await client.withPeripheral(over: adapter, offering: services) { peripheral in
             console.note("sim:\(name) is on the air as “\(name)” over \(peripheral.adapterName)")
             let advertisement = Advertisement(serviceUUIDs: [services[0].uuid], localName: name)
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask { try await served.live(on: peripheral, advertisement) }
                 group.addTask { await served.keepTime() }
-                group.addTask { try await peripheral.failure() }
+                group.addTask { try await served.serve(peripheral.events) }
                 group.addTask { for await _ in stops { return } }
                 defer { group.cancelAll() }
                 try await group.next()
