@@ -23,12 +23,14 @@ extension BlueZError {
         if name.hasPrefix(bluez) {
             return ofBlueZ(String(name.dropFirst(bluez.count)), message, context)
         }
+        // The bus was to start it, and could not: its message is about that.
+        if name.hasPrefix("org.freedesktop.DBus.Error.Spawn.") {
+            return BlueZError(.serviceUnavailable, "bluetoothd does not run")
+        }
         let code: Code =
             switch name {
             case DBusError.Name.serviceUnknown, DBusError.Name.nameHasNoOwner, "org.freedesktop.systemd1.NoSuchUnit":
                 .serviceUnavailable
-            // The bus was to start bluetoothd, and could not.
-            case let name where name.hasPrefix("org.freedesktop.DBus.Error.Spawn."): .serviceUnavailable
             // The answer of the bus itself to a call whose addressee goes before it has answered.
             case DBusError.Name.noReply: .serviceUnavailable
             case DBusError.Name.accessDenied: .accessDenied

@@ -15,6 +15,7 @@ extension BlueZClient {
         _ body: (DeviceConnection) async throws -> Result
     ) async throws -> Result {
         guard let responder else { return try await withLink(request, body) }
+        try await waitForService(request)
         let agent = await pairingAgent()
         let (ticket, registration) = await agent.add(responder, for: request.target)
         do {
@@ -25,6 +26,17 @@ extension BlueZClient {
         } catch {
             await agent.remove(ticket)
             throw error
+        }
+    }
+
+    /// A bluetoothd that is being restarted cannot be told yet who answers for a device.
+    private func waitForService(_ request: ConnectionRequest) async throws(BlueZError) {
+        guard hasBeenUsable(request.adapter) else { return }
+        let giveUp = ContinuousClock.now + ConnectionMachine.limit
+        while !tree.isServiceRunning, end == nil, .now < giveUp {
+            do { try await Task.sleep(for: .milliseconds(100)) } catch {
+                throw BlueZError(.cancelled, "the task was cancelled")
+            }
         }
     }
 

@@ -1,21 +1,16 @@
 extension BlueZClient {
     /// Offers services over an adapter while `body` runs, and takes them back on every way out.
     ///
-    /// - Parameters:
-    ///   - adapter: such as `hci1`; nil: the first that is powered. A client offers one set of services over each.
-    ///   - handler: is told of everything that comes, also of the end of each connection when `body` is through.
+    /// - Parameter adapter: such as `hci1`; nil: the first that is powered. A client offers one set of services over each.
     /// - Throws: what `body` throws; `bus-unavailable`, `bluetoothd-unavailable`, `no-such-adapter`, `adapter-off`,
     ///   `access-denied`, `invalid-arguments` where services are offered over this adapter already.
     public nonisolated func withPeripheral<Result>(
-        over adapter: String? = nil, offering services: [LocalService], handler: some PeripheralHandler,
-        _ body: (Peripheral) async throws -> Result
+        over adapter: String? = nil, offering services: [LocalService], _ body: (Peripheral) async throws -> Result
     ) async throws -> Result {
         let peripheral = Peripheral(bus, logger, try await usableAdapter(adapter), services)
         let changes = try await peripheral.open()
         return try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { await peripheral.follow(changes) }
-            group.addTask { await peripheral.deliver(to: handler) }
-            group.addTask { await peripheral.send() }
             defer { group.cancelAll() }
             do {
                 let result = try await body(peripheral)

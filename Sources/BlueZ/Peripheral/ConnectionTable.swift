@@ -2,7 +2,7 @@ package import DBus
 
 /// Which centrals are connected, from what bluetoothd tells: a value without a clock; times are since any fixed moment.
 package struct ConnectionTable: Sendable {
-    package enum Event: Sendable, Hashable {
+    package enum Change: Sendable, Hashable {
         case connected(PeripheralConnection)
         case disconnected(PeripheralConnection)
         case subscribed(PeripheralConnection, LocalAttribute, on: Bool)
@@ -48,7 +48,7 @@ package struct ConnectionTable: Sendable {
     }
 
     /// `device` may have been known to be connected.
-    package mutating func connected(_ device: DBusObjectPath) -> [Event] {
+    package mutating func connected(_ device: DBusObjectPath) -> [Change] {
         if let entry = entries[device], entry.end == nil { return [] }
         guard let central = BluetoothAddress(device: device) else { return [] }
         let ended = end(device)
@@ -65,31 +65,31 @@ package struct ConnectionTable: Sendable {
     }
 
     /// Ends the connections whose time has come.
-    package mutating func expire(at now: Duration) -> [Event] {
+    package mutating func expire(at now: Duration) -> [Change] {
         end { $0.end.map { $0 <= now } ?? false }
     }
 
     /// bluetoothd has gone, and with it all that it would have told.
-    package mutating func clear() -> [Event] {
+    package mutating func clear() -> [Change] {
         notifying = []
         return end { _ in true }
     }
 
     /// A link that is down keeps its subscriptions until its end is told.
-    package mutating func notifications(of attribute: LocalAttribute, on: Bool) -> [Event] {
+    package mutating func notifications(of attribute: LocalAttribute, on: Bool) -> [Change] {
         let isNews = on ? notifying.insert(attribute).inserted : notifying.remove(attribute) != nil
         guard isNews else { return [] }
         return entries.values.filter { $0.end == nil }.map(\.connection).sorted { $0.number < $1.number }
             .map { .subscribed($0, attribute, on: on) }
     }
 
-    private mutating func end(where isOver: (Entry) -> Bool) -> [Event] {
+    private mutating func end(where isOver: (Entry) -> Bool) -> [Change] {
         entries.filter { isOver($0.value) }
             .sorted { $0.value.connection.number < $1.value.connection.number }
             .flatMap { end($0.key) }
     }
 
-    private mutating func end(_ device: DBusObjectPath) -> [Event] {
+    private mutating func end(_ device: DBusObjectPath) -> [Change] {
         entries.removeValue(forKey: device).map { [.disconnected($0.connection)] } ?? []
     }
 }

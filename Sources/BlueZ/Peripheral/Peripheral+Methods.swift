@@ -10,12 +10,8 @@ extension Peripheral {
         let options = DBusArgument("options", .properties)
         let socket = [DBusArgument("fd", .unixFileDescriptor), DBusArgument("mtu", .uint16)]
         var methods = [
-            DBusMethod("ReadValue", takes: [options], returns: [DBusArgument("value", .bytes)]) {
-                call async throws(DBusError) in try await self.read(attribute, call)
-            },
-            DBusMethod("WriteValue", takes: [DBusArgument("value", .bytes), options]) {
-                call async throws(DBusError) in try await self.write(attribute, call)
-            },
+            DBusMethod("ReadValue", takes: [options], returns: [DBusArgument("value", .bytes)]) { try await self.read(attribute, $0) },
+            DBusMethod("WriteValue", takes: [DBusArgument("value", .bytes), options]) { try await self.write(attribute, $0) },
             DBusMethod("StartNotify") { _ in await self.notifications(of: attribute, on: true) },
             DBusMethod("StopNotify") { _ in await self.notifications(of: attribute, on: false) },
             // An indication was confirmed, it does not say whose.
@@ -23,15 +19,11 @@ extension Peripheral {
         ]
         if characteristic.declaration.sockets.contains(.write) {
             methods.append(
-                DBusMethod("AcquireWrite", takes: [options], returns: socket) {
-                    call async throws(DBusError) in try await self.acquireWrite(attribute, call)
-                })
+                DBusMethod("AcquireWrite", takes: [options], returns: socket) { try await self.acquireWrite(attribute, $0) })
         }
         if characteristic.declaration.sockets.contains(.notify) {
             methods.append(
-                DBusMethod("AcquireNotify", takes: [options], returns: socket) {
-                    call async throws(DBusError) in try await self.acquireNotify(attribute, call)
-                })
+                DBusMethod("AcquireNotify", takes: [options], returns: socket) { try await self.acquireNotify(attribute, $0) })
         }
         return methods
     }
@@ -40,7 +32,7 @@ extension Peripheral {
         let request = try Request(call.arguments.require(0, \.properties))
         let connection = try connection(of: request.device)
         let result = await withCheckedContinuation {
-            inbox.add([.read(connection, attribute, offset: request.offset, $0)])
+            tell(.read(ReadRequest(connection, attribute, offset: request.offset, Answer($0))))
         }
         switch result {
         case .success(let value): return [.bytes(value)]
@@ -53,11 +45,11 @@ extension Peripheral {
         let request = try Request(call.arguments.require(1, \.properties))
         let connection = try connection(of: request.device)
         guard call.wantsReply else {
-            inbox.add([.write(connection, attribute, offset: request.offset, value, nil)])
+            tell(.write(WriteRequest(connection, attribute, offset: request.offset, value, nil)))
             return []
         }
         let result = await withCheckedContinuation {
-            inbox.add([.write(connection, attribute, offset: request.offset, value, $0)])
+            tell(.write(WriteRequest(connection, attribute, offset: request.offset, value, Answer($0))))
         }
         if case .failure(let error) = result { throw error.asDBusError }
         return []
@@ -65,7 +57,7 @@ extension Peripheral {
 
     @discardableResult
     func notifications(of attribute: LocalAttribute, on: Bool) -> [DBusValue] {
-        inbox.add(table.notifications(of: attribute, on: on).map { .event($0) })
+        tell(table.notifications(of: attribute, on: on))
         return []
     }
 
@@ -74,7 +66,7 @@ extension Peripheral {
         if let connection = table.use(by: device) { return connection }
         // Where the kernel's news and the link's first packet meet, bluetoothd may read the packet first. Or it is the last
         // one of a link that ended long ago: so it is asked.
-        inbox.add(table.connected(device).map { .event($0) })
+        tell(table.connected(device))
         Task { await check(device) }
         guard let connection = table.use(by: device) else { throw AttributeError.unlikely.asDBusError }
         return connection
@@ -99,7 +91,7 @@ extension Peripheral {
                 do throws(DBusError) {
                     for try await packet in socket.packets {
                         guard let device = table.newest, let connection = table.use(by: device) else { continue }
-                        inbox.add([.write(connection, attribute, offset: 0, packet, nil)])
+                        tell(.write(WriteRequest(connection, attribute, offset: 0, packet, nil)))
                     }
                 } catch {
                     logger.debug("a socket for writes failed", metadata: ["reason": "\(error)"])

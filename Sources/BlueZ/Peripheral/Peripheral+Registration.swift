@@ -3,39 +3,45 @@ import Logging
 
 /// Brings what bluetoothd offers to what is wanted, each time it may have changed.
 extension Peripheral {
-    /// Registers what is not, in a task of its own. What fails is tried again when something changes.
+    /// Registers what is not. What fails is tried again when something changes.
     func register() {
-        let previous = registration.attempt
-        registration.attempt = Task {
-            await previous?.value
+        Task {
             do throws(BlueZError) { try await registerAll() } catch {
                 logger.warning("bluetoothd did not take it", metadata: ["reason": "\(error)"])
             }
         }
     }
 
-    /// Throws what bluetoothd answers to the first that it does not take.
+    /// One attempt after the other. Throws what bluetoothd answers to the first that it does not take.
     func registerAll() async throws(BlueZError) {
+        let previous = registration.attempt
+        let attempt = Task { () -> Result<Void, BlueZError> in
+            _ = await previous?.value
+            do throws(BlueZError) { return .success(try await self.attempt()) } catch { return .failure(error) }
+        }
+        registration.attempt = attempt
+        try await attempt.value.get()
+    }
+
+    private func attempt() async throws(BlueZError) {
         if registration.isOpen, !registration.isApplicationRegistered {
             try await call(
                 BlueZName.gattManager, "RegisterApplication", [.objectPath(application.root), [:]], "offer services")
             registration.isApplicationRegistered = true
         }
         for (number, entry) in registration.advertisements where !entry.isRegistered {
-            try await registerAdvertisement(number, entry.path)
+            try await call(
+                BlueZName.advertisingManager, "RegisterAdvertisement", [.objectPath(entry.path), [:]], "advertise")
+            registration.advertisements[number]?.isRegistered = true
         }
-    }
-
-    private func registerAdvertisement(_ number: Int, _ path: DBusObjectPath) async throws(BlueZError) {
-        try await call(
-            BlueZName.advertisingManager, "RegisterAdvertisement", [.objectPath(path), [:]], "advertise")
-        registration.advertisements[number]?.isRegistered = true
     }
 
     /// Advertises while `body` runs: connectable, and again after each connection.
     ///
-    /// - Throws: what `body` throws; `adapter-off`, `invalid-length` for more than 31 bytes hold, `not-permitted` when the
-    ///   adapter advertises for too many already.
+    /// It begins as soon as bluetoothd and the adapter are there.
+    ///
+    /// - Throws: what `body` throws; `invalid-length` for more than 31 bytes hold, `not-permitted` when the adapter advertises
+    ///   for too many already, and whatever else waiting would not mend.
     public nonisolated func withAdvertisement<Result>(
         _ advertisement: Advertisement, _ body: () async throws -> Result
     ) async throws -> Result {
@@ -58,22 +64,28 @@ extension Peripheral {
             try await bus.export(path, [advertisement.interface([released])])
         } catch { throw BlueZError(error, "advertise over \(adapter.lastElement)") }
         registration.advertisements[number] = Registration.Entry(path: path)
-        do throws(BlueZError) { try await registerAdvertisement(number, path) } catch {
-            await remove(number)
-            throw error
+        do throws(BlueZError) { try await registerAll() } catch {
+            guard [.serviceUnavailable, .adapterOff, .noSuchObject].contains(error.code) else {
+                await remove(number)
+                throw error
+            }
         }
         return number
     }
 
     /// Also in a task that was cancelled.
     private func remove(_ number: Int) async {
+        await uncancelled { await self.takeBack(number) }
+    }
+
+    private func takeBack(_ number: Int) async {
+        // An attempt may be about to register it.
+        _ = await registration.attempt?.value
         guard let entry = registration.advertisements.removeValue(forKey: number) else { return }
-        await uncancelled {
-            if entry.isRegistered {
-                await self.retract(BlueZName.advertisingManager, "UnregisterAdvertisement", entry.path)
-            }
-            await self.bus.unexport(entry.path)
+        if entry.isRegistered {
+            await retract(BlueZName.advertisingManager, "UnregisterAdvertisement", entry.path)
         }
+        await bus.unexport(entry.path)
     }
 
     /// bluetoothd has given the advertisement up.

@@ -3,20 +3,17 @@ import Logging
 
 /// What goes out, in order.
 extension Peripheral {
-    /// - Returns: once the outbox is closed and empty.
-    func send() async {
-        for await item in outbox {
-            do throws(DBusError) {
-                switch item {
-                case .notification(let value, let attribute): try await send(value, attribute)
-                case .disconnection(let connection):
-                    if let device = table.device(of: connection) { try await disconnect(device) }
-                case .disconnectionOfAll:
-                    for device in table.centrals { try await disconnect(device) }
-                }
-            } catch {
-                logger.debug("something was not sent", metadata: ["reason": "\(error)"])
+    func send(_ item: Outgoing) async {
+        do throws(DBusError) {
+            switch item {
+            case .notification(let value, let attribute): try await send(value, attribute)
+            case .disconnection(let connection):
+                if let device = table.device(of: connection) { try await disconnect(device) }
+            case .disconnectionOfAll:
+                for device in table.centrals { try await disconnect(device) }
             }
+        } catch {
+            logger.debug("something was not sent", metadata: ["reason": "\(error)"])
         }
     }
 

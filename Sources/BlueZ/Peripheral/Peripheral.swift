@@ -3,9 +3,9 @@ import Logging
 
 /// Services that this machine offers over one adapter, while `BlueZClient.withPeripheral` runs.
 ///
-/// Everything that comes reaches the handler through one queue, in the order in which bluetoothd told of it. That order is exact
-/// for reads and writes, since bluetoothd sends them over one connection to the bus; where a connection ends see
-/// `ConnectionTable.linger`.
+/// Everything that comes is one sequence, `events`, in the order in which bluetoothd told of it. Among reads and writes, to
+/// whatever characteristics, that is the order in which they came over the air, since bluetoothd sends them over one connection
+/// to the bus.
 ///
 /// bluetoothd may die and come back, and the adapter may go and come: the services and advertisements are registered again.
 public actor Peripheral {
@@ -19,16 +19,16 @@ public actor Peripheral {
     let start = ContinuousClock.now
 
     var table = ConnectionTable()
-    var inbox = PeripheralInbox()
+    public nonisolated let events: PeripheralEvents
+    private let news: PeripheralEvents.Elements.Continuation
     var registration = Registration()
     /// Packet sockets that bluetoothd reads notifications from.
     var notifySockets: [LocalAttribute: PacketSocket] = [:]
     /// Tasks that read what bluetoothd writes into a socket.
     var readers: [Task<Void, Never>] = []
-    nonisolated let outbox: AsyncStream<Outgoing>
+    private nonisolated let outbox: AsyncStream<Outgoing>
     private nonisolated let feed: AsyncStream<Outgoing>.Continuation
-    private var end: BlueZError?
-    private var waiters: [CheckedContinuation<Void, Never>] = []
+    private var sending: Task<Void, Never>?
 
     enum Outgoing: Sendable {
         case notification([UInt8], LocalAttribute)
@@ -43,7 +43,13 @@ public actor Peripheral {
         executor = bus.executor
         application = LocalApplication(root: DBusObjectPath("/peripheral/\(adapter.name)"), services)
         (outbox, feed) = AsyncStream.makeStream()
+        let (elements, news) = PeripheralEvents.Elements.makeStream()
+        events = PeripheralEvents(elements: elements)
+        self.news = news
     }
+
+    /// Such as `hci1`.
+    public nonisolated var adapterName: String { adapter.lastElement }
 
     /// Notifies, or indicates, whoever has subscribed: bluetoothd knows no way to single one out. A value beyond a central's MTU
     /// less 3 is cut off by bluetoothd. Never suspends; what is sent keeps its order. Nobody is told whether it arrives.
@@ -57,47 +63,31 @@ public actor Peripheral {
     /// Ends the connections of all centrals that have read or written anything.
     public nonisolated func disconnectAll() { feed.yield(.disconnectionOfAll) }
 
-    /// Waits for the end of the bus, of which there is no way back. Throws `bus-unavailable`, or `cancelled`.
-    public func failure() async throws(BlueZError) {
-        if end == nil {
-            await withTaskCancellationHandler {
-                _ = self
-                await withCheckedContinuation { waiters.append($0) }
-            } onCancel: {
-                Task { await self.resumeWaiters() }
+    // MARK: - What happens
+
+    func tell(_ event: PeripheralEvent) { news.yield(.success(event)) }
+
+    func tell(_ changes: [ConnectionTable.Change]) {
+        for change in changes {
+            switch change {
+            case .connected(let connection): tell(.connected(connection))
+            case .disconnected(let connection): tell(.disconnected(connection))
+            case .subscribed(let connection, let attribute, let on):
+                tell(.subscribed(connection, attribute, on: on))
             }
         }
-        throw end ?? BlueZError(.cancelled, "the task was cancelled")
-    }
-
-    private func resumeWaiters() {
-        for waiter in waiters { waiter.resume() }
-        waiters = []
     }
 
     /// Nothing will come any more.
     func fail(_ error: BlueZError) {
-        end = error
-        inbox.add(table.clear().map { .event($0) })
-        resumeWaiters()
-    }
-
-    /// - Returns: when everything was read and the inbox closed.
-    nonisolated func deliver(to handler: some PeripheralHandler) async {
-        while true {
-            let items = await takeItems()
-            if items.isEmpty { return }
-            for item in items { await item.deliver(to: handler) }
-        }
-    }
-
-    private func takeItems() async -> [PeripheralInbox.Item] {
-        await withCheckedContinuation { inbox.take($0) }
+        tell(table.clear())
+        news.yield(.failure(error))
+        news.finish()
     }
 
     // MARK: - Its life
 
-    /// Exports and registers the services. Their requests wait until `deliver` runs.
+    /// Exports and registers the services.
     func open() async throws(BlueZError) -> DBusStream<DBusObjectChange> {
         let changes: DBusStream<DBusObjectChange>
         do throws(DBusError) {
@@ -105,6 +95,8 @@ public actor Peripheral {
             try await export()
         } catch { throw BlueZError(error, "offer services over \(adapter.lastElement)") }
         registration.isOpen = true
+        // A task of its own: what was said before the end is sent even where the caller was cancelled.
+        sending = Task { for await item in outbox { await send(item) } }
         do throws(BlueZError) { try await registerAll() } catch {
             await close()
             throw error
@@ -123,17 +115,18 @@ public actor Peripheral {
         }
     }
 
-    /// Takes everything back and lets `deliver` and `send` come to their end; also in a task that was cancelled.
+    /// Sends what is left and takes everything back; also in a task that was cancelled.
     func close() async {
-        await uncancelled { await self.takeBack() }
         feed.finish()
-        inbox.add(table.clear().map { .event($0) })
-        inbox.close()
+        await sending?.value
+        await uncancelled { await self.takeBack() }
+        tell(table.clear())
+        news.finish()
     }
 
     private func takeBack() async {
         registration.isOpen = false
-        await registration.attempt?.value
+        _ = await registration.attempt?.value
         if registration.isApplicationRegistered {
             await retract(BlueZName.gattManager, "UnregisterApplication", application.root)
         }

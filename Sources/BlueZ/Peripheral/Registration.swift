@@ -13,7 +13,7 @@ struct Registration {
     var advertisements: [Int: Entry] = [:]
     private var lastNumber = 0
     /// The attempt that is under way: one after the other.
-    var attempt: Task<Void, Never>?
+    var attempt: Task<Result<Void, BlueZError>, Never>?
 
     mutating func newNumber() -> Int {
         lastNumber += 1

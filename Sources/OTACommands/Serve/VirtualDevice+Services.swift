@@ -1,0 +1,35 @@
+import BlueZ
+import OTASimulator
+import OTAUpdate
+
+extension VirtualDevice {
+    /// Its GATT table (docs/ota-profile.md).
+    func services(_ protection: LocalCharacteristic.Protection) -> [LocalService] {
+        let ota = LocalService(
+            BluetoothUUID(VirtualGATT.service),
+            [
+                LocalCharacteristic(VirtualGATT.info, [.read]),
+                LocalCharacteristic(VirtualGATT.control, [.write, .notify], protection),
+                LocalCharacteristic(VirtualGATT.data, [.writeWithoutResponse, .write], protection),
+                LocalCharacteristic(VirtualGATT.progress, [.read, .notify]),
+                LocalCharacteristic(VirtualGATT.version, [.read]),
+            ])
+        guard channels.contains(VirtualGATT.battery) else { return [ota] }
+        let battery = LocalCharacteristic(VirtualGATT.battery, [.read])
+        return [ota, LocalService(BluetoothUUID(VirtualGATT.battery.service), [battery])]
+    }
+}
+
+extension LocalCharacteristic {
+    fileprivate init(_ channel: Channel, _ operations: Set<Operation>, _ protection: Protection = .none) {
+        self.init(BluetoothUUID(channel.characteristic), operations, protection: protection)
+    }
+}
+
+extension LocalAttribute {
+    init(_ channel: Channel) {
+        self.init(BluetoothUUID(channel.service), BluetoothUUID(channel.characteristic))
+    }
+
+    var channel: Channel { Channel(service: service.value, characteristic: characteristic.value) }
+}
