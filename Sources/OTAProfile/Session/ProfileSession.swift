@@ -82,11 +82,19 @@ public struct ProfileSession: UpdateSession {
         case .started: connect()
         case .linkUp(let properties): linkUp(properties)
         case .link(.lost(let error)), .linkDown(let error): linkDown(error)
-        case .link(let event): heard(event)
+        case .link(let event): if listens { heard(event) }
         case .deadlinePassed: deadlinePassed()
         case .interrupted: fail(UpdateError(.interrupted, "stopped"))
         }
         return actions
+    }
+
+    /// A link that was given up may still speak until it is gone.
+    private var listens: Bool {
+        switch stage {
+        case .surveying, .talking, .pausing(_, .ask): true
+        case .unstarted, .connecting, .pausing(_, .connect), .closing, .over: false
+        }
     }
 
     private mutating func heard(_ event: LinkEvent) {

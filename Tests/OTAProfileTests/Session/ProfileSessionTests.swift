@@ -227,6 +227,25 @@ import Testing
         talk.expect(.disconnect)
     }
 
+    @Test func doesNotListenToALinkThatItGaveUp() throws {
+        var talk = try push()
+        talk.comeUp(Device())
+        acceptEnvelope(&talk)
+        talk.expect("01 24 02 58 02 00 00 ff ff ff ff db 4f 2a c2 5d 14 03 69")
+        talk.waitForDeadline()
+        talk.expect(.disconnect)
+        talk.notify("81 24 00 01 20 00 00 00 00 00 00 00 00")
+        talk.tell(.link(.refused(LinkError(.refused, "no"), ProfileChannel.control)))
+        talk.notify("03 00 01 20 00 00 00 00 00 00 00 00", on: ProfileChannel.progress)
+        talk.expect()
+        talk.tell(.linkDown(LinkError(.lost, "closed")))
+        talk.notify("81 24 00 01 20 00 00 00 00 00 00 00 00")
+        talk.tell(.link(.refused(LinkError(.refused, "no"), ProfileChannel.control)))
+        talk.expect()
+        talk.waitForDeadline()
+        talk.expect(.connect)
+    }
+
     @Test(arguments: [LinkError.Code.unavailable, .noSuchDevice, .held, .notPermitted])
     func endsAtOnceWhereThereIsNoDevice(code: LinkError.Code) throws {
         var talk = try push()
