@@ -69,6 +69,7 @@ extension ProfileSession {
         exchange = nil
         if let transfer, transfer.object == .image { push?.note(transfer) }
         transfer = nil
+        if push?.apply == .asked { push?.apply = .unanswered(since: now) }
         switch stage {
         case .unstarted, .pausing(_, .connect), .over: break
         case .connecting: tryAgain(after: error)
