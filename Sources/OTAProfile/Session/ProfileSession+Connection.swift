@@ -43,7 +43,7 @@ extension ProfileSession {
         stage = .surveying(survey, due: due)
         guard let finding = survey.finding else { return }
         self.finding = finding
-        if firstVersion == nil { firstVersion = finding.version }
+        if first == nil { first = finding }
         stage = .talking
         begin(finding)
     }

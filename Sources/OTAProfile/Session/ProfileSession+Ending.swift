@@ -106,7 +106,7 @@ extension ProfileSession {
     mutating func beginConfirm(_ finding: Finding) {
         if finding.state == .trial { return askToConfirm(finding) }
         if hasEndedTrial {
-            guard finding.version == firstVersion else {
+            guard finding.version == first?.version, finding.info.running == first?.info.running else {
                 return fail(UpdateError(.wentBack, "the device runs version \(finding.version) again"))
             }
             return confirmed()
@@ -117,7 +117,7 @@ extension ProfileSession {
     mutating func beginDiscard(_ finding: Finding) {
         if hasEndedTrial, finding.state != .trial {
             var device = finding.description
-            if finding.version != firstVersion { device.previousVersion = firstVersion?.text }
+            if finding.version != first?.version { device.previousVersion = first?.version.text }
             return finish(.done, device)
         }
         if finding.state == .trial {

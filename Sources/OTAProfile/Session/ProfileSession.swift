@@ -47,7 +47,8 @@ public struct ProfileSession: UpdateSession {
     var lookUntil: Duration?
     /// CONFIRM, or DISCARD of a trial, went out: the device may have acted on it, whatever became of the answer.
     var hasEndedTrial = false
-    var firstVersion: SemanticVersion?
+    /// As found when the first connection began.
+    var first: Finding?
     var now = Duration.zero
     var actions: [UpdateAction] = []
 

@@ -333,6 +333,17 @@ import Testing
         #expect(idle.error == .notInTrial)
     }
 
+    /// CONFIRM's answer never came, and the image that the device went back to has the same version.
+    @Test func doesNotTakeAnotherImageOfTheSameVersionForTheConfirmedOne() throws {
+        var talk = try Conversation(.confirm)
+        talk.comeUp(Device(running: Array(1...8), version: "1.1.0", state: 5))
+        talk.expect("05 21")
+        talk.tell(.linkDown(LinkError(.lost, "gone")))
+        talk.waitForDeadline()
+        talk.comeUpAgain(Device(running: Array(11...18), version: "1.1.0"))
+        #expect(talk.error == .wentBack)
+    }
+
     /// A device with several links may answer before it restarts, for as long as it has not seen the lost one end.
     @Test func waitsForARestartWhereTheAnswerToApplyNeverCame() throws {
         var talk = try push(PushOptions())
