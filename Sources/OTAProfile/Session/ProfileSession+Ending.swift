@@ -1,4 +1,5 @@
 import OTAFirmware
+import OTASigning
 import OTAUpdate
 
 /// From the verified image to the confirmed one, and the tasks that need no image.
@@ -92,6 +93,7 @@ extension ProfileSession {
         report(.confirmed(version: finding.version.text))
         var device = described(finding)
         device.state = .idle
+        if let counter = push?.bundle.bundle.envelope.manifest.securityCounter { device.securityCounter = counter }
         finish(.confirmed, device)
     }
 
