@@ -61,7 +61,6 @@ void ota_device_disconnected(struct ota_device *device, uint16_t connection, uin
     ota_keep_time(device, now);
     struct ota_connection *gone = ota_find(device, connection);
     if (gone) end(device, gone, now);
-    ota_offer(device);
 }
 
 void ota_device_subscribed(struct ota_device *device, uint16_t connection, enum ota_characteristic characteristic,
@@ -77,5 +76,4 @@ void ota_device_subscribed(struct ota_device *device, uint16_t connection, enum 
         subscriber->progress_on = on;
         if (!on) subscriber->progress_due = false;
     }
-    ota_offer(device);
 }

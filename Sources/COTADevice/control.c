@@ -41,9 +41,11 @@ static enum ota_status begin_image(struct ota_device *device, const struct reque
         memcmp(request->arguments + 9, envelope.manifest.image_digest, OTA_PREFIX_SIZE) != 0)
         return OTA_BAD_ARGUMENT;
     uint32_t offset = ota_image_resume(device, ota_u32(request->arguments + 5), size);
-    if (offset == 0 && device->begins_barred) return OTA_BUSY;
+    /* A step back has pages erased anew, as a start at 0 has. */
+    bool wears = offset == 0 || offset < device->held_flushed;
+    if (wears && device->begins_barred) return OTA_BUSY;
     if (!ota_image_begin(device, offset)) return OTA_FLASH_FAILED;
-    if (offset == 0) count_fresh_begin(device, request->now);
+    if (wears) count_fresh_begin(device, request->now);
     ota_own(device, request->connection, request->now);
     ota_enter(device, OTA_STATE_ACCEPTED);
     device->object_size = size;

@@ -25,7 +25,7 @@ enum {
 enum {
     OTA_SEQUENCE_JUMP = 4096,  /* what a rewind and a BEGIN add to the expected sequence */
     OTA_SEQUENCE_AHEAD = 2047, /* a sequence further ahead than this is a stale one */
-    OTA_FRESH_BEGINS = 3,      /* BEGINs of an image at 0 before the bar falls */
+    OTA_FRESH_BEGINS = 3,      /* BEGINs of an image, at 0 or a step back, before the bar falls */
     OTA_POSITION_SIZE = 10,
     OTA_PROGRESS_SIZE = 12
 };

@@ -148,6 +148,22 @@ import Testing
         #expect(polls == (8000 + 255) / 256)
     }
 
+    /// Each connection has its own.
+    @Test func anothersAnswerWaits() {
+        let bench = Bench()
+        bench.bring(to: OTA_STATE_IDLE)
+        bench.connect(2)
+        bench.buffers = 0
+        bench.write(control: [7, 1, 5], by: 1)
+        bench.write(control: [7, 2, 6], by: 2)
+        bench.buffers = 1
+        #expect(bench.settle() == 10)
+        bench.buffers = 1
+        #expect(bench.settle() == UInt32.max)
+        #expect(bench.heard(OTA_CONTROL, by: 1) == [[0x87, 1, 0]])
+        #expect(bench.heard(OTA_CONTROL, by: 2) == [[0x87, 2, 0]])
+    }
+
     @Test func anAnswerNobodyCanHearIsDropped() {
         let bench = Bench()
         bench.bring(to: OTA_STATE_IDLE)

@@ -52,6 +52,8 @@ import Testing
             let end = (5000 + Int(unit) - 1) / Int(unit) * Int(unit)
             #expect(bench.flash.slot[5000..<end].allSatisfy { $0 == 0xFF })
             #expect(bench.flash.slot[5120] == 0x5A)
+            // Records too: 48 bytes, or one of 64.
+            if unit > 16 { #expect(bench.flash.record[48..<64].allSatisfy { $0 == 0xFF }) }
         }
     }
 

@@ -1,7 +1,8 @@
 import COTADevice
 import Testing
 
-/// After three BEGINs of an image at 0 without one that was finished, each further one is busy until 60 s after the last.
+/// After three BEGINs of an image at 0, or that step back, without one that was finished, each further one is busy until
+/// 60 s after the last.
 @Suite struct WearTests {
     private let release = Release()
 
@@ -55,6 +56,20 @@ import Testing
         #expect(begin(bench, from: 100, release) == OTA_BUSY)
         #expect(bench.progress?.position?.offset == 0)
         #expect(begin(bench, from: 256, release) == OTA_OK)
+    }
+
+    /// A step back erases its pages anew, as often as it is asked for, and never comes to 0.
+    @Test func aStepBackCountsToo() throws {
+        let bench = bench()
+        #expect(begin(bench) == OTA_OK)
+        bench.send(release.image, at: try #require(bench.progress?.position), upTo: 512)
+        for _ in 0..<2 {
+            #expect(begin(bench, from: 256) == OTA_OK)
+            bench.send(release.image, at: try #require(bench.progress?.position), upTo: 512)
+        }
+        #expect(begin(bench, from: 256) == OTA_BUSY)
+        #expect(begin(bench, from: .max) == OTA_OK)
+        #expect(bench.progress?.position?.offset == 512)
     }
 
     @Test func aFinishedOneClearsIt() throws {

@@ -11,6 +11,7 @@ import Testing
         let report = try #require(run.report)
         #expect(report.outcome == .confirmed)
         #expect(report.device.runningVersion == "1.1.0" && report.device.previousVersion == "1.0.0")
+        #expect(report.device.securityCounter == 2)
         #expect(report.transfer?.sentBytes == 20_000 && report.transfer?.resentBytes == 0)
         #expect(world.runsNewImage)
     }

@@ -29,7 +29,7 @@ extension Failure {
             return (.malformed, "leave the option out to take what the image says: \(inspect)")
         case .alreadyABundle:
             return (.usage, "give --key alone to add a signature, or the image that the bundle was made of")
-        case .malformedBundle: return (.malformed, "it is not all there: fetch it again")
+        case .malformedBundle: return (.malformed, "it was cut off, or something was added to it: fetch it again")
         case .digestDiffers: return (.refused, "do not sign it: its image was changed or damaged")
         case .unknownCriticalField:
             return (.refused, "it is from a later release of otaflash; this is \(Version.number)")

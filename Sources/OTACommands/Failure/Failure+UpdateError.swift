@@ -70,7 +70,7 @@ extension Failure {
         case .envelopeMalformed, .criticalField:
             return (.refused, "its firmware reads an older form of bundles; see what this one asks for: \(inspect)")
         case .untrustedByDevice:
-            let sign = Situation(command: "sign", file: situation.file ?? "BUNDLE").line(adding: "--key KEY")
+            let sign = Situation(command: "sign", file: situation.file ?? "BUNDLE").line(adding: "--key KEY --force")
             return (.refused, "add a signature by a key that the device trusts: \(sign)\(anew)")
         case .wrongProduct, .wrongHardware: return (.refused, "compare them: \(inspect); \(status)\(anew)")
         case .wrongImageFormat:

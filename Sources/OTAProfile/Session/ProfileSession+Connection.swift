@@ -43,7 +43,7 @@ extension ProfileSession {
         stage = .surveying(survey, due: due)
         guard let finding = survey.finding else { return }
         self.finding = finding
-        if firstVersion == nil { firstVersion = finding.version }
+        if first == nil { first = finding }
         stage = .talking
         begin(finding)
     }
@@ -69,6 +69,7 @@ extension ProfileSession {
         exchange = nil
         if let transfer, transfer.object == .image { push?.note(transfer) }
         transfer = nil
+        if push?.apply == .asked { push?.apply = .unanswered(since: now) }
         switch stage {
         case .unstarted, .pausing(_, .connect), .over: break
         case .connecting: tryAgain(after: error)

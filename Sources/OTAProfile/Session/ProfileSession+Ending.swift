@@ -1,9 +1,10 @@
 import OTAFirmware
+import OTASigning
 import OTAUpdate
 
 /// From the verified image to the confirmed one, and the tasks that need no image.
 extension ProfileSession {
-    /// A device restarts when the host is gone, or 2 s after APPLY's answer; before that its old image may still answer.
+    /// A device restarts when the host is gone, or 2 s after APPLY; before that its old image may still answer.
     private static let soonestVerdict = Duration.seconds(4)
     private static let mostApplies = 2
 
@@ -39,10 +40,12 @@ extension ProfileSession {
             return finish(.confirmed, described(finding))
         }
         switch push.apply {
-        case .answered(let answered) where now < answered + Self.soonestVerdict: letRestart()
+        case .answered(let instant) where now < instant + Self.soonestVerdict,
+            .unanswered(let instant) where now < instant + Self.soonestVerdict:
+            letRestart()
         case .answered:
             fail(UpdateError(.wentBack, "the device runs version \(finding.version) again, not \(push.version)"))
-        case .asked, .none: applyOnceMore(finding)
+        case .none, .asked, .unanswered: applyOnceMore(finding)
         }
     }
 
@@ -66,8 +69,9 @@ extension ProfileSession {
     }
 
     mutating func confirmOrLeave(_ finding: Finding) {
-        // Also where an earlier run applied it: from here on an old version means that the device went back.
-        if push?.apply == Push.Handover.none { push?.apply = .answered(at: now) }
+        // Also where an earlier run applied it, or the answer never came: from here on an old version means that the
+        // device went back.
+        push?.apply = .answered(at: now)
         guard push?.options.ending != .trial else {
             return finish(.onTrial(seconds: finding.info.trialSeconds), described(finding))
         }
@@ -89,6 +93,7 @@ extension ProfileSession {
         report(.confirmed(version: finding.version.text))
         var device = described(finding)
         device.state = .idle
+        if let counter = push?.bundle.bundle.envelope.manifest.securityCounter { device.securityCounter = counter }
         finish(.confirmed, device)
     }
 
@@ -103,7 +108,7 @@ extension ProfileSession {
     mutating func beginConfirm(_ finding: Finding) {
         if finding.state == .trial { return askToConfirm(finding) }
         if hasEndedTrial {
-            guard finding.version == firstVersion else {
+            guard finding.version == first?.version, finding.info.running == first?.info.running else {
                 return fail(UpdateError(.wentBack, "the device runs version \(finding.version) again"))
             }
             return confirmed()
@@ -114,7 +119,7 @@ extension ProfileSession {
     mutating func beginDiscard(_ finding: Finding) {
         if hasEndedTrial, finding.state != .trial {
             var device = finding.description
-            if finding.version != firstVersion { device.previousVersion = firstVersion?.text }
+            if finding.version != first?.version { device.previousVersion = first?.version.text }
             return finish(.done, device)
         }
         if finding.state == .trial {

@@ -47,7 +47,8 @@ public struct ProfileSession: UpdateSession {
     var lookUntil: Duration?
     /// CONFIRM, or DISCARD of a trial, went out: the device may have acted on it, whatever became of the answer.
     var hasEndedTrial = false
-    var firstVersion: SemanticVersion?
+    /// As found when the first connection began.
+    var first: Finding?
     var now = Duration.zero
     var actions: [UpdateAction] = []
 
@@ -82,11 +83,19 @@ public struct ProfileSession: UpdateSession {
         case .started: connect()
         case .linkUp(let properties): linkUp(properties)
         case .link(.lost(let error)), .linkDown(let error): linkDown(error)
-        case .link(let event): heard(event)
+        case .link(let event): if listens { heard(event) }
         case .deadlinePassed: deadlinePassed()
         case .interrupted: fail(UpdateError(.interrupted, "stopped"))
         }
         return actions
+    }
+
+    /// A link that was given up may still speak until it is gone.
+    private var listens: Bool {
+        switch stage {
+        case .surveying, .talking, .pausing(_, .ask): true
+        case .unstarted, .connecting, .pausing(_, .connect), .closing, .over: false
+        }
     }
 
     private mutating func heard(_ event: LinkEvent) {

@@ -30,6 +30,8 @@ struct Push {
         case none
         /// Sent, and no answer yet: the device may have acted on it.
         case asked
+        /// The link was lost before an answer came.
+        case unanswered(since: Duration)
         case answered(at: Duration)
     }
 

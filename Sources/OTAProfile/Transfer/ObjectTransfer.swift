@@ -111,6 +111,8 @@ package struct ObjectTransfer {
         lastFlushAt = now
         guard let verdict = reading(of: position) else { return .mismatch }
         defer { flush = nil }
+        // An answer that acknowledges what was sent behind the flush, too, stands for a flush of that.
+        if inFlight == 0 { chunksSinceFlush = 0 }
         guard verdict == .agreed, let flush, !flush.rewound else { return verdict }
         return window.isAcknowledged(upTo: flush.sequence) ? .agreed : .mismatch
     }

@@ -114,7 +114,7 @@ public struct BundleSigner: Sendable {
     private func check(signing signers: [KeyID]) throws(SigningError) {
         var ids = Set(signers)
         for key in keys where !ids.insert(key.publicKey.id).inserted {
-            throw .refused(.alreadySigned, context: "one signature by the key \(key.publicKey.id) is all there can be")
+            throw .refused(.alreadySigned, context: "the key \(key.publicKey.id) would sign it twice")
         }
         guard ids.count <= 4 else {
             throw .refused(

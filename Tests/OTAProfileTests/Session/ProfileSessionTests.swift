@@ -154,6 +154,7 @@ import Testing
         transferImage(&talk)
         talk.expect("04 27 00")
         talk.tell(.linkDown(LinkError(.lost, "gone")))
+        talk.now += .seconds(5)
         talk.waitForDeadline()
         talk.expect(.connect)
         talk.comeUp(Device())
@@ -225,6 +226,25 @@ import Testing
         talk.waitForDeadline()
         #expect(talk.now == .seconds(30))
         talk.expect(.disconnect)
+    }
+
+    @Test func doesNotListenToALinkThatItGaveUp() throws {
+        var talk = try push()
+        talk.comeUp(Device())
+        acceptEnvelope(&talk)
+        talk.expect("01 24 02 58 02 00 00 ff ff ff ff db 4f 2a c2 5d 14 03 69")
+        talk.waitForDeadline()
+        talk.expect(.disconnect)
+        talk.notify("81 24 00 01 20 00 00 00 00 00 00 00 00")
+        talk.tell(.link(.refused(LinkError(.refused, "no"), ProfileChannel.control)))
+        talk.notify("03 00 01 20 00 00 00 00 00 00 00 00", on: ProfileChannel.progress)
+        talk.expect()
+        talk.tell(.linkDown(LinkError(.lost, "closed")))
+        talk.notify("81 24 00 01 20 00 00 00 00 00 00 00 00")
+        talk.tell(.link(.refused(LinkError(.refused, "no"), ProfileChannel.control)))
+        talk.expect()
+        talk.waitForDeadline()
+        talk.expect(.connect)
     }
 
     @Test(arguments: [LinkError.Code.unavailable, .noSuchDevice, .held, .notPermitted])
@@ -311,6 +331,62 @@ import Testing
         var idle = try Conversation(.confirm)
         idle.comeUp(Device())
         #expect(idle.error == .notInTrial)
+    }
+
+    /// CONFIRM's answer never came, and the image that the device went back to has the same version.
+    @Test func doesNotTakeAnotherImageOfTheSameVersionForTheConfirmedOne() throws {
+        var talk = try Conversation(.confirm)
+        talk.comeUp(Device(running: Array(1...8), version: "1.1.0", state: 5))
+        talk.expect("05 21")
+        talk.tell(.linkDown(LinkError(.lost, "gone")))
+        talk.waitForDeadline()
+        talk.comeUpAgain(Device(running: Array(11...18), version: "1.1.0"))
+        #expect(talk.error == .wentBack)
+    }
+
+    /// A device with several links may answer before it restarts, for as long as it has not seen the lost one end.
+    @Test func waitsForARestartWhereTheAnswerToApplyNeverCame() throws {
+        var talk = try push(PushOptions())
+        talk.comeUp(Device())
+        acceptEnvelope(&talk)
+        talk.expect(
+            "01 24 02 58 02 00 00 00 00 00 00 db 4f 2a c2 5d 14 03 69",
+            answering: "81 24 00 01 20 00 00 00 00 00 00 00 00")
+        talk.forget()
+        talk.notify("82 25 00 04 20 58 02 00 00 3b 94 b2 df")
+        talk.expect("03 26", answering: "83 26 00")
+        talk.expect("04 27 00")
+        talk.tell(.linkDown(LinkError(.lost, "gone")))
+        talk.waitForDeadline()
+        talk.expect(.connect)
+        talk.comeUp(Device())
+        talk.expect(.disconnect)
+        talk.tell(.linkDown(LinkError(.lost, "closed")))
+        talk.waitForDeadline()
+        talk.expect(.connect)
+        talk.comeUp(Device(version: "1.1.0", state: 5))
+        talk.expect("05 28", answering: "85 28 00")
+        #expect(talk.report?.outcome == .confirmed)
+    }
+
+    /// APPLY's answer never came, but the device was seen on trial.
+    @Test func doesNotApplyAgainWhatWasTried() throws {
+        var talk = try push()
+        talk.comeUp(Device())
+        acceptEnvelope(&talk)
+        transferImage(&talk)
+        talk.expect("04 27 00")
+        talk.tell(.linkDown(LinkError(.lost, "gone")))
+        talk.waitForDeadline()
+        talk.expect(.connect)
+        talk.comeUp(Device(version: "1.1.0", state: 5))
+        talk.expect("05 28")
+        talk.tell(.linkDown(LinkError(.lost, "gone")))
+        talk.now += .seconds(5)
+        talk.waitForDeadline()
+        talk.expect(.connect)
+        talk.comeUp(Device())
+        #expect(talk.error == .wentBack)
     }
 
     @Test func discardsATrialAndLooks() throws {

@@ -3,7 +3,7 @@ import OTAProfile
 import Testing
 
 @Suite struct ObjectTransferTests {
-    private let bytes = (0..<100_000).map { UInt8(truncatingIfNeeded: $0 &* 31 >> 3) }
+    private let bytes = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 31 >> 3) }
 
     private func transfer(window: Int = 64, of count: Int = 100_000, at now: Duration = .zero) -> ObjectTransfer {
         ObjectTransfer(
@@ -47,6 +47,21 @@ import Testing
         #expect(transfer.nextChunks().isEmpty, "no more than a window behind an unanswered flush")
         #expect(transfer.flushed(to: position(310), at: .zero) == .agreed)
         #expect(!transfer.nextChunks().isEmpty)
+    }
+
+    /// A flush is answered that was overtaken by as many chunks as call for the next one, all of them acknowledged.
+    @Test func goesOnWhereAFlushIsAnsweredForMoreThanItCovers() {
+        var transfer = transfer(window: 300, of: 300_000)
+        var sent = transfer.nextChunks().count
+        #expect(sent == 256 && transfer.nextFlush(at: .zero) == 263)
+        while sent < 556 {
+            sent += transfer.nextChunks().count
+            #expect(transfer.progressed(to: position(sent, of: 300_000), at: .zero) == .agreed)
+        }
+        #expect(transfer.inFlight == 0 && transfer.nextChunks().isEmpty)
+        #expect(transfer.flushed(to: position(sent, of: 300_000), at: .zero) == .agreed)
+        #expect(transfer.nextChunks().count == 256, "its answer stands for a flush of what overtook it")
+        #expect(transfer.nextFlush(at: .zero) == 819)
     }
 
     @Test func flushesAfter2SecondsAndAfter1SecondOfSilence() {

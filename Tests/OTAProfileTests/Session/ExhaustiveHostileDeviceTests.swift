@@ -1,0 +1,49 @@
+import OTAProfile
+import OTAUpdate
+import Testing
+
+/// Sessions with devices that do whatever they like: each one ends, and what it asked for on the way was right.
+@Suite struct ExhaustiveHostileDeviceTests {
+    private static let worlds: UInt64 = 6000
+
+    /// How often each ending was seen.
+    private func play(_ release: HostileRelease, _ task: (UInt64) -> ProfileTask) -> [String: Int] {
+        var endings: [String: Int] = [:]
+        for seed in 0..<Self.worlds {
+            var world = HostileWorld(task(seed), release, seed: seed)
+            world.play()
+            #expect(world.ledger.offences.isEmpty, "seed \(seed)")
+            switch world.outcome {
+            case .success(let report): endings["\(report.outcome)", default: 0] += 1
+            case .failure(let error): endings[error.code.rawValue, default: 0] += 1
+            case nil: Issue.record("seed \(seed): no end after \(world.steps) steps and \(world.now)")
+            }
+        }
+        return endings
+    }
+
+    @Test(arguments: [(1, true), (600, true), (600, false), (20_000, true)] as [(bytes: Int, isTried: Bool)])
+    func everyPushEnds(bytes: Int, isTried: Bool) throws {
+        let release = try HostileRelease(bytes: bytes, isTried: isTried)
+        let endings = play(release) { seed in
+            var random = SplitMix64(seed: seed)
+            let trial: PushOptions.Ending = Bool.random(using: &random) ? .confirm : .trial
+            return .push(
+                release.bundle, PushOptions(resume: Bool.random(using: &random), ending: isTried ? trial : .permanent))
+        }
+        // Good devices and bad ones alike are among them.
+        for ending in ["confirmed", "alreadyRunning", "link-lost", "protocol-violation", "device-busy", "interrupted"] {
+            #expect(endings[ending, default: 0] > 20, "\(ending): \(endings)")
+        }
+        if isTried { #expect(endings["onTrial(seconds: 60)", default: 0] > 20, "\(endings)") }
+    }
+
+    @Test func everyOtherTaskEnds() throws {
+        let release = try HostileRelease(bytes: 600, isTried: true)
+        let tasks: [ProfileTask] = [.status, .confirm, .discard, .identify(seconds: 3)]
+        let endings = play(release) { tasks[Int($0 % 4)] }
+        for ending in ["done", "confirmed", "not-in-trial", "link-lost", "device-busy"] {
+            #expect(endings[ending, default: 0] > 0, "\(ending): \(endings)")
+        }
+    }
+}

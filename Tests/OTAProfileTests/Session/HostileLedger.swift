@@ -1,0 +1,213 @@
+import OTAFirmware
+import OTAProfile
+import OTASigning
+import OTAUpdate
+
+/// Keeps a host to the profile, from outside: it is told what the host was told and what it asked for, and notes each
+/// thing that the host may not do. Written from docs/ota-profile.md alone.
+struct HostileLedger {
+    private let release: HostileRelease
+    private let task: ProfileTask
+    private(set) var offences: [String] = []
+
+    // What a link is good for, and what the device said on it.
+    private var isUp = false
+    private var valueLength = 0
+    private var info: DeviceInfo?
+    private var version: [UInt8]?
+    private var state: UInt8?
+
+    private var lastTag: UInt8?
+    private var pending: (opcode: UInt8, tag: UInt8, object: TransferObject?, from: Int)?
+
+    /// The open object: what is acknowledged and what is sent, and the offset before each sequence from the one on.
+    private var open: (object: TransferObject, acked: UInt16, sent: UInt16, offsets: [UInt16: Int])?
+    private var chunksBehindSync = 0
+
+    private var isImageVerified = false
+    private var hasAskedForBoot = false
+    private var hasAskedToConfirm = false
+    private var isConfirmed = false
+
+    init(_ release: HostileRelease, _ task: ProfileTask) {
+        self.release = release
+        self.task = task
+    }
+
+    /// Nil: the task is no push.
+    private var ending: PushOptions.Ending? {
+        if case .push(_, let options) = task { options.ending } else { nil }
+    }
+
+    private mutating func require(_ condition: Bool, _ offence: @autoclosure () -> String) {
+        if !condition { offences.append(offence()) }
+    }
+
+    // MARK: What the host is told
+
+    mutating func hear(_ event: UpdateEvent) {
+        switch event {
+        case .linkUp(let properties):
+            (isUp, valueLength) = (true, properties.maximumValueLength)
+            (info, version, state, pending, open, isImageVerified) = (nil, nil, nil, nil, nil, false)
+        case .linkDown: isUp = false
+        case .link(let event) where isUp: hear(event)
+        default: break
+        }
+    }
+
+    private mutating func hear(_ event: LinkEvent) {
+        switch event {
+        case .value(let bytes, ProfileChannel.info) where info == nil: info = try? DeviceInfo(parsing: bytes)
+        case .value(let bytes, ProfileChannel.version) where version == nil: version = bytes
+        case .value(let bytes, ProfileChannel.progress) where state == nil: state = bytes.first
+        case .notified(let bytes, ProfileChannel.progress):
+            if bytes.count == 12, bytes[0] <= 5, bytes[1] <= 17 { take(Array(bytes[2...])) }
+        case .notified(let bytes, ProfileChannel.control): hear(answer: bytes)
+        default: break
+        }
+    }
+
+    private mutating func hear(answer bytes: [UInt8]) {
+        guard let request = pending, bytes.count >= 3, bytes[0] == 0x80 | request.opcode, bytes[1] == request.tag else {
+            return
+        }
+        pending = nil
+        guard bytes[2] == 0 else { return }
+        switch request.opcode {
+        case 1:
+            guard bytes.count == 13, let object = request.object else { return }
+            let (next, offset, checksum) = position(Array(bytes[3...]))
+            guard offset <= min(request.from, release.bytes(of: object).count),
+                checksum == release.checksum(of: object, upTo: offset)
+            else { return }
+            open = (object, next, next, [next: offset])
+        case 2: if bytes.count == 13 { take(Array(bytes[3...])) }
+        case 3: if bytes.count == 3, open?.object == .image { isImageVerified = true }
+        case 5: if bytes.count == 3 { isConfirmed = state == 5 }
+        default: break
+        }
+    }
+
+    private func position(_ bytes: [UInt8]) -> (next: UInt16, offset: Int, checksum: UInt32) {
+        func number(_ range: ClosedRange<Int>) -> Int { bytes[range].reversed().reduce(0) { $0 << 8 | Int($1) } }
+        return (UInt16(number(0...1)), number(2...5), UInt32(number(6...9)))
+    }
+
+    /// The table "it reads a position so".
+    private mutating func take(_ bytes: [UInt8]) {
+        guard var known = open else { return }
+        let (next, offset, checksum) = position(bytes)
+        let inFlight = known.sent &- known.acked
+        let isRewind = next &- known.acked > inFlight
+        let behind = isRewind ? next &- 4096 : next
+        guard behind &- known.acked <= inFlight, known.offsets[behind] == offset,
+            checksum == release.checksum(of: known.object, upTo: offset)
+        else { return }
+        known.acked = next
+        if isRewind { (known.sent, known.offsets) = (next, [next: offset]) }
+        open = known
+    }
+
+    // MARK: What the host asks for
+
+    mutating func see(_ action: UpdateAction) {
+        switch action {
+        case .link(.send(let chunks, let channel)):
+            require(channel == ProfileChannel.data, "chunks sent to another channel")
+            for chunk in chunks { see(chunk: chunk) }
+        case .link(.write(let bytes, let channel)):
+            require(channel == ProfileChannel.control, "a write to another channel")
+            see(request: bytes)
+        case .link: require(isUp, "a command without a link")
+        case .connect, .disconnect: isUp = false
+        case .finish(let report): see(report.outcome)
+        case .report, .fail: break
+        }
+    }
+
+    private mutating func see(chunk: [UInt8]) {
+        guard isUp, var known = open, let info, pending == nil || pending?.opcode == 2 else {
+            return require(false, "a chunk where none may be sent")
+        }
+        let bytes = release.bytes(of: known.object)
+        let sequence = chunk.count < 2 ? 0 : UInt16(chunk[0]) | UInt16(chunk[1]) << 8
+        let offset = known.offsets[known.sent] ?? 0
+        let end = offset + chunk.count - 2
+        require(sequence == known.sent, "sequence \(sequence), not \(known.sent)")
+        require(
+            chunk.count >= 3 && end <= bytes.count
+                && chunk.dropFirst(2).elementsEqual(bytes[offset..<min(end, bytes.count)]),
+            "other bytes than those at \(offset)")
+        require(chunk.count <= min(valueLength, info.longestValue, 512), "a chunk of \(chunk.count) bytes")
+        known.sent &+= 1
+        known.offsets[known.sent] = end
+        open = known
+        let inFlight = Int(known.sent &- known.acked)
+        require(inFlight <= info.window, "\(inFlight) chunks in flight, window \(info.window)")
+        guard pending != nil else { return }
+        chunksBehindSync += 1
+        require(chunksBehindSync <= info.window, "more than a window of \(info.window) chunks behind a SYNC")
+    }
+
+    private mutating func see(request bytes: [UInt8]) {
+        require(isUp && info != nil && version != nil && state != nil, "a request before the device said what it is")
+        require(pending == nil, "a second request")
+        guard bytes.count >= 2 else { return require(false, "half a request") }
+        require(lastTag.map { $0 &+ 1 == bytes[1] } ?? true, "tag \(bytes[1])")
+        lastTag = bytes[1]
+        pending = (bytes[0], bytes[1], nil, 0)
+        let arrived = open.map { $0.offsets[$0.acked] == release.bytes(of: $0.object).count } ?? false
+        switch bytes[0] {
+        case 1:
+            guard bytes.count == 19, let object = TransferObject(rawValue: bytes[2]) else {
+                return require(false, "a malformed BEGIN")
+            }
+            pending?.object = object
+            pending?.from = bytes[7...10].reversed().reduce(0) { $0 << 8 | Int($1) }
+            open = nil
+            isImageVerified = false
+            let bundle = release.bundle
+            let digest = object == .envelope ? bundle.envelopeDigest : bundle.bundle.envelope.manifest.imageDigest
+            require(bytes[11...].elementsEqual(digest.prefix), "another object than the bundle's")
+        case 2:
+            require(bytes.count == 4 && open?.sent == UInt16(bytes[2]) | UInt16(bytes[3]) << 8, "a SYNC of no sequence")
+            chunksBehindSync = 0
+        case 3: require(bytes.count == 2 && arrived, "FINISH before all has arrived")
+        case 4:
+            require(isImageVerified, "APPLY of what was not verified")
+            require(bytes.dropFirst(2) == [ending == .permanent ? 1 : 0], "APPLY of another kind")
+            hasAskedForBoot = true
+        case 5:
+            require(state == 5 && (ending == nil || runsNew), "CONFIRM of what does not run on trial")
+            hasAskedToConfirm = true
+        case 6, 7: require(bytes.count == (bytes[0] == 6 ? 2 : 3), "a malformed request")
+        default: require(false, "opcode \(bytes[0])")
+        }
+        require(opcodes.contains(bytes[0]), "opcode \(bytes[0]) in this task")
+    }
+
+    private var opcodes: ClosedRange<UInt8> {
+        switch task {
+        case .push: 1...5
+        case .status: 0...0
+        case .confirm: 5...5
+        case .discard: 6...6
+        case .identify: 7...7
+        }
+    }
+
+    private var runsNew: Bool { version == Array(release.version.utf8) }
+
+    private mutating func see(_ outcome: UpdateReport.Outcome) {
+        switch outcome {
+        case .confirmed:
+            let isSettled = state != 5 && (hasAskedForBoot || hasAskedToConfirm)
+            require((ending == nil || runsNew) && (isConfirmed || isSettled), "confirmed, which nobody said")
+        case .onTrial: require(runsNew && state == 5 && ending == .trial, "on trial, which nobody said")
+        case .alreadyRunning:
+            require(runsNew && state != 5 && info?.running == release.bundle.manifestDigest.prefix, "it does not run")
+        case .done: require(ending == nil, "a push that only looked")
+        }
+    }
+}

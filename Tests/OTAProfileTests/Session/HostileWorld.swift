@@ -1,0 +1,105 @@
+import OTAProfile
+import OTAUpdate
+
+/// A session, a hostile device, and the ledger between them, in steps of virtual time.
+struct HostileWorld {
+    static let mostSteps = 200_000
+    /// A device may trickle, and each loss of its link bring the image a chunk further.
+    static let longest = Duration.seconds(3 * 3600)
+
+    private(set) var ledger: HostileLedger
+    private(set) var outcome: Result<UpdateReport, UpdateError>?
+    private(set) var now = Duration.zero
+    private(set) var steps = 0
+    private var session: ProfileSession
+    private var device: HostileDevice
+    private let temper: HostileTemper
+    private var random: SplitMix64
+    private var agenda = Agenda()
+
+    /// What is still to happen.
+    private struct Agenda {
+        enum Item {
+            case event(UpdateEvent)
+            /// The device hears a command later than it was given.
+            case command(LinkCommand)
+        }
+        /// The earliest last.
+        private var items: [(at: Duration, item: Item)] = []
+        var first: Duration? { items.last?.at }
+
+        mutating func add(_ item: Item, at instant: Duration) {
+            items.insert((instant, item), at: items.firstIndex { $0.at <= instant } ?? items.endIndex)
+        }
+        mutating func next() -> Item? { items.popLast()?.item }
+        mutating func clear() { items = [] }
+    }
+
+    init(_ task: ProfileTask, _ release: HostileRelease, seed: UInt64) {
+        random = SplitMix64(seed: seed)
+        temper = HostileTemper(random: &random)
+        session = ProfileSession(task, seed: seed)
+        device = HostileDevice(release, temper, seed: seed)
+        ledger = HostileLedger(release, task)
+    }
+
+    /// Ends with an outcome, with an offence, or where the session hangs.
+    mutating func play() {
+        tell(.started)
+        while outcome == nil, ledger.offences.isEmpty, steps < Self.mostSteps, now < Self.longest,
+            let deadline = session.deadline
+        {
+            if happens(temper.interruptions * 0.02) {
+                tell(.interrupted)
+            } else if let first = agenda.first, first <= max(deadline, now), let item = agenda.next() {
+                now = max(now, first)
+                switch item {
+                case .event(let event): tell(event)
+                case .command(let command): add(device.obey(command))
+                }
+            } else {
+                now = max(now, deadline)
+                tell(.deadlinePassed)
+            }
+        }
+    }
+
+    private mutating func happens(_ probability: Double) -> Bool {
+        probability > 0 && Double.random(in: 0..<1, using: &random) < probability
+    }
+
+    private mutating func add(_ happenings: [HostileDevice.Happening]) {
+        var last = now + .milliseconds(5)
+        for happening in happenings {
+            if happening.delay < .seconds(1) { last += happening.delay }
+            agenda.add(.event(happening.event), at: max(last, now + happening.delay))
+        }
+    }
+
+    private mutating func tell(_ event: UpdateEvent) {
+        steps += 1
+        if case .linkDown = event, !happens(temper.clinging) { agenda.clear() }
+        ledger.hear(event)
+        for action in session.handle(event, at: now) {
+            ledger.see(action)
+            switch action {
+            case .connect:
+                agenda.clear()
+                add([device.connect(at: now)])
+            case .disconnect:
+                if !happens(temper.clinging) { agenda.clear() }
+                if happens(temper.clinging) { break }
+                add([.init(delay: .milliseconds(5), event: .linkDown(LinkError(.lost, "closed")))])
+            case .link(let command):
+                if case .write = command, happens(temper.overtaking) {
+                    agenda.add(.command(command), at: now + .milliseconds(Int.random(in: 0...200, using: &random)))
+                } else {
+                    add(device.obey(command))
+                }
+            case .report: break
+            case .finish(let report): outcome = .success(report)
+            case .fail(let error): outcome = .failure(error)
+            }
+        }
+    }
+}

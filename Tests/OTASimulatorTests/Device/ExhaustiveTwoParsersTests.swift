@@ -1,0 +1,62 @@
+import COTADevice
+import OTAFirmware
+import OTAUpdate
+import Testing
+
+/// The host's parser and the device's are written apart. Of any bytes they say the same.
+@Suite struct ExhaustiveTwoParsersTests {
+    private static let envelopes = 400_000
+
+    @Test func theyAgree() throws {
+        let judge = EnvelopeJudge()
+        var random = SplitMix64(seed: 11)
+        var seen: [UInt32: Int] = [:]
+        for _ in 0..<Self.envelopes {
+            let bytes = RandomEnvelope(&random).bytes
+            let envelope = try? Envelope(parsing: bytes)
+            guard let status = judge.judge(bytes) else {
+                #expect(!(158...1332).contains(bytes.count) && envelope == nil, "\(Hex.encode(bytes))")
+                continue
+            }
+            seen[status.rawValue, default: 0] += 1
+            #expect(status == verdict(on: envelope), "\(Hex.encode(bytes))")
+            if let manifest = judge.manifest {
+                #expect(manifest == EnvelopeJudge.Manifest(envelope?.manifest), "\(Hex.encode(bytes))")
+            }
+        }
+        for status in [0, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14] as [UInt32] {
+            #expect(seen[status, default: 0] > 100, "status \(status): \(seen)")
+        }
+    }
+
+    /// What the profile has a device answer, by the host's reading of the envelope.
+    private func verdict(on envelope: Envelope?) -> ota_status {
+        guard let envelope else { return OTA_MALFORMED }
+        let manifest = envelope.manifest
+        if !manifest.unknownCriticalFields.isEmpty { return OTA_UNKNOWN_CRITICAL }
+        if !envelope.signatures.contains(where: { $0.keyID.bytes == EnvelopeJudge.keyID }) { return OTA_UNTRUSTED }
+        if manifest.product.text != "demo" { return OTA_WRONG_PRODUCT }
+        if let hardware = manifest.hardware, !hardware.contains(EnvelopeJudge.hardware) { return OTA_WRONG_HARDWARE }
+        if manifest.securityCounter < EnvelopeJudge.counter { return OTA_TOO_OLD }
+        if let requires = manifest.requires, let running = SemanticVersion("1.2.3"),
+            !requires.isSatisfied(by: running)
+        {
+            return OTA_REQUIRES_NEWER
+        }
+        if manifest.imageFormat != .raw { return OTA_WRONG_FORMAT }
+        if manifest.imageSize > EnvelopeJudge.largestImage { return OTA_TOO_LARGE }
+        if manifest.minimumBattery ?? 0 > EnvelopeJudge.battery { return OTA_BATTERY_LOW }
+        return OTA_OK
+    }
+}
+
+extension EnvelopeJudge.Manifest {
+    fileprivate init?(_ manifest: Manifest?) {
+        guard let manifest else { return nil }
+        self.init(
+            imageDigest: manifest.imageDigest.bytes, version: Array(manifest.version.text.utf8),
+            product: Array(manifest.product.text.utf8), source: manifest.source.map { Array($0.utf8) },
+            created: manifest.created, imageSize: manifest.imageSize, counter: manifest.securityCounter,
+            format: manifest.imageFormat.rawValue)
+    }
+}
