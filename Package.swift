@@ -58,7 +58,7 @@ let package = Package(
         // Bluetooth LE over BlueZ, useful by itself; and as a bearer.
         .target(name: "BlueZ", dependencies: ["DBus", logging], swiftSettings: swift),
         .target(
-            name: "OTABlueZ", dependencies: ["BlueZ", "OTATransport", "OTAUpdate", logging], swiftSettings: swift),
+            name: "OTABlueZ", dependencies: ["BlueZ", "DBus", "OTATransport", "OTAUpdate", logging], swiftSettings: swift),
 
         // The device's side, for real firmware; and the virtual device that runs the same code.
         .target(name: "COTADevice", cSettings: c),
@@ -87,8 +87,22 @@ let package = Package(
             dependencies: ["OTASigning", "OTAFirmware", "OTATestSupport", "OTAUpdate", subprocess, system],
             swiftSettings: swift),
         .testTarget(name: "OTAUpdateTests", dependencies: ["OTAUpdate"], swiftSettings: swift),
+        .target(
+            name: "FakeBlueZ",
+            dependencies: ["BlueZ", "DBus", "OTAFirmware", "OTASigning", "OTASimulator", "OTAUpdate", subprocess, system],
+            path: "Tests/FakeBlueZ", swiftSettings: swift),
         .testTarget(
-            name: "DBusTests", dependencies: ["DBus", "CDBus", subprocess, system], exclude: ["Support/peer.py"], swiftSettings: swift),
+            name: "BlueZTests", dependencies: ["BlueZ", "DBus", "FakeBlueZ", "OTASimulator", subprocess],
+            swiftSettings: swift),
+        .testTarget(
+            name: "OTABlueZTests",
+            dependencies: [
+                "OTABlueZ", "BlueZ", "DBus", "FakeBlueZ", "OTAEngine", "OTAProfile", "OTASimulator", "OTATransport",
+                "OTAUpdate", "OTASigning", "OTAFirmware",
+            ], swiftSettings: swift),
+        .testTarget(
+            name: "DBusTests", dependencies: ["DBus", "CDBus", subprocess, system], exclude: ["Support/peer.py"],
+            swiftSettings: swift),
         .testTarget(name: "COTADeviceTests", dependencies: ["COTADevice", "COpenSSL"], swiftSettings: swift),
         .testTarget(
             name: "OTASimulatorTests",

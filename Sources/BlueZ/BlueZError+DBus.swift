@@ -25,7 +25,8 @@ extension BlueZError {
         }
         let code: Code =
             switch name {
-            case DBusError.Name.serviceUnknown, DBusError.Name.nameHasNoOwner, "org.freedesktop.DBus.Error.Spawn.ServiceNotFound",
+            case DBusError.Name.serviceUnknown, DBusError.Name.nameHasNoOwner,
+                "org.freedesktop.DBus.Error.Spawn.ServiceNotFound",
                 "org.freedesktop.systemd1.NoSuchUnit":
                 .serviceUnavailable
             // The answer of the bus itself to a call whose addressee goes before it has answered.
@@ -44,6 +45,7 @@ extension BlueZError {
         let code: Code =
             switch name {
             case "InProgress": .inProgress
+            case "AlreadyExists", "AlreadyConnected": .alreadyDone
             case "NotReady": .adapterOff
             case "NotConnected": .disconnected
             case "DoesNotExist": .noSuchObject

@@ -32,6 +32,8 @@ public struct BlueZError: Error, Sendable, Equatable {
         case attributeError = "attribute-error"
         // Any call.
         case inProgress = "in-progress"
+        /// What was asked for is so already.
+        case alreadyDone = "already-done"
         case notSupported = "not-supported"
         case invalidArguments = "invalid-arguments"
         /// bluetoothd answered with something it should not.

@@ -1,1 +1,85 @@
-// stub
+public import BlueZ
+public import DBus
+public import Logging
+public import OTATransport
+public import OTAUpdate
+
+/// The way to one device over Bluetooth LE.
+public final class BlueZTransport: Transport {
+    private let state: TransportState
+    private let responder: PairingResponder
+
+    /// - Parameters:
+    ///   - service: what the device is updated by; `BLEAddress.only` looks for it.
+    ///   - adapter: such as `hci1`; nil: the first that is powered.
+    ///   - responder: for a device that demands to be paired.
+    public init(
+        _ address: BLEAddress, service: UInt128, adapter: String? = nil,
+        pairing responder: PairingResponder = .unattended,
+        bus: DBusBus = .system, logger: Logger = Logger(label: "ota.bluez")
+    ) {
+        self.responder = responder
+        let service = BluetoothUUID(service)
+        var request = ConnectionRequest(address.target(service: service), adapter: adapter, services: [service])
+        // What another program has subscribed to or acquired would be in the way.
+        request.takesOver = true
+        state = TransportState(request, bus, logger)
+    }
+
+    /// Scans where it must, connects and discovers, with 10 s for each.
+    ///
+    /// Once a device was connected it is meant from then on, by its address, whatever else comes into reach.
+    ///
+    /// - Throws: `unavailable` (no bus, bluetoothd or powered adapter), `noSuchDevice` (its detail lists the candidates if there
+    ///   were several), `timedOut`, `lost`.
+    public func withLink<Result: Sendable>(_ body: (any Link) async -> Result) async throws(LinkError) -> Result {
+        do {
+            let client = try await state.client()
+            return try await client.withConnection(await state.request, pairing: responder) { connection in
+                await state.connected(to: connection.device)
+                let link = BlueZLink(connection)
+                return await withTaskGroup(of: Void.self) { group in
+                    group.addTask { await link.run() }
+                    let result = await body(link)
+                    link.close()
+                    group.cancelAll()
+                    await state.disconnected(staleTable: link.hasStaleTable)
+                    return result
+                }
+            }
+        } catch let error as BlueZError {
+            throw LinkError(error)
+        } catch {
+            throw LinkError(.lost, "\(error)")
+        }
+    }
+}
+
+/// What lasts from one link to the next.
+private actor TransportState {
+    private(set) var request: ConnectionRequest
+    private let bus: DBusBus
+    private let logger: Logger
+    private var open: BlueZClient?
+
+    init(_ request: ConnectionRequest, _ bus: DBusBus, _ logger: Logger) {
+        self.request = request
+        self.bus = bus
+        self.logger = logger
+    }
+
+    /// A new one when the bus has ended the old one.
+    func client() async throws(BlueZError) -> BlueZClient {
+        if let open, await open.isOpen { return open }
+        let client = try await BlueZClient.open(bus, logger: logger)
+        open = client
+        return client
+    }
+
+    func connected(to device: BluetoothDevice) {
+        request.target = .address(device.address)
+        request.forgets = false
+    }
+
+    func disconnected(staleTable: Bool) { request.forgets = staleTable }
+}

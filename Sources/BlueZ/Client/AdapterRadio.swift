@@ -89,7 +89,8 @@ actor AdapterRadio {
     /// What bluetoothd should look for; nil: nothing. An empty set: everything.
     private var wanted: Set<BluetoothUUID>? {
         guard turn == nil, !scans.isEmpty else { return nil }
-        return scans.values.contains { $0.services.isEmpty } ? [] : scans.values.reduce(into: []) { $0.formUnion($1.services) }
+        return scans.values.contains { $0.services.isEmpty }
+            ? [] : scans.values.reduce(into: []) { $0.formUnion($1.services) }
     }
 
     /// Brings bluetoothd's discovery to what is wanted. A task of its own: a scan that is cancelled must not leave a discovery

@@ -28,6 +28,10 @@ public actor BlueZClient {
     private var radios: [RadioKey: AdapterRadio] = [:]
     /// What newer versions of bluetoothd tell about the end of a device's last link.
     var reasons: [DBusObjectPath: DisconnectReason] = [:]
+    var connections: [DBusObjectPath: DeviceConnection] = [:]
+
+    /// One for each life of bluetoothd.
+    private var agent: (generation: Int, PairingAgent)?
 
     private init(_ bus: DBusConnection, _ logger: Logger) {
         self.bus = bus
@@ -137,7 +141,8 @@ public actor BlueZClient {
             logger.warning(
                 "bluetoothd told something malformed",
                 metadata: [
-                    "object": "\(malformed.path)", "interface": "\(malformed.interface)", "reason": "\(malformed.reason)",
+                    "object": "\(malformed.path)", "interface": "\(malformed.interface)",
+                    "reason": "\(malformed.reason)",
                 ])
         }
         if !hasBeenUsable { hasBeenUsable = (try? tree.usableAdapter(nil)) != nil }
@@ -180,5 +185,16 @@ public actor BlueZClient {
         radios = radios.filter { $0.key.generation == key.generation }
         radios[key] = radio
         return radio
+    }
+
+    func pairingAgent() -> PairingAgent {
+        if let agent, agent.generation == tree.generation { return agent.1 }
+        let new = PairingAgent(bus) { [weak self] path in
+            await self?.tree.devices[path]
+        } onQuestion: { [weak self] path, wasAnswered in
+            await self?.pairingAsked(path, wasAnswered: wasAnswered)
+        }
+        agent = (tree.generation, new)
+        return new
     }
 }

@@ -61,7 +61,8 @@ extension BlueZClient {
                 }
             }
             // A sleeper that wakes early looks again.
-            guard let deadline = machine.deadline, armed.map({ deadline < $0 || $0 <= start.duration(to: .now) }) ?? true
+            guard let deadline = machine.deadline,
+                armed.map({ deadline < $0 || $0 <= start.duration(to: .now) }) ?? true
             else { continue }
             armed = deadline
             group.addTask {

@@ -7,9 +7,28 @@ extension BlueZClient {
     /// that time. When the task was cancelled it is asked for and not waited for. A program that is killed leaves its link behind,
     /// which bluetoothd then holds until somebody ends it: see `ConnectionRequest.takesOver`.
     ///
+    /// - Parameter responder: answers what the device asks while it is paired; nil: this program takes no part in that.
     /// - Throws: what `body` throws; `bluetoothd-unavailable`, `no-such-adapter`, `adapter-off`, `no-such-device`,
     ///   `ambiguous-device`, `timed-out`, `connection-failed`, `cancelled`.
     public nonisolated func withConnection<Result>(
+        _ request: ConnectionRequest, pairing responder: PairingResponder? = nil,
+        _ body: (DeviceConnection) async throws -> Result
+    ) async throws -> Result {
+        guard let responder else { return try await withLink(request, body) }
+        let agent = await pairingAgent()
+        let (ticket, registration) = await agent.add(responder, for: request.target)
+        do {
+            try registration.get()
+            let result = try await withLink(request, body)
+            await agent.remove(ticket)
+            return result
+        } catch {
+            await agent.remove(ticket)
+            throw error
+        }
+    }
+
+    private nonisolated func withLink<Result>(
         _ request: ConnectionRequest, _ body: (DeviceConnection) async throws -> Result
     ) async throws -> Result {
         let (connection, watcher) = try await connect(request)
@@ -36,6 +55,7 @@ extension BlueZClient {
         let connection = DeviceConnection(
             self, device, tree.table(of: device.path), mtu: tree.mtu(of: device.path),
             isShared: established.machine.isShared)
+        connections[device.path] = connection
         return (connection, Task { await self.watch(connection, established) })
     }
 
@@ -45,13 +65,27 @@ extension BlueZClient {
         for await _ in changes() {
             let actions = machine.handle(.treeChanged, tree, at: established.start.duration(to: .now))
             guard case .fail(let error) = actions.last else { continue }
-            let told = DisconnectReason(error)
-            let reason = told == .unknown ? reasons[established.device] ?? .unknown : told
-            return await connection.finish(ConnectionEnd(reason: reason, error: error))
+            return await connection.finish(await end(of: connection, error))
         }
     }
 
+    private func end(of connection: DeviceConnection, _ error: BlueZError) async -> ConnectionEnd {
+        let path = connection.device.path
+        if error.code == .disconnected, await connection.wasAskedToPair, tree.devices[path]?.isPaired != true {
+            return ConnectionEnd(
+                reason: .authentication,
+                error: BlueZError(.pairingFailed, "the device ended the link in the middle of the pairing"))
+        }
+        let told = DisconnectReason(error)
+        return ConnectionEnd(reason: told == .unknown ? reasons[path] ?? .unknown : told, error: error)
+    }
+
+    func pairingAsked(_ device: DBusObjectPath, wasAnswered: Bool) async {
+        await connections[device]?.askedToPair(wasAnswered: wasAnswered)
+    }
+
     private func end(_ connection: DeviceConnection) async {
+        connections[connection.device.path] = nil
         let isOver = await connection.ended != nil
         let isCancelled = Task.isCancelled
         // A task that was cancelled cannot call; another can.

@@ -15,9 +15,25 @@ extension DeviceConnection {
         _ = try await call(characteristic, "write", "WriteValue", [.bytes(value), ["type": "request"]])
     }
 
-    /// Writes without response: returns when bluetoothd has queued it.
-    public func send(_ value: [UInt8], to characteristic: GATTCharacteristic) async throws(BlueZError) {
-        _ = try await call(characteristic, "write", "WriteValue", [.bytes(value), ["type": "command"]])
+    /// Writes the values without response, in this order: returns when bluetoothd has queued them. Where the first one fails the
+    /// later ones may have been written nevertheless.
+    public func send(_ values: [[UInt8]], to characteristic: GATTCharacteristic) async throws(BlueZError) {
+        // As many on the bus at once as hide its delay; bluetoothd answers before it has sent anything.
+        var rest = values[...]
+        while !rest.isEmpty {
+            let calls = rest.prefix(16).map {
+                DBusMethodCall(
+                    BlueZName.service, characteristic.path, BlueZName.gattCharacteristic, "WriteValue",
+                    [.bytes($0), ["type": "command"]])
+            }
+            rest = rest.dropFirst(calls.count)
+            if let ended { throw ended.error }
+            for answer in await client.bus.call(calls) {
+                do throws(DBusError) { _ = try answer.get() } catch {
+                    throw ended?.error ?? BlueZError(error, "write \(characteristic.uuid)")
+                }
+            }
+        }
     }
 
     /// The fast way for many writes without response. Throws `not-supported` where the characteristic or bluetoothd does not

@@ -16,10 +16,13 @@ public actor DeviceConnection {
     public nonisolated let isShared: Bool
 
     let client: BlueZClient
-    private(set) var ended: ConnectionEnd?
-    private var waitingForEnd: [CheckedContinuation<ConnectionEnd, Never>] = []
+    public private(set) var ended: ConnectionEnd?
+    private var waitingForEnd: [AsyncStream<ConnectionEnd>.Continuation] = []
     private var calls: [Int: Task<[DBusValue], any Error>] = [:]
     private var lastCall = 0
+    /// Why calls are given up whose answer would not come.
+    private var refused: [Int: BlueZError] = [:]
+    private(set) var wasAskedToPair = false
     var sockets: [GATTCharacteristic: PacketSocket] = [:]
     var notifying: [GATTCharacteristic: Task<Void, Never>] = [:]
 
@@ -48,22 +51,40 @@ public actor DeviceConnection {
 
     // MARK: - The end
 
-    /// Waits for the end of the link; returns at once when it has ended.
-    public func end() async -> ConnectionEnd {
+    /// Waits for the end of the link; returns at once when it has ended. Throws `cancelled`.
+    public func waitForEnd() async throws(BlueZError) -> ConnectionEnd {
         if let ended { return ended }
-        return await withCheckedContinuation { waitingForEnd.append($0) }
+        let (ends, feed) = AsyncStream.makeStream(of: ConnectionEnd.self)
+        waitingForEnd.append(feed)
+        for await end in ends { return end }
+        throw BlueZError(.cancelled, "the task was cancelled")
     }
 
     func finish(_ end: ConnectionEnd) async {
         guard ended == nil else { return }
         ended = end
         for call in calls.values { call.cancel() }
-        for waiting in waitingForEnd { waiting.resume(returning: end) }
+        for waiting in waitingForEnd {
+            waiting.yield(end)
+            waiting.finish()
+        }
         waitingForEnd = []
         for socket in sockets.values { await socket.close() }
         for task in notifying.values { task.cancel() }
         sockets = [:]
         notifying = [:]
+    }
+
+    /// bluetoothd pairs by itself when a device demands it for a read or a write. Where that comes to nothing it answers the call
+    /// that was refused only when the device's time for it is over, after 30 s (5.66), and then ends the link.
+    func askedToPair(wasAnswered: Bool) {
+        wasAskedToPair = true
+        guard !wasAnswered else { return }
+        for (number, call) in calls {
+            refused[number] = BlueZError(
+                .pairingFailed, "the device demands to be paired, and what it asked was not answered")
+            call.cancel()
+        }
     }
 
     // MARK: - Calls
@@ -81,7 +102,10 @@ public actor DeviceConnection {
             try await client.call(operation, path, interface, member, arguments, timeout: timeout)
         }
         calls[number] = task
-        defer { calls[number] = nil }
+        defer {
+            calls[number] = nil
+            refused[number] = nil
+        }
         let outcome = await withTaskCancellationHandler {
             await task.result
         } onCancel: {
@@ -89,6 +113,7 @@ public actor DeviceConnection {
         }
         do { return try outcome.get() } catch {
             if let ended { throw ended.error }
+            if let refusal = refused[number] { throw refusal }
             throw error as? BlueZError ?? BlueZError(.failed, "\(operation): \(error)")
         }
     }

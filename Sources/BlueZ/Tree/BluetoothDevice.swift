@@ -26,7 +26,8 @@ public struct BluetoothDevice: Sendable, Equatable {
         self.path = path
         adapter = try properties.require("Adapter", \.objectPath)
         address = try properties.require("Address", PropertyReader.address)
-        addressKind = try properties.read("AddressType") { $0.string.flatMap { BluetoothAddress.Kind(rawValue: $0) } } ?? .public
+        addressKind =
+            try properties.read("AddressType") { $0.string.flatMap { BluetoothAddress.Kind(rawValue: $0) } } ?? .public
         name = try properties.read("Name", \.string)
         rssi = try properties.read("RSSI", \.int16).map { Int($0) }
         transmitPower = try properties.read("TxPower", \.int16).map { Int($0) }

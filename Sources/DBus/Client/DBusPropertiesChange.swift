@@ -9,6 +9,13 @@ public struct DBusPropertiesChange: Sendable, Hashable {
 
     static let match = DBusMatch(interface: Standard.properties, member: "PropertiesChanged")
 
+    package init(path: DBusObjectPath, interface: String, changed: [String: DBusValue], invalidated: [String]) {
+        self.path = path
+        self.interface = interface
+        self.changed = changed
+        self.invalidated = invalidated
+    }
+
     init?(_ signal: DBusSignal) {
         guard Self.match.fits(signal, ownerOf: { _ in nil }), signal.arguments.count == 3,
             let interface = signal.arguments[0].string, let changed = signal.arguments[1].properties,

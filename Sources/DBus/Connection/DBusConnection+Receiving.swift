@@ -39,7 +39,7 @@ extension DBusConnection {
         let signal = DBusSignal(
             sender: message.sender, path: message.path, interface: message.interface, member: message.member,
             arguments: arguments)
-        // libdbus says so itself, and nobody else can: the bus lets no message with this interface pass.
+        // libdbus says so itself, and nobody else can: it takes no message with this interface from the bus.
         if signal.interface == Standard.local, signal.member == "Disconnected" {
             end(with: DBusError(.disconnected, "the bus closed the connection"))
             return

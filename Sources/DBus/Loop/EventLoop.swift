@@ -196,7 +196,6 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
 
 /// What errno says.
 func describe(_ error: CInt) -> String {
-    // strerror_r of the GNU kind returns a string that may or may not be in the buffer.
     withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { buffer in
         guard let base = buffer.baseAddress, strerror_r(error, base, buffer.count) == 0 else { return "error \(error)" }
         return String(cString: base)

@@ -7,60 +7,71 @@ import Testing
 /// Descriptors and threads are the process's, and other tests come and go: so these run in a process of their own.
 @Suite struct LeakTests {
     @Test func openAndClose() async {
-        await #expect(processExitsWith: .success) {
-            try await TestBus.run { bus in
-                try await Usage.stays {
-                    let connection = try await DBusConnection.open(.address(bus.address))
-                    let stream = try await connection.signals(matching: DBusMatch(sender: "org.example.Nobody"))
-                    let reading = Task { for try await _ in stream {} }
-                    try await connection.export("/", [.echo])
-                    let (socket, other) = try PacketSocket.pair(on: connection.executor)
-                    _ = try await connection.call(
-                        connection.uniqueName, "/", "org.example.Echo", "Echo", [.variant(.unixFileDescriptor(other))])
-                    try await socket.send([[1]])
-                    await connection.close()
-                    _ = await reading.result
-                }
-            }
-        }
+        await #expect(processExitsWith: .success) { try await Usage.stays(Usage.openAndClose, times: 100) }
     }
 
     @Test func openAndLetGo() async {
-        await #expect(processExitsWith: .success) {
-            try await TestBus.run { bus in
-                try await Usage.stays {
-                    let connection = try await DBusConnection.open(.address(bus.address))
-                    _ = try await connection.signals(matching: DBusMatch(member: "M"))
-                    let (socket, _) = try PacketSocket.pair(on: connection.executor)
-                    await #expect(throws: DBusError(.socketClosed, "")) { try await socket.send([[1], [2]]) }
-                }
-            }
-        }
+        await #expect(processExitsWith: .success) { try await Usage.stays(Usage.openAndLetGo, times: 100) }
     }
 
     @Test func openInVain() async {
         await #expect(processExitsWith: .success) {
-            try await Usage.stays { _ = try? await DBusConnection.open(.address("unix:path=/nonexistent")) }
+            try await Usage.stays(
+                { _ in _ = try? await DBusConnection.open(.address("unix:path=/nonexistent")) }, times: 100)
         }
     }
 }
 
-enum Usage {
-    /// Fails unless `body` run a hundred times leaves as many descriptors and threads as after the first.
-    static func stays(_ body: () async throws -> Void) async throws {
-        try await body()
-        try await settle()
-        let before = try now()
-        for _ in 0..<100 { try await body() }
-        // A thread that is told to end takes a moment.
-        for _ in 0..<200 where try now() != before { try await settle() }
-        let after = try now()
-        precondition(after == before, "before: \(before), after: \(after)")
+@Suite struct ExhaustiveLeakTests {
+    @Test func openAndClose() async {
+        await #expect(processExitsWith: .success) { try await Usage.stays(Usage.openAndClose, times: 1000) }
+    }
+
+    @Test func openAndLetGo() async {
+        await #expect(processExitsWith: .success) { try await Usage.stays(Usage.openAndLetGo, times: 1000) }
+    }
+}
+
+/// Descriptors and threads of this process.
+private enum Usage {
+    static func openAndClose(_ bus: TestBus) async throws {
+        let connection = try await DBusConnection.open(.address(bus.address))
+        let stream = try await connection.signals(matching: DBusMatch(sender: "org.example.Nobody"))
+        let reading = Task { for try await _ in stream {} }
+        try await connection.export("/", [.echo])
+        let (socket, other) = try PacketSocket.pair(on: connection.executor)
+        _ = try await connection.call(
+            connection.uniqueName, "/", "org.example.Echo", "Echo", [.variant(.unixFileDescriptor(other))])
+        try await socket.send([[1]])
+        await connection.close()
+        _ = await reading.result
+    }
+
+    static func openAndLetGo(_ bus: TestBus) async throws {
+        let connection = try await DBusConnection.open(.address(bus.address))
+        _ = try await connection.signals(matching: DBusMatch(member: "M"))
+        let (socket, other) = try PacketSocket.pair(on: connection.executor)
+        other.close()
+        await #expect(throws: DBusError(.socketClosed, "")) { try await socket.send([[1], [2]]) }
+    }
+
+    /// Fails unless `body` leaves as many behind after `times` times as after the first.
+    static func stays(_ body: (TestBus) async throws -> Void, times: Int) async throws {
+        try await TestBus.run { bus in
+            try await body(bus)
+            try await settle()
+            let before = now()
+            for _ in 0..<times { try await body(bus) }
+            // A thread that is told to end takes a moment.
+            for _ in 0..<200 where now() != before { try await settle() }
+            let after = now()
+            precondition(after == before, "before: \(before), after: \(after)")
+        }
     }
 
     private static func settle() async throws { try await Task.sleep(for: .milliseconds(10)) }
 
-    private static func now() throws -> [String: Int] {
+    private static func now() -> [String: Int] {
         ["descriptors": entries("/proc/self/fd"), "threads": entries("/proc/self/task")]
     }
 

@@ -344,6 +344,21 @@ import Testing
         }
     }
 
+    /// So that an actor on the same executor can be asked without a hop.
+    @Test func handlersStartOnTheConnection() async throws {
+        try await TestBus.withConnection { connection, _ in
+            let method = DBusMethod("Where") { _ in
+                connection.preconditionIsolated()
+                await Task.yield()
+                connection.preconditionIsolated()
+                return []
+            }
+            try await connection.export("/", [DBusInterface("org.example.Here", methods: [method])])
+            let reply = try await connection.call(connection.uniqueName, "/", "org.example.Here", "Where")
+            #expect(reply == [])
+        }
+    }
+
     @Test func whatCannotBeExported() async throws {
         try await TestBus.withConnection { connection, _ in
             try await connection.export("/taken")

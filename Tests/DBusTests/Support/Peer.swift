@@ -24,8 +24,10 @@ struct Peer: Sendable {
         on bus: TestBus, _ body: () async throws -> Result
     ) async throws -> Result {
         let script = FilePath(#filePath).removingLastComponent().appending("peer.py")
+        let python = python()
+        try #require(access(python.string, X_OK) == 0, "there is no \(python): type scripts/setup test")
         let result = try await Subprocess.run(
-            .path(python()), arguments: [script.string, bus.address], input: .inputWriter, output: .sequence,
+            .path(python), arguments: [script.string, bus.address], input: .inputWriter, output: .sequence,
             error: .currentStandardError
         ) { execution in
             defer { try? execution.send(signal: .kill) }

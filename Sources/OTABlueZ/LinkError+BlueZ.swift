@@ -1,0 +1,26 @@
+import BlueZ
+import OTAUpdate
+
+extension LinkError {
+    /// The one place where Bluetooth's errors become the link's.
+    init(_ error: BlueZError) {
+        let code: Code =
+            switch error.code {
+            case .busUnavailable, .serviceUnavailable, .accessDenied, .noSuchAdapter, .adapterOff: .unavailable
+            case .noSuchDevice, .ambiguousDevice: .noSuchDevice
+            case .timedOut: .timedOut
+            case .notPaired, .pairingFailed: .notPermitted
+            case .acquiredElsewhere: .held
+            case .notPermitted, .noSuchObject, .invalidLength, .attributeError, .notSupported, .invalidArguments:
+                .refused
+            case .connectionFailed, .disconnected, .inProgress, .alreadyDone, .unexpectedReply, .failed, .cancelled:
+                .lost
+            }
+        self.init(code, error.context)
+    }
+
+    /// Of a link that was up.
+    init(lost end: ConnectionEnd) {
+        self.init(.lost, end.reason == .unknown ? end.error.context : "\(end.error.context) (\(end.reason.rawValue))")
+    }
+}

@@ -1,0 +1,156 @@
+import BlueZ
+import OTAUpdate
+
+/// Carries out a link's commands in their order. It runs on the thread of the bus and its sockets, so that a packet needs no hop.
+actor LinkQueue {
+    nonisolated var unownedExecutor: UnownedSerialExecutor { connection.unownedExecutor }
+
+    private let connection: DeviceConnection
+    private let outlet: AsyncStream<LinkEvent>.Continuation
+    private let characteristics: [Channel: GATTCharacteristic]
+    private var writers: [Channel: AcquiredWriter] = [:]
+    /// Channels whose values go over the bus, one by one, as bluetoothd gives no socket for them.
+    private var withoutSocket: Set<Channel> = []
+    /// Writes that wait for the device's answer: one for each channel, since bluetoothd refuses a second one.
+    private var writes: [Channel: Task<Void, Never>] = [:]
+    private(set) var hasStaleTable = false
+
+    init(_ connection: DeviceConnection, _ outlet: AsyncStream<LinkEvent>.Continuation) {
+        self.connection = connection
+        self.outlet = outlet
+        characteristics = Dictionary(
+            connection.services.flatMap(\.characteristics).map { (Channel($0), $0) },
+            uniquingKeysWith: { first, _ in first })
+    }
+
+    /// Until the connection ends, there are no more commands, or one fails that is not answered: why the link is of no more use.
+    func run(_ commands: AsyncStream<LinkCommand>, closing feed: AsyncStream<LinkCommand>.Continuation) async
+        -> LinkError
+    {
+        let failure = await withTaskGroup(of: Void.self) { group in
+            let connection = connection
+            group.addTask {
+                _ = try? await connection.waitForEnd()
+                feed.finish()
+            }
+            let failure = await drain(commands, &group)
+            group.cancelAll()
+            return failure
+        }
+        guard let ended = await connection.ended else {
+            for write in writes.values { write.cancel() }
+            return failure ?? LinkError(.lost, "the link was closed")
+        }
+        for write in writes.values { await write.value }
+        return LinkError(lost: ended)
+    }
+
+    private func drain(_ commands: AsyncStream<LinkCommand>, _ listeners: inout TaskGroup<Void>) async -> LinkError? {
+        for await command in commands {
+            do throws(BlueZError) {
+                switch command {
+                case .send(let values, let channel): try await send(values, channel)
+                case .write(let value, let channel): try await write(value, channel)
+                case .read(let channel): await read(channel)
+                case .subscribe(let channel): await subscribe(channel, &listeners)
+                }
+            } catch {
+                return LinkError(error)
+            }
+        }
+        return nil
+    }
+
+    // MARK: - Without an answer
+
+    private func send(_ values: [[UInt8]], _ channel: Channel) async throws(BlueZError) {
+        let characteristic = try characteristic(channel)
+        if let writer = try await writer(characteristic, channel) {
+            try await writer.write(values)
+        } else {
+            try await connection.send(values, to: characteristic)
+        }
+    }
+
+    private func writer(
+        _ characteristic: GATTCharacteristic, _ channel: Channel
+    ) async throws(BlueZError) -> AcquiredWriter? {
+        if let writer = writers[channel] { return writer }
+        guard !withoutSocket.contains(channel) else { return nil }
+        do throws(BlueZError) {
+            let writer = try await connection.acquireWriter(of: characteristic)
+            writers[channel] = writer
+            return writer
+        } catch {
+            guard error.code == .notSupported || error.code == .noSuchObject else { throw error }
+            withoutSocket.insert(channel)
+            return nil
+        }
+    }
+
+    // MARK: - With an answer
+
+    /// A write gets to the device behind every value sent before it: bluetoothd sends requests behind the commands in its queue,
+    /// and it must have taken those that still lie in a socket (docs/ota-profile.md, "The flush on BlueZ").
+    private func write(_ value: [UInt8], _ channel: Channel) async throws(BlueZError) {
+        await writes[channel]?.value
+        for writer in writers.values { try await writer.waitUntilDrained() }
+        // Not in the task's own closure: with a closure in it the program crashes (Swift 6.3.1).
+        writes[channel] = Task { await startWrite(value, channel) }
+    }
+
+    private func startWrite(_ value: [UInt8], _ channel: Channel) async {
+        await answer(channel) { characteristic in
+            try await connection.write(value, to: characteristic)
+            return .written(channel)
+        }
+    }
+
+    private func read(_ channel: Channel) async {
+        await answer(channel) { .value(try await connection.read($0), channel) }
+    }
+
+    private func subscribe(_ channel: Channel, _ listeners: inout TaskGroup<Void>) async {
+        var notifications: Notifications?
+        await answer(channel) { characteristic in
+            notifications = try await connection.subscribe(to: characteristic)
+            return .subscribed(channel)
+        }
+        guard let notifications else { return }
+        let outlet = outlet
+        listeners.addTask {
+            for await value in notifications { outlet.yield(.notified(value, channel)) }
+        }
+    }
+
+    /// Once more, after a pairing, where the device refuses it without one.
+    private func answer(_ channel: Channel, _ ask: (GATTCharacteristic) async throws -> LinkEvent) async {
+        do {
+            let characteristic = try characteristic(channel)
+            do {
+                outlet.yield(try await ask(characteristic))
+            } catch let error as BlueZError where error.code == .notPaired {
+                try await connection.pair()
+                outlet.yield(try await ask(characteristic))
+            }
+        } catch {
+            await refuse(channel, error as? BlueZError ?? BlueZError(.failed, "\(error)"))
+        }
+    }
+
+    private func refuse(_ channel: Channel, _ error: BlueZError) async {
+        // ATT errors "invalid handle" and "attribute not found".
+        if error.attributeError == 0x01 || error.attributeError == 0x0A { hasStaleTable = true }
+        let error = LinkError(error)
+        // What was broken off by the end of the link was not refused; that end is told next.
+        if error.code != .notPermitted, await connection.ended != nil { return }
+        outlet.yield(.refused(error, channel))
+    }
+
+    private func characteristic(_ channel: Channel) throws(BlueZError) -> GATTCharacteristic {
+        guard let characteristic = characteristics[channel] else {
+            throw BlueZError(.noSuchObject, "the device has no such characteristic")
+        }
+        return characteristic
+    }
+}
