@@ -88,7 +88,19 @@ let package = Package(
             swiftSettings: swift),
         .testTarget(name: "OTAUpdateTests", dependencies: ["OTAUpdate"], swiftSettings: swift),
         .testTarget(name: "COTADeviceTests", dependencies: ["COTADevice", "COpenSSL"], swiftSettings: swift),
-        .testTarget(name: "BlueZTests", dependencies: ["BlueZ", "DBus"], swiftSettings: swift),
+        .target(
+            name: "FakeBlueZ",
+            dependencies: ["BlueZ", "DBus", "OTAFirmware", "OTASigning", "OTASimulator", "OTAUpdate", subprocess, system],
+            path: "Tests/FakeBlueZ", swiftSettings: swift),
+        .testTarget(
+            name: "BlueZTests", dependencies: ["BlueZ", "DBus", "FakeBlueZ", "OTASimulator", subprocess],
+            swiftSettings: swift),
+        .testTarget(
+            name: "OTABlueZTests",
+            dependencies: [
+                "OTABlueZ", "BlueZ", "DBus", "FakeBlueZ", "OTAEngine", "OTAProfile", "OTASimulator", "OTATransport",
+                "OTAUpdate", "OTASigning", "OTAFirmware",
+            ], swiftSettings: swift),
         .testTarget(
             name: "DBusTests", dependencies: ["DBus", "CDBus", subprocess, system], exclude: ["Support/peer.py"],
             swiftSettings: swift),

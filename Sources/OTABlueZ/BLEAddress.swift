@@ -19,7 +19,7 @@ public enum BLEAddress: Sendable, Hashable {
         }
     }
 
-    func target(service: BluetoothUUID) -> DeviceTarget {
+    package func target(service: BluetoothUUID) -> DeviceTarget {
         switch self {
         case .device(let address): .address(address)
         case .name(let name): .name(name)

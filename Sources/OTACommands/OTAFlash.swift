@@ -19,7 +19,7 @@ public enum OTAFlash {
             }
             var command = try RootCommand.parseAsRoot(arguments)
             if let verb = command as? any Verb { return await verb.perform() }
-            if command is RootCommand || command is Simulate {
+            if command is RootCommand || command is Simulate || command is Gatt {
                 throw Failure(missingCommand: RootCommand.helpMessage(for: type(of: command)))
             }
             // argument-parser's own commands, such as help, throw what they have to say.
@@ -54,7 +54,9 @@ public enum OTAFlash {
         }
         guard let index = arguments.firstIndex(where: names(RootCommand.self).contains) else { return "" }
         let next = arguments[(index + 1)...].first
-        guard arguments[index] == Simulate.configuration.commandName, let next, names(Simulate.self).contains(next)
+        let groups: [any ParsableCommand.Type] = [Simulate.self, Gatt.self]
+        guard let next,
+            groups.contains(where: { $0.configuration.commandName == arguments[index] && names($0).contains(next) })
         else {
             return arguments[index]
         }

@@ -43,7 +43,8 @@ class Lines:
     def read(self, stream):
         for line in stream:
             self.lines.append((time.monotonic(), line.rstrip("\n")))
-            print(f"{self.name}: {line}", end="", flush=True)
+            if '"event":"progress"' not in line:
+                print(f"{self.name} {line}", end="", flush=True)
 
     def text(self):
         self.thread.join(5)

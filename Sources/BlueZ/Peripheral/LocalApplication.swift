@@ -21,14 +21,20 @@ struct LocalApplication: Sendable {
     init(root: DBusObjectPath, _ services: [LocalService]) {
         self.root = root
         self.services = services.enumerated().map { index, service in
-            let path = root.appending("service\(index)")
+            let path = root.appending("service" + Self.ordinal(index))
             let characteristics = service.characteristics.enumerated().map { index, characteristic in
                 Characteristic(
-                    path: path.appending("characteristic\(index)"),
+                    path: path.appending("characteristic" + Self.ordinal(index)),
                     attribute: LocalAttribute(service.uuid, characteristic.uuid), declaration: characteristic)
             }
             return Service(path: path, uuid: service.uuid, characteristics: characteristics)
         }
+    }
+
+    /// Of a fixed width: bluetoothd gives handles in the order of the paths.
+    private static func ordinal(_ index: Int) -> String {
+        let digits = String(index)
+        return String(repeating: "0", count: max(0, 4 - digits.count)) + digits
     }
 
     func path(of attribute: LocalAttribute) -> DBusObjectPath? {

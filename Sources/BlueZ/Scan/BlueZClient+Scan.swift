@@ -30,7 +30,7 @@ extension BlueZClient {
         try await withScan(over: adapter, for: filter) { scan in
             let seen = try await withThrowingTaskGroup(of: [DBusObjectPath: BluetoothDevice]?.self) { group in
                 group.addTask {
-                    try await Task.sleep(for: duration)
+                    try? await Task.sleep(for: duration)
                     return nil
                 }
                 group.addTask {

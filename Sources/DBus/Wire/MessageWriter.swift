@@ -34,7 +34,7 @@ enum MessageWriter {
             }
         case .dictionary(let keyType, let valueType, let entries):
             try container(code, "{" + keyType.text + valueType.text + "}", &iterator) { inside throws(DBusError) in
-                for (key, value) in entries {
+                for (key, value) in ordered(entries) {
                     try container(entryCode, nil, &inside) { entry throws(DBusError) in
                         try append(key, &entry)
                         try append(value, &entry)
@@ -49,6 +49,13 @@ enum MessageWriter {
     }
 
     private static let entryCode = CInt(UInt8(ascii: "e"))
+
+    /// By their keys where these are text, so that one dictionary is written in one way: bluetoothd numbers the attributes of a
+    /// GATT application in the order in which it reads of them, and centrals remember the numbers.
+    private static func ordered(_ entries: [DBusValue: DBusValue]) -> [(key: DBusValue, value: DBusValue)] {
+        func text(_ key: DBusValue) -> String { key.string ?? key.objectPath?.text ?? "" }
+        return entries.sorted { text($0.key) < text($1.key) }
+    }
 
     private static func basic<Value: BitwiseCopyable>(
         _ value: Value, _ code: CInt, _ iterator: inout DBusMessageIter

@@ -20,6 +20,7 @@ struct RootCommand: ParsableCommand {
                 name: "Device",
                 subcommands: [Scan.self, Push.self, Status.self, Confirm.self, Discard.self, Identify.self]),
             CommandGroup(name: "Simulation", subcommands: [Simulate.self]),
+            CommandGroup(name: "This machine", subcommands: [Doctor.self, Gatt.self]),
         ])
 
     @OptionGroup(title: "Output options") var options: OutputOptions

@@ -20,7 +20,9 @@ struct SimulateServe: Verb {
     func answer(_ console: Console) async throws -> VirtualDevicesAnswer {
         try await Wiring(console: console, situation: situation).serve(name, over: adapter)
         let devices = try VirtualDevices().store.list().filter { $0.name == name }
-        let text = devices.map { "sim:\($0.name) has been taken off the air; it runs \($0.product.text) \($0.version)." }
+        let text = devices.map {
+            "sim:\($0.name) has been taken off the air; it runs \($0.product.text) \($0.version)."
+        }
         return VirtualDevicesAnswer(
             devices: devices.map { VirtualDevicesAnswer.Device($0) }, text: text.joined(separator: "\n"))
     }

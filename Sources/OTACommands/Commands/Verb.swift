@@ -19,8 +19,11 @@ extension Verb {
         let console = Console(options.settings)
         console.debug("\(Version.line), \(Self.name)")
         do {
-            try console.answer(await answer(console), to: Self.name)
-            return .done
+            let answer = try await answer(console)
+            try console.answer(answer, to: Self.name)
+            guard let failure = answer.failure else { return .done }
+            console.tell(failure)
+            return failure.exit
         } catch {
             let failure = Failure(error, in: situation)
             console.fail(failure, of: Self.name)

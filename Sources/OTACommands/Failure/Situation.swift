@@ -7,6 +7,8 @@ package struct Situation: Sendable {
     package var device: String?
     /// What was said of whom to trust.
     package var trust: [String]
+    /// The device, where it is part of the command itself.
+    var bluetoothDevice: String?
     /// The Bluetooth adapter that was named.
     var adapter: String?
 

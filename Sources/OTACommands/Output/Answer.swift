@@ -4,8 +4,14 @@ import FoundationEssentials
 ///
 /// Encoded it is the members that it adds to the JSON object on stdout (docs/command-line.md, "JSON results, schema 1").
 protocol Answer: Encodable, Sendable {
-    /// For people: lines without the last line feed.
+    /// For people: lines without the last line feed; empty: all has been said.
     var text: String { get }
+    /// What is told besides, where the answer is that something does not work.
+    var failure: Failure? { get }
+}
+
+extension Answer {
+    var failure: Failure? { nil }
 }
 
 /// The JSON object on stdout.
@@ -15,6 +21,7 @@ struct JSONObject<Members: Encodable>: Encodable {
     let command: String
     let exit: ExitStatus
     let members: Members
+    var failure: JSONFailure?
 
     private enum CodingKeys: String, CodingKey {
         case schema, command, ok, exit
@@ -27,6 +34,7 @@ struct JSONObject<Members: Encodable>: Encodable {
         try container.encode(exit == .done, forKey: .ok)
         try container.encode(exit.rawValue, forKey: .exit)
         try members.encode(to: encoder)
+        try failure?.encode(to: encoder)
     }
 }
 

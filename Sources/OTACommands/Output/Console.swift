@@ -26,8 +26,14 @@ struct Console: Sendable {
     /// - Throws: where stdout takes no more.
     func answer(_ answer: some Answer, to command: String) throws {
         switch format {
-        case .text: try say(answer.text.printable)
-        case .json: try say(JSON.line(JSONObject(command: command, exit: .done, members: answer)))
+        case .text: if !answer.text.isEmpty { try say(answer.text.printable) }
+        case .json:
+            let failure = answer.failure
+            try say(
+                JSON.line(
+                    JSONObject(
+                        command: command, exit: failure?.exit ?? .done, members: answer,
+                        failure: failure.map { JSONFailure($0) })))
         }
     }
 
@@ -50,6 +56,11 @@ struct Console: Sendable {
             // A stdout that takes no more is not worth a second failure.
             try? StandardStream.output.write(line + "\n")
         }
+        tell(failure)
+    }
+
+    /// Said to people, and as an event to scripts that asked for events.
+    func tell(_ failure: Failure) {
         if style == .json { return write(ProgressEvent(failure)) }
         tell(look.red("error:"), failure.message)
         if !failure.usage.isEmpty { write(failure.usage) }

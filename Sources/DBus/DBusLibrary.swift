@@ -1,0 +1,11 @@
+import CDBus
+
+/// libdbus itself.
+package enum DBusLibrary {
+    /// `1.14.10`.
+    package static var version: String {
+        var (major, minor, micro): (Int32, Int32, Int32) = (0, 0, 0)
+        dbus_get_version(&major, &minor, &micro)
+        return "\(major).\(minor).\(micro)"
+    }
+}

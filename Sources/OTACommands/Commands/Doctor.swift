@@ -1,0 +1,78 @@
+import ArgumentParser
+import OTAFirmware
+import OTASigning
+import SystemPackage
+
+struct Doctor: Verb {
+    static let name = "doctor"
+    static let configuration = CommandConfiguration(
+        commandName: name, abstract: "Show what this machine lacks for a push over Bluetooth, and what to type.",
+        discussion: "Exit 0 means that a push would work; what is told as slow does not keep it from working.")
+
+    @OptionGroup var radio: AdapterOptions
+    @OptionGroup var trust: TrustOptions
+    @OptionGroup(title: "Output options") var options: OutputOptions
+
+    var situation: Situation { Situation(command: Self.name, trust: trust.trust) }
+
+    func answer(_ console: Console) async throws -> DoctorAnswer {
+        let service = await BluetoothService.examine(console.logger)
+        var checks = service.checks
+        if let configuration = service.configuration {
+            checks.append(await AdapterCheck.examine(radio.adapter, console.logger))
+            checks += SpeedSettings(parsing: SystemFile.text(configuration) ?? "").checks(of: configuration)
+        }
+        checks.append(RadioSwitch.check(RadioSwitch.all()))
+        let keys: [KeyID]
+        do throws(KeyError) {
+            keys = try trust.store(console).keys.map(\.id)
+            let places = trust.paths.map(\.string).joined(separator: ", ")
+            checks.append(.ok("trust", "\(keys.map(\.description).joined(separator: ", ")); from \(places)"))
+        } catch {
+            keys = []
+            let failure = Failure(error, in: situation)
+            checks.append(
+                Check(
+                    name: "trust", state: .missing, message: failure.message,
+                    advice: failure.hint.split(separator: "\n").map(String.init)))
+        }
+        return DoctorAnswer(
+            checks: checks,
+            trust: DoctorAnswer.Trust(paths: trust.paths.map(\.string), keys: keys.map(\.description)))
+    }
+}
+
+struct DoctorAnswer: Answer {
+    struct Trust: Encodable, Sendable {
+        let paths: [String]
+        /// Ids.
+        let keys: [String]
+    }
+    let checks: [Check]
+    let trust: Trust
+    let versions = PartVersions()
+
+    private enum CodingKeys: CodingKey {
+        case checks, trust, versions
+    }
+
+    var text: String {
+        let width = checks.map(\.name.count).max() ?? 0
+        let lines = checks.flatMap { check in
+            let name = check.name + String(repeating: " ", count: width - check.name.count)
+            let state = check.state.rawValue + String(repeating: " ", count: 7 - check.state.rawValue.count)
+            let indent = String(repeating: " ", count: 7 + 2 + width + 2)
+            return ["\(state)  \(name)  \(check.message)"] + (check.advice ?? []).map { indent + $0 }
+        }
+        return (lines + [versions.text]).joined(separator: "\n")
+    }
+
+    var failure: Failure? {
+        let missing = checks.filter { $0.state == .missing }
+        guard let first = missing.first else { return nil }
+        return Failure(
+            "not-ready", .unavailable,
+            "a push over Bluetooth would not work yet: see \(missing.map(\.name).joined(separator: ", "))",
+            hint: first.advice?.joined(separator: "\n") ?? "see above")
+    }
+}

@@ -1,0 +1,73 @@
+import ArgumentParser
+import BlueZ
+import OTAFirmware
+
+struct GattNotify: GattVerb {
+    static let name = "gatt notify"
+    static let configuration = CommandConfiguration(
+        commandName: "notify", abstract: "Show what a characteristic notifies or indicates, a line each.")
+
+    @OptionGroup var target: GattOptions
+    @OptionGroup var attribute: CharacteristicOptions
+
+    @Option(help: ArgumentHelp("End after so many values.", valueName: "n"))
+    var count: Int?
+
+    @Option(help: ArgumentHelp("End after this time, in seconds.", valueName: "seconds"))
+    var timeout: Double?
+
+    @OptionGroup(title: "Output options") var options: OutputOptions
+
+    func validate() throws {
+        if let count, count < 1 { throw ValidationError("'--count' is a number above 0.") }
+        if let timeout, !(timeout > 0 && timeout <= 86400) {
+            throw ValidationError("'--timeout' is a time above 0 seconds.")
+        }
+    }
+
+    var words: [String] { [attribute.characteristic] }
+
+    func answer(_ console: Console) async throws -> GattNotificationsAnswer {
+        let (attribute, count, timeout) = (attribute, count ?? .max, timeout ?? 86400 * 365)
+        return try await withDevice(console) { connection in
+            let characteristic = try attribute.find(in: connection)
+            let notifications = try await connection.pairingIfNeeded {
+                try await connection.subscribe(to: characteristic)
+            }
+            console.note("listening")
+            return try await withThrowingTaskGroup(of: [String]?.self) { group in
+                group.addTask {
+                    var values: [String] = []
+                    for await value in notifications {
+                        values.append(Hex.encode(value))
+                        if console.format == .text { try console.say(Hex.encode(value)) }
+                        if values.count >= count { break }
+                    }
+                    // When the link goes, that is what is told.
+                    if values.count < count, !Task.isCancelled { throw try await connection.waitForEnd().error }
+                    return values
+                }
+                group.addTask {
+                    try await Task.sleep(for: .seconds(timeout))
+                    return nil
+                }
+                var values = try await group.next() ?? nil
+                group.cancelAll()
+                if values == nil { values = try await group.next() ?? nil }
+                return GattNotificationsAnswer(values: values ?? [])
+            }
+        }
+    }
+}
+
+/// As text they were shown as they came.
+struct GattNotificationsAnswer: Answer {
+    /// Hex.
+    let values: [String]
+
+    private enum CodingKeys: CodingKey {
+        case values
+    }
+
+    var text: String { "" }
+}

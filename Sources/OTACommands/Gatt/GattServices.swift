@@ -1,0 +1,60 @@
+import ArgumentParser
+import BlueZ
+
+struct GattServices: GattVerb {
+    static let name = "gatt services"
+    static let configuration = CommandConfiguration(
+        commandName: "services", abstract: "List the services and characteristics of a device.")
+
+    @OptionGroup var target: GattOptions
+    @OptionGroup(title: "Output options") var options: OutputOptions
+
+    func answer(_ console: Console) async throws -> GattServicesAnswer {
+        try await withDevice(console) { GattServicesAnswer($0) }
+    }
+}
+
+struct GattServicesAnswer: Answer {
+    struct Service: Encodable, Sendable {
+        let uuid: String
+        let characteristics: [Characteristic]
+    }
+    struct Characteristic: Encodable, Sendable {
+        let uuid: String
+        let operations: [String]
+    }
+    let address: String
+    let name: String?
+    /// Bytes; a value has 3 less.
+    let mtu: Int
+    let services: [Service]
+
+    private enum CodingKeys: CodingKey {
+        case address, name, mtu, services
+    }
+
+    init(_ connection: DeviceConnection) {
+        address = "ble:\(connection.device.address)"
+        name = connection.device.name
+        mtu = connection.mtu
+        services = connection.services.map { service in
+            Service(
+                uuid: service.uuid.description,
+                characteristics: service.characteristics.map { characteristic in
+                    Characteristic(
+                        uuid: characteristic.uuid.description,
+                        operations: GATTCharacteristic.Operation.allCases.filter(characteristic.operations.contains)
+                            .map(\.rawValue))
+                })
+        }
+    }
+
+    var text: String {
+        let title = name.map { "\($0) (\(address))" } ?? address
+        let lines = services.flatMap { service in
+            ["service \(service.uuid)"]
+                + service.characteristics.map { "  \($0.uuid)  \($0.operations.joined(separator: ", "))" }
+        }
+        return (["\(title), MTU \(mtu)"] + lines).joined(separator: "\n")
+    }
+}

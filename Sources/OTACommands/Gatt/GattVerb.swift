@@ -1,0 +1,69 @@
+import ArgumentParser
+import BlueZ
+import OTABlueZ
+
+/// A command on a Bluetooth device's attributes, whatever device it is.
+protocol GattVerb: Verb {
+    var target: GattOptions { get }
+    /// What else was typed, for hints.
+    var words: [String] { get }
+}
+
+extension GattVerb {
+    var words: [String] { [] }
+
+    var situation: Situation {
+        let words = [Self.name] + ([target.device] + words).map(Shell.quoted)
+        var situation = Situation(command: words.joined(separator: " "))
+        situation.bluetoothDevice = Shell.quoted(target.device)
+        situation.adapter = target.radio.adapter
+        return situation
+    }
+
+    /// Connects, and lends the connection to `body`, which a signal cancels.
+    func withDevice(
+        _ console: Console, _ body: @escaping @Sendable (DeviceConnection) async throws -> Result
+    ) async throws -> Result {
+        let address = try target.address()
+        let lock = BluetoothLock(situation)
+        let request = ConnectionRequest(
+            address.target(service: ScannedDevice.service), adapter: target.radio.adapter,
+            admits: { device throws(BlueZError) in try await lock.take(device) })
+        let pairing = target.radio.pairing(console)
+        let result = Guest<Result>()
+        let client = try await BlueZClient.open(logger: console.logger)
+        do {
+            try await Wiring(console: console, situation: situation).untilSignalled {
+                try await client.withConnection(request, pairing: pairing) { connection in
+                    await result.set(try await body(connection))
+                }
+            }
+        } catch {
+            await client.close()
+            if let failure = await lock.failure { throw failure }
+            throw error
+        }
+        await client.close()
+        guard let value = await result.value else { throw BlueZError(.failed, "the connection told nothing") }
+        return value
+    }
+}
+
+/// Takes a value out of a scope.
+private actor Guest<Value: Sendable> {
+    private(set) var value: Value?
+
+    func set(_ value: Value) { self.value = value }
+}
+
+extension DeviceConnection {
+    /// Carries out what the device may demand a bond for, and makes it then.
+    nonisolated func pairingIfNeeded<Value: Sendable>(
+        _ body: @Sendable () async throws -> Value
+    ) async throws -> Value {
+        do { return try await body() } catch let error as BlueZError where error.code == .notPaired {
+            try await pair()
+            return try await body()
+        }
+    }
+}

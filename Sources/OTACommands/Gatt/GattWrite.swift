@@ -1,0 +1,49 @@
+import ArgumentParser
+import BlueZ
+import OTAFirmware
+
+struct GattWrite: GattVerb {
+    static let name = "gatt write"
+    static let configuration = CommandConfiguration(commandName: "write", abstract: "Write a characteristic's value.")
+
+    @OptionGroup var target: GattOptions
+    @OptionGroup var attribute: CharacteristicOptions
+
+    @Argument(help: ArgumentHelp("The value, as hex digits.", valueName: "hex"))
+    var value: String
+
+    @Flag(help: "Without response: the device does not say whether it took it.")
+    var withoutResponse = false
+
+    @OptionGroup(title: "Output options") var options: OutputOptions
+
+    var words: [String] { [attribute.characteristic, value] }
+
+    func answer(_ console: Console) async throws -> GattWrittenAnswer {
+        guard let bytes = Hex.decode(value), bytes.count <= 512 else {
+            throw Failure.usage("'\(value)' is not a value", hint: "give 0 to 512 bytes as hex digits, such as 0100")
+        }
+        let (attribute, withoutResponse) = (attribute, withoutResponse)
+        return try await withDevice(console) { connection in
+            let characteristic = try attribute.find(in: connection)
+            try await connection.pairingIfNeeded {
+                if withoutResponse {
+                    try await connection.send([bytes], to: characteristic)
+                } else {
+                    try await connection.write(bytes, to: characteristic)
+                }
+            }
+            return GattWrittenAnswer(bytes: bytes.count)
+        }
+    }
+}
+
+struct GattWrittenAnswer: Answer {
+    let bytes: Int
+
+    private enum CodingKeys: CodingKey {
+        case bytes
+    }
+
+    var text: String { "\(Figures.bytes(bytes)) written." }
+}

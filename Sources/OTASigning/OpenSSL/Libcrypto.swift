@@ -1,0 +1,9 @@
+import COpenSSL
+
+/// libcrypto itself.
+package enum Libcrypto {
+    /// `3.0.17`.
+    package static var version: String {
+        "\(OPENSSL_version_major()).\(OPENSSL_version_minor()).\(OPENSSL_version_patch())"
+    }
+}

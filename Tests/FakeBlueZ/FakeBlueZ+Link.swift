@@ -1,0 +1,129 @@
+import BlueZ
+import DBus
+import Glibc
+import OTASimulator
+import OTAUpdate
+
+/// The peripheral, as bluetoothd shows it, and the link to it.
+extension FakeBlueZ {
+    func deviceInterface(rssi: Int16?) -> DBusInterface {
+        var properties = [
+            DBusProperty("Adapter", .objectPath(Self.adapter)), DBusProperty("Address", .string(Self.address)),
+            DBusProperty("AddressType", "public"), DBusProperty("Name", .string(name)),
+            DBusProperty("Alias", .string(name)),
+            DBusProperty("Paired", .boolean(isPaired)), DBusProperty("Connected", .boolean(link != nil)),
+            DBusProperty("ServicesResolved", false),
+            DBusProperty("UUIDs", .strings([BluetoothUUID(VirtualGATT.service).description])),
+        ]
+        if let rssi { properties.append(DBusProperty("RSSI", .int16(rssi))) }
+        return DBusInterface(
+            BlueZName.device,
+            methods: [
+                method("Connect") { fake, _ in try await fake.connect() },
+                method("Disconnect") { fake, _ in await fake.disconnect() },
+                method("Pair") { fake, _ in try await fake.pair() },
+            ], properties: properties)
+    }
+
+    private func connect() async throws -> [DBusValue] {
+        connects += 1
+        guard isPowered else { throw DBusError.bluez("Failed", "le-connection-adapter-not-powered") }
+        guard link == nil else { return [] }
+        guard connecting == nil else { throw DBusError.bluez("InProgress", "Operation already in progress") }
+        if !connectErrors.isEmpty { throw connectErrors.removeFirst() }
+        // It listens for the device for as long as it takes.
+        try await withCheckedThrowingContinuation { continuation in
+            connecting = continuation
+            Task { await listen() }
+        }
+        return []
+    }
+
+    private func listen() async {
+        while connecting != nil {
+            try? await Task.sleep(for: .milliseconds(5))
+            guard connecting != nil, connection != nil, isAdvertising else { continue }
+            lastLink += 1
+            guard peripheral.connect(lastLink, at: now) else { continue }
+            link = lastLink
+            await update(Self.device, BlueZName.device, ["Connected": true])
+            let number = lastLink
+            Task { await resolve(number) }
+            connecting?.resume()
+            connecting = nil
+        }
+    }
+
+    private func resolve(_ number: UInt16) async {
+        try? await Task.sleep(for: .milliseconds(20))
+        guard link == number else { return }
+        if earlyBreaks > 0 {
+            earlyBreaks -= 1
+            return drop(tells: true)
+        }
+        if staleTables > 0 {
+            staleTables -= 1
+        } else {
+            await exportTable()
+        }
+        guard link == number else { return }
+        await update(Self.device, BlueZName.device, ["ServicesResolved": true])
+    }
+
+    private func disconnect() async -> [DBusValue] {
+        if let connecting {
+            self.connecting = nil
+            connecting.resume(throwing: DBusError.bluez("Failed", "br-connection-canceled"))
+        }
+        if let link {
+            try? await Task.sleep(for: .milliseconds(50))
+            if self.link == link { drop(tells: true) }
+        }
+        return []
+    }
+
+    /// The link ends now.
+    package func cut() { drop(tells: true) }
+
+    package func setInReach(_ isInReach: Bool) {
+        self.isInReach = isInReach
+        if !isInReach { drop(tells: true) }
+    }
+
+    func drop(tells: Bool) {
+        for descriptor in Array(writeEnds.values) + Array(notifyEnds.values) { _ = close(descriptor) }
+        writeEnds = [:]
+        notifyEnds = [:]
+        busy = []
+        notifying = []
+        guard let link else { return }
+        self.link = nil
+        peripheral.disconnect(link, at: now)
+        guard tells else { return }
+        Task {
+            await update(Self.device, BlueZName.device, ["ServicesResolved": false])
+            await update(Self.device, BlueZName.device, ["Connected": false])
+        }
+    }
+
+    // MARK: - What the peripheral says
+
+    enum Notification: Sendable {
+        case value(UInt16, Channel, [UInt8])
+        case restart
+    }
+
+    func passOn(_ notification: Notification) async {
+        switch notification {
+        case .restart: drop(tells: true)
+        case .value(let number, let channel, let value):
+            guard number == link else { return }
+            let path = Self.path(channel)
+            if let descriptor = notifyEnds[path] {
+                _ = value.withUnsafeBytes { send(descriptor, $0.baseAddress, $0.count, CInt(MSG_NOSIGNAL)) }
+            } else if notifying.contains(path) {
+                await update(path, BlueZName.gattCharacteristic, ["Value": .bytes(value)])
+            }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+import BlueZ
+import DBus
+
+/// Agents, and a peripheral that wants to be paired by a passkey before anything is written to it.
+extension FakeBlueZ {
+    var agentManager: DBusInterface {
+        let path = DBusArgument("agent", .objectPath)
+        return DBusInterface(
+            BlueZName.agentManager,
+            methods: [
+                method("RegisterAgent", takes: [path, DBusArgument("capability", .string)]) { fake, call in
+                    try await fake.register(
+                        call.sender, try call.arguments.require(0, \.objectPath),
+                        try call.arguments.require(1, \.string))
+                },
+                method("UnregisterAgent", takes: [path]) { fake, call in try await fake.unregister(call.sender) },
+            ])
+    }
+
+    package var hasAgent: Bool { agent != nil }
+
+    private func register(_ owner: String, _ path: DBusObjectPath, _ capability: String) throws -> [DBusValue] {
+        guard agent?.owner != owner else { throw DBusError.bluez("AlreadyExists", "Already Exists") }
+        agent = (owner, path, capability)
+        return []
+    }
+
+    private func unregister(_ owner: String) throws -> [DBusValue] {
+        guard agent?.owner == owner else { throw DBusError.bluez("DoesNotExist", "Does Not Exist") }
+        agent = nil
+        return []
+    }
+
+    func pair() async throws -> [DBusValue] {
+        guard !isPaired else { throw DBusError.bluez("AlreadyExists", "Already Exists") }
+        guard await askPasskey() == .right else {
+            throw DBusError.bluez("AuthenticationFailed", "Authentication Failed")
+        }
+        return []
+    }
+
+    /// bluetoothd pairs by itself when a request is answered with "insufficient authentication". Where that comes to nothing, the
+    /// request is not answered before its time is over.
+    func demandBond() async throws {
+        guard passkey != nil, !isPaired else { return }
+        switch await askPasskey() {
+        case .right: return
+        case .wrong: drop(tells: true)
+        case .refused: break
+        }
+        try await Task.sleep(for: .seconds(30))
+    }
+
+    private enum Outcome { case right, wrong, refused }
+
+    private func askPasskey() async -> Outcome {
+        guard let agent, agent.capability != "NoInputNoOutput" else { return .refused }
+        do {
+            let reply = try await connection?.call(
+                agent.owner, agent.path, BlueZName.agent, "RequestPasskey", [.objectPath(Self.device)])
+            guard reply?.first?.uint32 == passkey else { return .wrong }
+        } catch {
+            return .refused
+        }
+        isPaired = true
+        await update(Self.device, BlueZName.device, ["Paired": true])
+        return .right
+    }
+}

@@ -1,0 +1,269 @@
+import BlueZ
+package import DBus
+package import OTASimulator
+
+/// A bluetoothd that is none: as much of its behaviour over the bus as a central sees, with a virtual device on its air. What it
+/// does was seen in BlueZ 5.66 or read in its sources; the conformance tests hold for both.
+///
+/// It differs in that the end of a link takes 50 ms and not 2 s, and in that a device whose signal strength is forgotten gets a
+/// new object under the same path.
+package actor FakeBlueZ {
+    /// Something else on the air, which only advertises.
+    package struct Neighbour: Sendable {
+        package var address: String
+        package var name: String
+        package var services: [String]
+        package var rssi: Int16
+
+        package init(_ address: String, _ name: String, services: [String] = [], rssi: Int16 = -60) {
+            self.address = address
+            self.name = name
+            self.services = services
+            self.rssi = rssi
+        }
+    }
+
+    static let adapter: DBusObjectPath = "/org/bluez/hci0"
+    static let address = "00:AA:01:01:00:42"
+    static let device = adapter.appending("dev_00_AA_01_01_00_42")
+
+    let peripheral: VirtualDevice
+    let passkey: UInt32?
+    let name: String
+    private let bus: DBusBus
+    private let neighbours: [Neighbour]
+    private let start = ContinuousClock.now
+
+    var connection: DBusConnection?
+    var isPowered = true
+    var isInReach = true
+    private var discoverers: [String: Task<Void, Never>] = [:]
+    private var advertisements: Task<Void, Never>?
+    private var visible: Set<DBusObjectPath> = []
+    /// Whether the peripheral's signal strength is told.
+    private var isHeard = false
+
+    // The link.
+    var link: UInt16?
+    var lastLink: UInt16 = 0
+    var connecting: CheckedContinuation<Void, any Error>?
+    var isPaired = false
+    var agent: (owner: String, path: DBusObjectPath, capability: String)?
+    /// The open sockets, by characteristic.
+    var writeEnds: [DBusObjectPath: CInt] = [:]
+    var notifyEnds: [DBusObjectPath: CInt] = [:]
+    var busy: Set<DBusObjectPath> = []
+    var notifying: Set<DBusObjectPath> = []
+
+    // What a test wants to happen, or to know.
+    /// The answers to the next calls of `Connect`.
+    package var connectErrors: [DBusError] = []
+    /// How many links break before their services are known.
+    package var earlyBreaks = 0
+    /// The peripheral's services are left out of so many discoveries, as from a cache of earlier firmware.
+    package var staleTables = 0
+    /// Whether bluetoothd is too old for, or out of, sockets.
+    package var offersSockets = true
+    /// Requests that were handled while packets lay unread in a socket: they went to the device ahead of them.
+    package internal(set) var overtakings = 0
+    package internal(set) var connects = 0
+
+    package init(
+        _ bus: DBusBus, _ peripheral: VirtualDevice, name: String = "Virtual", passkey: UInt32? = nil,
+        neighbours: [Neighbour] = []
+    ) {
+        self.bus = bus
+        self.peripheral = peripheral
+        self.name = name
+        self.passkey = passkey
+        self.neighbours = neighbours
+    }
+
+    package func adjust(_ body: @Sendable (isolated FakeBlueZ) -> Void) { body(self) }
+
+    var now: Duration { start.duration(to: .now) }
+
+    // MARK: - Its life
+
+    /// Starts it, for the first time or again.
+    package func run() async throws {
+        let connection = try await DBusConnection.open(bus)
+        self.connection = connection
+        try await connection.export(.root, managesObjects: true)
+        try await connection.export("/org/bluez", [agentManager])
+        try await connection.export(Self.adapter, [adapterInterface])
+        let (notifications, feed) = AsyncStream.makeStream(of: Notification.self)
+        peripheral.observe { connection, channel, value in
+            feed.yield(.value(connection, channel, value))
+            return true
+        } onRestart: {
+            feed.yield(.restart)
+        }
+        Task { for await notification in notifications { await self.passOn(notification) } }
+        Task {
+            // The peripheral's own timers.
+            while self.connection != nil {
+                _ = peripheral.poll(at: now)
+                try? await Task.sleep(for: .milliseconds(2))
+            }
+        }
+        try await connection.requestName(BlueZName.service)
+    }
+
+    /// SIGKILL.
+    package func die() async {
+        drop(tells: false)
+        for discoverer in discoverers.values { discoverer.cancel() }
+        discoverers = [:]
+        visible = []
+        isHeard = false
+        agent = nil
+        isPaired = false
+        advertisements?.cancel()
+        await connection?.close()
+        connection = nil
+    }
+
+    // MARK: - The adapter
+
+    private var adapterInterface: DBusInterface {
+        DBusInterface(
+            BlueZName.adapter,
+            methods: [
+                DBusMethod("SetDiscoveryFilter", takes: [DBusArgument("filter", .properties)]) { _ throws(DBusError) in
+                    []
+                },
+                method("StartDiscovery") { try await $0.startDiscovery($1.sender) },
+                method("StopDiscovery") { try await $0.stopDiscovery($1.sender) },
+                method("RemoveDevice", takes: [DBusArgument("device", .objectPath)]) {
+                    try await $0.forget(try $1.arguments.require(0, \.objectPath))
+                },
+            ],
+            properties: [
+                DBusProperty("Address", "00:AA:01:00:00:42"), DBusProperty("Alias", "fake"),
+                DBusProperty("Powered", .boolean(isPowered)) { [weak self] value throws(DBusError) in
+                    await self?.setPower(value.boolean ?? false)
+                },
+                DBusProperty("Discovering", false),
+            ])
+    }
+
+    func method(
+        _ name: String, takes inputs: [DBusArgument] = [], returns outputs: [DBusArgument] = [],
+        _ body: @escaping @Sendable (FakeBlueZ, DBusIncomingCall) async throws -> [DBusValue]
+    ) -> DBusMethod {
+        DBusMethod(name, takes: inputs, returns: outputs) { [weak self] call throws(DBusError) in
+            guard let self else { throw .bluez("Failed", "gone") }
+            do { return try await body(self, call) } catch {
+                throw error as? DBusError ?? .bluez("Failed", "\(error)")
+            }
+        }
+    }
+
+    func update(_ path: DBusObjectPath, _ interface: String, _ values: [String: DBusValue]) async {
+        try? await connection?.update(path, interface, values)
+    }
+
+    private func setPower(_ power: Bool) async {
+        isPowered = power
+        guard !power else { return }
+        drop(tells: true)
+        connecting?.resume(throwing: DBusError.bluez("Failed", "br-connection-canceled"))
+        connecting = nil
+        for discoverer in discoverers.values { discoverer.cancel() }
+        discoverers = [:]
+        await update(Self.adapter, BlueZName.adapter, ["Discovering": false])
+    }
+
+    private func startDiscovery(_ sender: String) async throws -> [DBusValue] {
+        guard isPowered else { throw DBusError.bluez("NotReady", "Resource Not Ready") }
+        guard discoverers[sender] == nil else { throw DBusError.bluez("InProgress", "Operation already in progress") }
+        discoverers[sender] = Task { await self.watch(sender) }
+        await update(Self.adapter, BlueZName.adapter, ["Discovering": true])
+        advertisements?.cancel()
+        advertisements = Task {
+            while !Task.isCancelled, !discoverers.isEmpty {
+                await advertise()
+                try? await Task.sleep(for: .milliseconds(20))
+            }
+        }
+        return []
+    }
+
+    /// A client that goes takes its discovery and its agent with it.
+    private func watch(_ sender: String) async {
+        guard let owners = try? await connection?.owners(of: sender) else { return }
+        var iterator = owners.makeAsyncIterator()
+        while let owner = try? await iterator.next() { if owner == nil { break } }
+        guard !Task.isCancelled else { return }
+        _ = try? await stopDiscovery(sender)
+        if agent?.owner == sender { agent = nil }
+    }
+
+    private func stopDiscovery(_ sender: String) async throws -> [DBusValue] {
+        guard let discoverer = discoverers.removeValue(forKey: sender) else {
+            throw DBusError.bluez("Failed", "No discovery started")
+        }
+        discoverer.cancel()
+        guard discoverers.isEmpty else { return [] }
+        advertisements?.cancel()
+        await update(Self.adapter, BlueZName.adapter, ["Discovering": false])
+        // Every signal strength is forgotten; devices that were never connected go.
+        for path in visible where path != Self.device { await connection?.unexport(path) }
+        visible = visible.filter { $0 == Self.device }
+        if isHeard, link == nil {
+            await connection?.unexport(Self.device)
+            try? await connection?.export(Self.device, [deviceInterface(rssi: nil)])
+        }
+        isHeard = false
+        return []
+    }
+
+    private func advertise() async {
+        for neighbour in neighbours {
+            let path = Self.adapter.appending("dev_" + neighbour.address.split(separator: ":").joined(separator: "_"))
+            guard visible.insert(path).inserted else { continue }
+            try? await connection?.export(path, [neighbour.interface])
+        }
+        guard link == nil, !isHeard, isAdvertising else { return }
+        isHeard = true
+        await connection?.unexport(Self.device)
+        visible.insert(Self.device)
+        try? await connection?.export(Self.device, [deviceInterface(rssi: -50)])
+    }
+
+    var isAdvertising: Bool {
+        guard isInReach else { return false }
+        _ = peripheral.poll(at: now)
+        return peripheral.running != nil
+    }
+
+    private func forget(_ device: DBusObjectPath) async throws -> [DBusValue] {
+        guard visible.contains(device) else { throw DBusError.bluez("DoesNotExist", "Does Not Exist") }
+        if link != nil {
+            try? await Task.sleep(for: .milliseconds(50))
+            drop(tells: true)
+        }
+        isPaired = false
+        visible.remove(device)
+        isHeard = false
+        await connection?.unexport(device)
+        return []
+    }
+}
+
+extension DBusError {
+    static func bluez(_ name: String, _ message: String) -> DBusError { .remote("org.bluez.Error." + name, message) }
+}
+
+extension FakeBlueZ.Neighbour {
+    fileprivate var interface: DBusInterface {
+        DBusInterface(
+            BlueZName.device,
+            properties: [
+                DBusProperty("Adapter", .objectPath(FakeBlueZ.adapter)), DBusProperty("Address", .string(address)),
+                DBusProperty("Name", .string(name)), DBusProperty("RSSI", .int16(rssi)),
+                DBusProperty("UUIDs", .strings(services)), DBusProperty("Connected", false),
+            ])
+    }
+}

@@ -1,0 +1,132 @@
+package import BlueZ
+package import DBus
+import Glibc
+import OTAFirmware
+import OTASimulator
+import Subprocess
+import SystemPackage
+
+/// A bluetoothd with an adapter `hci0`, and a device on the air that has the OTA service: the fake, or in the radio lab the real one
+/// with the lab's own peripheral. What is tested in one holds in the other.
+///
+/// In the lab, where `RADIO_LAB_PYTHON` is set, these tests run one at a time: `scripts/radio-lab run …` tells how.
+package struct World: Sendable {
+    /// What can happen to it.
+    package enum Lever: Sendable {
+        case cut, leave, comeBack, killService, startService
+    }
+    package struct Unprepared: Error {
+        package let what: String
+    }
+
+    package let bus: DBusBus
+    package let address: BluetoothAddress
+    package let name: String
+    package let release: Release
+    /// Nil in the lab.
+    package let fake: FakeBlueZ?
+
+    /// Whether this is the radio lab.
+    package static var isLab: Bool { getenv("RADIO_LAB_PYTHON") != nil }
+
+    /// - Parameter passkey: what the device demands before it lets anything be written.
+    package static func run<Result: Sendable>(
+        passkey: UInt32? = nil, imageSize: Int = 20_000, neighbours: [FakeBlueZ.Neighbour] = [],
+        _ body: @Sendable (World) async throws -> Result
+    ) async throws -> Result {
+        guard let version = SemanticVersion("1.1.0"), let old = SemanticVersion("1.0.0"),
+            let product = ProductName("demo"),
+            let address = BluetoothAddress("00:AA:01:01:00:42")
+        else { throw Unprepared(what: "constants") }
+        let release = try Release(bytes: imageSize, version: version, product: product)
+        if isLab {
+            return try await withPeripheral(passkey) {
+                try await body(World(bus: .system, address: address, name: "Bumble", release: release, fake: nil))
+            }
+        }
+        return try await PrivateBus.run { bus in
+            var configuration = VirtualDeviceConfiguration(product: product, trustedKeys: [release.key])
+            configuration.hardware = 2
+            let device = try VirtualDevice(configuration, version: old, securityCounter: 1)
+            let fake = FakeBlueZ(bus, device, passkey: passkey, neighbours: neighbours)
+            try await fake.run()
+            let world = World(bus: bus, address: address, name: "Virtual", release: release, fake: fake)
+            do {
+                let result = try await body(world)
+                await fake.die()
+                return result
+            } catch {
+                await fake.die()
+                throw error
+            }
+        }
+    }
+
+    package func pull(_ lever: Lever) async throws {
+        switch (lever, fake) {
+        case (.cut, let fake?): await fake.cut()
+        case (.leave, let fake?): await fake.setInReach(false)
+        case (.comeBack, let fake?): await fake.setInReach(true)
+        case (.killService, let fake?): await fake.die()
+        case (.startService, let fake?): try await fake.run()
+        case (.cut, nil): try await Self.type("radio-air", "cut")
+        case (.leave, nil): try await Self.type("radio-air", "set", "range", "0")
+        case (.comeBack, nil): try await Self.type("radio-air", "set", "range", "1")
+        case (.killService, nil): try await Self.type("radio-bluetoothd", "kill")
+        case (.startService, nil): try await Self.type("radio-bluetoothd", "start", "0")
+        }
+    }
+
+    /// What bluetoothd says of itself, asked by somebody else.
+    package func property(_ path: DBusObjectPath, _ interface: String, _ name: String) async throws -> DBusValue? {
+        try await DBusConnection.withConnection(bus) { connection in
+            try? await DBusRemoteObject(connection, BlueZName.service, path).property(interface, name)
+        }
+    }
+
+    package func setPower(_ isOn: Bool) async throws {
+        try await DBusConnection.withConnection(bus) { connection in
+            try await DBusRemoteObject(connection, BlueZName.service, FakeBlueZ.adapter).setProperty(
+                BlueZName.adapter, "Powered", .boolean(isOn))
+        }
+    }
+
+    package var isConnected: Bool {
+        get async throws { try await property(FakeBlueZ.device, BlueZName.device, "Connected")?.boolean ?? false }
+    }
+
+    package var isDiscovering: Bool {
+        get async throws { try await property(FakeBlueZ.adapter, BlueZName.adapter, "Discovering")?.boolean ?? false }
+    }
+
+    // MARK: - The lab
+
+    private static func type(_ words: String...) async throws {
+        let result = try await Subprocess.run(
+            .name(words[0]), arguments: Arguments(Array(words.dropFirst())), output: .discarded, error: .discarded)
+        guard result.terminationStatus.isSuccess else { throw Unprepared(what: words.joined(separator: " ")) }
+    }
+
+    private static func withPeripheral<Result: Sendable>(
+        _ passkey: UInt32?, _ body: @Sendable () async throws -> Result
+    ) async throws -> Result {
+        guard let python = getenv("RADIO_LAB_PYTHON").map({ String(cString: $0) }) else {
+            throw Unprepared(what: "RADIO_LAB_PYTHON")
+        }
+        let script = getenv("RADIO_LAB_PERIPHERAL").map { String(cString: $0) } ?? "Tests/RadioLab/peripheral_bumble.py"
+        let result = try await Subprocess.run(
+            .path(FilePath(python)), arguments: Arguments([script] + (passkey.map { ["--passkey", "\($0)"] } ?? [])),
+            input: .none, output: .sequence, error: .discarded
+        ) { execution in
+            defer { try? execution.send(signal: .kill) }
+            for try await line in execution.standardOutput.strings() where line.contains("\"ready\"") {
+                // What it says later is not read: a test is over long before a pipe is full.
+                return try await body()
+            }
+            throw Unprepared(what: "the lab's peripheral does not start")
+        }
+        // A controller whose user is killed keeps its link until the supervision timeout.
+        try await Task.sleep(for: .seconds(1))
+        return result.closureResult
+    }
+}
