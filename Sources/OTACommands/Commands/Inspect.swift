@@ -138,6 +138,6 @@ struct InspectAnswer: Answer {
             rows.append(("Key", "ed25519, \(key.kind)\(demo)"))
             rows.append(("Key id", key.keyID))
         }
-        return TextTable.pairs(rows) + (verdict.map { "\n\n\($0)" } ?? "")
+        return TextTable.pairs(rows) + (verdict.map { "\n\n\($0.printableLine)" } ?? "")
     }
 }

@@ -103,8 +103,8 @@ struct SignAnswer: Answer {
     var text: String {
         let count = bundle.signatures.count
         let line =
-            "Wrote \(output): \(bundle.product) \(bundle.version), \(bundle.imageSize) bytes of image, signed by "
-            + "\(bundle.signers)\(count > 1 ? " (\(count) signatures)" : "")."
+            "Wrote \(output.printableLine): \(bundle.product) \(bundle.version), \(bundle.imageSize) bytes of image, "
+            + "signed by \(bundle.signers)\(count > 1 ? " (\(count) signatures)" : "")."
         return ([line] + notes.map { "Note: \($0)" }).joined(separator: "\n")
     }
 }

@@ -55,7 +55,7 @@ struct VerifyAnswer: Answer {
     }
 
     var text: String {
-        "\(file) is verified: \(bundle.product) \(bundle.version), \(bundle.imageSize) bytes of image, signed by "
-            + "\(signers.joined(separator: ", "))."
+        "\(file.printableLine) is verified: \(bundle.product) \(bundle.version), \(bundle.imageSize) bytes of image, "
+            + "signed by \(signers.joined(separator: ", "))."
     }
 }

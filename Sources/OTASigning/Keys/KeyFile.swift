@@ -12,7 +12,7 @@ public enum KeyFile {
         guard file.status.permissions.isDisjoint(with: [.groupReadWriteExecute, .otherReadWriteExecute]) else {
             throw KeyError(
                 .openToOthers, "\(path): others than its owner can read or change this private key",
-                hint: "chmod 600 \(path.shellQuoted)")
+                hint: "chmod 600 \(path.string.shellQuoted)")
         }
         return try file.contents()
     }

@@ -47,7 +47,7 @@ public struct TrustStore: Sendable {
         guard !file.status.permissions.contains(.otherWrite) else {
             throw KeyError(
                 .trustOpenToOthers, "\(file.path): anybody may write to it, and so decide what is trusted",
-                hint: "chmod o-w \(file.path.shellQuoted)")
+                hint: "chmod o-w \(file.path.string.shellQuoted)")
         }
         return file
     }
