@@ -80,6 +80,7 @@ import Testing
         ["--product", "two words"], ["--product", ""], ["--version", "1"], ["--version", "1.0.0.0"],
         ["--hardware", "3..1"], ["--hardware", "x"], ["--counter", "-1"], ["--counter", "4294967296"],
         ["--requires", "1.2"], ["--minimum-battery", "101"], ["--source", ""], ["--source", "a\u{7}b"],
+        ["--source", "a\nb"], ["--source", "a\r\nb"], ["--source", "\u{85}"],
         ["--source", String(repeating: "x", count: 128)], ["--frobnicate"], ["--key"], ["stray"],
     ])
     func refusesOptionsThatCannotBeMeant(options: [String]) async throws {
