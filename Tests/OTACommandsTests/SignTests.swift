@@ -157,6 +157,40 @@ import Testing
         #expect(try five.json().error?.code?.string == "too-many-signatures")
     }
 
+    @Test func takesAKeyOnce() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        try sandbox.write("copy.pem", sandbox.read("release.pem"))
+        chmod(sandbox.path("copy.pem"), 0o600)
+        for second in ["release.pem", "copy.pem"] {
+            let run = try await sandbox.run(
+                "sign", "fw.bin", "--key", "release.pem", "--key", second, "--product", "demo", "--version", "1.0.0",
+                "--format", "json")
+            #expect(run.exit == 64)
+            let error = try #require(try run.json().error)
+            #expect(error.code?.string == "already-signed" && error.message?.string?.contains("given twice") == true)
+            #expect(error.hint?.string == "give --key once for each key")
+        }
+        #expect(!sandbox.exists("fw.bin.otaf"))
+    }
+
+    @Test(arguments: [0o644, 0o600] as [mode_t])
+    func aPublicKeyIsNotWhatSigns(mode: mode_t) async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        for (name, other) in [("release.pub.pem", "release.pem"), ("key", "NAME.pem")] {
+            try sandbox.write(name, sandbox.read("release.pub.pem"))
+            chmod(sandbox.path(name), mode)
+            let run = try await sandbox.run(
+                "sign", "fw.bin", "--key", name, "--product", "demo", "--version", "1.0.0", "--format", "json")
+            #expect(run.exit == 65)
+            let error = try #require(try run.json().error)
+            #expect(error.code?.string == "not-a-key")
+            #expect(error.message?.string?.contains("\(name): this is a public key") == true)
+            #expect(error.hint?.string?.hasSuffix("--key \(other)") == true)
+        }
+    }
+
     @Test func takesAKeyFromAVariable() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
