@@ -135,8 +135,9 @@ import Testing
             #expect(try await sandbox.run("verify", "both.otaf", "--trust", key).exit == 0)
         }
         let again = try await sandbox.run("sign", "both.otaf", "--key", "second.pem", "--force", "--format", "json")
-        #expect(again.exit == 77)
+        #expect(again.exit == 64)
         #expect(try again.json().error?.code?.string == "already-signed")
+        #expect(try again.json().error?.hint?.string?.hasSuffix("otaflash inspect both.otaf") == true)
         let more = try await sandbox.run("sign", "fw.otaf", "--key", "second.pem", "--product", "demo", "-o", "x.otaf")
         #expect(more.exit == 64)
     }
