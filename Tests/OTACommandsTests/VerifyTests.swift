@@ -134,6 +134,19 @@ import Testing
         #expect(try run.json().error?.hint?.string == "chmod o-w \(open)")
     }
 
+    /// To make them less open would be bad advice.
+    @Test(arguments: ["/dev/null", "/dev/zero"])
+    func aDeviceIsNoKey(path: String) async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        for words in [["verify", "fw.otaf", "--trust", path], ["sign", "fw.otaf", "--key", path, "-o", "x.otaf"]] {
+            let run = try await sandbox.run(words + ["--format", "json"])
+            #expect(run.exit == 66)
+            let error = try #require(try run.json().error)
+            #expect(error.code?.string == "not-a-file" && error.hint?.string?.contains("chmod") == false)
+        }
+    }
+
     @Test func theDemoKeyHasToBeAllowed() async throws {
         let sandbox = try Sandbox()
         try sandbox.write("fw.bin", [1, 2, 3])
