@@ -61,6 +61,18 @@ import Testing
         #expect(run.err.hasPrefix("otaflash: error: ") && run.err.contains("\notaflash: hint: "))
     }
 
+    /// The line to type asks for no less.
+    @Test func whatIsToBeTypedKeepsTheDemands() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        try await sandbox.run("keygen", "other")
+        let run = try await sandbox.run(
+            "verify", "fw.otaf", "--trust", "other.pub.pem", "--product", "demo", "--hardware", "2", "--counter", "0",
+            "--allow-demo-key", "--format", "json")
+        let demands = "--product demo --hardware 2 --counter 0 --allow-demo-key --trust KEY.pub.pem"
+        #expect(try run.json().error?.hint?.string?.hasSuffix("--trust other.pub.pem \(demands)") == true, "\(run.out)")
+    }
+
     // MARK: Where trust comes from
 
     @Test func trustIsFound() async throws {
