@@ -104,12 +104,16 @@ import Testing
             #expect(run.exit == 69)
             #expect(try run.json().error?.code?.string == "no-such-device")
         }
+        #expect(!sandbox.exists("state"), "what is not there leaves no trace")
         #expect(try await sandbox.run(verb).exit == 64)
     }
 
     @Test func theStateFolderHasToBePossible() async throws {
-        let run = try await Sandbox().run(
-            "status", "--device", "sim:", "--format", "json", env: ["OTAFLASH_STATE_DIR": "/dev/null/x"])
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        let run = try await sandbox.run(
+            "push", "fw.otaf", "--device", "sim:", "--trust", "release.pub.pem", "--format", "json",
+            env: ["OTAFLASH_STATE_DIR": "/dev/null/x"])
         #expect(run.exit == 73)
         #expect(try run.json().error?.code?.string == "cannot-create")
     }

@@ -91,6 +91,9 @@ public struct VirtualDeviceStore: Sendable {
             && FileManager.default.fileExists(atPath: folder.appending(name).appending("device.json").string)
     }
 
+    /// - Throws: `badAddress` for the name, `noSuchDevice`.
+    public func expect(_ name: String) throws(VirtualDeviceError) { _ = try existing(name) }
+
     private func place(of name: String) throws(VirtualDeviceError) -> FilePath {
         guard Self.isName(name) else { throw VirtualDeviceError(.badAddress, "a device's name is \(Self.nameRule)") }
         return folder.appending(name)
