@@ -5,6 +5,7 @@ import OTAUpdate
 
 struct Push: Verb {
     static let name = "push"
+    static let isLong = true
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "Update a device: send a bundle, have it tried, and confirm it.",
         discussion: """

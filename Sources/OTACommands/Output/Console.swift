@@ -13,7 +13,9 @@ struct Console: Sendable {
     init(_ settings: OutputSettings) {
         let isTerminal = StandardStream.error.isTerminal
         format = settings.format
-        let style = settings.isQuiet ? .none : settings.progress.resolved(onTerminal: isTerminal, settings.isVerbose)
+        let auto = settings.progress.resolved(
+            onTerminal: isTerminal, isLong: settings.isLong, settings.isVerbose)
+        let style = settings.isQuiet ? .none : auto
         self.style = style
         isQuiet = settings.isQuiet
         look = TerminalLook(ofTerminal: isTerminal)
