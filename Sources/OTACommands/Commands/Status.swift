@@ -17,7 +17,7 @@ struct Status: Verb {
             .perform(.status, on: DeviceAddress(target.device))
         return StatusAnswer(
             device: DeviceSummary(outcome), transfer: outcome.report.device.held.map { StatusAnswer.Transfer($0) },
-            resume: Situation(command: "push", file: "BUNDLE", device: target.device).line(adding: "--resume"))
+            resume: Situation(command: "push", file: "BUNDLE", device: target.device).again.line(adding: "--resume"))
     }
 }
 
