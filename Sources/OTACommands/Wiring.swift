@@ -30,7 +30,7 @@ struct Wiring {
     ) async throws -> DeviceOutcome {
         let folder = try VirtualDevices()
         let name = address.name ?? VirtualDevices.demoName
-        let lock = try folder.lock(name, in: situation)
+        let lock = try folder.lock(name, in: situation, isToBeMade: address.name == nil && trust != nil)
         defer { withExtendedLifetime(lock) {} }
         if address.name == nil, case .push(let bundle, _) = task, let trust, try folder.makeDemo(for: bundle, trust) {
             let product = bundle.bundle.envelope.manifest.product

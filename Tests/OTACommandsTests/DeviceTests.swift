@@ -63,6 +63,30 @@ import Testing
         }
     }
 
+    /// One that is damaged takes none of the others away.
+    @Test func whatCannotBeReadIsListedAsThat() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        try await sandbox.create()
+        try sandbox.makeFolder("state/attic")
+        try sandbox.write("state/attic/device.json", [0x7B])
+        let run = try await sandbox.run("simulate", "list", "--format", "json")
+        #expect(run.exit == 0 && run.err.contains("otaflash: warning: sim:attic cannot be read: "))
+        #expect(run.err.contains("otaflash simulate remove attic"))
+        let json = try run.json()
+        #expect(json.devices?.array?.count == 1 && json.devices?[0]?.address?.string == "sim:kitchen")
+        let unreadable = JSONValue.object(["address": .string("sim:attic"), "code": .string("device-malformed")])
+        #expect(json.unreadable == .array([unreadable]))
+        let text = try await sandbox.run("simulate", "list")
+        #expect(text.exit == 0 && text.out.contains("sim:kitchen") && !text.out.contains("attic"))
+
+        // Nor does it keep another from being made, and it can be removed.
+        try await sandbox.run("simulate", "remove", "kitchen")
+        try await sandbox.create()
+        #expect(try await sandbox.run("simulate", "remove", "attic").exit == 0)
+        #expect(try await sandbox.run("simulate", "list", "--format", "json").json().unreadable == nil)
+    }
+
     @Test func statusAnswers() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
@@ -104,12 +128,16 @@ import Testing
             #expect(run.exit == 69)
             #expect(try run.json().error?.code?.string == "no-such-device")
         }
+        #expect(!sandbox.exists("state"), "what is not there leaves no trace")
         #expect(try await sandbox.run(verb).exit == 64)
     }
 
     @Test func theStateFolderHasToBePossible() async throws {
-        let run = try await Sandbox().run(
-            "status", "--device", "sim:", "--format", "json", env: ["OTAFLASH_STATE_DIR": "/dev/null/x"])
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        let run = try await sandbox.run(
+            "push", "fw.otaf", "--device", "sim:", "--trust", "release.pub.pem", "--format", "json",
+            env: ["OTAFLASH_STATE_DIR": "/dev/null/x"])
         #expect(run.exit == 73)
         #expect(try run.json().error?.code?.string == "cannot-create")
     }

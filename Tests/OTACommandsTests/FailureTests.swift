@@ -81,6 +81,21 @@ import Testing
         for code in IntelHexError.Code.allCases { #expect(documented[code.rawValue] == [65], "\(code.rawValue)") }
     }
 
+    /// What was to go wrong once is not to go wrong again; all else of an address stays.
+    @Test(arguments: [
+        ("sim:?gone-at=0.5", "sim:"), ("sim:a?gone-at=0.5&loss=0.1", "'sim:a?loss=0.1'"), ("sim:a", "sim:a"),
+        ("sim:a?mtu=23&gone-at=0.5&seed=2", "'sim:a?mtu=23&seed=2'"),
+        ("ble:name=a?gone-at=1", "'ble:name=a?gone-at=1'"),
+    ])
+    func aLostDeviceIsInReachAgain(device: String, typed: String) {
+        let failure = Failure(UpdateError(.linkLost, ""), in: Situation(command: "push", file: "fw", device: device))
+        #expect(failure.hint.hasSuffix("otaflash push fw --device \(typed) --resume"))
+        // Who looks for a fault of ours needs all of it.
+        struct Unheard: Error {}
+        let internalFault = Failure(Unheard(), in: Situation(command: "push", device: device))
+        #expect(internalFault.hint.contains(device))
+    }
+
     /// A fault of ours is not put down to the user.
     @Test func whatIsNotKnownIsAFaultOfOurs() {
         struct Unheard: Error {}

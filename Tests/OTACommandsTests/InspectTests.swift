@@ -52,8 +52,23 @@ import Testing
 
     @Test func anImageWithACertificateInItIsNoKey() async throws {
         let sandbox = try Sandbox()
-        try sandbox.write("fw.bin", Array("-----BEGIN CERTIFICATE-----".utf8) + [0, 1, 2])
-        #expect(try await sandbox.run("inspect", "fw.bin", "--format", "json").json().image?.format?.string == "raw")
+        let certificate = Array("\n-----BEGIN CERTIFICATE-----\n".utf8)
+        for bytes in [
+            certificate + [0, 1, 2], certificate + [1, 2], [0x7F] + certificate, [0x20] + certificate[1...],
+        ] {
+            try sandbox.write("fw.bin", bytes)
+            let run = try await sandbox.run("inspect", "fw.bin", "--format", "json")
+            #expect(try run.json().image?.format?.string == "raw", "\(run.out)")
+        }
+        // A bundle says first what it is.
+        try await sandbox.run("keygen", "release")
+        try await sandbox.run(
+            "sign", "fw.bin", "--key", "release.pem", "--product", "demo", "--version", "1.0.0", "-o", "fw.otaf")
+        let bundle = try await sandbox.run("inspect", "fw.otaf", "--format", "json").json().bundle
+        #expect(bundle?.product?.string == "demo")
+        // Text before the block, as openssl writes it, leaves a key a key.
+        try sandbox.write("key", Array("Key: release\r\n\t1\r\n".utf8) + sandbox.read("release.pub.pem"))
+        #expect(try await sandbox.run("inspect", "key", "--format", "json").json().key?.kind?.string == "public")
     }
 
     /// The digest is the one that sha256sum tells.

@@ -49,6 +49,51 @@ import Testing
         #expect(!run.err.contains("\u{1B}"))
     }
 
+    /// What is over at once is no news in a log; who asks for it is told.
+    @Test func onlyAPushTellsALogHowFarItIs() async throws {
+        let sandbox = try await released()
+        try await sandbox.create()
+        for verb in ["status", "identify", "discard"] {
+            let words = [verb, "--device", "sim:kitchen?pace=virtual"]
+            let run = try await sandbox.run(words)
+            #expect(run.exit == 0 && run.err.isEmpty, "\(run.err)")
+            let lines = try await sandbox.run(words + ["--progress", "lines"])
+            #expect(lines.err.contains("Connecting\n"))
+            let events = try await sandbox.run(words + ["--progress", "json"]).events()
+            #expect(events.first?.phase?.string == "connect")
+        }
+        let (_, screen) = try await sandbox.onTerminal("status", "--device", "sim:kitchen?pace=virtual")
+        #expect(screen.contains("Connecting"))
+    }
+
+    /// A file's name neither speaks to the terminal nor adds a line of its own.
+    @Test(arguments: ["x\u{1B}[31mred", "x\notaflash: error: y", "x\u{202E}y", "x\u{9B}y", "it's\r\n"])
+    func whatAFileIsCalledIsWrittenOut(name: String) async throws {
+        let sandbox = try await released()
+        let missing = try await sandbox.run("verify", name)
+        try sandbox.write(name, sandbox.read("fw.otaf"))
+        let runs = [
+            missing, try await sandbox.run("verify", name, "--trust", "release.pub.pem"),
+            try await sandbox.run("inspect", name, "--trust", "release.pub.pem"),
+            try await sandbox.run("verify", "fw.otaf", "--trust", name), try await sandbox.run(name),
+            try await sandbox.run("status", "--device", name), try await sandbox.run(push + [name]),
+            try await sandbox.run("sign", "fw.otaf", "--key", name, "--verbose"),
+        ]
+        for run in runs {
+            let text = run.out + run.err
+            #expect(!text.contains(name) && text.contains("\\"), "\(text)")
+            let isSafe = text.unicodeScalars.allSatisfy {
+                $0 == "\n" || ![.control, .format].contains($0.properties.generalCategory)
+            }
+            #expect(isSafe, "\(text)")
+            #expect(!text.split(separator: "\n").contains("otaflash: error: y"))
+        }
+        // What is to be typed can be typed, in a shell that knows $'…'.
+        let hint = try #require(missing.err.split(separator: "hint: see that the path is right: ").last)
+        let shown = try await sandbox.shell("exec /bin/bash -c \"$1\"", String(hint))
+        #expect(shown.exit == 0, "\(hint)\(shown.err)")
+    }
+
     @Test func canBeSilent() async throws {
         let sandbox = try await released()
         let quiet = try await sandbox.run(push + ["--quiet"])

@@ -85,7 +85,7 @@ import Testing
         #expect(lost.exit == 75)
         let error = try #require(try lost.json().error)
         #expect(error.code?.string == "link-lost")
-        #expect(error.hint?.string?.contains("otaflash push fw.otaf --device 'sim:?pace=virtual&gone-at=0.6'") == true)
+        #expect(error.hint?.string?.contains("otaflash push fw.otaf --device 'sim:?pace=virtual' --trust") == true)
         #expect(error.hint?.string?.hasSuffix(" --trust release.pub.pem --resume") == true)
 
         let status = try await sandbox.run("status", "--device", "sim:?pace=virtual", "--format", "json").json()
@@ -95,6 +95,30 @@ import Testing
         #expect(resumed.exit == 0)
         #expect(try resumed.json().transfer?.resumed_from?.number == offset)
         #expect(try resumed.json().transfer?.sent_bytes?.number == 20_000 - offset)
+    }
+
+    /// Typed as it stands it does what was asked for first, but for the fault that was asked for, too.
+    @Test func whatIsToBeTypedKeepsWhatWasGiven() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        let options = ["--no-confirm", "--no-downgrade", "--allow-demo-key"]
+        func push(_ device: String, _ options: [String]) async throws -> (exit: Int32?, hint: String) {
+            let run = try await sandbox.run(
+                ["push", "fw.otaf", "--device", device, "--trust", "release.pub.pem", "--format", "json"] + options)
+            return (run.exit, try run.json().error?.hint?.string ?? "")
+        }
+        let line = "otaflash push fw.otaf --device 'sim:?pace=virtual' --trust release.pub.pem"
+        let lost = try await push("sim:?gone-at=0.6&pace=virtual", options)
+        #expect(lost.exit == 75 && lost.hint.hasSuffix("\(line) \(options.joined(separator: " ")) --resume"))
+        let again = try await push("sim:?pace=virtual&gone-at=0.9", ["--resume", "--no-downgrade"])
+        #expect(again.exit == 75 && again.hint.hasSuffix("\(line) --no-downgrade --resume"))
+
+        try await sandbox.create("--trial", "0")
+        let permanent = try await push("sim:kitchen?pace=virtual&gone-at=0.5", ["--permanent"])
+        #expect(permanent.exit == 75 && permanent.hint.hasSuffix(" --permanent --resume"))
+        // The two exclude each other.
+        let noTrial = try await push("sim:kitchen?pace=virtual", ["--no-confirm"])
+        #expect(noTrial.hint.hasSuffix(" --permanent") && !noTrial.hint.contains("--no-confirm"))
     }
 
     @Test func givesUpWhatNobodyAskedToResume() async throws {

@@ -80,6 +80,7 @@ import Testing
         ["--product", "two words"], ["--product", ""], ["--version", "1"], ["--version", "1.0.0.0"],
         ["--hardware", "3..1"], ["--hardware", "x"], ["--counter", "-1"], ["--counter", "4294967296"],
         ["--requires", "1.2"], ["--minimum-battery", "101"], ["--source", ""], ["--source", "a\u{7}b"],
+        ["--source", "a\nb"], ["--source", "a\r\nb"], ["--source", "\u{85}"],
         ["--source", String(repeating: "x", count: 128)], ["--frobnicate"], ["--key"], ["stray"],
     ])
     func refusesOptionsThatCannotBeMeant(options: [String]) async throws {
@@ -134,8 +135,9 @@ import Testing
             #expect(try await sandbox.run("verify", "both.otaf", "--trust", key).exit == 0)
         }
         let again = try await sandbox.run("sign", "both.otaf", "--key", "second.pem", "--force", "--format", "json")
-        #expect(again.exit == 77)
+        #expect(again.exit == 64)
         #expect(try again.json().error?.code?.string == "already-signed")
+        #expect(try again.json().error?.hint?.string?.hasSuffix("otaflash inspect both.otaf") == true)
         let more = try await sandbox.run("sign", "fw.otaf", "--key", "second.pem", "--product", "demo", "-o", "x.otaf")
         #expect(more.exit == 64)
     }
@@ -154,6 +156,40 @@ import Testing
         let five = try await sandbox.run(words + ["--key", "release.pem", "--force"])
         #expect(five.exit == 77)
         #expect(try five.json().error?.code?.string == "too-many-signatures")
+    }
+
+    @Test func takesAKeyOnce() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        try sandbox.write("copy.pem", sandbox.read("release.pem"))
+        chmod(sandbox.path("copy.pem"), 0o600)
+        for second in ["release.pem", "copy.pem"] {
+            let run = try await sandbox.run(
+                "sign", "fw.bin", "--key", "release.pem", "--key", second, "--product", "demo", "--version", "1.0.0",
+                "--format", "json")
+            #expect(run.exit == 64)
+            let error = try #require(try run.json().error)
+            #expect(error.code?.string == "already-signed" && error.message?.string?.contains("given twice") == true)
+            #expect(error.hint?.string == "give --key once for each key")
+        }
+        #expect(!sandbox.exists("fw.bin.otaf"))
+    }
+
+    @Test(arguments: [0o644, 0o600] as [mode_t])
+    func aPublicKeyIsNotWhatSigns(mode: mode_t) async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        for (name, other) in [("release.pub.pem", "release.pem"), ("key", "NAME.pem")] {
+            try sandbox.write(name, sandbox.read("release.pub.pem"))
+            chmod(sandbox.path(name), mode)
+            let run = try await sandbox.run(
+                "sign", "fw.bin", "--key", name, "--product", "demo", "--version", "1.0.0", "--format", "json")
+            #expect(run.exit == 65)
+            let error = try #require(try run.json().error)
+            #expect(error.code?.string == "not-a-key")
+            #expect(error.message?.string?.contains("\(name): this is a public key") == true)
+            #expect(error.hint?.string?.hasSuffix("--key \(other)") == true)
+        }
     }
 
     @Test func takesAKeyFromAVariable() async throws {

@@ -61,6 +61,18 @@ import Testing
         #expect(run.err.hasPrefix("otaflash: error: ") && run.err.contains("\notaflash: hint: "))
     }
 
+    /// The line to type asks for no less.
+    @Test func whatIsToBeTypedKeepsTheDemands() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        try await sandbox.run("keygen", "other")
+        let run = try await sandbox.run(
+            "verify", "fw.otaf", "--trust", "other.pub.pem", "--product", "demo", "--hardware", "2", "--counter", "0",
+            "--allow-demo-key", "--format", "json")
+        let demands = "--product demo --hardware 2 --counter 0 --allow-demo-key --trust KEY.pub.pem"
+        #expect(try run.json().error?.hint?.string?.hasSuffix("--trust other.pub.pem \(demands)") == true, "\(run.out)")
+    }
+
     // MARK: Where trust comes from
 
     @Test func trustIsFound() async throws {
@@ -132,6 +144,19 @@ import Testing
         let run = try await sandbox.run("verify", "fw.otaf", "--trust", "trust", "--format", "json")
         #expect(run.exit == 77)
         #expect(try run.json().error?.hint?.string == "chmod o-w \(open)")
+    }
+
+    /// To make them less open would be bad advice.
+    @Test(arguments: ["/dev/null", "/dev/zero"])
+    func aDeviceIsNoKey(path: String) async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        for words in [["verify", "fw.otaf", "--trust", path], ["sign", "fw.otaf", "--key", path, "-o", "x.otaf"]] {
+            let run = try await sandbox.run(words + ["--format", "json"])
+            #expect(run.exit == 66)
+            let error = try #require(try run.json().error)
+            #expect(error.code?.string == "not-a-file" && error.hint?.string?.contains("chmod") == false)
+        }
     }
 
     @Test func theDemoKeyHasToBeAllowed() async throws {

@@ -19,7 +19,6 @@ struct Inspect: Verb {
 
     func answer(_ console: Console) throws -> InspectAnswer {
         let bytes = try WholeFile.contents(of: file)
-        if Self.isPEM(bytes) { return try key(in: bytes) }
         switch FirmwareFileKind.detect(prefix: bytes) {
         case .bundle: return try bundle(SignedBundle(parsing: bytes), console)
         case .intelHex:
@@ -27,6 +26,7 @@ struct Inspect: Verb {
             var answer = try self.image(image)
             answer.container = "Intel HEX, \(bytes.count) bytes of text"
             return answer
+        case .binary where Self.isPEM(bytes): return try key(in: bytes)
         case .binary, .elf, .uf2, .zip: return try image(bytes)
         }
     }
@@ -82,10 +82,13 @@ struct Inspect: Verb {
         }
     }
 
-    /// Text through and through: an image may well have a certificate in it.
+    /// Text through and through, with a block at the beginning of a line: an image may well have a certificate in it.
     private static func isPEM(_ bytes: [UInt8]) -> Bool {
-        guard bytes.count <= 64 << 10, !bytes.contains(0) else { return false }
-        return String(validating: bytes, as: UTF8.self)?.contains("-----BEGIN ") ?? false
+        guard bytes.count <= 64 << 10, let text = String(validating: bytes, as: UTF8.self) else { return false }
+        let isText = text.unicodeScalars.allSatisfy {
+            "\t\r\n".unicodeScalars.contains($0) || $0.properties.generalCategory != .control
+        }
+        return isText && text.split(whereSeparator: \.isNewline).contains { $0.hasPrefix("-----BEGIN ") }
     }
 
     private func key(in bytes: [UInt8]) throws -> InspectAnswer {
@@ -138,6 +141,6 @@ struct InspectAnswer: Answer {
             rows.append(("Key", "ed25519, \(key.kind)\(demo)"))
             rows.append(("Key id", key.keyID))
         }
-        return TextTable.pairs(rows) + (verdict.map { "\n\n\($0)" } ?? "")
+        return TextTable.pairs(rows) + (verdict.map { "\n\n\($0.printableLine)" } ?? "")
     }
 }

@@ -5,6 +5,7 @@ import OTAUpdate
 
 struct Push: Verb {
     static let name = "push"
+    static let isLong = true
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "Update a device: send a bundle, have it tried, and confirm it.",
         discussion: """
@@ -40,7 +41,15 @@ struct Push: Verb {
         if noConfirm, permanent { throw ValidationError("'--no-confirm' and '--permanent' exclude each other.") }
     }
 
-    var situation: Situation { Situation(command: Self.name, file: bundle, target, trust: trust.trust) }
+    var situation: Situation {
+        var situation = Situation(command: Self.name, file: bundle, target, trust: trust.trust)
+        let flags = [
+            (resume, "--resume"), (noConfirm, "--no-confirm"), (permanent, "--permanent"),
+            (noDowngrade, "--no-downgrade"), (allowDemoKey, "--allow-demo-key"),
+        ]
+        situation.options = flags.filter(\.0).map(\.1)
+        return situation
+    }
 
     func answer(_ console: Console) async throws -> PushAnswer {
         let address = try target.address()
@@ -79,7 +88,7 @@ struct PushAnswer: Answer {
             due = nil
         case .onTrial(let seconds):
             self.outcome = "on-trial"
-            due = (situation.line("confirm", withFile: false), seconds)
+            due = (situation.again.line("confirm", withFile: false), seconds)
         case .alreadyRunning:
             self.outcome = "already-running"
             due = nil

@@ -85,7 +85,7 @@ struct Sign: Verb {
             hardware: try Self.read(hardware, "hardware", HardwareRevisions.rule) { HardwareRevisions($0) },
             securityCounter: counter, minimumBattery: minimumBattery,
             source: try Self.read(source, "source", "1 to 127 bytes without control characters") { text in
-                (1...127).contains(text.utf8.count) && text.printable == text ? text : nil
+                (1...127).contains(text.utf8.count) && text.printableLine == text ? text : nil
             },
             requires: try Self.read(requires, "requires", RequiredVersion.rule) { RequiredVersion($0) })
     }
@@ -103,8 +103,8 @@ struct SignAnswer: Answer {
     var text: String {
         let count = bundle.signatures.count
         let line =
-            "Wrote \(output): \(bundle.product) \(bundle.version), \(bundle.imageSize) bytes of image, signed by "
-            + "\(bundle.signers)\(count > 1 ? " (\(count) signatures)" : "")."
+            "Wrote \(output.printableLine): \(bundle.product) \(bundle.version), \(bundle.imageSize) bytes of image, "
+            + "signed by \(bundle.signers)\(count > 1 ? " (\(count) signatures)" : "")."
         return ([line] + notes.map { "Note: \($0)" }).joined(separator: "\n")
     }
 }

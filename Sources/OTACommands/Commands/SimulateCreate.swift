@@ -50,8 +50,8 @@ struct SimulateCreate: Verb {
         configuration.imageFormat = format
         configuration.trialSeconds = trial
         try devices.store.create(name, configuration, version: version, securityCounter: counter)
-        let made = try devices.store.list().filter { $0.name == name }.map { VirtualDevicesAnswer.Device($0) }
+        let made = VirtualDevicesAnswer.Device(try devices.store.summary(of: name))
         let text = "sim:\(name) is there: \(product) \(version), hardware revision \(hardware)."
-        return VirtualDevicesAnswer(devices: made, text: text)
+        return VirtualDevicesAnswer(devices: [made], text: text)
     }
 }

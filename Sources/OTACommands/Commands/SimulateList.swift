@@ -9,9 +9,23 @@ struct SimulateList: Verb {
     @OptionGroup(title: "Output options") var options: OutputOptions
 
     func answer(_ console: Console) throws -> VirtualDevicesAnswer {
-        let devices = try VirtualDevices().store.list().map { VirtualDevicesAnswer.Device($0) }
+        let store = try VirtualDevices().store
+        var devices: [VirtualDevicesAnswer.Device] = []
+        var unreadable: [VirtualDevicesAnswer.Unreadable] = []
+        for name in try store.names() {
+            do throws(VirtualDeviceError) {
+                devices.append(.init(try store.summary(of: name)))
+            } catch {
+                // Removed meanwhile by another process: it is not there.
+                guard error.code != .noSuchDevice else { continue }
+                let failure = Failure(error, in: Situation(command: Self.name, device: "sim:\(name)"))
+                console.warn("sim:\(name) cannot be read: \(failure.message); \(failure.hint)")
+                unreadable.append(.init(address: "sim:\(name)", code: failure.code))
+            }
+        }
         let none = "No virtual device yet: the first push to sim: makes one, or otaflash simulate create."
-        let text = devices.isEmpty ? none : VirtualDevicesAnswer.table(devices)
-        return VirtualDevicesAnswer(devices: devices, text: text)
+        let text = devices.isEmpty && unreadable.isEmpty ? none : VirtualDevicesAnswer.table(devices)
+        return VirtualDevicesAnswer(
+            devices: devices, text: text, unreadable: unreadable.isEmpty ? nil : unreadable)
     }
 }

@@ -14,10 +14,6 @@ struct SimulateRemove: Verb {
 
     func answer(_ console: Console) throws -> VirtualDevicesAnswer {
         let devices = try VirtualDevices()
-        guard devices.store.exists(name) else {
-            try devices.store.remove(name)
-            return VirtualDevicesAnswer(devices: [], text: "")
-        }
         let lock = try devices.lock(name, in: situation)
         defer { withExtendedLifetime(lock) {} }
         try devices.store.remove(name)

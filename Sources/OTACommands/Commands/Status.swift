@@ -17,7 +17,7 @@ struct Status: Verb {
             .perform(.status, on: target)
         return StatusAnswer(
             device: DeviceSummary(outcome), transfer: outcome.report.device.held.map { StatusAnswer.Transfer($0) },
-            resume: Situation(command: "push", file: "BUNDLE", target).line(adding: "--resume"))
+            resume: Situation(command: "push", file: "BUNDLE", target).again.line(adding: "--resume"))
     }
 }
 

@@ -5,6 +5,8 @@ protocol Verb: ParsableCommand {
     associatedtype Result: Answer
     /// As it is typed, such as `simulate create`.
     static var name: String { get }
+    /// It may take minutes, so how far it is is told even where that only fills a log.
+    static var isLong: Bool { get }
     var options: OutputOptions { get }
     /// What the user named, for hints.
     var situation: Situation { get }
@@ -13,10 +15,13 @@ protocol Verb: ParsableCommand {
 }
 
 extension Verb {
+    static var isLong: Bool { false }
     var situation: Situation { Situation(command: Self.name) }
 
     func perform() async -> ExitStatus {
-        let console = Console(options.settings)
+        var settings = options.settings
+        settings.isLong = Self.isLong
+        let console = Console(settings)
         console.debug("\(Version.line), \(Self.name)")
         do {
             let answer = try await answer(console)

@@ -30,7 +30,15 @@ struct Verify: Verb {
 
     @OptionGroup(title: "Output options") var options: OutputOptions
 
-    var situation: Situation { Situation(command: Self.name, file: bundle, trust: trust.trust) }
+    var situation: Situation {
+        var situation = Situation(command: Self.name, file: bundle, trust: trust.trust)
+        let values = [
+            ("--product", product), ("--hardware", hardware?.description), ("--counter", counter?.description),
+        ]
+        for (name, value) in values { if let value { situation.options += [name, value] } }
+        if allowDemoKey { situation.options.append("--allow-demo-key") }
+        return situation
+    }
 
     func answer(_ console: Console) throws -> VerifyAnswer {
         let policy = TrustPolicy(
@@ -55,7 +63,7 @@ struct VerifyAnswer: Answer {
     }
 
     var text: String {
-        "\(file) is verified: \(bundle.product) \(bundle.version), \(bundle.imageSize) bytes of image, signed by "
-            + "\(signers.joined(separator: ", "))."
+        "\(file.printableLine) is verified: \(bundle.product) \(bundle.version), \(bundle.imageSize) bytes of image, "
+            + "signed by \(signers.joined(separator: ", "))."
     }
 }

@@ -20,8 +20,12 @@ struct VirtualDevices {
     }
 
     /// The lock lies beside the device, so whoever can get at its flash sees the lock. No device's name begins with a point.
-    func lock(_ name: String, in situation: Situation) throws(Failure) -> DeviceLock {
-        try DeviceLock(store.folder.appending(".\(name).lock"), in: situation)
+    ///
+    /// - Parameter isToBeMade: the device need not be there yet. Otherwise one that is not there gets no lock: a typing
+    ///   error leaves nothing behind.
+    func lock(_ name: String, in situation: Situation, isToBeMade: Bool = false) throws -> DeviceLock {
+        if !isToBeMade { try store.expect(name) }
+        return try DeviceLock(store.folder.appending(".\(name).lock"), in: situation)
     }
 
     /// Makes the device that plain `sim:` stands for such that it takes the bundle.

@@ -34,7 +34,7 @@ extension Failure {
         case .unknownCriticalField:
             return (.refused, "it is from a later release of otaflash; this is \(Version.number)")
         case .noKey: return (.usage, "give --key FILE; a key is made by: otaflash keygen NAME")
-        case .alreadySigned: return (.refused, "leave out the key that has signed already: \(inspect)")
+        case .alreadySigned: return (.usage, "leave out the key that has signed already: \(inspect)")
         case .tooManySignatures: return (.refused, "sign the image anew with the keys that are needed")
         case .outputExists: return (.cannotCreate, "--force replaces it; -o writes elsewhere")
         case .cannotCreate: return (.cannotCreate, "see that the folder exists and can be written to")

@@ -31,10 +31,12 @@ extension Failure {
     }
 
     private static func advice(
-        for code: UpdateError.Code, in situation: Situation
+        for code: UpdateError.Code, in given: Situation
     ) -> (ExitStatus, hint: String) {
+        let situation = given.again
         let again = situation.line()
         let resumed = situation.command == "push" ? situation.line(adding: "--resume") : again
+        let fresh = situation.without("--resume").line()
         let status = situation.line("status", withFile: false)
         let inspect = Situation(command: "inspect", file: situation.file ?? "BUNDLE").line()
         let anew =
@@ -65,7 +67,8 @@ extension Failure {
             return (.protocolBroken, "its flash may be worn out or write-protected; try once more: \(resumed)")
         case .digestDiffers:
             return (
-                .protocolBroken, "its flash does not keep what is written to it; start over, without --resume: \(again)"
+                .protocolBroken,
+                "its flash does not keep what is written to it; start over, without --resume: \(fresh)"
             )
         case .envelopeMalformed, .criticalField:
             return (.refused, "its firmware reads an older form of bundles; see what this one asks for: \(inspect)")
@@ -96,7 +99,7 @@ extension Failure {
             )
         case .notInTrial: return (.refused, "there is nothing to confirm; see what runs: \(status)")
         case .noTrial:
-            let permanent = situation.line(adding: "--permanent")
+            let permanent = situation.without("--no-confirm").line(adding: "--permanent")
             return (.refused, "the new image is for good at once, without a way back; if that is meant: \(permanent)")
         case .trialAvailable:
             return (.refused, "leave out --permanent, and the device goes back by itself if the image does not run")

@@ -11,6 +11,8 @@ package struct Situation: Sendable {
     var bluetoothDevice: String?
     /// The Bluetooth adapter that was named.
     var adapter: String?
+    /// The other options that were given and change what the command does, such as `--no-downgrade`; each a word.
+    package var options: [String] = []
 
     package init(command: String, file: String? = nil, device: String? = nil, trust: [String] = []) {
         self.command = command
@@ -31,6 +33,24 @@ package struct Situation: Sendable {
         return name.isEmpty ? VirtualDevices.demoName : String(name)
     }
 
+    /// The same, to be typed after a failure: a virtual device that was to go out of reach is in reach again.
+    var again: Situation {
+        guard let device, device.hasPrefix("sim:") else { return self }
+        let parts = device.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
+        guard parts.count > 1 else { return self }
+        let items = parts[1].split(separator: "&").filter { !$0.hasPrefix("gone-at=") }
+        var copy = self
+        copy.device = items.isEmpty ? String(parts[0]) : "\(parts[0])?\(items.joined(separator: "&"))"
+        return copy
+    }
+
+    /// The same without a flag.
+    func without(_ flag: String) -> Situation {
+        var copy = self
+        copy.options.removeAll { $0 == flag }
+        return copy
+    }
+
     /// This command once more, with something added or another verb.
     func line(_ verb: String? = nil, withFile: Bool = true, adding extra: String = "") -> String {
         var words = ["otaflash", verb ?? command]
@@ -38,6 +58,7 @@ package struct Situation: Sendable {
         if let device { words += ["--device", Shell.quoted(device)] }
         if let adapter { words += ["--adapter", adapter] }
         if verb == nil { for path in trust { words += ["--trust", Shell.quoted(path)] } }
+        if verb == nil { words += without(extra).options.map(Shell.quoted) }
         if !extra.isEmpty { words.append(extra) }
         return words.joined(separator: " ")
     }

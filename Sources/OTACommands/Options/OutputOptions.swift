@@ -7,11 +7,12 @@ enum OutputFormat: String, ExpressibleByArgument, CaseIterable, Sendable {
 enum ProgressStyle: String, ExpressibleByArgument, CaseIterable, Sendable {
     case auto, bar, lines, json, none
 
-    /// What `auto` stands for: a bar where one can be drawn, else lines; nothing beside a log, which tells it all.
-    func resolved(onTerminal isTerminal: Bool, _ isVerbose: Bool) -> ProgressStyle {
+    /// What `auto` stands for: a bar where one can be drawn, else lines, but of a command that is soon done none; nothing
+    /// beside a log, which tells it all.
+    func resolved(onTerminal isTerminal: Bool, isLong: Bool, _ isVerbose: Bool) -> ProgressStyle {
         guard self == .auto else { return self }
         if isVerbose { return .none }
-        return isTerminal && Environment.value("TERM") != "dumb" ? .bar : .lines
+        return isTerminal && Environment.value("TERM") != "dumb" ? .bar : isLong ? .lines : .none
     }
 }
 
@@ -20,7 +21,7 @@ struct OutputOptions: ParsableArguments {
     @Option(help: "The answer on stdout: for people (text), or one JSON object (json).")
     var format = OutputFormat.text
 
-    @Option(help: "Progress on stderr: auto is a bar on a terminal, else lines; json is one object a line.")
+    @Option(help: "Progress on stderr: auto is a bar on a terminal, else, of a push, lines; json is one object a line.")
     var progress = ProgressStyle.auto
 
     @Flag(help: "Neither progress nor notes on stderr; errors only.")

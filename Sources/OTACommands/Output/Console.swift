@@ -14,7 +14,9 @@ struct Console: Sendable {
     init(_ settings: OutputSettings) {
         let isTerminal = StandardStream.error.isTerminal
         format = settings.format
-        let style = settings.isQuiet ? .none : settings.progress.resolved(onTerminal: isTerminal, settings.isVerbose)
+        let auto = settings.progress.resolved(
+            onTerminal: isTerminal, isLong: settings.isLong, settings.isVerbose)
+        let style = settings.isQuiet ? .none : auto
         self.style = style
         isQuiet = settings.isQuiet
         look = TerminalLook(ofTerminal: isTerminal)
@@ -62,20 +64,28 @@ struct Console: Sendable {
     /// Said to people, and as an event to scripts that asked for events.
     func tell(_ failure: Failure) {
         if style == .json { return write(ProgressEvent(failure)) }
-        tell(look.red("error:"), failure.message)
-        if !failure.usage.isEmpty { write(failure.usage) }
-        tell(look.cyan("hint:"), failure.hint)
+        tell(look.red("error:"), failure.message.printableLine)
+        if !failure.usage.isEmpty { write(failure.usage.printable) }
+        tell(look.cyan("hint:"), failure.hint.printable)
     }
 
     /// What is worth knowing, and no failure.
     func note(_ text: String) {
         guard !isQuiet else { return }
-        if style == .json { write(ProgressEvent(.note, message: text)) } else { tell(look.dim("note:"), text) }
+        if style == .json {
+            write(ProgressEvent(.note, message: text))
+        } else {
+            tell(look.dim("note:"), text.printableLine)
+        }
     }
 
     /// Said even to who wants quiet.
     func warn(_ text: String) {
-        if style == .json { write(ProgressEvent(.note, message: text)) } else { tell(look.yellow("warning:"), text) }
+        if style == .json {
+            write(ProgressEvent(.note, message: text))
+        } else {
+            tell(look.yellow("warning:"), text.printableLine)
+        }
     }
 
     /// For `--verbose`.
@@ -83,7 +93,7 @@ struct Console: Sendable {
 
     private func tell(_ label: String, _ text: String) {
         // A bar may stand on this line.
-        write("\(style == .bar ? TerminalLook.startOfLine : "")otaflash: \(label) \(text.printable)")
+        write("\(style == .bar ? TerminalLook.startOfLine : "")otaflash: \(label) \(text)")
     }
 
     private func write(_ line: String) { try? StandardStream.error.write(line + "\n") }

@@ -4,6 +4,8 @@ struct OutputSettings: Sendable {
     var progress = ProgressStyle.auto
     var isQuiet = false
     var isVerbose = false
+    /// The command may take minutes.
+    var isLong = false
 }
 
 extension OutputSettings {

@@ -3,7 +3,8 @@ enum TextTable {
     /// A label and a value on each line, the values below each other.
     static func pairs(_ pairs: [(String, String)]) -> String {
         let width = pairs.map(\.0.count).max() ?? 0
-        return pairs.map { label, value in "\(padded(label, to: width))  \(value)" }.joined(separator: "\n")
+        return pairs.map { label, value in "\(padded(label, to: width))  \(value.printableLine)" }.joined(
+            separator: "\n")
     }
 
     /// Rows under their headings.

@@ -16,11 +16,16 @@ struct VirtualDevicesAnswer: Answer {
             securityCounter = device.securityCounter
         }
     }
+    /// One that is there, and whose files are damaged or not of this version.
+    struct Unreadable: Encodable, Sendable {
+        let address, code: String
+    }
     let devices: [Device]
     let text: String
+    var unreadable: [Unreadable]?
 
     private enum CodingKeys: CodingKey {
-        case devices
+        case devices, unreadable
     }
 
     static func table(_ devices: [Device]) -> String {

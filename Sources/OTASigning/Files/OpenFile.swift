@@ -58,13 +58,6 @@ extension Errno {
 }
 
 extension FilePath {
-    /// As one word of a shell command.
-    var shellQuoted: String {
-        let plain = string.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "/._-+@%=:,".contains($0)) }
-        if plain { return string }
-        return "'" + string.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "'\\''") + "'"
-    }
-
     /// The folder that holds it.
     var folder: FilePath {
         let parent = removingLastComponent()

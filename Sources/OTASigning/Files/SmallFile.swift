@@ -20,13 +20,18 @@ struct SmallFile {
 
     var isFolder: Bool { status.type == .directory }
 
+    /// - Throws: `not-a-file`.
+    func expectFile() throws(KeyError) {
+        guard status.type == .regular || status.type == .fifo else {
+            throw KeyError(.notAFile, "\(path): neither a file nor a pipe")
+        }
+    }
+
     /// All that it holds.
     ///
     /// - Throws: `not-a-file`, `key-too-large`, `read-failed`.
     func contents() throws(KeyError) -> SecretBytes {
-        guard status.type == .regular || status.type == .fifo else {
-            throw KeyError(.notAFile, "\(path): neither a file nor a pipe")
-        }
+        try expectFile()
         let limit = PEMBlock.maximumLength
         let bytes: SecretBytes
         do {

@@ -5,16 +5,27 @@ public import SystemPackage
 public enum KeyFile {
     /// The PEM text of a private key: what `PrivateKey(pem:passphrase:)` takes. A pipe will do.
     ///
-    /// - Throws: `no-such-file`, `not-a-file`, `read-failed`, `key-too-large`; `key-file-open-to-others` unless the
-    ///   file is its owner's alone.
+    /// - Throws: `no-such-file`, `not-a-file`, `read-failed`, `key-too-large`; `not-a-key` for a public key;
+    ///   `key-file-open-to-others` unless the file is its owner's alone.
     public static func privateKeyText(at path: FilePath) throws(KeyError) -> SecretBytes {
         let file = try SmallFile(path)
+        let text = try file.contents()
+        // A public key may be open to all: that it is the wrong half is what is to be said of it.
+        if (try? PublicKey(pem: text)) != nil { throw isPublic(path) }
         guard file.status.permissions.isDisjoint(with: [.groupReadWriteExecute, .otherReadWriteExecute]) else {
             throw KeyError(
                 .openToOthers, "\(path): others than its owner can read or change this private key",
-                hint: "chmod 600 \(path.shellQuoted)")
+                hint: "chmod 600 \(path.string.shellQuoted)")
         }
-        return try file.contents()
+        return text
+    }
+
+    private static func isPublic(_ path: FilePath) -> KeyError {
+        let suffix = ".pub.pem"
+        let other = path.string.hasSuffix(suffix) ? String(path.string.dropLast(suffix.count)) + ".pem" : "NAME.pem"
+        return KeyError(
+            .notAKey, "\(path): this is a public key, which cannot sign",
+            hint: "give the private key that was made with it: --key \(other.shellQuoted)")
     }
 
     /// - Throws: `no-such-file`, `not-a-file`, `read-failed`, and what `PublicKey(pem:)` throws, with the path.

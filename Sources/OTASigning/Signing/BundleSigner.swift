@@ -114,7 +114,13 @@ public struct BundleSigner: Sendable {
     private func check(signing signers: [KeyID]) throws(SigningError) {
         var ids = Set(signers)
         for key in keys where !ids.insert(key.publicKey.id).inserted {
-            throw .refused(.alreadySigned, context: "the key \(key.publicKey.id) would sign it twice")
+            let id = key.publicKey.id
+            guard signers.contains(id) else {
+                throw .refused(
+                    .alreadySigned, context: "the key \(id) is given twice, and can sign once",
+                    hint: "give --key once for each key")
+            }
+            throw .refused(.alreadySigned, context: "the key \(id) has signed this bundle, and can sign once")
         }
         guard ids.count <= 4 else {
             throw .refused(

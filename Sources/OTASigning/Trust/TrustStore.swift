@@ -44,10 +44,12 @@ public struct TrustStore: Sendable {
 
     /// `file`, unless anybody may write to it.
     private static func guarded(_ file: SmallFile) throws(KeyError) -> SmallFile {
+        // A device is meant for everybody, and no key.
+        if !file.isFolder { try file.expectFile() }
         guard !file.status.permissions.contains(.otherWrite) else {
             throw KeyError(
                 .trustOpenToOthers, "\(file.path): anybody may write to it, and so decide what is trusted",
-                hint: "chmod o-w \(file.path.shellQuoted)")
+                hint: "chmod o-w \(file.path.string.shellQuoted)")
         }
         return file
     }

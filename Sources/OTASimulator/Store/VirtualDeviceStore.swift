@@ -48,14 +48,21 @@ public struct VirtualDeviceStore: Sendable {
         }
     }
 
+    /// The names of all devices, sorted.
+    ///
+    /// - Throws: `io`.
+    public func names() throws(VirtualDeviceError) -> [String] {
+        guard FileManager.default.fileExists(atPath: folder.string) else { return [] }
+        let entries = try Self.io(folder) { try FileManager.default.contentsOfDirectory(atPath: folder.string) }
+        return entries.filter { Self.isName($0) && exists($0) }.sorted()
+    }
+
     /// All devices, by name.
     ///
     /// - Throws: `malformed`, `fromNewerVersion` or `io`, with the path, when one of them cannot be read.
     public func list() throws(VirtualDeviceError) -> [VirtualDeviceSummary] {
-        guard FileManager.default.fileExists(atPath: folder.string) else { return [] }
-        let entries = try Self.io(folder) { try FileManager.default.contentsOfDirectory(atPath: folder.string) }
         var devices: [VirtualDeviceSummary] = []
-        for name in entries.sorted() where Self.isName(name) && exists(name) { devices.append(try summary(of: name)) }
+        for name in try names() { devices.append(try summary(of: name)) }
         return devices
     }
 
@@ -91,6 +98,9 @@ public struct VirtualDeviceStore: Sendable {
             && FileManager.default.fileExists(atPath: folder.appending(name).appending("device.json").string)
     }
 
+    /// - Throws: `badAddress` for the name, `noSuchDevice`.
+    public func expect(_ name: String) throws(VirtualDeviceError) { _ = try existing(name) }
+
     private func place(of name: String) throws(VirtualDeviceError) -> FilePath {
         guard Self.isName(name) else { throw VirtualDeviceError(.badAddress, "a device's name is \(Self.nameRule)") }
         return folder.appending(name)
@@ -104,8 +114,9 @@ public struct VirtualDeviceStore: Sendable {
         return device
     }
 
-    private func summary(of name: String) throws(VirtualDeviceError) -> VirtualDeviceSummary {
-        let device = folder.appending(name)
+    /// - Throws: `noSuchDevice`, `malformed`, `fromNewerVersion`, `io`.
+    public func summary(of name: String) throws(VirtualDeviceError) -> VirtualDeviceSummary {
+        let device = try existing(name)
         let configuration = try Self.configuration(in: device)
         let state = VirtualBootloader(flash: try Self.flash(in: device, configuration.layout, .readOnly)).state
         guard let state, let image = state.images[state.permanent] else {

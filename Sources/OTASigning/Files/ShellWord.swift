@@ -1,0 +1,38 @@
+extension String {
+    /// As one word of a shell command, which can be shown and typed whatever is in it.
+    package var shellQuoted: String {
+        if !isEmpty, utf8.allSatisfy(Self.isPlain) { return self }
+        if unicodeScalars.contains(where: Self.isUnshowable) { return ansiQuoted }
+        return "'" + split(separator: "'", omittingEmptySubsequences: false).joined(separator: "'\\''") + "'"
+    }
+
+    /// POSIX.1-2024, 2.2.4, dollar-single-quotes. Octal digits, as three of them are a byte whatever follows.
+    private var ansiQuoted: String {
+        var word = "$'"
+        for scalar in unicodeScalars {
+            switch scalar {
+            case "'", "\\": word += "\\\(scalar)"
+            case _ where Self.isUnshowable(scalar): word += String(scalar).utf8.map(Self.octal).joined()
+            default: word.unicodeScalars.append(scalar)
+            }
+        }
+        return word + "'"
+    }
+
+    private static func octal(_ byte: UInt8) -> String {
+        "\\\(byte >> 6)\(byte >> 3 & 7)\(byte & 7)"
+    }
+
+    private static func isUnshowable(_ scalar: Unicode.Scalar) -> Bool {
+        [.control, .format].contains(scalar.properties.generalCategory)
+    }
+
+    private static func isPlain(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "a")...UInt8(ascii: "z"):
+            true
+        default: "/._-+@%=:,".utf8.contains(byte)
+        }
+    }
+}
