@@ -32,7 +32,8 @@ extension FakeBlueZ {
     }
 
     func pair() async throws -> [DBusValue] {
-        guard !isPaired else { throw DBusError.bluez("AlreadyExists", "Already Exists") }
+        // It would try BR/EDR.
+        guard !isPaired else { throw DBusError.bluez("AuthenticationFailed", "Authentication Failed") }
         guard await askPasskey() == .right else {
             throw DBusError.bluez("AuthenticationFailed", "Authentication Failed")
         }

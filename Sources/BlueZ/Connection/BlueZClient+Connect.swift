@@ -71,6 +71,15 @@ extension BlueZClient {
         }
     }
 
+    /// Has bluetoothd forget a device: its bond, its attributes, and its link if there is one. Does nothing where bluetoothd does
+    /// not know it. Throws `bluetoothd-unavailable`, `no-such-adapter`, `adapter-off`.
+    public func forget(_ address: BluetoothAddress, over adapter: String? = nil) async throws(BlueZError) {
+        let adapter = try tree.usableAdapter(adapter).path
+        guard let device = tree.devices(of: adapter).first(where: { $0.address == address }) else { return }
+        _ = try await call(
+            "forget \(address)", adapter, BlueZName.adapter, "RemoveDevice", [.objectPath(device.path)])
+    }
+
     // MARK: - Calls
 
     func call(

@@ -25,7 +25,7 @@ extension ConnectionMachine {
             actions.append(.yieldTurn)
             startDiscovery(tree)
         case .failed(.connect, let error):
-            connectFailed(error, until)
+            connectFailed(error, tree, until)
         default:
             if now >= until {
                 fail(BlueZError(.timedOut, "no connection within \(Self.limit.components.seconds) s"))
@@ -33,7 +33,7 @@ extension ConnectionMachine {
         }
     }
 
-    private mutating func connectFailed(_ error: BlueZError, _ until: Duration) {
+    private mutating func connectFailed(_ error: BlueZError, _ tree: ObjectTree, _ until: Duration) {
         let next = now + Self.settleTime
         switch error.code {
         // The object vanishes 30 s after the device was last heard of or connected: a scan finds it again.
@@ -43,11 +43,19 @@ extension ConnectionMachine {
         // The link of before was not quite down ("Input/output error", "br-connection-canceled", "le-connection-abort-by-local",
         // a code that stands for any failure), or a cancelled attempt was not ("Operation already in progress").
         case .connectionFailed, .failed, .inProgress, .disconnected:
-            guard next < until else { return fail(error) }
+            guard next < until else { return fail(explained(error, tree)) }
             actions.append(.yieldTurn)
             phase = .reconnecting(at: next, until: until)
         default: fail(error)
         }
+    }
+
+    /// A device that has lost its half of a bond ends every link when it is to be encrypted.
+    private func explained(_ error: BlueZError, _ tree: ObjectTree) -> BlueZError {
+        guard let device, tree.devices[device]?.isPaired == true else { return error }
+        var error = error
+        error.context += "; it is paired with this machine, and may have lost its half of the bond"
+        return error
     }
 
     mutating func reconnect(_ tree: ObjectTree, _ at: Duration, _ until: Duration?) {

@@ -5,12 +5,9 @@ extension DeviceConnection {
     ///
     /// - Throws: `pairing-failed` when either side refused or a passkey was wrong; `in-progress`; what ended the link.
     public func pair() async throws(BlueZError) {
-        do throws(BlueZError) {
-            // bluetoothd gives a person 60 s to answer.
-            _ = try await call("pair", device.path, BlueZName.device, "Pair", timeout: .seconds(90))
-        } catch {
-            guard error.code != .alreadyDone else { return }
-            throw error
-        }
+        // Of a device that has a bond over LE bluetoothd believes that another one over BR/EDR is wanted (`pair_device`, 5.66).
+        guard await client.tree.devices[device.path]?.isPaired != true else { return }
+        // bluetoothd gives a person 60 s to answer.
+        _ = try await call("pair", device.path, BlueZName.device, "Pair", timeout: .seconds(90))
     }
 }
