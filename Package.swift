@@ -120,8 +120,8 @@ let package = Package(
         .testTarget(
             name: "OTACommandsTests",
             dependencies: [
-                "OTACommands", "otaflash", "OTAFirmware", "OTASigning", "OTASimulator", "OTATestSupport", "OTAUpdate",
-                subprocess, system,
+                "OTACommands", "otaflash", "BlueZ", "DBus", "FakeBlueZ", "OTAFirmware", "OTASigning", "OTASimulator",
+                "OTATestSupport", "OTAUpdate", subprocess, system,
             ], swiftSettings: swift),
     ],
     swiftLanguageModes: [.v6],

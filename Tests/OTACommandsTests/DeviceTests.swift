@@ -162,19 +162,4 @@ import Testing
             #expect(run.err.contains(item))
         }
     }
-
-    /// What this version cannot do it says.
-    @Test(arguments: [
-        ["scan"], ["scan", "--timeout", "5"], ["status", "--device", "ble:AA:BB:CC:DD:EE:FF"],
-        ["push", "fw.otaf", "--device", "ble:name=Kitchen"], ["confirm", "--device", "ble:name=Kitchen"],
-        ["simulate", "serve", "kitchen", "--adapter", "hci1"],
-    ])
-    func bluetoothIsNotThereYet(words: [String]) async throws {
-        let run = try await Sandbox().run(words + ["--format", "json"])
-        #expect(run.exit == 69)
-        let error = try #require(try run.json().error)
-        #expect(error.code?.string == "bluetooth-not-available")
-        #expect(error.message?.string?.contains("only to virtual devices") == true)
-        #expect(error.hint?.string?.contains("--device sim:") == true)
-    }
 }

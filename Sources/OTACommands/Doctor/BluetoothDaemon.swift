@@ -2,7 +2,7 @@ import DBus
 import Glibc
 
 /// bluetoothd, as it is installed and as it was started. It tells neither over the bus.
-enum BluetoothDaemon {
+package enum BluetoothDaemon {
     static let defaultConfiguration = "/etc/bluetooth/main.conf"
     private static let places = [
         "/usr/libexec/bluetooth/bluetoothd", "/usr/lib/bluetooth/bluetoothd", "/usr/sbin/bluetoothd",
@@ -33,7 +33,7 @@ enum BluetoothDaemon {
     }
 
     /// - Parameter words: bluetoothd's command line.
-    static func configuration(in words: [String]) -> String? {
+    package static func configuration(in words: [String]) -> String? {
         for (index, word) in words.enumerated() {
             if word.hasPrefix("--configfile=") { return String(word.dropFirst("--configfile=".count)) }
             if word == "-f" || word == "--configfile", index + 1 < words.count { return words[index + 1] }

@@ -1,6 +1,6 @@
 /// Something that doctor has looked at.
-struct Check: Encodable, Sendable, Equatable {
-    enum State: String, Encodable, Sendable {
+package struct Check: Encodable, Sendable, Equatable {
+    package enum State: String, Encodable, Sendable {
         case ok
         /// A push works, and could be faster or safer.
         case slow
@@ -8,12 +8,12 @@ struct Check: Encodable, Sendable, Equatable {
         case missing
     }
     /// Stable.
-    let name: String
-    let state: State
+    package let name: String
+    package let state: State
     /// What was seen.
-    let message: String
+    package let message: String
     /// What to do, with the words to type, one step a line.
-    let advice: [String]?
+    package let advice: [String]?
 
     static func ok(_ name: String, _ message: String) -> Check {
         Check(name: name, state: .ok, message: message, advice: nil)

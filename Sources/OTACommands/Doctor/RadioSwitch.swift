@@ -1,12 +1,12 @@
 /// A switch that keeps Bluetooth off, as the kernel tells it (`Documentation/ABI/stable/sysfs-class-rfkill`).
-struct RadioSwitch: Equatable {
-    let name: String
+package struct RadioSwitch: Equatable {
+    package let name: String
     /// By software.
     let isSoftBlocked: Bool
     /// By a key or a slide of the machine.
     let isHardBlocked: Bool
 
-    static func all(in folder: String = "/sys/class/rfkill") -> [RadioSwitch] {
+    package static func all(in folder: String = "/sys/class/rfkill") -> [RadioSwitch] {
         SystemFile.names(in: folder).compactMap { entry in
             let path = "\(folder)/\(entry)"
             guard SystemFile.line("\(path)/type") == "bluetooth" else { return nil }
@@ -16,7 +16,7 @@ struct RadioSwitch: Equatable {
         }
     }
 
-    static func check(_ switches: [RadioSwitch]) -> Check {
+    package static func check(_ switches: [RadioSwitch]) -> Check {
         if let blocked = switches.first(where: \.isHardBlocked) {
             return .missing(
                 "rfkill", "\(blocked.name) is switched off by a key or a slide of this machine",

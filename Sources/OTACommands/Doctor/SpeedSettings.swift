@@ -1,12 +1,12 @@
 /// What bluetoothd's settings cost in speed (`main.conf`).
-struct SpeedSettings: Equatable {
+package struct SpeedSettings: Equatable {
     /// Of the ATT, to one device; nil: unknown.
-    var channels: Int?
+    package var channels: Int?
     /// In units of 1.25 ms; nil: the kernel's, 30 to 50 ms.
-    var longestInterval: Int?
+    package var longestInterval: Int?
 
     /// A key that is commented out shows the default of the version that it came with.
-    init(parsing text: String) {
+    package init(parsing text: String) {
         var section = ""
         for line in text.split(whereSeparator: \.isNewline).map(Self.trimmed) {
             if line.hasPrefix("["), line.hasSuffix("]") {
@@ -30,7 +30,7 @@ struct SpeedSettings: Equatable {
     }
 
     /// - Parameter path: of the settings.
-    func checks(of path: String) -> [Check] {
+    package func checks(of path: String) -> [Check] {
         let restart = "then: sudo systemctl restart bluetooth"
         var checks: [Check] = []
         if let channels, channels > 1 {

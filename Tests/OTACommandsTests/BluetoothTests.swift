@@ -1,0 +1,139 @@
+import FakeBlueZ
+import OTACommands
+import Testing
+
+/// Commands over Bluetooth, with a bluetoothd that is none; the radio lab has the real one.
+@Suite struct BluetoothTests {
+    @Test func anUpdateEndsConfirmed() async throws {
+        try await World.run { world in
+            let sandbox = try Sandbox()
+            try await sandbox.releaseForWorld()
+            let push = try await sandbox.run(
+                "push", "fw.otaf", "--device", world.device, "--trust", "world.pub.pem", "--format", "json", in: world)
+            #expect(push.exit == 0, "\(push.err)")
+            let answer = try push.json()
+            #expect(answer.outcome?.string == "confirmed")
+            #expect(answer.device?.address?.string == "ble:00:AA:01:01:00:42")
+            #expect(answer.device?.name?.string == "Virtual")
+            #expect(answer.device?.running_version?.string == "1.1.0")
+            #expect(answer.transfer?.image_bytes?.number == 20_000)
+            #expect(answer.transfer?.link_bound_bytes_per_second == nil)
+            #expect(try await !world.isConnected)
+        }
+    }
+
+    @Test(arguments: ["ble:00:aa:01:01:00:42", "ble:name=Virtual", "ble:"])
+    func aDeviceIsFound(address: String) async throws {
+        try await World.run { world in
+            let status = try await Sandbox().run("status", "--device", address, "--format", "json", in: world)
+            #expect(status.exit == 0, "\(status.err)")
+            #expect(try status.json().device?.address?.string == world.device)
+            #expect(try status.json().device?.running_version?.string == "1.0.0")
+        }
+    }
+
+    @Test func severalAreListed() async throws {
+        let other = FakeBlueZ.Neighbour(
+            "00:AA:01:07:00:42", "Hall", services: ["c7e10001-63a0-486d-9bcb-a18d79d9acd9"])
+        try await World.run(neighbours: [other]) { world in
+            let status = try await Sandbox().run("status", "--device", "ble:", "--format", "json", in: world)
+            #expect(status.exit == 69)
+            let error = try #require(try status.json().error)
+            #expect(error.code?.string == "no-such-device")
+            for part in ["00:AA:01:01:00:42 Virtual", "00:AA:01:07:00:42 Hall"] {
+                #expect(error.message?.string?.contains(part) == true, "\(error)")
+            }
+            #expect(error.hint?.string?.contains("otaflash scan") == true)
+        }
+    }
+
+    @Test func oneOtaflashAtATime() async throws {
+        try await World.run { world in
+            let run = try await Sandbox().shell(
+                """
+                mkdir -p "$OTAFLASH_STATE_DIR" && exec 9>>"$OTAFLASH_STATE_DIR/ble-00AA01010042.lock" &&
+                flock 9 && echo 4711 >&9 && "$0" "$@"
+                """,
+                "status", "--device", "ble:name=Virtual", "--format", "json", env: Sandbox.environment(of: world))
+            #expect(run.exit == 69)
+            #expect(try run.json().error?.code?.string == "device-held")
+            #expect(try run.json().error?.message?.string?.contains("process 4711") == true)
+            #expect(await world.fake?.connects == 0)
+        }
+    }
+
+    // MARK: - Pairing
+
+    @Test(arguments: [("123456", 0), ("654321", 77), (nil, 77)] as [(String?, Int32)])
+    func aDeviceMayWantAPasskey(passkey: String?, exit: Int32) async throws {
+        try await World.run(passkey: 123_456) { world in
+            let words = ["identify", "--device", world.device, "--format", "json"]
+            let run = try await Sandbox().run(
+                words + (passkey.map { ["--passkey", $0] } ?? []), env: Sandbox.environment(of: world))
+            #expect(run.exit == exit, "\(run.err)")
+            guard exit != 0 else { return }
+            #expect(try run.json().error?.code?.string == "not-permitted")
+            #expect(try run.json().error?.hint?.string?.contains("--passkey") == true)
+        }
+    }
+
+    @Test func thePasskeyIsAskedForOnATerminal() async throws {
+        try await World.run(passkey: 123_456) { world in
+            let (status, screen) = try await Sandbox().onTerminal(
+                "identify", "--device", world.device, env: Sandbox.environment(of: world),
+                typing: [(prompt: "The six digits that it shows: ", answer: "123456\n")])
+            #expect(status == .exited(0), "\(screen)")
+            #expect(screen.contains("blinks for 10 s"))
+        }
+    }
+
+    // MARK: - What is not there
+
+    @Test func noBus() async throws {
+        let run = try await Sandbox().run(
+            "status", "--device", "ble:AA:BB:CC:DD:EE:FF", "--format", "json",
+            env: ["DBUS_SYSTEM_BUS_ADDRESS": "unix:path=/nonexistent"])
+        #expect(run.exit == 69)
+        #expect(try run.json().error?.code?.string == "link-unavailable")
+        #expect(try run.json().error?.hint?.string?.contains("otaflash doctor") == true)
+    }
+
+    @Test(arguments: [["status", "--device", "ble:00:AA:01:01:00:42"], ["scan"], ["gatt", "services", "ble:"]])
+    func noBluetoothd(words: [String]) async throws {
+        try await World.run { world in
+            try await world.pull(.killService)
+            let run = try await Sandbox().run(words + ["--format", "json"], env: Sandbox.environment(of: world))
+            #expect(run.exit == 69)
+            #expect(try run.json().error?.code?.string == "link-unavailable")
+            #expect(try run.json().error?.message?.string?.contains("bluetoothd") == true)
+        }
+    }
+
+    @Test(arguments: [["status", "--device", "ble:00:AA:01:01:00:42"], ["scan"], ["gatt", "services", "ble:"]])
+    func noPower(words: [String]) async throws {
+        try await World.run { world in
+            try await world.setPower(false)
+            let run = try await Sandbox().run(words + ["--format", "json"], env: Sandbox.environment(of: world))
+            #expect(run.exit == 69)
+            #expect(try run.json().error?.message?.string?.contains("hci0 is switched off") == true)
+            let absent = try await Sandbox().run(
+                words + ["--adapter", "hci7", "--format", "json"], env: Sandbox.environment(of: world))
+            #expect(absent.exit == 69)
+            #expect(try absent.json().error?.message?.string?.contains("no adapter hci7") == true)
+        }
+    }
+
+    @Test(arguments: [
+        ["status", "--device", "ble:AA:BB"], ["status", "--device", "ble:name="],
+        ["status", "--device", "ble:", "--adapter", "usb0"], ["status", "--device", "ble:", "--passkey", "12345"],
+        ["status", "--device", "sim:kitchen", "--adapter", "hci0"],
+        ["status", "--device", "sim:kitchen", "--passkey", "123456"], ["scan", "--timeout", "0"],
+        ["gatt", "read", "sim:kitchen", "2a19"], ["gatt", "read", "ble:", "2a1"],
+        ["gatt", "write", "ble:", "2a19", "0"], ["gatt"],
+    ])
+    func whatCannotBeMeant(words: [String]) async throws {
+        let run = try await Sandbox().run(words)
+        #expect(run.exit == 64, "\(run.err)")
+        #expect(run.err.contains("otaflash: hint: "))
+    }
+}

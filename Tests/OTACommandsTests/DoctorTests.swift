@@ -1,0 +1,94 @@
+import FakeBlueZ
+import OTACommands
+import Testing
+
+@Suite struct DoctorTests {
+    @Test func allIsWell() async throws {
+        try await World.run { world in
+            let sandbox = try Sandbox()
+            try await sandbox.releaseForWorld()
+            let run = try await sandbox.run("doctor", "--trust", "world.pub.pem", "--format", "json", in: world)
+            #expect(run.exit == 0, "\(run.out)")
+            let answer = try run.json()
+            #expect(answer.ok?.bool == true)
+            #expect(answer.trust?.keys?.array?.map(\.string) == ["21fe31dfa154a261"])
+            #expect(answer.versions?.libdbus?.string?.split(separator: ".").count == 3)
+            #expect(Self.states(answer)["adapter"] == "ok" && Self.states(answer)["bluetoothd"] == "ok")
+        }
+    }
+
+    @Test func whatIsMissingIsNamedWithWhatToType() async throws {
+        try await World.run { world in
+            try await world.setPower(false)
+            let run = try await Sandbox().run("doctor", "--format", "json", in: world)
+            #expect(run.exit == 69)
+            let answer = try run.json()
+            #expect(answer.ok?.bool == false && answer.error?.code?.string == "not-ready")
+            #expect(Self.states(answer)["adapter"] == "missing" && Self.states(answer)["trust"] == "missing")
+            #expect(answer.error?.hint?.string?.contains("bluetoothctl power on") == true)
+            #expect(run.err.contains("otaflash: hint: switch it on: bluetoothctl power on"))
+        }
+    }
+
+    @Test func noBus() async throws {
+        let run = try await Sandbox().run(
+            "doctor", env: ["DBUS_SYSTEM_BUS_ADDRESS": "unix:path=/nonexistent"])
+        #expect(run.exit == 69)
+        #expect(run.out.contains("missing  dbus"))
+        #expect(run.out.contains("sudo systemctl start dbus"))
+    }
+
+    private static func states(_ answer: JSONValue) -> [String: String] {
+        var states: [String: String] = [:]
+        for check in answer.checks?.array ?? [] {
+            if let name = check.name?.string { states[name] = check.state?.string }
+        }
+        return states
+    }
+
+    // MARK: - Settings
+
+    /// As Debian 12 ships it: what is commented out is the default of that version.
+    @Test func theDefaultsCostSpeed() {
+        let settings = SpeedSettings(
+            parsing: "[General]\n#Channels = 9\n[LE]\n#MinConnectionInterval=\n[GATT]\n# Default to 3\n#Channels = 3\n")
+        #expect(settings.channels == 3 && settings.longestInterval == nil)
+        let checks = settings.checks(of: "/etc/bluetooth/main.conf")
+        #expect(checks.map(\.state) == [.slow, .slow])
+        #expect(checks.first?.advice?.first == "in /etc/bluetooth/main.conf, under [GATT]: Channels = 1")
+    }
+
+    @Test func settingsThatCostNothing() {
+        let settings = SpeedSettings(
+            parsing:
+                "[GATT]\n#Channels = 3\n Channels = 1 \n[LE]\nMinConnectionInterval=6\nMaxConnectionInterval = 12\n")
+        #expect(settings.channels == 1 && settings.longestInterval == 12)
+        #expect(settings.checks(of: "main.conf").map(\.state) == [.ok, .ok])
+    }
+
+    @Test(
+        arguments: [
+            (["bluetoothd"], nil), (["bluetoothd", "-E", "-f", "/tmp/a"], "/tmp/a"),
+            (["bluetoothd", "--configfile=/tmp/b"], "/tmp/b"), (["bluetoothd", "-f"], nil),
+        ] as [([String], String?)])
+    func theSettingsInForce(words: [String], file: String?) {
+        #expect(BluetoothDaemon.configuration(in: words) == file)
+    }
+
+    @Test(arguments: [
+        ("0", "0", "ok", ""), ("1", "0", "missing", "rfkill unblock bluetooth"), ("0", "1", "missing", "switch"),
+    ])
+    func switches(soft: String, hard: String, state: String, advice: String) throws {
+        let sandbox = try Sandbox()
+        for (entry, type) in [("rfkill0", "wlan"), ("rfkill1", "bluetooth")] {
+            try sandbox.makeFolder("rfkill/\(entry)")
+            try sandbox.write("rfkill/\(entry)/type", Array("\(type)\n".utf8))
+            try sandbox.write("rfkill/\(entry)/name", Array("hci0\n".utf8))
+            try sandbox.write("rfkill/\(entry)/soft", Array("\(type == "wlan" ? "1" : soft)\n".utf8))
+            try sandbox.write("rfkill/\(entry)/hard", Array("\(hard)\n".utf8))
+        }
+        let check = RadioSwitch.check(RadioSwitch.all(in: sandbox.path("rfkill")))
+        #expect(check.state.rawValue == state)
+        #expect(advice.isEmpty || check.advice?.first?.contains(advice) == true)
+    }
+}

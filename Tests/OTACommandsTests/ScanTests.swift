@@ -1,0 +1,82 @@
+import FakeBlueZ
+import Testing
+
+@Suite struct ScanTests {
+    private static let far = FakeBlueZ.Neighbour(
+        "00:AA:01:07:00:42", "Hall", services: ["c7e10001-63a0-486d-9bcb-a18d79d9acd9"], rssi: -90)
+    private static let stranger = FakeBlueZ.Neighbour("00:AA:01:08:00:42", "Radio", rssi: -40)
+
+    private func scan(_ options: String...) async throws -> [JSONValue] {
+        try await World.run(neighbours: [Self.far, Self.stranger]) { world in
+            let run = try await Sandbox().run(
+                ["scan", "--timeout", "1.5", "--format", "json"] + options, env: Sandbox.environment(of: world))
+            #expect(run.exit == 0, "\(run.err)")
+            #expect(try await !world.isDiscovering)
+            return try #require(try run.json().devices?.array)
+        }
+    }
+
+    @Test func theNearestFirst() async throws {
+        let devices = try await scan()
+        #expect(devices.map { $0.name?.string } == ["Virtual", "Hall"])
+        let first = try #require(devices.first)
+        #expect(first.address?.string == "ble:00:AA:01:01:00:42")
+        #expect(first.product?.string == "demo" && first.version?.string == "1.0.0")
+        #expect(first.protocols?.array?.map(\.string) == ["ota"])
+        // It only advertises, so it did not tell what it is.
+        #expect(devices.last?.rssi?.number == -90 && devices.last?.product == nil)
+    }
+
+    @Test func aProximityGate() async throws {
+        #expect(try await scan("--rssi", "-80").map { $0.name?.string } == ["Virtual"])
+        #expect(try await scan("--rssi=-10").isEmpty)
+    }
+
+    @Test func aName() async throws {
+        let devices = try await scan("--name", "Hall", "--no-read")
+        #expect(devices.map { $0.name?.string } == ["Hall"])
+    }
+
+    @Test func allThereAre() async throws {
+        let devices = try await scan("--all", "--no-read")
+        #expect(Set(devices.map { $0.name?.string }) == ["Radio", "Virtual", "Hall"])
+        #expect(devices.first?.protocols?.array?.isEmpty == true)
+        #expect(devices.allSatisfy { $0.product == nil })
+    }
+
+    @Test func onATerminalATable() async throws {
+        try await World.run { world in
+            let (status, screen) = try await Sandbox().onTerminal(
+                "scan", "--timeout", "1.5", env: Sandbox.environment(of: world))
+            #expect(status == .exited(0))
+            #expect(screen.contains("Scanning"))
+            // What stays is below what was drawn over.
+            let rest = try #require(screen.components(after: "\u{1B}[J").last)
+            #expect(rest.contains("NAME") && rest.contains("Virtual") && !rest.contains("Scanning"))
+        }
+    }
+
+    @Test func nobodyThere() async throws {
+        try await World.run { world in
+            let run = try await Sandbox().run("scan", "--timeout", "0.5", "--name", "Nobody", in: world)
+            #expect(run.exit == 0)
+            #expect(run.out == "No device that can be updated is in reach.\n")
+        }
+    }
+}
+
+extension String {
+    fileprivate func components(after separator: String) -> [String] {
+        var parts = [""]
+        var rest = self[...]
+        while !rest.isEmpty {
+            if rest.hasPrefix(separator) {
+                parts.append("")
+                rest = rest.dropFirst(separator.count)
+            } else {
+                parts[parts.count - 1].append(rest.removeFirst())
+            }
+        }
+        return parts
+    }
+}
