@@ -17,7 +17,7 @@ final class BlueZLink: Link {
         queue = LinkQueue(connection, outlet)
         properties = LinkProperties(
             channels: Set(connection.services.flatMap(\.characteristics).map { Channel($0) }),
-            maximumValueLength: connection.maximumValueLength)
+            maximumValueLength: connection.mtu - 3)
     }
 
     func submit(_ command: LinkCommand) { feed.yield(command) }

@@ -96,7 +96,6 @@ extension FakeBlueZ {
             try? peripheral.write(link, channel, value, at: now)
             return []
         }
-        if writeEnds.values.contains(where: { unread($0) > 0 }) { overtakings += 1 }
         busy.insert(path)
         defer { busy.remove(path) }
         try? await Task.sleep(for: Self.roundTrip)
@@ -183,11 +182,6 @@ extension FakeBlueZ {
 
     private func isOpen(_ path: DBusObjectPath, _ descriptor: CInt) -> Bool {
         writeEnds[path] == descriptor || notifyEnds[path] == descriptor
-    }
-
-    private func unread(_ descriptor: CInt) -> CInt {
-        var count: CInt = 0
-        return ioctl(descriptor, UInt(FIONREAD), &count) == 0 ? count : 0
     }
 }
 

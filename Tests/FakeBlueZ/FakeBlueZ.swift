@@ -1,5 +1,7 @@
 import BlueZ
 package import DBus
+import OTAFirmware
+import OTASigning
 package import OTASimulator
 
 /// A bluetoothd that is none: as much of its behaviour over the bus as a central sees, with a virtual device on its air. What it
@@ -27,7 +29,7 @@ package actor FakeBlueZ {
     static let address = "00:AA:01:01:00:42"
     static let device = adapter.appending("dev_00_AA_01_01_00_42")
 
-    let peripheral: VirtualDevice
+    nonisolated let peripheral: VirtualDevice
     let passkey: UInt32?
     let name: String
     private let bus: DBusBus
@@ -64,8 +66,6 @@ package actor FakeBlueZ {
     package var staleTables = 0
     /// Whether bluetoothd is too old for, or out of, sockets.
     package var offersSockets = true
-    /// Requests that were handled while packets lay unread in a socket: they went to the device ahead of them.
-    package internal(set) var overtakings = 0
     package internal(set) var connects = 0
 
     package init(
@@ -80,6 +80,11 @@ package actor FakeBlueZ {
     }
 
     package func adjust(_ body: @Sendable (isolated FakeBlueZ) -> Void) { body(self) }
+
+    /// Whether the device runs this release, for good or on trial.
+    package nonisolated func runs(_ release: Release) -> Bool {
+        peripheral.runningImage == release.bundle.bundle.image
+    }
 
     var now: Duration { start.duration(to: .now) }
 

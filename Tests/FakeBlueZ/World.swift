@@ -30,6 +30,7 @@ package struct World: Sendable {
     package static var isLab: Bool { getenv("RADIO_LAB_PYTHON") != nil }
 
     /// - Parameter passkey: what the device demands before it lets anything be written.
+    @discardableResult
     package static func run<Result: Sendable>(
         passkey: UInt32? = nil, imageSize: Int = 20_000, neighbours: [FakeBlueZ.Neighbour] = [],
         _ body: @Sendable (World) async throws -> Result
@@ -89,6 +90,10 @@ package struct World: Sendable {
             try await DBusRemoteObject(connection, BlueZName.service, FakeBlueZ.adapter).setProperty(
                 BlueZName.adapter, "Powered", .boolean(isOn))
         }
+    }
+
+    package var isPowered: Bool {
+        get async throws { try await property(FakeBlueZ.adapter, BlueZName.adapter, "Powered")?.boolean ?? false }
     }
 
     package var isConnected: Bool {

@@ -1,5 +1,6 @@
 import FakeBlueZ
 import OTACommands
+import Subprocess
 import Testing
 
 /// Commands over Bluetooth, with a bluetoothd that is none; the radio lab has the real one.

@@ -1,4 +1,5 @@
 import FakeBlueZ
+import Subprocess
 import Testing
 
 @Suite struct ScanTests {

@@ -130,9 +130,10 @@ actor AdapterRadio {
         return .properties(filter)
     }
 
-    /// `InProgress` here is the controller's: it is still busy with the end of an attempt to connect, ours or another program's.
+    /// `InProgress` here is the kernel's: it is still busy with the end of an attempt to connect, or with the discovery of a
+    /// bluetoothd that was killed, which it carries on for 10.24 s.
     private func start() async throws(BlueZError) {
-        let giveUp = ContinuousClock.now.advanced(by: .seconds(5))
+        let giveUp = ContinuousClock.now.advanced(by: .seconds(12))
         while true {
             do throws(BlueZError) { return try await call("StartDiscovery") } catch {
                 guard error.code == .inProgress, .now < giveUp else { throw error }

@@ -3,6 +3,7 @@ import BlueZ
 
 struct Scan: Verb {
     static let name = "scan"
+    static let isLong = true
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "Show the devices in reach that can be updated, the nearest first.",
         discussion: """

@@ -1,0 +1,57 @@
+import BlueZ
+import FakeBlueZ
+import OTABlueZ
+import OTAEngine
+import OTAProfile
+import OTAUpdate
+
+/// What the runner told, kept by whoever calls it, one after the other.
+final class Diary: @unchecked Sendable {
+    var reports: [UpdateProgress] = []
+    var isDisturbed = false
+}
+
+extension World {
+    struct TimeIsUp: Error {
+        let what: String
+    }
+
+    func transport(
+        _ address: String? = nil, pairing: PairingResponder = .unattended
+    ) throws -> BlueZTransport {
+        guard let address = BLEAddress(address ?? self.address.description) else { throw TimeIsUp(what: "an address") }
+        return BlueZTransport(
+            address, service: ProfileChannel.service, adapter: "hci0", pairing: pairing, bus: bus)
+    }
+
+    /// A whole update.
+    ///
+    /// - Parameter disturbance: what happens once, when this part of the image is there.
+    func push(
+        _ address: String? = nil, pairing: PairingResponder = .unattended, resume: Bool = false, at part: Double = 0.3,
+        _ disturbance: (@Sendable () async throws -> Void)? = nil
+    ) async throws -> (report: UpdateReport, diary: Diary) {
+        let diary = Diary()
+        let runner = UpdateRunner(clock: ContinuousClock()) { progress, _ in
+            diary.reports.append(progress)
+            guard let disturbance, !diary.isDisturbed, case .transferred(let offset, let total) = progress,
+                Double(offset) >= part * Double(total)
+            else { return }
+            diary.isDisturbed = true
+            Task { try await disturbance() }
+        }
+        let report = try await runner.run(
+            ProfileSession(.push(release.bundle, PushOptions(resume: resume)), seed: 1),
+            over: try transport(address, pairing: pairing), interrupts: AsyncStream<Void> { $0.finish() })
+        return (report, diary)
+    }
+
+    /// Looks until it is so, for 20 s at most.
+    func until(_ what: String, _ condition: () async throws -> Bool) async throws {
+        for _ in 0..<2_000 {
+            if try await condition() { return }
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        throw TimeIsUp(what: what)
+    }
+}
