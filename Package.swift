@@ -58,7 +58,8 @@ let package = Package(
         // Bluetooth LE over BlueZ, useful by itself; and as a bearer.
         .target(name: "BlueZ", dependencies: ["DBus", logging], swiftSettings: swift),
         .target(
-            name: "OTABlueZ", dependencies: ["BlueZ", "DBus", "OTATransport", "OTAUpdate", logging], swiftSettings: swift),
+            name: "OTABlueZ", dependencies: ["BlueZ", "DBus", "OTATransport", "OTAUpdate", logging],
+            swiftSettings: swift),
 
         // The device's side, for real firmware; and the virtual device that runs the same code.
         .target(name: "COTADevice", cSettings: c),
@@ -90,7 +91,9 @@ let package = Package(
         .testTarget(name: "COTADeviceTests", dependencies: ["COTADevice", "COpenSSL"], swiftSettings: swift),
         .target(
             name: "FakeBlueZ",
-            dependencies: ["BlueZ", "DBus", "OTAFirmware", "OTASigning", "OTASimulator", "OTAUpdate", subprocess, system],
+            dependencies: [
+                "BlueZ", "DBus", "OTAFirmware", "OTASigning", "OTASimulator", "OTAUpdate", subprocess, system,
+            ],
             path: "Tests/FakeBlueZ", swiftSettings: swift),
         .testTarget(
             name: "BlueZTests", dependencies: ["BlueZ", "DBus", "FakeBlueZ", "OTASimulator", subprocess],

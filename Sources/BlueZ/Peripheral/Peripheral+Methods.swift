@@ -10,8 +10,12 @@ extension Peripheral {
         let options = DBusArgument("options", .properties)
         let socket = [DBusArgument("fd", .unixFileDescriptor), DBusArgument("mtu", .uint16)]
         var methods = [
-            DBusMethod("ReadValue", takes: [options], returns: [DBusArgument("value", .bytes)]) { try await self.read(attribute, $0) },
-            DBusMethod("WriteValue", takes: [DBusArgument("value", .bytes), options]) { try await self.write(attribute, $0) },
+            DBusMethod("ReadValue", takes: [options], returns: [DBusArgument("value", .bytes)]) {
+                try await self.read(attribute, $0)
+            },
+            DBusMethod("WriteValue", takes: [DBusArgument("value", .bytes), options]) {
+                try await self.write(attribute, $0)
+            },
             DBusMethod("StartNotify") { _ in await self.notifications(of: attribute, on: true) },
             DBusMethod("StopNotify") { _ in await self.notifications(of: attribute, on: false) },
             // An indication was confirmed, it does not say whose.
@@ -19,11 +23,15 @@ extension Peripheral {
         ]
         if characteristic.declaration.sockets.contains(.write) {
             methods.append(
-                DBusMethod("AcquireWrite", takes: [options], returns: socket) { try await self.acquireWrite(attribute, $0) })
+                DBusMethod("AcquireWrite", takes: [options], returns: socket) {
+                    try await self.acquireWrite(attribute, $0)
+                })
         }
         if characteristic.declaration.sockets.contains(.notify) {
             methods.append(
-                DBusMethod("AcquireNotify", takes: [options], returns: socket) { try await self.acquireNotify(attribute, $0) })
+                DBusMethod("AcquireNotify", takes: [options], returns: socket) {
+                    try await self.acquireNotify(attribute, $0)
+                })
         }
         return methods
     }

@@ -14,7 +14,10 @@ extension Failure {
             case .held: (.unavailable, "wait for the other program to end, then type: \(again)")
             case .timedOut, .lost: (.linkLost, "see that it is switched on and near, then type: \(again)")
             case .refused:
-                (.protocolBroken, "see what it offers: otaflash gatt services \(situation.bluetoothDevice ?? "ble:ADDRESS")")
+                (
+                    .protocolBroken,
+                    "see what it offers: otaflash gatt services \(situation.bluetoothDevice ?? "ble:ADDRESS")"
+                )
             case .notPermitted: (.refused, Self.pairingAdvice(again))
             }
         self.init(link.code.rawValue, exit, error.context, hint: hint)
