@@ -49,7 +49,7 @@ bool ota_record_load(struct ota_device *device) {
     uint8_t bytes[OTA_WRITE_UNIT_LARGEST];
     uint32_t end[OTA_RECORD_PAGES] = {0, 0};
     nothing_known(device);
-    for (uint8_t page = 0; page < OTA_RECORD_PAGES; page++) {
+    for (uint32_t page = 0; page < OTA_RECORD_PAGES; page++) {
         for (uint32_t index = 0; index < records_per_page(device); index++) {
             if (!device->port->read(device->context, OTA_AREA_RECORD, place(device, page, index), bytes,
                                     stride(device))) {
@@ -63,7 +63,7 @@ bool ota_record_load(struct ota_device *device) {
                 (device->record_generation != 0 && !is_newer(generation, device->record_generation)))
                 continue;
             device->record_generation = generation;
-            device->record_page = page;
+            device->record_page = (uint8_t)page;
             device->held_recorded = ota_u32(bytes + AT_OFFSET);
             memcpy(device->held_digest, bytes + AT_DIGEST, OTA_DIGEST_SIZE);
         }
