@@ -29,6 +29,8 @@ let package = Package(
         .executable(name: "otaflash", targets: ["otaflash"]),
         .library(name: "COTADevice", targets: ["COTADevice"]),
         .library(name: "BlueZ", targets: ["BlueZ"]),
+        // For Fuzz/, which is a package of its own; nobody else builds it.
+        .library(name: "FuzzTargets", targets: ["FuzzTargets"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -112,6 +114,14 @@ let package = Package(
             dependencies: [
                 "OTASimulator", "OTATransport", "OTAUpdate", "OTASigning", "OTAFirmware", "COTADevice", system,
             ], swiftSettings: swift),
+        .target(
+            name: "FuzzTargets",
+            dependencies: [
+                "BlueZ", "DBus", "OTABlueZ", "OTAFirmware", "OTAProfile", "OTASigning", "OTASimulator", "OTAUpdate",
+                system,
+            ], path: "Tests/FuzzTargets", swiftSettings: swift),
+        .target(name: "DeviceFuzz", dependencies: ["COTADevice"], path: "Tests/DeviceFuzz", cSettings: c),
+        .testTarget(name: "FuzzTargetsTests", dependencies: ["FuzzTargets", "DeviceFuzz"], swiftSettings: swift),
         .testTarget(
             name: "OTAProfileTests", dependencies: ["OTAProfile", "OTAUpdate", "OTASigning", "OTAFirmware"],
             swiftSettings: swift),

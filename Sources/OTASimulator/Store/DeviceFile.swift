@@ -4,7 +4,7 @@ import OTASigning
 
 /// `device.json` in a virtual device's folder: what the device is. Sizes in bytes, keys as 64 hex digits, the image format
 /// as the manifest's byte.
-struct DeviceFile: Codable {
+package struct DeviceFile: Codable {
     static let newestSchema = 1
 
     /// All that a reader of any version can rely on.
@@ -22,7 +22,7 @@ struct DeviceFile: Codable {
     private let window, longestData: Int
     private let restartSeconds, trialSeconds: Int
 
-    init(_ configuration: VirtualDeviceConfiguration) {
+    package init(_ configuration: VirtualDeviceConfiguration) {
         schema = Self.newestSchema
         product = configuration.product.text
         hardware = configuration.hardware
@@ -39,7 +39,7 @@ struct DeviceFile: Codable {
     }
 
     /// - Throws: `malformed` or `fromNewerVersion`, without the path.
-    init(json: [UInt8]) throws(VirtualDeviceError) {
+    package init(json: [UInt8]) throws(VirtualDeviceError) {
         let decoder = JSONDecoder()
         decoder.keyDecodingStrategy = .convertFromSnakeCase
         do {
@@ -56,7 +56,7 @@ struct DeviceFile: Codable {
         }
     }
 
-    var json: [UInt8] {
+    package var json: [UInt8] {
         get throws {
             let encoder = JSONEncoder()
             encoder.keyEncodingStrategy = .convertToSnakeCase
@@ -66,7 +66,7 @@ struct DeviceFile: Codable {
     }
 
     /// - Throws: `malformed`, without the path.
-    var configuration: VirtualDeviceConfiguration {
+    package var configuration: VirtualDeviceConfiguration {
         get throws(VirtualDeviceError) {
             guard let product = ProductName(product) else {
                 throw VirtualDeviceError(.malformed, "the product is not \(ProductName.rule)")

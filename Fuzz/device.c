@@ -1,0 +1,16 @@
+/* COTADevice under libFuzzer: built by scripts/fuzz, with the sanitizers on. */
+#include "device_fuzz.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
+    const char *finding = device_fuzz(bytes, count);
+    if (finding) {
+        fprintf(stderr, "device: %s\n", finding);
+        abort();
+    }
+    return 0;
+}

@@ -1,0 +1,97 @@
+/*
+ * A device around the core. What is where:
+ *
+ *   flash.c      two slots and the record area, whose operations fail and whose power goes
+ *   release.c    signed images, and what stands for SHA-256 and Ed25519
+ *   bench.c      the core's port, the bootloader, connections
+ *   host.c       a host that keeps to the profile
+ *   device_fuzz.c  what the input's bytes mean
+ */
+#ifndef BENCH_H
+#define BENCH_H
+
+#include "ota_device.h"
+
+#include <stddef.h>
+
+enum { SLOT_SIZE = 2048, PAGE_LARGEST = 512, RELEASES = 3, IMAGE_LARGEST = 1801, ENVELOPE_SIZE = 169 };
+
+struct release {
+    uint8_t envelope[ENVELOPE_SIZE];
+    uint32_t manifest_size;
+    uint8_t digest[OTA_DIGEST_SIZE]; /* of the manifest */
+    uint8_t image[IMAGE_LARGEST];
+    uint32_t image_size, counter;
+};
+
+enum moment { BEFORE, DURING, AFTER };
+
+struct flash {
+    uint8_t slots[2][SLOT_SIZE];
+    uint8_t record[OTA_RECORD_PAGES * PAGE_LARGEST];
+    uint32_t page_size, write_unit;
+    bool is_powered;
+    uint32_t operations_left; /* until the power goes; 0: it does not */
+    enum moment moment;
+    uint8_t failing; /* bit 0: writes fail, 1: erases, 2: reads, 3: only in the record area */
+};
+
+enum trial { TRIAL_NONE, TRIAL_PENDING, TRIAL_RUNNING };
+
+struct bench {
+    struct ota_device device;
+    struct ota_config config;
+    struct ota_port port;
+    struct release releases[RELEASES];
+    struct flash flash;
+    uint8_t *page;
+    uint32_t now;
+
+    /* The bootloader's. */
+    uint8_t permanent, running;
+    enum trial trial;
+    const struct release *installed[2];
+    uint32_t counter;
+    bool wants_reboot;
+
+    uint64_t hash[4];
+    uint8_t answer[OTA_NOTIFICATION_LARGEST]; /* the last of connection 1 */
+    uint8_t answer_size;
+    bool has_buffers, mark_fails, confirm_fails, hash_fails, self_test_passed, is_too_old, permits;
+
+    const char *finding; /* the first thing that was not as it must be */
+};
+
+void find(struct bench *bench, bool holds, const char *finding);
+
+/* flash.c */
+bool flash_read(struct bench *bench, enum ota_area area, uint32_t offset, uint8_t *bytes, uint32_t count);
+bool flash_write(struct bench *bench, enum ota_area area, uint32_t offset, const uint8_t *bytes, uint32_t count);
+bool flash_erase(struct bench *bench, enum ota_area area, uint32_t offset);
+
+/* release.c */
+void hash_start(uint64_t hash[4]);
+void hash_update(uint64_t hash[4], const uint8_t *bytes, uint32_t count);
+void hash_finish(const uint64_t hash[4], uint8_t digest[OTA_DIGEST_SIZE]);
+void digest_of(const uint8_t *bytes, uint32_t count, uint8_t digest[OTA_DIGEST_SIZE]);
+extern const uint8_t key_id[OTA_PREFIX_SIZE];
+void release_make(struct release *release, uint8_t number);
+
+/* bench.c */
+void bench_start(struct bench *bench, const uint8_t settings[4]);
+/* Powers the device up. */
+void boot(struct bench *bench);
+/* After each call of the core: polls, and boots where the power went or the core wants it. */
+void settle(struct bench *bench);
+
+/* host.c */
+/* Sends a request on a connection; the answer's status, or -1 where there is none. */
+int request(struct bench *bench, uint16_t connection, const uint8_t *bytes, uint16_t count);
+int begin(struct bench *bench, uint16_t connection, enum ota_object object, const struct release *release, uint32_t from);
+/* Sends the open object's next bytes, of a release, under the right sequence. False: none is open, or all is in. */
+bool send_next(struct bench *bench, uint16_t connection, const struct release *release, uint32_t count);
+int submit(struct bench *bench, uint16_t connection, const struct release *release);
+/* A whole update, as the profile has it. */
+void update_honestly(struct bench *bench, const struct release *release);
+
+#endif

@@ -1,0 +1,66 @@
+#include "bench.h"
+
+#include <string.h>
+
+/* The area's bytes and their number. The core writes to the slot that does not run. */
+static uint8_t *area_bytes(struct bench *bench, enum ota_area area, uint32_t *size) {
+    *size = area == OTA_AREA_SLOT ? SLOT_SIZE : OTA_RECORD_PAGES * bench->flash.page_size;
+    return area == OTA_AREA_SLOT ? bench->flash.slots[1 - bench->running] : bench->flash.record;
+}
+
+static uint8_t *place(struct bench *bench, enum ota_area area, uint32_t offset, uint32_t count) {
+    uint32_t size;
+    uint8_t *bytes = area_bytes(bench, area, &size);
+    bool is_within = offset <= size && count <= size - offset;
+    find(bench, is_within, "flash: outside the area");
+    return is_within ? bytes + offset : NULL;
+}
+
+static bool fails(const struct flash *flash, enum ota_area area, uint8_t operation) {
+    if (!flash->is_powered) return true;
+    bool here = (flash->failing & 8) == 0 || area == OTA_AREA_RECORD;
+    return here && (flash->failing & operation) != 0;
+}
+
+/* Counts an operation. True: the power goes in it. */
+static bool is_cut(struct flash *flash) {
+    if (flash->operations_left == 0 || --flash->operations_left > 0) return false;
+    flash->is_powered = false;
+    return true;
+}
+
+bool flash_read(struct bench *bench, enum ota_area area, uint32_t offset, uint8_t *bytes, uint32_t count) {
+    const uint8_t *flash = place(bench, area, offset, count);
+    if (!flash || fails(&bench->flash, area, 4)) return false;
+    memcpy(bytes, flash, count);
+    return true;
+}
+
+bool flash_write(struct bench *bench, enum ota_area area, uint32_t offset, const uint8_t *bytes, uint32_t count) {
+    uint8_t *flash = place(bench, area, offset, count);
+    uint32_t unit = bench->flash.write_unit;
+    find(bench, offset % unit == 0 && count % unit == 0 && count > 0, "flash: a write that is not whole write units");
+    if (!flash || fails(&bench->flash, area, 1)) return false;
+    bool cut = is_cut(&bench->flash);
+    if (cut && bench->flash.moment == BEFORE) return false;
+    uint32_t written = cut && bench->flash.moment == DURING ? count / 2 : count;
+    bool is_erased = true;
+    for (uint32_t i = 0; i < written; i++) {
+        is_erased = is_erased && flash[i] == 0xFF;
+        flash[i] &= bytes[i];
+    }
+    find(bench, is_erased, "flash: a write on bytes that are not erased");
+    return !cut;
+}
+
+bool flash_erase(struct bench *bench, enum ota_area area, uint32_t offset) {
+    uint32_t page_size = bench->flash.page_size;
+    uint8_t *flash = place(bench, area, offset, page_size);
+    find(bench, offset % page_size == 0, "flash: an erase that is not of a page");
+    if (!flash || fails(&bench->flash, area, 2)) return false;
+    bool cut = is_cut(&bench->flash);
+    if (cut && bench->flash.moment == BEFORE) return false;
+    memset(flash, 0xFF, page_size);
+    if (cut && bench->flash.moment == DURING) memset(flash + page_size / 2, 0x3C, page_size - page_size / 2);
+    return !cut;
+}
