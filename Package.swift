@@ -125,11 +125,19 @@ let package = Package(
         .testTarget(
             name: "OTAProfileTests", dependencies: ["OTAProfile", "OTAUpdate", "OTASigning", "OTAFirmware"],
             swiftSettings: swift),
-        .testTarget(
-            name: "OTAEngineTests",
+        // Whole updates in worlds made by a seed; and the program that plays as many as one likes.
+        .target(
+            name: "Gauntlet",
             dependencies: [
                 "OTAEngine", "OTAProfile", "OTASimulator", "OTATransport", "OTAUpdate", "OTASigning", "OTAFirmware",
-            ], swiftSettings: swift),
+            ], path: "Tests/Gauntlet", swiftSettings: swift),
+        .executableTarget(
+            name: "otaflash-gauntlet", dependencies: ["Gauntlet", "OTAUpdate", arguments],
+            path: "Tests/otaflash-gauntlet",
+            swiftSettings: swift),
+        .testTarget(
+            name: "OTAEngineTests",
+            dependencies: ["Gauntlet", "OTAProfile", "OTASimulator", "OTAUpdate"], swiftSettings: swift),
         .testTarget(
             name: "OTACommandsTests",
             dependencies: [

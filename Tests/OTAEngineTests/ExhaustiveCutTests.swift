@@ -1,3 +1,4 @@
+import Gauntlet
 import OTAProfile
 import OTASimulator
 import OTAUpdate

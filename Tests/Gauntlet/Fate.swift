@@ -1,0 +1,125 @@
+import OTAProfile
+import OTASimulator
+import OTAUpdate
+
+/// What a seed has in store: the radio, the device, the faults, and the clients that try to update it one after the other.
+struct Fate: Sendable {
+    /// What client and device speak. A second protocol is a case here, with clients and vices of its own.
+    enum Wire: Sendable, CaseIterable {
+        case profile
+    }
+
+    var wire = Wire.profile
+    var radio = RadioModel()
+    var plan = FaultPlan()
+    var faults = WorldFaults()
+    var window = 64
+    var writeUnit = 4
+    /// The device has been on for so long.
+    var age = Duration.zero
+    /// Which of the world's two releases each client pushes; the last one is left alone by death.
+    var clients: [ClientFate] = []
+
+    struct ClientFate: Sendable {
+        var release: Int
+        var resumes: Bool
+        var death: Int?
+        var clockJump: (event: Int, by: Duration)?
+        var pause = Duration.zero
+    }
+
+    init(seed: UInt64) {
+        var dice = Dice(seed: seed)
+        wire = dice.one(of: Wire.allCases)
+        shape(&dice)
+        breakRadio(&dice)
+        breakDevice(&dice)
+        if dice.happens(0.35) { addVices(&dice) }
+        sendClients(&dice)
+        faults.seed = dice.next()
+    }
+
+    private mutating func shape(_ dice: inout Dice) {
+        radio.mtu = dice.one(of: [23, 185, 247, 498, 517])
+        radio.perEvent = dice.number(1...6)
+        radio.interval = .microseconds(dice.one(of: [7500, 15000, 30000, 50000]))
+        window = dice.one(of: [1, 2, 7, 16, 64, 2047])
+        writeUnit = dice.one(of: [1, 4, 8, 16, 64])
+        // The device's clock of milliseconds wraps after 49.7 days: some updates are under way then.
+        if dice.happens(0.1) { age = .milliseconds((1 << 32) - dice.number(0...60_000)) }
+    }
+
+    private mutating func breakRadio(_ dice: inout Dice) {
+        if dice.happens(0.4) { radio.loss = dice.part() * 0.3 }
+        if dice.happens(0.4) { plan.gap = dice.part() * 0.1 }
+        if dice.happens(0.2) { plan.notificationLoss = dice.part() * 0.02 }
+        if dice.happens(0.3) { plan.notificationRefusal = dice.part() * 0.5 }
+        if dice.happens(0.4) { plan.dropAt = (0..<dice.number(1...3)).map { _ in dice.part() } }
+        if dice.happens(0.3) { plan.outOfReach = .milliseconds(dice.number(0...20_000)) }
+        if dice.happens(0.3) { plan.cutAfterDevicePackets = [dice.number(1...400)] }
+        if dice.happens(0.3) { plan.cutAfterHostEvents = [dice.number(1...200)] }
+        if dice.happens(0.2) {
+            faults.valueLengths = (0..<dice.number(2...4)).map { _ in dice.one(of: [20, 97, 244, 514]) }
+        }
+        if dice.happens(0.2) { faults.duplicate = dice.part() * 0.2 }
+        if dice.happens(0.2) { faults.late = dice.part() * 0.1 }
+        if dice.happens(0.1) { faults.missed = (dice.number(1...4), dice.number(1...2)) }
+    }
+
+    private mutating func breakDevice(_ dice: inout Dice) {
+        if dice.happens(0.3) { plan.resetAt = [dice.part()] }
+        if dice.happens(0.4) { plan.powerCuts = cuts(&dice) }
+        if dice.happens(0.2) { faults.restarts = (0..<dice.number(1...3)).map { _ in dice.number(1...300) } }
+        if dice.happens(0.2) { faults.stall = (dice.part() * 0.05, .milliseconds(dice.number(50...3000))) }
+        if dice.happens(0.2) { faults.overflow = (dice.part() * 0.02, dice.number(1...15)) }
+        if dice.happens(0.1) { faults.silence = (dice.number(1...3), dice.number(1...60)) }
+        if dice.happens(0.1) { faults.reverts = dice.number(1...2) }
+    }
+
+    /// Power cuts, each with a second one in the middle of what mends it, or of the bootloader's own marks.
+    private func cuts(_ dice: inout Dice) -> [PowerCut] {
+        var cuts: [PowerCut] = []
+        for _ in 0..<dice.number(1...3) {
+            let operation = dice.number(1...80)
+            cuts.append(PowerCut(operation: operation, moment: dice.one(of: PowerCut.Moment.allCases)))
+            guard dice.happens(0.5) else { continue }
+            let next = operation + dice.number(1...3)
+            cuts.append(PowerCut(operation: next, moment: dice.one(of: PowerCut.Moment.allCases)))
+        }
+        return cuts
+    }
+
+    private mutating func addVices(_ dice: inout Dice) {
+        if dice.happens(0.4) { faults.corruption = dice.part() * 0.01 }
+        if dice.happens(0.4) { faults.lie = dice.part() * 0.05 }
+        if dice.happens(0.3) { faults.staleTag = dice.part() * 0.1 }
+        if dice.happens(0.3) { faults.garbage = dice.part() * 0.1 }
+    }
+
+    private mutating func sendClients(_ dice: inout Dice) {
+        while dice.happens(0.35), clients.count < 3 {
+            clients.append(
+                ClientFate(
+                    release: dice.number(0...1), resumes: dice.happens(0.7),
+                    death: dice.happens(0.8) ? dice.number(1...200) : nil,
+                    pause: dice.happens(0.3) ? .seconds(dice.number(0...100)) : .zero))
+        }
+        clients.append(ClientFate(release: dice.number(0...1), resumes: dice.happens(0.8)))
+        for index in clients.indices where dice.happens(0.1) {
+            clients[index].clockJump = (dice.number(2...100), .seconds(dice.number(1...5000)))
+        }
+    }
+}
+
+/// A seed's numbers, as decisions.
+private struct Dice {
+    private var random: SplitMix64
+
+    init(seed: UInt64) { random = SplitMix64(seed: seed) }
+
+    mutating func next() -> UInt64 { random.next() }
+    mutating func happens(_ probability: Double) -> Bool { Double.random(in: 0..<1, using: &random) < probability }
+    mutating func part() -> Double { Double.random(in: 0...1, using: &random) }
+    mutating func number(_ range: ClosedRange<Int>) -> Int { Int.random(in: range, using: &random) }
+    mutating func one<Choice>(of choices: [Choice]) -> Choice { choices[number(0...choices.count - 1)] }
+}

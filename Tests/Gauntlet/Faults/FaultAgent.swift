@@ -1,0 +1,117 @@
+import OTASimulator
+import OTAUpdate
+
+/// Who makes a world's faults happen, over all of its connections. Under virtual time everything runs on one thread.
+final class FaultAgent: @unchecked Sendable {
+    private let faults: WorldFaults
+    private let device: VirtualDevice
+    private var random: SplitMix64
+    private var connections = 0
+    private var events = 0
+    private var eventsOfConnection = 0
+    private var missed = 0
+    private var reverts: Int
+    private var overflowing = 0
+    private var kept: LinkEvent?
+    private var tags: [UInt8] = []
+
+    init(_ faults: WorldFaults, _ device: VirtualDevice) {
+        self.faults = faults
+        self.device = device
+        random = SplitMix64(seed: faults.seed)
+        reverts = faults.reverts
+    }
+
+    // MARK: Connecting
+
+    func missesAttempt() -> Bool {
+        guard let plan = faults.missed, connections + 1 == plan.connection, missed < plan.attempts else { return false }
+        missed += 1
+        return true
+    }
+
+    func revertTrial() {
+        guard reverts > 0, device.running?.isOnTrial == true else { return }
+        reverts -= 1
+        device.losePower(at: device.now)
+    }
+
+    func connected(_ properties: inout LinkProperties) {
+        connections += 1
+        (eventsOfConnection, overflowing, kept) = (0, 0, nil)
+        guard !faults.valueLengths.isEmpty else { return }
+        let length = faults.valueLengths[(connections - 1) % faults.valueLengths.count]
+        properties.maximumValueLength = min(properties.maximumValueLength, length)
+    }
+
+    // MARK: To the device
+
+    /// Nil: it gets lost.
+    func alter(_ command: LinkCommand) -> LinkCommand? {
+        guard case .send(let values, let channel) = command else { return command }
+        var altered: [[UInt8]] = []
+        for value in values {
+            if overflowing == 0, happens(faults.overflow.probability) { overflowing = faults.overflow.chunks }
+            if overflowing > 0 {
+                overflowing -= 1
+                // What comes next gets through: a device whose buffers are always full cannot be updated.
+                if overflowing == 0 { overflowing = -1 }
+            } else {
+                overflowing = 0
+                altered.append(happens(faults.corruption) ? flipped(value, in: 2..<value.count) : value)
+            }
+        }
+        return altered.isEmpty ? nil : .send(altered, channel)
+    }
+
+    // MARK: To the host
+
+    /// What comes in the event's place, and after what stall.
+    func alter(_ event: LinkEvent) -> (events: [LinkEvent], stall: Duration) {
+        if case .lost = event { return ([event], .zero) }
+        events += 1
+        eventsOfConnection += 1
+        if faults.restarts.contains(events) { device.losePower(at: device.now) }
+        if let silence = faults.silence, silence.connection == connections, eventsOfConnection >= silence.event {
+            return ([], .zero)
+        }
+        let stall = happens(faults.stall.probability) ? faults.stall.time : .zero
+        guard case .notified(let bytes, let channel) = event else { return ([event], stall) }
+        let told = LinkEvent.notified(distorted(bytes), channel)
+        var all = [told]
+        if happens(faults.duplicate) { all.append(told) }
+        if let late = kept {
+            all.append(late)
+            kept = nil
+        } else if happens(faults.late) {
+            kept = told
+            all = []
+        }
+        if happens(faults.garbage) {
+            let count = Int.random(in: 0...20, using: &random)
+            // Nothing that could be taken for an answer, which has the highest bit first.
+            all.append(.notified((0..<count).map { _ in UInt8.random(in: 0...127, using: &random) }, channel))
+        }
+        return (all, stall)
+    }
+
+    /// A profile's notification with a lie in it: in its position, which is its last ten bytes, or in its tag.
+    private func distorted(_ bytes: [UInt8]) -> [UInt8] {
+        if bytes.count > 10, happens(faults.lie) { return flipped(bytes, in: bytes.count - 10..<bytes.count) }
+        guard bytes.count >= 3, bytes[0] & 0x80 != 0 else { return bytes }
+        defer { tags.append(bytes[1]) }
+        guard happens(faults.staleTag), let tag = tags.randomElement(using: &random) else { return bytes }
+        return [bytes[0], tag] + bytes[2...]
+    }
+
+    private func flipped(_ bytes: [UInt8], in range: Range<Int>) -> [UInt8] {
+        guard !range.isEmpty else { return bytes }
+        var bytes = bytes
+        bytes[Int.random(in: range, using: &random)] ^= 1 << UInt8.random(in: 0...7, using: &random)
+        return bytes
+    }
+
+    private func happens(_ probability: Double) -> Bool {
+        probability > 0 && Double.random(in: 0..<1, using: &random) < probability
+    }
+}

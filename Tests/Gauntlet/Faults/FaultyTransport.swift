@@ -1,0 +1,35 @@
+import OTASimulator
+import OTATransport
+import OTAUpdate
+
+/// The way to a virtual device with a world's faults on it. Without any it changes nothing.
+struct FaultyTransport: Transport {
+    private let base: SimulatedTransport<VirtualTime>
+    private let time: VirtualTime
+    private let agent: FaultAgent?
+
+    init(_ base: SimulatedTransport<VirtualTime>, _ time: VirtualTime, _ faults: WorldFaults?) {
+        self.base = base
+        self.time = time
+        agent = faults.map { FaultAgent($0, base.device) }
+    }
+
+    func withLink<Result: Sendable>(_ body: (any Link) async -> Result) async throws(LinkError) -> Result {
+        guard let agent else { return try await base.withLink(body) }
+        if agent.missesAttempt() {
+            try? await time.sleep(for: .seconds(10))
+            throw LinkError(.timedOut, "nobody is there under this address")
+        }
+        agent.revertTrial()
+        return try await base.withLink { link in
+            let faulty = FaultyLink(link, agent)
+            return await withTaskGroup(of: Void.self) { group in
+                group.addTask { await faulty.carry(time) }
+                let result = await body(faulty)
+                faulty.close()
+                group.cancelAll()
+                return result
+            }
+        }
+    }
+}

@@ -1,0 +1,32 @@
+import OTAFirmware
+package import OTASigning
+import OTAUpdate
+
+/// An image of so many bytes, signed.
+package struct Release: Sendable {
+    package let bundle: VerifiedBundle
+    package let key: PublicKey
+    package var image: [UInt8] { bundle.bundle.image }
+
+    /// - Parameter seed: of the key; nil: a new one.
+    package init(
+        bytes count: Int, version: String = "1.1.0", counter: UInt32 = 2, minimumBattery: UInt8? = nil,
+        keySeed: UInt8? = nil
+    ) throws {
+        struct NoName: Error {}
+        var random = SplitMix64(seed: UInt64(count))
+        let image = (0..<count).map { _ in UInt8.random(in: 0...255, using: &random) }
+        let privateKey = try keySeed.map { try PrivateKey(seed: [UInt8](repeating: $0, count: 32)) } ?? .generate()
+        guard let version = SemanticVersion(version), let product = ProductName("demo") else { throw NoName() }
+        let manifest = try Manifest(
+            imageFormat: .raw, imageSize: UInt32(count), securityCounter: counter, created: 1_767_225_600,
+            imageDigest: SHA256.digest(of: image), version: version, product: product, minimumBattery: minimumBattery)
+        guard
+            let signature = BundleSignature(
+                keyID: privateKey.publicKey.id, signature: try privateKey.sign(manifest.bytes))
+        else { throw NoName() }
+        let envelope = try Envelope(manifest: manifest, signatures: [signature])
+        key = privateKey.publicKey
+        bundle = try Verifier(trust: try TrustStore([key])).verify(try SignedBundle(envelope: envelope, image: image))
+    }
+}
