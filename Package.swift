@@ -90,7 +90,9 @@ let package = Package(
             dependencies: ["OTASigning", "OTAFirmware", "OTATestSupport", "OTAUpdate", subprocess, system],
             swiftSettings: swift),
         .testTarget(name: "OTAUpdateTests", dependencies: ["OTAUpdate"], swiftSettings: swift),
-        .testTarget(name: "COTADeviceTests", dependencies: ["COTADevice", "COpenSSL"], swiftSettings: swift),
+        .testTarget(
+            name: "COTADeviceTests", dependencies: ["COTADevice", "COpenSSL", "OTATestSupport", "OTAUpdate"],
+            swiftSettings: swift),
         .target(
             name: "FakeBlueZ",
             dependencies: [
