@@ -1,0 +1,61 @@
+import Subprocess
+import SystemPackage
+import Testing
+
+/// Passphrases and private keys are wiped as soon as they have served: a process that has signed, and has only to say so, is
+/// searched for them, its arguments and its environment included.
+@Suite struct SecretsTests {
+    private static let script = FilePath(#filePath).removingLastComponent()
+        .appending("Support").appending("search_memory.py")
+
+    /// How often each secret is found, and last of all the marker's name, which is an argument.
+    private func search(
+        _ sandbox: Sandbox, marker: String, secrets: [String], _ command: [String], env: [String: String] = [:]
+    ) async throws -> [Int] {
+        let result = try await Subprocess.run(
+            .path("/usr/bin/python3"),
+            arguments: Arguments([Self.script.string, marker] + secrets + ["--", Sandbox.binary.string] + command),
+            environment: sandbox.environment(env), workingDirectory: sandbox.folder, output: .string(limit: 4096),
+            error: .string(limit: 4096))
+        let found = result.standardOutput.split(whereSeparator: \.isWhitespace).compactMap { Int($0) }
+        try #require(found.count == secrets.count + 1, "\(result.standardError)")
+        return found
+    }
+
+    private func sandbox() throws -> Sandbox {
+        let sandbox = try Sandbox()
+        try sandbox.write("secret", Array("correct horse 8841\n".utf8))
+        try sandbox.write("image", Array(repeating: 0x5A, count: 20_000))
+        return sandbox
+    }
+
+    @Test func keygenLeavesNoPassphrase() async throws {
+        let found = try await search(
+            sandbox(), marker: "release.pub.pem", secrets: ["secret"],
+            ["keygen", "release", "--encrypt", "--passphrase-fd", "3"])
+        #expect(found[0] == 0 && found[1] > 0)
+    }
+
+    @Test(arguments: [true, false]) func signLeavesNeitherPassphraseNorKey(isEncrypted: Bool) async throws {
+        let sandbox = try sandbox()
+        let options = isEncrypted ? ["--passphrase-fd", "3"] : []
+        let keygen = try await sandbox.shell(
+            "exec \"$0\" keygen release \(isEncrypted ? "--encrypt --passphrase-fd 3 3<secret" : "")")
+        #expect(keygen.exit == 0)
+        let der = try await sandbox.openssl("pkey", "-in", "release.pem", "-passin", "file:secret", "-outform", "DER")
+        try sandbox.write("seed", Array(der.suffix(32)))
+        let found = try await search(
+            sandbox, marker: "out.otaf", secrets: ["secret", "seed"],
+            ["sign", "image", "--key", "release.pem", "--product", "demo", "--version", "1.0.0", "-o", "out.otaf"]
+                + options)
+        #expect(found[0] == 0 && found[1] == 0 && found[2] > 0)
+    }
+
+    /// What the caller puts there stays there; and so this search can find something.
+    @Test func theEnvironmentIsTheCallersOwn() async throws {
+        let found = try await search(
+            sandbox(), marker: "release.pub.pem", secrets: ["secret"],
+            ["keygen", "release", "--encrypt", "--passphrase-env", "SECRET"], env: ["SECRET": "correct horse 8841"])
+        #expect(found[0] > 0)
+    }
+}
