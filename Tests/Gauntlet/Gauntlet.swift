@@ -23,6 +23,9 @@ package struct Gauntlet: Sendable {
         }
     }
 
+    /// How the line of a transcript begins that tells what must not be.
+    package static let offenceMark = "!! "
+
     /// What to type to see a world again.
     package static func replay(_ seed: UInt64) -> String {
         "swift run -c release otaflash-gauntlet --worlds 1 --first-seed \(seed) --transcript"
@@ -57,6 +60,8 @@ package struct Gauntlet: Sendable {
         let runs = try world.run(clients, seed: seed, through: fate.faults) { watcher.saw($0, $1, $2, $3) }
         for (client, run) in zip(fate.clients, runs) { judge(run, releases[client.release], fate, world, watcher) }
         let last = runs[runs.count - 1]
+        // It may just be restarting.
+        try world.wait(.seconds(2))
         if let client = fate.clients.last, last.report != nil {
             watcher.require(world.runsForGood(releases[client.release].image), "it says confirmed, and is wrong")
         }

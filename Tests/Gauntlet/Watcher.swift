@@ -25,7 +25,7 @@ final class Watcher: @unchecked Sendable {
     }
 
     func require(_ holds: Bool, _ offence: @autoclosure () -> String) {
-        if !holds { note("!! " + offence()) }
+        if !holds { note(Gauntlet.offenceMark + offence()) }
         if !holds, offences.count < 5 { offences.append(offence()) }
     }
 

@@ -17,28 +17,44 @@ struct OTAFlashGauntlet: AsyncParsableCommand {
     @Flag(help: "Print all that happened in each world.")
     var transcript = false
 
-    /// Lines of a failing world's transcript that say most: its fate, and what came last.
+    /// Lines of a failing world's transcript that say most: its fate, and what came before the first offence.
     private static let lastLines = 30
+
+    /// Worlds after which everything has been used once; what the process takes from then on may not grow.
+    private static let warmUp = 500
 
     func run() async throws {
         let gauntlet = try Gauntlet()
         let start = ContinuousClock.now
-        let threads = max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)))
-        var figures = Figures()
-        // Each thread plays a world at a time, from first step to last: virtual time suspends nobody.
-        try await withThrowingTaskGroup(of: Figures.self) { group in
-            for thread in 0..<threads {
-                group.addTask { try play(gauntlet, from: thread, every: threads) }
-            }
-            for try await part in group { figures.add(part) }
-        }
-        print(figures.line(after: ContinuousClock.now - start))
-        if figures.failed > 0 { throw ExitCode.failure }
+        let warmUp = min(worlds, Self.warmUp)
+        var figures = try await play(gauntlet, 0..<warmUp)
+        let warm = Footprint()
+        figures.add(try await play(gauntlet, warmUp..<max(warmUp, worlds)))
+        let last = Footprint()
+        let isStable = last.isStable(since: warm)
+        if !isStable { print("the process has grown: \(last.growth(since: warm))") }
+        print("\(figures.line(after: ContinuousClock.now - start)), \(last.growth(since: warm))")
+        if figures.failed > 0 || !isStable { throw ExitCode.failure }
     }
 
-    private func play(_ gauntlet: Gauntlet, from first: Int, every stride: Int) throws -> Figures {
+    /// On all processors. Each thread plays a world at a time, from first step to last: virtual time suspends nobody.
+    private func play(_ gauntlet: Gauntlet, _ range: Range<Int>) async throws -> Figures {
+        let threads = max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)))
+        return try await withThrowingTaskGroup(of: Figures.self) { group in
+            for thread in 0..<threads {
+                group.addTask {
+                    try play(gauntlet, stride(from: range.lowerBound + thread, to: range.upperBound, by: threads))
+                }
+            }
+            var figures = Figures()
+            for try await part in group { figures.add(part) }
+            return figures
+        }
+    }
+
+    private func play(_ gauntlet: Gauntlet, _ worlds: StrideTo<Int>) throws -> Figures {
         var figures = Figures()
-        for world in Swift.stride(from: first, to: worlds, by: stride) {
+        for world in worlds {
             let seed = firstSeed &+ UInt64(world)
             let ending = try gauntlet.play(seed: seed, keepsTranscript: transcript)
             figures.add(ending)
@@ -50,7 +66,8 @@ struct OTAFlashGauntlet: AsyncParsableCommand {
 
     private func tell(_ ending: Gauntlet.Ending, _ gauntlet: Gauntlet) throws {
         let lines = try gauntlet.play(seed: ending.seed, keepsTranscript: true).transcript
-        let shortened = lines.prefix(1) + ["…"] + lines.suffix(Self.lastLines)
+        let end = lines.firstIndex { $0.hasPrefix(Gauntlet.offenceMark) }.map { $0 + 1 } ?? lines.count
+        let shortened = lines.prefix(1) + ["…"] + lines[1..<end].suffix(Self.lastLines)
         print(
             """
             seed \(ending.seed): \(ending.offences.joined(separator: "; "))
