@@ -58,6 +58,19 @@ import Testing
         #expect(run.tally.reports.contains { if case .deviceReset = $0 { true } else { false } })
     }
 
+    /// The second link carries less than the first.
+    @Test func tellsTheLongestChunkUsed() throws {
+        var plan = FaultPlan()
+        plan.dropAt = [0.5]
+        var faults = WorldFaults()
+        faults.valueLengths = [244, 62]
+        let world = try World(try Release(bytes: 20_000), faults: plan)
+        let run = try world.run([Client(.push(world.release.bundle, PushOptions()))], through: faults)[0]
+        let report = try #require(run.report)
+        #expect(report.outcome == .confirmed && report.transfer?.disconnects == 1)
+        #expect(report.transfer?.chunkSize == 244)
+    }
+
     @Test func leavesTheTrialOpen() throws {
         let world = try World(try Release(bytes: 5000))
         let push = ProfileTask.push(world.release.bundle, PushOptions(ending: .trial))

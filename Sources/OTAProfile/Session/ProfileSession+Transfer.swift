@@ -86,7 +86,8 @@ extension ProfileSession {
 
     private mutating func beganImage(at offset: Int, chunkLength: Int) {
         guard var push else { return }
-        push.transfer.chunkSize = chunkLength
+        // The longest used: the next link may carry less.
+        push.transfer.chunkSize = max(push.transfer.chunkSize, chunkLength)
         push.transfer.mtu = link.maximumValueLength + 3
         if !push.beganImage {
             push.beganImage = true
