@@ -37,6 +37,9 @@ struct Fate: Sendable {
         if dice.happens(0.35) { addVices(&dice) }
         sendClients(&dice)
         faults.seed = dice.next()
+        // From numbers of their own, so that the worlds from before this fault are still the same in all else.
+        var wear = Dice(seed: ~seed)
+        if wear.happens(0.1) { plan.wornPrograms = (0..<wear.number(1...2)).map { _ in wear.number(1...60) } }
     }
 
     private mutating func shape(_ dice: inout Dice) {

@@ -91,7 +91,7 @@ package struct Gauntlet: Sendable {
                 Self.excuses(fate).contains(error.code), "it ended with \(error.code.rawValue): \(error.context)")
         case .success(let report):
             watcher.require([.confirmed, .alreadyRunning].contains(report.outcome), "it ended with \(report.outcome)")
-            guard let transfer = report.transfer, !fate.faults.deceives else { break }
+            guard let transfer = report.transfer, !fate.faults.deceives, fate.plan.wornPrograms.isEmpty else { break }
             let window = fate.window * max(transfer.chunkSize, 20) + 2 * world.device.configuration.layout.pageSize
             let breaks = transfer.disconnects + transfer.gaps + world.device.restartCount + 1
             watcher.require(
@@ -105,6 +105,7 @@ package struct Gauntlet: Sendable {
         var codes: Set<UpdateError.Code> = [.linkLost, .noAnswer, .wentBack, .didNotReturn, .interrupted, .deviceBusy]
         // Another client's release may be on trial, or have raised the counter.
         if fate.clients.count > 1 { codes.formUnion([.inTrial, .protocolViolation, .counterTooLow]) }
+        if !fate.plan.wornPrograms.isEmpty { codes.formUnion([.digestDiffers, .protocolViolation]) }
         if fate.faults.deceives { codes.formUnion([.protocolViolation, .digestDiffers]) }
         return codes
     }

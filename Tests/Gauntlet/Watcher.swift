@@ -54,6 +54,9 @@ final class Watcher: @unchecked Sendable {
         for image in state.images.compactMap({ $0 }) {
             require(digests.contains(image.digest), "an image that nobody signed is marked for boot")
         }
+        if state.trial == .pending, let marked = device.markedImage {
+            require(images.contains(marked), "what is marked for boot is not what was signed")
+        }
     }
 
     func lookAtRunningImage() {

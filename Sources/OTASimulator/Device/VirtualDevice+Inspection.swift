@@ -34,6 +34,16 @@ extension VirtualDevice {
         }
     }
 
+    /// What lies in the slot of an image that is about to be tried; nil: none is.
+    public var markedImage: [UInt8]? {
+        lock.locked {
+            guard let state = VirtualBootloader(flash: flash).state, state.trial == .pending,
+                let image = state.images[state.other]
+            else { return nil }
+            return try? flash.withBytes(at: flash.layout.slot(state.other), count: image.size) { Array($0) }
+        }
+    }
+
     /// How far it is with the image it is receiving, in bytes; nil: it is receiving none.
     public var imageReception: (offset: Int, size: Int)? {
         lock.locked { if case .on(let core) = power { core.imageReception } else { nil } }

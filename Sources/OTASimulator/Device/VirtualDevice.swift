@@ -186,12 +186,13 @@ public final class VirtualDevice: @unchecked Sendable {
         }
     }
 
-    /// Further power cuts, at flash operations counted from now.
+    /// Further power cuts and worn programs, at flash operations counted from now.
     ///
     /// - Returns: The operations before that.
-    func schedule(_ cuts: [PowerCut]) -> Int {
+    func schedule(_ cuts: [PowerCut], worn: [Int] = []) -> Int {
         lock.locked {
             let before = flash.operationCount
+            flash.wornPrograms.formUnion(worn.map { before + $0 })
             flash.powerCuts += cuts.map { PowerCut(operation: before + $0.operation, moment: $0.moment) }
             return before
         }

@@ -15,6 +15,8 @@ public final class VirtualFlash {
     public private(set) var violationCount = 0
     /// Power cuts to come.
     public var powerCuts: [PowerCut] = []
+    /// Programs of an image's bytes, by their operations, of which one bit does not take, and nobody is told: a worn flash.
+    var wornPrograms: Set<Int> = []
     /// Whether it works. Set it to give the power back.
     public var isPowered = true
 
@@ -82,6 +84,7 @@ public final class VirtualFlash {
         let written = cut == .during ? range.prefix(range.count / 2) : range
         let wasErased = bytes[written].allSatisfy { $0 == 0xFF }
         for (index, byte) in zip(written, new) { bytes[index] &= byte }
+        if wornPrograms.contains(operationCount), range.lowerBound >= layout.slot(0) { bytes[range.lowerBound] ^= 1 }
         try store(written)
         if !wasErased { throw violation(.notErased) }
         if cut != nil { throw .noPower }

@@ -21,6 +21,8 @@ public struct FaultPlan: Sendable, Equatable {
     public var cutAfterDevicePackets: [Int] = []
     /// The device loses power at these flash operations.
     public var powerCuts: [PowerCut] = []
+    /// Of what the device programs into a slot at these flash operations one bit is wrong, and nobody is told.
+    public var wornPrograms: [Int] = []
 
     public init() {}
 }

@@ -29,7 +29,7 @@ final class SimulatedWorld: @unchecked Sendable {
         self.plan = plan
         self.faults = FaultCounter(plan)
         self.random = SplitMix64(seed: seed)
-        self.firstFlashOperation = device.schedule(plan.powerCuts)
+        self.firstFlashOperation = device.schedule(plan.powerCuts, worn: plan.wornPrograms)
         device.observe(
             onNotification: { [weak self] in self?.connections[$0]?.offer($2, on: $1) ?? true },
             onRestart: { [weak self] in self?.connections.values.forEach { $0.wakeIfIdle() } })
