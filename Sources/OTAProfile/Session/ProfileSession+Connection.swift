@@ -19,9 +19,14 @@ extension ProfileSession {
         if wasConnected { report(.reconnected) }
         wasConnected = true
         link = properties
+        survey()
+    }
+
+    /// Asks the device what it is, and what it is about.
+    mutating func survey() {
         finding = nil
         do throws(FrameError) {
-            let survey = try Survey(of: properties)
+            let survey = try Survey(of: link)
             stage = .surveying(survey, due: now + Self.surveyLimit)
             actions += survey.commands.map { .link($0) }
         } catch {
