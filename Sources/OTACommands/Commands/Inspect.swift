@@ -26,6 +26,8 @@ struct Inspect: Verb {
             var answer = try self.image(image)
             answer.container = "Intel HEX, \(bytes.count) bytes of text"
             return answer
+        case .pem: return try key(in: bytes)
+        // Text may precede the key.
         case .binary where Self.isPEM(bytes): return try key(in: bytes)
         case .binary, .elf, .uf2, .zip: return try image(bytes)
         }
