@@ -17,7 +17,7 @@ from pathlib import Path
 from air import air
 from cases import Skip, quiet, registered
 
-MODULES = ("faults", "fake", "updates", "peers", "refusals", "speed")
+MODULES = ("fake", "faults", "refusals", "updates", "peers", "speed")  # what takes longest comes first, what measures last
 AIR = "per_event 6 loss 0 range 1 advert 0.1 rssi -50 interval 0".split()
 
 
@@ -136,7 +136,7 @@ def main():
     for name in MODULES:
         importlib.import_module(name)
     wanted = [
-        it for it in registered
+        it for it in sorted(registered, key=lambda it: MODULES.index(it.function.__module__))
         if not (options.peers and it.otaflash or options.beside and it.alone or options.alone and not it.alone)
         and (not options.pattern or any(part in it.name for part in options.pattern))
     ]
