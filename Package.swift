@@ -61,6 +61,10 @@ let package = Package(
             name: "OTABlueZ", dependencies: ["BlueZ", "DBus", "OTATransport", "OTAUpdate", logging],
             swiftSettings: swift),
 
+        .executableTarget(
+            name: "bluez-explore", dependencies: ["BlueZ"], path: "Examples/BlueZ", exclude: ["README.md"],
+            swiftSettings: swift),
+
         // The device's side, for real firmware; and the virtual device that runs the same code.
         .target(name: "COTADevice", cSettings: c),
         .target(
@@ -96,7 +100,8 @@ let package = Package(
             ],
             path: "Tests/FakeBlueZ", swiftSettings: swift),
         .testTarget(
-            name: "BlueZTests", dependencies: ["BlueZ", "DBus", "FakeBlueZ", "OTASimulator", subprocess],
+            name: "BlueZTests",
+            dependencies: ["BlueZ", "DBus", "FakeBlueZ", "OTASimulator", "bluez-explore", subprocess, system],
             swiftSettings: swift),
         .testTarget(
             name: "OTABlueZTests",

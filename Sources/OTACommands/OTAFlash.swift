@@ -8,6 +8,10 @@ public enum OTAFlash {
     /// - Returns: what the process ends with.
     public static func run(_ arguments: [String]) async -> Int32 {
         StandardStream.secure()
+        if arguments == [LinkGuardProcess.word] {
+            await LinkGuardProcess.run()
+            return ExitStatus.done.rawValue
+        }
         return await perform(arguments).rawValue
     }
 

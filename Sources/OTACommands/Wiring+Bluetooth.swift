@@ -12,7 +12,7 @@ extension Wiring {
         let lock = BluetoothLock(situation)
         let transport = BlueZTransport(
             address, service: ProfileChannel.service, adapter: radio.adapter,
-            pairing: radio.pairing(console), logger: console.logger,
+            pairing: radio.pairing(console), logger: console.logger, links: LinkGuard(console.logger),
             admits: { device throws(BlueZError) in try await lock.take(device) })
         let session = ProfileSession(Self.profileTask(task), seed: UInt64.random(in: 0 ... .max))
         do {

@@ -51,9 +51,13 @@ package actor FakeBlueZ {
     var connecting: CheckedContinuation<Void, any Error>?
     var isPaired = false
     var agent: (owner: String, path: DBusObjectPath, capability: String)?
+    // What programs offer.
+    var application: Application?
+    var advertisement: (owner: String, path: DBusObjectPath, properties: [String: DBusValue])?
     /// The open sockets, by characteristic.
     var writeEnds: [DBusObjectPath: CInt] = [:]
     var notifyEnds: [DBusObjectPath: CInt] = [:]
+    var outbox: AsyncStream<Outgoing>.Continuation?
     var busy: Set<DBusObjectPath> = []
     var notifying: Set<DBusObjectPath> = []
 
@@ -96,7 +100,10 @@ package actor FakeBlueZ {
         self.connection = connection
         try await connection.export(.root, managesObjects: true)
         try await connection.export("/org/bluez", [agentManager])
-        try await connection.export(Self.adapter, [adapterInterface])
+        try await connection.export(Self.adapter, [adapterInterface] + managers)
+        let (queue, outbox) = AsyncStream.makeStream(of: Outgoing.self)
+        self.outbox = outbox
+        Task { for await item in queue { self.sendOut(item) } }
         let (notifications, feed) = AsyncStream.makeStream(of: Notification.self)
         peripheral.observe { connection, channel, value in
             feed.yield(.value(connection, channel, value))
@@ -118,11 +125,15 @@ package actor FakeBlueZ {
     /// SIGKILL.
     package func die() async {
         drop(tells: false)
+        outbox?.finish()
+        outbox = nil
         for discoverer in discoverers.values { discoverer.cancel() }
         discoverers = [:]
         visible = []
         isHeard = false
         agent = nil
+        application = nil
+        advertisement = nil
         isPaired = false
         advertisements?.cancel()
         await connection?.close()
@@ -153,7 +164,7 @@ package actor FakeBlueZ {
             ])
     }
 
-    func method(
+    nonisolated func method(
         _ name: String, takes inputs: [DBusArgument] = [], returns outputs: [DBusArgument] = [],
         _ body: @escaping @Sendable (FakeBlueZ, DBusIncomingCall) async throws -> [DBusValue]
     ) -> DBusMethod {

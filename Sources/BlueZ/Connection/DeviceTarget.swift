@@ -1,7 +1,7 @@
 /// Which device is meant.
 public enum DeviceTarget: Sendable, Hashable {
     case address(BluetoothAddress)
-    /// The one device in reach with this name.
+    /// The one device in reach that calls itself so, or is called so on this machine.
     case name(String)
     /// The one device in reach that advertises this service.
     case only(service: BluetoothUUID)
@@ -9,7 +9,7 @@ public enum DeviceTarget: Sendable, Hashable {
     func matches(_ device: BluetoothDevice) -> Bool {
         switch self {
         case .address(let address): device.address == address
-        case .name(let name): device.name == name
+        case .name(let name): device.isCalled(name)
         case .only(let service): device.serviceUUIDs.contains(service)
         }
     }

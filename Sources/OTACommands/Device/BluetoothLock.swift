@@ -15,8 +15,8 @@ actor BluetoothLock {
 
     /// Keeps the lock as long as this lives.
     func take(_ found: BluetoothDevice) throws(BlueZError) {
-        // A device that was seen without its name is not without one.
-        if device == nil || found.name != nil { device = found }
+        // One that was seen without its name is not without one; and once it was connected it may have another.
+        if device?.name == nil { device = found }
         guard lock == nil else { return }
         do throws(Failure) {
             lock = try DeviceLock(try Self.file(for: found), in: situation)

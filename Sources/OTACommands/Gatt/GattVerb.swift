@@ -31,7 +31,7 @@ extension GattVerb {
             admits: { device throws(BlueZError) in try await lock.take(device) })
         let pairing = target.radio.pairing(console)
         let result = Guest<Result>()
-        let client = try await BlueZClient.open(logger: console.logger)
+        let client = try await BlueZClient.open(logger: console.logger, links: LinkGuard(console.logger))
         do {
             try await Wiring(console: console, situation: situation).untilSignalled {
                 try await client.withConnection(request, pairing: pairing) { connection in

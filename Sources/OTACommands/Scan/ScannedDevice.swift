@@ -10,8 +10,8 @@ struct ScannedDevice: Encodable, Sendable, Equatable {
     var rssi: Int?
     /// What it told when it was connected.
     var product, version: String?
-    /// By which it can be updated: `ota`, the GATT OTA profile.
-    var protocols: [String]
+    /// By which it can be updated: the names of `UpdateProtocol`.
+    var protocols: [String] = []
     /// Why it did not tell what it is.
     var unread: String?
 
@@ -25,11 +25,12 @@ struct ScannedDevice: Encodable, Sendable, Equatable {
 
     init(_ device: BluetoothDevice) {
         address = "ble:\(device.address)"
-        protocols = device.serviceUUIDs.contains(Self.service) ? ["ota"] : []
         note(device)
     }
 
+    /// What it advertises may come in two parts.
     mutating func note(_ device: BluetoothDevice) {
+        protocols += UpdateProtocol.advertised(by: device).map(\.rawValue).filter { !protocols.contains($0) }
         name = device.name ?? name
         rssi = device.rssi ?? rssi
     }
