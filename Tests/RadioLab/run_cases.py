@@ -24,6 +24,7 @@ AIR = "per_event 6 loss 0 range 1 advert 0.1 rssi -50 interval 0".split()
 def fresh():
     """What every case begins with: nobody known, nobody connected, clear air."""
     quiet("radio-bluetoothd", "stop")
+    air("plug")
     air("cut")
     air("set", *AIR)
     for entry in Path("/var/lib/bluetooth").glob("*"):

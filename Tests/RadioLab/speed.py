@@ -56,15 +56,15 @@ def register(mtu, interval):
         for attempt in (1, 2, 3):  # other work on this machine comes and goes
             flood = flood_rate(lab, it)
             lab.figure(f"{name}: bound {ideal:.0f} B/s, flood {flood} ({flood / ideal:.1%}), bleak loop {loop}")
-            if not lab.binary or is_fast(lab, it, flood, f"2.{attempt}.0"):
+            if not lab.binary or is_fast(lab, it, flood, f"2.{attempt}.0", attempt):
                 break
             time.sleep(1)
         else:
             raise AssertionError("too slow three times")
         assert flood <= 1.05 * ideal, "this air is not what it says"
 
-    def is_fast(lab, it, flood, version):
-        """Where this machine was late for the air, only what a flood reached just before can be asked for."""
+    def is_fast(lab, it, flood, version, attempt):
+        """Where this machine was late for the air, twice, only what a flood reached just before can be asked for."""
         events, late = lab.count("events"), lab.count("late")
         push = lab.push(lab.bundle(image_size(mtu, interval), version), it)
         answer = push.done()["transfer"]
@@ -78,7 +78,7 @@ def register(mtu, interval):
         )
         assert answer["mtu"] == mtu and not it.events("violation"), (answer, it.events("violation"))
         if late > KEPT:
-            return rate >= 0.8 * min(ideal, flood)
+            return attempt > 1 and rate >= 0.8 * min(ideal, flood)
         return rate >= 0.95 * ideal and share <= 0.1 * max(1, rate / 100_000) and (interval > 15 or first <= 2)
 
     speed.__name__ = f"speed_mtu_{mtu}_interval_{interval}"

@@ -16,6 +16,7 @@ signal strength, connection events that carry a limited number of packets, lost 
       acl_len, acl_num   the controller's buffers, read when a radio is powered on (251 bytes, 24)
   radio-air away SECONDS         out of range for so long, to the millisecond; then in range again
   radio-air cut                  ends every link now, as a supervision timeout does (0x08)
+  radio-air unplug, plug         takes all radios out of the machine; puts them in again, if they are out
   radio-air stats                for each radio: links, packets and bytes sent, connection events, lost events, and how
                                  often this machine was late for one by more than 5 ms
 
@@ -132,6 +133,13 @@ class Radio:
         os.write(self.vhci, b"\xff\x00")
         loop.add_reader(self.vhci, self.from_host)
         loop.add_reader(self.btvirt, self.from_btvirt)
+
+    def unplug(self):
+        loop.remove_reader(self.vhci)
+        loop.remove_reader(self.btvirt)
+        os.close(self.vhci)
+        self.btvirt.close()
+        self.links, self.scan = {}, None
 
     def command(self, opcode, data):
         """A command of ours: its answer is not for the host."""
@@ -264,7 +272,7 @@ def set_range(value):
     air["range"] = value
 
 
-def control(server):
+def control(server, count):
     text, sender = server.recvfrom(4096)
     words, answer = text.decode().split(), "ok"
     if words == ["cut"]:
@@ -276,6 +284,11 @@ def control(server):
             f"events {radio.events} lost {radio.lost} late {radio.late}"
             for radio in radios
         )
+    elif words == ["unplug"]:
+        while radios:
+            radios.pop().unplug()
+    elif words == ["plug"]:
+        radios.extend(Radio() for _ in range(count - len(radios)))
     elif words[:1] == ["away"] and len(words) == 2:
         set_range(0)
         loop.call_later(float(words[1]), set_range, 1)
@@ -295,7 +308,7 @@ async def serve(count):
     air.update((name, float(value)) for name, value in (word.split("=") for word in os.environ.get("RADIO_LAB_AIR", "").split()))
     server = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     server.bind(CONTROL)
-    loop.add_reader(server, control, server)
+    loop.add_reader(server, control, server, count)
     radios.extend(Radio() for _ in range(count))
     while True:
         await asyncio.sleep(0.1)
