@@ -47,6 +47,10 @@ let package = Package(
         .target(name: "OTAUpdate", dependencies: ["OTAFirmware"], swiftSettings: swift),
         .target(name: "OTAProfile", dependencies: ["OTAUpdate", "OTAFirmware", "OTASigning"], swiftSettings: swift),
 
+        // MCUmgr's protocol, and the library that reads and writes its CBOR.
+        .systemLibrary(name: "CCBOR", pkgConfig: "libcbor", providers: [.apt(["libcbor-dev"])]),
+        .target(name: "OTASMP", dependencies: ["OTAUpdate", "OTAFirmware", "OTASigning", "CCBOR"], swiftSettings: swift),
+
         // Where bytes leave, and the one shell that runs it all.
         .target(name: "OTATransport", dependencies: ["OTAUpdate"], swiftSettings: swift),
         .target(name: "OTAEngine", dependencies: ["OTATransport", "OTAUpdate"], swiftSettings: swift),
@@ -114,6 +118,9 @@ let package = Package(
             ], swiftSettings: swift),
         .testTarget(
             name: "OTAProfileTests", dependencies: ["OTAProfile", "OTAUpdate", "OTASigning", "OTAFirmware"],
+            swiftSettings: swift),
+        .testTarget(
+            name: "OTASMPTests", dependencies: ["OTASMP", "OTAUpdate", "OTASigning", "OTAFirmware", subprocess, system],
             swiftSettings: swift),
         .testTarget(
             name: "OTAEngineTests",
