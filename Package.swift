@@ -55,9 +55,18 @@ let package = Package(
         .target(name: "OTATransport", dependencies: ["OTAUpdate"], swiftSettings: swift),
         .target(name: "OTAEngine", dependencies: ["OTATransport", "OTAUpdate"], swiftSettings: swift),
 
+        // Waiting for descriptors, on a thread of its own.
+        .target(name: "DescriptorIO", swiftSettings: swift),
+
+        // UDP and serial lines, as bearers.
+        .target(
+            name: "OTAUDP", dependencies: ["DescriptorIO", "OTATransport", "OTAUpdate"], swiftSettings: swift),
+        .target(
+            name: "OTASerial", dependencies: ["DescriptorIO", "OTATransport", "OTAUpdate"], swiftSettings: swift),
+
         // The system's message bus.
         .systemLibrary(name: "CDBus", pkgConfig: "dbus-1", providers: [.apt(["libdbus-1-dev"])]),
-        .target(name: "DBus", dependencies: ["CDBus", logging], swiftSettings: swift),
+        .target(name: "DBus", dependencies: ["CDBus", "DescriptorIO", logging], swiftSettings: swift),
 
         // Bluetooth LE over BlueZ, useful by itself; and as a bearer.
         .target(name: "BlueZ", dependencies: ["DBus", logging], swiftSettings: swift),
@@ -110,6 +119,14 @@ let package = Package(
             ], swiftSettings: swift),
         .testTarget(
             name: "DBusTests", dependencies: ["DBus", "CDBus", subprocess, system], exclude: ["Support/peer.py"],
+            swiftSettings: swift),
+        .testTarget(name: "DescriptorIOTests", dependencies: ["DescriptorIO"], swiftSettings: swift),
+        .testTarget(name: "OTATransportTests", dependencies: ["OTATransport", "OTAUpdate"], swiftSettings: swift),
+        .testTarget(
+            name: "OTAUDPTests", dependencies: ["OTAUDP", "OTATransport", "OTAUpdate"], swiftSettings: swift),
+        .testTarget(
+            name: "OTASerialTests",
+            dependencies: ["OTASerial", "OTATransport", "OTAUpdate", "OTATestSupport", subprocess, system],
             swiftSettings: swift),
         .testTarget(
             name: "OTASimulatorTests",

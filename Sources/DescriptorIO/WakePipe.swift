@@ -5,11 +5,11 @@ struct WakePipe: ~Copyable, Sendable {
     private let reading: CInt
     private let writing: CInt
 
-    init() throws(DBusError) {
+    init() throws(DescriptorError) {
         var ends: [CInt] = [-1, -1]
         let type = CInt(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
         guard socketpair(AF_UNIX, type, 0, &ends) == 0 else {
-            throw DBusError(.resourcesExhausted, "no pair of sockets could be made: \(describe(errno))")
+            throw .system("no pair of sockets could be made", errno)
         }
         (reading, writing) = (ends[0], ends[1])
     }

@@ -1,7 +1,7 @@
-import Glibc
+package import Glibc
 
-/// What the loop serves beside jobs: the bus connection. Called on the loop's thread only.
-protocol LoopClient: AnyObject {
+/// What a loop serves beside jobs, such as a bus connection. Called on the loop's thread only.
+package protocol LoopClient: AnyObject {
     /// What to wait for in the next round.
     var interests: [pollfd] { get }
     /// What became of `interests`, in the same order.
@@ -12,9 +12,9 @@ protocol LoopClient: AnyObject {
     var deadline: ContinuousClock.Instant? { get }
 }
 
-/// A thread of its own that runs an actor's jobs and waits with poll(2) for descriptors and a deadline. libdbus needs one
-/// thread for all its calls, and blocking ones would starve the cooperative pool.
-final class EventLoop: SerialExecutor, @unchecked Sendable {
+/// A thread of its own that runs an actor's jobs and waits with poll(2) for descriptors and a deadline. Blocking calls would
+/// starve the cooperative pool, and libdbus needs one thread for all its calls. Owned by a `LoopThread`.
+package final class EventLoop: SerialExecutor, @unchecked Sendable {
     private struct Queue {
         var work: [Work] = []
         /// The thread waits, or is about to: it has to be woken.
@@ -30,7 +30,7 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
     private struct Waiter {
         var id: UInt64
         var entry: pollfd
-        var resume: (Result<Void, DBusError>) -> Void
+        var resume: (Result<Void, DescriptorError>) -> Void
     }
 
     private let queue = Guarded(Queue())
@@ -41,10 +41,10 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
     private var entries: [pollfd] = []
     private var waiters: [Waiter] = []
     private var lastWaiter: UInt64 = 0
-    weak var client: (any LoopClient)?
+    package weak var client: (any LoopClient)?
 
     /// The thread holds the loop until `stop`.
-    static func start() throws(DBusError) -> EventLoop {
+    static func start() throws(DescriptorError) -> EventLoop {
         let loop = EventLoop(alarm: try WakePipe())
         var thread = pthread_t()
         let context = Unmanaged.passRetained(loop)
@@ -63,7 +63,7 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
         pthread_sigmask(SIG_SETMASK, &before, nil)
         guard status == 0 else {
             context.release()
-            throw DBusError(.resourcesExhausted, "no thread could be started: \(describe(status))")
+            throw .system("no thread could be started", status)
         }
         pthread_detach(thread)
         return loop
@@ -78,13 +78,13 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
 
     // MARK: - Jobs
 
-    func enqueue(_ job: consuming ExecutorJob) {
+    package func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
         change { $0.work.append(.job(job)) }
     }
 
     /// Runs `body` on the thread, after everything queued before.
-    func perform(_ body: @escaping @Sendable () -> Void) {
+    package func perform(_ body: @escaping @Sendable () -> Void) {
         change { $0.work.append(.closure(body)) }
     }
 
@@ -99,9 +99,9 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
 
     var isCurrent: Bool { thread.map { pthread_equal($0, pthread_self()) != 0 } ?? false }
 
-    func isIsolatingCurrentContext() -> Bool? { isCurrent }
+    package func isIsolatingCurrentContext() -> Bool? { isCurrent }
 
-    func checkIsolated() { precondition(isCurrent, "called from outside the D-Bus connection's thread") }
+    package func checkIsolated() { precondition(isCurrent, "called from outside the loop's thread") }
 
     // MARK: - Rounds
 
@@ -160,12 +160,12 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
 
     // MARK: - Waiting for a descriptor
 
-    /// Waits once. Throws `cancelled`, and what `endWaits` was given.
-    func wait(
+    /// Waits once. Throws `cancelled`, and `closed` after `endWaits`.
+    package func wait(
         for events: CInt, on descriptor: CInt, isolation: isolated (any Actor) = #isolation
-    ) async throws(DBusError) {
+    ) async throws(DescriptorError) {
         checkIsolated()
-        guard !Task.isCancelled else { throw .taskCancelled }
+        guard !Task.isCancelled else { throw .cancelled }
         lastWaiter += 1
         let id = lastWaiter
         let result = await withTaskCancellationHandler {
@@ -177,27 +177,19 @@ final class EventLoop: SerialExecutor, @unchecked Sendable {
                 waiters.append(Waiter(id: id, entry: entry) { continuation.resume(returning: $0) })
             }
         } onCancel: {
-            perform { self.endWait(id, .failure(.taskCancelled)) }
+            perform { self.endWait(id, .failure(.cancelled)) }
         }
         try result.get()
     }
 
     /// Before a descriptor is closed.
-    func endWaits(on descriptor: CInt, _ error: DBusError) {
-        for waiter in waiters where waiter.entry.fd == descriptor { endWait(waiter.id, .failure(error)) }
+    package func endWaits(on descriptor: CInt) {
+        for waiter in waiters where waiter.entry.fd == descriptor { endWait(waiter.id, .failure(.closed)) }
     }
 
-    private func endWait(_ id: UInt64, _ result: Result<Void, DBusError>) {
+    private func endWait(_ id: UInt64, _ result: Result<Void, DescriptorError>) {
         checkIsolated()
         guard let index = waiters.firstIndex(where: { $0.id == id }) else { return }
         waiters.remove(at: index).resume(result)
-    }
-}
-
-/// What errno says.
-func describe(_ error: CInt) -> String {
-    withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { buffer in
-        guard let base = buffer.baseAddress, strerror_r(error, base, buffer.count) == 0 else { return "error \(error)" }
-        return String(cString: base)
     }
 }

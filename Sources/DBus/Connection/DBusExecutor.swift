@@ -1,3 +1,5 @@
+import DescriptorIO
+
 /// The thread a connection lives on, as an executor.
 ///
 /// An actor that shares it talks to its connection and its packet sockets without a hop:
@@ -10,11 +12,12 @@
 /// The thread ends when the last one lets go of it, which is why such an actor holds the executor and not only what
 /// `unownedExecutor` gives. Nothing on it may block.
 public final class DBusExecutor: Sendable {
-    let loop: EventLoop
+    private let thread: LoopThread
+    var loop: EventLoop { thread.loop }
 
-    init() throws(DBusError) { loop = try .start() }
+    init() throws(DBusError) {
+        do throws(DescriptorError) { thread = try LoopThread() } catch { throw DBusError(error) }
+    }
 
-    deinit { loop.stop() }
-
-    public var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+    public var unownedExecutor: UnownedSerialExecutor { thread.unownedExecutor }
 }

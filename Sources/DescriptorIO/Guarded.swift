@@ -2,11 +2,11 @@ import Glibc
 
 /// A value behind a mutex. Not `Synchronization.Mutex`: the thread sanitizer cannot see that one's futex and reports races that
 /// are none.
-final class Guarded<Value>: @unchecked Sendable {
+package final class Guarded<Value>: @unchecked Sendable {
     private let mutex: UnsafeMutablePointer<pthread_mutex_t>
     private var value: Value
 
-    init(_ value: sending Value) {
+    package init(_ value: sending Value) {
         self.value = value
         mutex = .allocate(capacity: 1)
         mutex.initialize(to: pthread_mutex_t())
@@ -18,13 +18,13 @@ final class Guarded<Value>: @unchecked Sendable {
         mutex.deallocate()
     }
 
-    func with<Result>(_ body: (inout Value) -> Result) -> Result {
+    package func with<Result>(_ body: (inout Value) -> Result) -> Result {
         pthread_mutex_lock(mutex)
         defer { pthread_mutex_unlock(mutex) }
         return body(&value)
     }
 
-    func exchange(_ new: Value) -> Value {
+    package func exchange(_ new: Value) -> Value {
         with { value in
             defer { value = new }
             return value
