@@ -82,7 +82,9 @@ package struct CBORDecoder {
     }
 
     private static func text(_ bytes: [UInt8]) throws(CBORError) -> String {
-        guard let text = String(validating: bytes, as: UTF8.self) else { throw CBORError(context: "text that is not UTF-8") }
+        guard let text = String(validating: bytes, as: UTF8.self) else {
+            throw CBORError(context: "text that is not UTF-8")
+        }
         return text
     }
 }

@@ -37,7 +37,8 @@ struct CBORTokens {
         guard result.status == CBOR_DECODER_FINISHED, let token, result.read > 0 else {
             throw CBORError(
                 context: result.status == CBOR_DECODER_NEDATA
-                    ? "it ends in the middle, after \(bytes.count) bytes" : "byte \(offset) begins nothing that is CBOR")
+                    ? "it ends in the middle, after \(bytes.count) bytes" : "byte \(offset) begins nothing that is CBOR"
+            )
         }
         offset += result.read
         return token

@@ -14,7 +14,9 @@ package enum SMPAnswer: Sendable, Equatable {
         }
         guard let fields else { throw SMPFrameError(context: "the device's answer is no map") }
         if let error = fields["err"] {
-            guard let error = error.map, let group = error["group"]?.integer.flatMap(UInt16.init(exactly:)), let code = error["rc"]?.integer else {
+            guard let error = error.map, let group = error["group"]?.integer.flatMap(UInt16.init(exactly:)),
+                let code = error["rc"]?.integer
+            else {
                 throw SMPFrameError(context: "the device's error has no group or no code")
             }
             self = code == 0 ? .good(fields) : .bad(SMPError(group: group, code: code))

@@ -7,8 +7,6 @@ package struct SMPUpload {
     /// What an answer, or a silence, made of the upload.
     package enum Verdict: Equatable {
         case agreed
-        /// The device goes on from here and holds more than was sent: an earlier upload of the same file.
-        case resumed
         /// Chunks were lost, or came when no buffer was free; so many bytes are sent again.
         case rewound(resent: Int)
         /// Again and again at the same offset.
@@ -23,16 +21,19 @@ package struct SMPUpload {
         var due: Duration
     }
 
-    /// A device may erase its whole slot with the first chunk.
-    package static let openingLimit = Duration.seconds(60)
+    /// A device may erase its whole slot with the first chunk, and then finds it as often as it was sent: no matter.
+    package static let openingLimit = Duration.seconds(10)
     package static let chunkLimit = Duration.seconds(4)
+    /// How often a chunk may go unanswered, the first one and any other.
+    private static let openingSilences = 6
+    private static let silencesAtOneOffset = 3
     package static let rewindsAtOneOffset = 20
 
     package let bytes: [UInt8]
     private let digest: [UInt8]
     private let image: Int
     /// The longest frame, in bytes, header included.
-    private let longestFrame: Int
+    package let longestFrame: Int
     /// Most chunks in flight.
     package private(set) var window: Int
     private var inFlight: [Sent] = []
@@ -45,6 +46,8 @@ package struct SMPUpload {
     /// What is in flight does not fit any more: its answers are waited for, and nothing is sent.
     private var isDraining = false
     private var rewinds = (offset: -1, count: 0)
+    /// Times in a row that no answer came.
+    private var silences = 0
     /// The device compared the file's digest with what it holds.
     package private(set) var match: Bool?
 
@@ -100,9 +103,10 @@ package struct SMPUpload {
             return .agreed
         }
         if !isOpen, offset > chunk.end {
+            // An earlier upload of the same file: nothing that was sent is wanted.
             isOpen = true
             sentOffset = offset
-            return .resumed
+            return .agreed
         }
         return outOfStep()
     }
@@ -114,8 +118,10 @@ package struct SMPUpload {
         return outOfStep()
     }
 
-    /// No answer came in time: what is in flight is given up.
-    package mutating func timedOut() -> Verdict {
+    /// No answer came in time: what is in flight is given up. Nil: and so it was too often.
+    package mutating func timedOut() -> Verdict? {
+        silences += 1
+        guard silences < (isOpen ? Self.silencesAtOneOffset : Self.openingSilences) else { return nil }
         inFlight = []
         return outOfStep()
     }
@@ -124,6 +130,7 @@ package struct SMPUpload {
     private mutating func take(_ sequence: UInt8, at now: Duration) -> Sent? {
         guard let index = inFlight.firstIndex(where: { $0.sequence == sequence }) else { return nil }
         let chunk = inFlight[index]
+        silences = 0
         inFlight.removeFirst(index + 1)
         for index in inFlight.indices { inFlight[index].due = now + Self.chunkLimit }
         return chunk
