@@ -33,6 +33,9 @@ public struct MCUbootImage: Sendable, Hashable {
     /// The body is encrypted, so that nothing but the device can check the digest.
     public var isEncrypted: Bool { flags & MCUbootHeader.encryptionFlags != 0 }
 
+    /// It is not to be started by itself, such as another processor's.
+    public var isBootable: Bool { flags & MCUbootHeader.notBootableFlag == 0 }
+
     /// What the bootloader's rollback protection compares, where the image has it.
     public var securityCounter: UInt32? {
         guard let value = protectedTLVs.first(where: { $0.type == MCUbootTLV.securityCounter })?.value,
