@@ -49,7 +49,8 @@ let package = Package(
 
         // MCUmgr's protocol, and the library that reads and writes its CBOR.
         .systemLibrary(name: "CCBOR", pkgConfig: "libcbor", providers: [.apt(["libcbor-dev"])]),
-        .target(name: "OTASMP", dependencies: ["OTAUpdate", "OTAFirmware", "OTASigning", "CCBOR"], swiftSettings: swift),
+        .target(
+            name: "OTASMP", dependencies: ["OTAUpdate", "OTAFirmware", "OTASigning", "CCBOR"], swiftSettings: swift),
 
         // Where bytes leave, and the one shell that runs it all.
         .target(name: "OTATransport", dependencies: ["OTAUpdate"], swiftSettings: swift),
@@ -85,8 +86,9 @@ let package = Package(
         .target(
             name: "OTACommands",
             dependencies: [
-                "BlueZ", "DBus", "OTABlueZ", "OTAEngine", "OTAFirmware", "OTAProfile", "OTASigning", "OTASimulator",
-                "OTATransport", "OTAUpdate", arguments, logging, system,
+                "BlueZ", "DBus", "DescriptorIO", "OTABlueZ", "OTAEngine", "OTAFirmware", "OTAProfile", "OTASerial",
+                "OTASigning",
+                "OTASimulator", "OTASMP", "OTATransport", "OTAUDP", "OTAUpdate", arguments, logging, system,
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ], swiftSettings: swift),
         .executableTarget(name: "otaflash", dependencies: ["OTACommands"], swiftSettings: swift),
@@ -137,7 +139,8 @@ let package = Package(
             name: "OTAProfileTests", dependencies: ["OTAProfile", "OTAUpdate", "OTASigning", "OTAFirmware"],
             swiftSettings: swift),
         .testTarget(
-            name: "OTASMPTests", dependencies: ["OTASMP", "OTAUpdate", "OTASigning", "OTAFirmware", subprocess, system],
+            name: "OTASMPTests",
+            dependencies: ["OTASMP", "OTAUpdate", "OTASigning", "OTAFirmware", subprocess, system],
             swiftSettings: swift),
         .testTarget(
             name: "OTAEngineTests",

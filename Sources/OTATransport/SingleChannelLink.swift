@@ -17,7 +17,8 @@ public final class SingleChannelLink<Pipe: ValuePipe>: Link {
     public init(_ pipe: Pipe, channel: Channel, maximumValueLength: Int) {
         self.pipe = pipe
         self.channel = channel
-        properties = LinkProperties(channels: [channel], maximumValueLength: maximumValueLength)
+        properties = LinkProperties(
+            channels: [channel], maximumValueLength: maximumValueLength, keepsMessagesApart: true)
         (commands, feed) = AsyncStream.makeStream()
         (events, outlet) = AsyncStream.makeStream()
     }

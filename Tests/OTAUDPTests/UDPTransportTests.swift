@@ -63,7 +63,7 @@ import Testing
             let properties = try await UDPTransport(UDPAddress(host: host), channel: Self.channel).withLink {
                 $0.properties
             }
-            #expect(properties == LinkProperties(channels: [Self.channel], maximumValueLength: length))
+            #expect(properties == LinkProperties(channels: [Self.channel], maximumValueLength: length, keepsMessagesApart: true))
         }
     }
 }

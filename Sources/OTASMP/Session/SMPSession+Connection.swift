@@ -71,7 +71,8 @@ extension SMPSession {
     }
 
     private mutating func tryAgain(after error: LinkError) {
-        if !wasConnected, let final = error.finalAtFirst { return fail(UpdateError(final, error.detail)) }
+        // A datagram's link is there before anybody is.
+        if first == nil, let final = error.finalAtFirst { return fail(UpdateError(final, error.detail)) }
         // Where the restart or the confirmation went out and no answer came, the same look decides.
         if let lookUntil {
             guard now < lookUntil else {

@@ -16,7 +16,7 @@ extension SMPSession {
         var questions: [SMPRequest] = [.bootloaderMode, .slots]
         if push?.options.ending != .uploadOnly { questions.append(.setState(digest: nil, confirm: false)) }
         // The last one, since it may cost the connection.
-        if let text = device.probe(valueLength: link.maximumValueLength) { questions.append(.echo(text)) }
+        if !link.keepsMessagesApart, let text = device.probe(valueLength: link.maximumValueLength) { questions.append(.echo(text)) }
         return questions
     }
 
@@ -71,9 +71,9 @@ extension SMPSession {
         let running = list.running(0)
         let previous = first?.running(0)
         return DeviceDescription(
-            product: device.hardware ?? "", hardware: 0, securityCounter: 0,
+            product: device.hardware,
             state: running?.confirmed == false ? .trial : .idle, runningVersion: running?.version ?? "",
-            previousVersion: previous?.digest == running?.digest ? nil : previous?.version, trialSeconds: 0)
+            previousVersion: previous?.digest == running?.digest ? nil : previous?.version)
     }
 }
 

@@ -27,7 +27,7 @@ extension SMPSession {
     private mutating func open(_ image: SMPImage) {
         let longest = device.longestFrame(valueLength: link.maximumValueLength)
         push?.transfer.chunkSize = longest
-        push?.transfer.mtu = link.maximumValueLength + 3
+        if !link.keepsMessagesApart { push?.transfer.mtu = link.maximumValueLength + 3 }
         upload = SMPUpload(
             image.bytes, digest: image.fileDigest, image: image.number, longestFrame: longest,
             window: device.window)
