@@ -69,7 +69,7 @@ let package = Package(
         .target(name: "COTADevice", cSettings: c),
         .target(
             name: "OTASimulator",
-            dependencies: ["OTATransport", "OTAUpdate", "OTASigning", "OTAFirmware", "COTADevice", system],
+            dependencies: ["OTATransport", "OTAUpdate", "OTASMP", "OTASigning", "OTAFirmware", "COTADevice", system],
             swiftSettings: swift),
 
         // The command line.
@@ -120,12 +120,14 @@ let package = Package(
             name: "OTAProfileTests", dependencies: ["OTAProfile", "OTAUpdate", "OTASigning", "OTAFirmware"],
             swiftSettings: swift),
         .testTarget(
-            name: "OTASMPTests", dependencies: ["OTASMP", "OTAUpdate", "OTASigning", "OTAFirmware", subprocess, system],
-            swiftSettings: swift),
+            name: "OTASMPTests",
+            dependencies: ["OTASMP", "OTASimulator", "OTAUpdate", "OTASigning", "OTAFirmware", subprocess, system],
+            exclude: ["Golden/peer.py"], swiftSettings: swift),
         .testTarget(
             name: "OTAEngineTests",
             dependencies: [
-                "OTAEngine", "OTAProfile", "OTASimulator", "OTATransport", "OTAUpdate", "OTASigning", "OTAFirmware",
+                "OTAEngine", "OTAProfile", "OTASMP", "OTASimulator", "OTATransport", "OTAUpdate", "OTASigning",
+                "OTAFirmware",
             ], swiftSettings: swift),
         .testTarget(
             name: "OTACommandsTests",
