@@ -79,7 +79,7 @@ let package = Package(
         .target(name: "COTADevice", cSettings: c),
         .target(
             name: "OTASimulator",
-            dependencies: ["OTATransport", "OTAUpdate", "OTASigning", "OTAFirmware", "COTADevice", system],
+            dependencies: ["OTATransport", "OTAUpdate", "OTASMP", "OTASigning", "OTAFirmware", "COTADevice", system],
             swiftSettings: swift),
 
         // The command line.
@@ -140,12 +140,13 @@ let package = Package(
             swiftSettings: swift),
         .testTarget(
             name: "OTASMPTests",
-            dependencies: ["OTASMP", "OTAUpdate", "OTASigning", "OTAFirmware", subprocess, system],
-            swiftSettings: swift),
+            dependencies: ["OTASMP", "OTASimulator", "OTAUpdate", "OTASigning", "OTAFirmware", subprocess, system],
+            exclude: ["Golden/peer.py"], swiftSettings: swift),
         .testTarget(
             name: "OTAEngineTests",
             dependencies: [
-                "OTAEngine", "OTAProfile", "OTASimulator", "OTATransport", "OTAUpdate", "OTASigning", "OTAFirmware",
+                "OTAEngine", "OTAProfile", "OTASMP", "OTASimulator", "OTATransport", "OTAUpdate", "OTASigning",
+                "OTAFirmware",
             ], swiftSettings: swift),
         .testTarget(
             name: "OTACommandsTests",

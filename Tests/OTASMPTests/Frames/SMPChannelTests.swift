@@ -1,4 +1,5 @@
 import OTASMP
+import OTAUpdate
 import Testing
 
 @Suite struct SMPChannelTests {
