@@ -101,7 +101,7 @@ let package = Package(
         .testTarget(
             name: "OTASigningTests",
             dependencies: ["OTASigning", "OTAFirmware", "OTATestSupport", "OTAUpdate", subprocess, system],
-            swiftSettings: swift),
+            exclude: ["Support/imgtool.py"], swiftSettings: swift),
         .testTarget(name: "OTAUpdateTests", dependencies: ["OTAUpdate"], swiftSettings: swift),
         .testTarget(name: "COTADeviceTests", dependencies: ["COTADevice", "COpenSSL"], swiftSettings: swift),
         .target(

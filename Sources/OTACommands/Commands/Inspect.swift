@@ -23,11 +23,11 @@ struct Inspect: Verb {
         case .bundle: return try bundle(SignedBundle(parsing: bytes), console)
         case .intelHex:
             let image = try IntelHex(parsing: bytes).bytes
-            var answer = try self.image(image)
+            var answer = try self.image(image, console)
             answer.container = "Intel HEX, \(bytes.count) bytes of text"
             return answer
         case .binary where Self.isPEM(bytes): return try key(in: bytes)
-        case .binary, .elf, .uf2, .zip: return try image(bytes)
+        case .binary, .elf, .uf2, .zip: return try image(bytes, console)
         }
     }
 
@@ -53,20 +53,42 @@ struct Inspect: Verb {
         answer.bundle = BundleSummary(signed.envelope, reports: verifier.report(on: signed.envelope))
         do throws(VerificationError) {
             let verified = try verifier.verify(signed)
-            answer.verified = true
-            let paths = trust.paths.map(\.string).joined(separator: ", ")
-            let signers = verified.signers.map(\.description).joined(separator: ", ")
-            answer.verdict = "Verified against \(paths): signed by \(signers)."
+            answer.accept("signed by " + verified.signers.map(\.description).joined(separator: ", "), trust)
         } catch {
             answer.refuse(error.context)
         }
     }
 
-    private func image(_ bytes: [UInt8]) throws(ImageError) -> InspectAnswer {
+    private func image(_ bytes: [UInt8], _ console: Console) throws -> InspectAnswer {
         var answer = InspectAnswer(file: file)
-        answer.image = ImageSummary(bytes, try FirmwareInspector.inspect(bytes) { SHA256() })
-        answer.verdict = "Only read, not verified: an image by itself has no signature of ours."
+        let description = try FirmwareInspector.inspect(bytes) { SHA256() }
+        guard description.format == .mcuboot else {
+            answer.image = ImageSummary(bytes, description)
+            answer.verdict = "Only read, not verified: an image by itself has no signature of ours."
+            return answer
+        }
+        try judge(MCUbootFile(parsing: bytes), console, &answer)
         return answer
+    }
+
+    /// An image is shown without a trusted key as well.
+    private func judge(_ image: MCUbootFile, _ console: Console, _ answer: inout InspectAnswer) throws(KeyError) {
+        var missing: KeyError?
+        var store = try TrustStore([])
+        do throws(KeyError) {
+            store = try trust.store(console)
+        } catch {
+            guard error.code == .noTrustedKey else { throw error }
+            missing = error
+        }
+        let verifier = Verifier(trust: store)
+        answer.image = ImageSummary(image, verifier.report(on: image))
+        do throws(VerificationError) {
+            guard case .signature(let signer) = try verifier.verify(image).warrant else { return }
+            answer.accept("signed by \(signer)", trust)
+        } catch {
+            answer.refuse(error.code == .untrustedKey ? missing?.context ?? error.context : error.context)
+        }
     }
 
     private func publicHalf(of privateKey: [UInt8]) throws(KeyError) -> PublicKey {
@@ -123,6 +145,11 @@ struct InspectAnswer: Answer {
 
     private enum CodingKeys: CodingKey {
         case bundle, image, key, verified, reason
+    }
+
+    mutating func accept(_ proof: String, _ trust: TrustOptions) {
+        verified = true
+        verdict = "Verified against \(trust.paths.map(\.string).joined(separator: ", ")): \(proof)."
     }
 
     mutating func refuse(_ reason: String) {

@@ -58,6 +58,8 @@ enum VerifiedUpdate: Sendable {
 /// An MCUboot image and which of the device's images it replaces: 0 where the device has one.
 struct NumberedFile: Sendable {
     let number: UInt32
+    /// Its name in a package.
+    var name: String?
     let file: MCUbootFile
 }
 

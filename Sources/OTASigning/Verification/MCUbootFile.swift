@@ -6,8 +6,8 @@ public struct MCUbootFile: Sendable {
     /// which may mark an image as confirmed, are left out.
     public let bytes: [UInt8]
     public let image: MCUbootImage
-    /// The bytes of the file that follow the image.
-    public let unsentLength: Int
+    /// All of it.
+    public let file: [UInt8]
 
     /// Reads all that a file holds.
     public init(parsing file: [UInt8]) throws(ImageError) {
@@ -15,9 +15,9 @@ public struct MCUbootFile: Sendable {
         guard case .mcuboot(let image) = description.details else {
             preconditionFailure("an inspector that was told the format found another")
         }
-        bytes = Array(file.prefix(Int(image.length)))
+        bytes = file.count == image.length ? file : Array(file.prefix(Int(image.length)))
         self.image = image
-        unsentLength = file.count - bytes.count
+        self.file = file
     }
 
     /// Header, body and protected TLVs: what digest and signature cover.

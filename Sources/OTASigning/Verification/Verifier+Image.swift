@@ -39,24 +39,6 @@ extension Verifier {
         }
     }
 
-    /// What is to be said of an image's signature, whether it is accepted or not; nil: it has none.
-    public func report(on file: MCUbootFile) -> ImageSignatureReport? {
-        let image = file.image
-        guard let found = image.tlvs.first(where: { MCUbootTLV.signatureTypes.contains($0.type) }) else { return nil }
-        let named = image.tlvs.first { [MCUbootTLV.keyHash, MCUbootTLV.publicKey].contains($0.type) }
-        let valid: Bool?
-        do throws(VerificationError) {
-            _ = try Verifier(trust: trust, policy: .unrestricted).verify(file)
-            valid = true
-        } catch {
-            valid = error.code == .badSignature ? false : nil
-        }
-        return ImageSignatureReport(
-            algorithm: found.name ?? "unknown", isPure: image.tlvs.contains { $0.type == MCUbootTLV.pureSignature },
-            keyHash: named.flatMap { $0.type == MCUbootTLV.keyHash ? $0.value : nil },
-            keyID: trustedKey(named: named)?.id, valid: valid)
-    }
-
     /// The digest that the image carries, which is that of its bytes; nil: it carries none.
     private func checkedDigest(of file: MCUbootFile) throws(VerificationError) -> [UInt8]? {
         guard !file.image.isEncrypted else {
@@ -78,7 +60,7 @@ extension Verifier {
     }
 
     /// The trusted key that a KEYHASH or PUBKEY names.
-    private func trustedKey(named tlv: MCUbootTLV?) -> PublicKey? {
+    func trustedKey(named tlv: MCUbootTLV?) -> PublicKey? {
         guard let tlv else { return nil }
         return trust.keys.first { key in
             let info = key.subjectPublicKeyInfo

@@ -21,6 +21,11 @@ public struct MCUbootTLV: Sendable, Hashable {
     public let type: UInt16
     public let value: [UInt8]
 
+    public init(type: UInt16, value: [UInt8]) {
+        self.type = type
+        self.value = value
+    }
+
     /// What imgtool calls the type; nil for one it does not know.
     public var name: String? { Self.names[type] }
 
