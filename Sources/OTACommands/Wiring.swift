@@ -53,19 +53,12 @@ struct Wiring {
         let name = address.name ?? VirtualDevices.demoName
         let lock = try folder.lock(name, in: situation, isToBeMade: address.name == nil && trust != nil)
         defer { withExtendedLifetime(lock) {} }
-        if address.name == nil, case .push(.bundle(let bundle), _) = choice.task, let trust,
-            try folder.makeDemo(for: bundle, trust)
+        if address.name == nil, case .push(let update, _) = choice.task, let trust,
+            let made = try folder.makeDemo(for: update, trust)
         {
-            let product = bundle.bundle.envelope.manifest.product
-            console.note("the virtual device \(name) was made: \(product), version 0.0.0")
+            console.note("the virtual device \(name) was made: \(made)")
         }
-        let device = try folder.store.open(name) { configuration in
-            configuration.battery = address.battery ?? configuration.battery
-            // A virtual bootloader looks at digests, not at formats: made for raw images it boots them all.
-            if configuration.imageFormat == .raw, case .push(.bundle(let bundle), _) = choice.task {
-                configuration.imageFormat = bundle.bundle.envelope.manifest.imageFormat
-            }
-        }
+        let device = try open(name, folder.store, for: choice.task, address)
         defer { device.suspend() }
         let (session, chosen) = choosing(choice, seed: address.seed)
         let report =
@@ -76,14 +69,31 @@ struct Wiring {
                 }
             case .virtual: try runVirtually(session, on: device, address)
             }
-        let chunk = report.transfer?.chunkSize ?? 0
+        // A chunk of SMP goes in several values.
+        let value = min(report.transfer?.chunkSize ?? 0, address.radio.mtu - 3)
         return DeviceOutcome(
             report: report, spoken: chosen.value, address: "sim:\(name)", name: name,
-            linkBound: chunk > 0 ? address.radio.bytesPerSecondBound(valueLength: chunk) : nil)
+            linkBound: value > 0 ? address.radio.bytesPerSecondBound(valueLength: value) : nil)
+    }
+
+    private func open(
+        _ name: String, _ store: VirtualDeviceStore, for task: DeviceTask, _ address: VirtualDeviceAddress
+    ) throws -> any ObservedDevice {
+        switch try store.spoken(by: name) {
+        case .smp: return try store.openSMP(name)
+        case .ota:
+            return try store.open(name) { configuration in
+                configuration.battery = address.battery ?? configuration.battery
+                // A virtual bootloader looks at digests, not at formats: made for raw images it boots them all.
+                if configuration.imageFormat == .raw, case .push(.bundle(let bundle), _) = task {
+                    configuration.imageFormat = bundle.bundle.envelope.manifest.imageFormat
+                }
+            }
+        }
     }
 
     private func run<C: Clock>(
-        _ session: some UpdateSession, on device: VirtualDevice, _ address: VirtualDeviceAddress, _ clock: C,
+        _ session: some UpdateSession, on device: any ObservedDevice, _ address: VirtualDeviceAddress, _ clock: C,
         _ stops: AsyncStream<Void>
     ) async throws(UpdateError) -> UpdateReport where C.Duration == Duration {
         let transport = SimulatedTransport(
@@ -96,7 +106,7 @@ struct Wiring {
 
     /// Nothing that runs on a virtual clock may wait for the world, so a signal ends the process.
     private func runVirtually(
-        _ session: some UpdateSession, on device: VirtualDevice, _ address: VirtualDeviceAddress
+        _ session: some UpdateSession, on device: any ObservedDevice, _ address: VirtualDeviceAddress
     ) throws -> UpdateReport {
         let time = VirtualTime()
         return try time.run { try await run(session, on: device, address, time, AsyncStream { $0.finish() }) }

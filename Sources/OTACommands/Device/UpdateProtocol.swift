@@ -1,5 +1,7 @@
+import ArgumentParser
+
 /// What is spoken with a device.
-enum UpdateProtocol: String, Encodable, Sendable, CaseIterable {
+enum UpdateProtocol: String, Encodable, ExpressibleByArgument, Sendable, CaseIterable {
     /// The GATT OTA profile (docs/ota-profile.md).
     case ota
     /// MCUmgr's protocol (docs/smp.md).

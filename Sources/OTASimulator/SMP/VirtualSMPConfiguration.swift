@@ -43,4 +43,16 @@ public struct VirtualSMPConfiguration: Sendable {
     public var swapTime = Duration.zero
 
     public init(trustedKeys: [PublicKey] = []) { self.trustedKeys = trustedKeys }
+
+    /// - Throws: `badConfiguration` with the first thing that is out of its range.
+    public func validate() throws(VirtualDeviceError) {
+        guard 64...65535 ~= bufferSize else {
+            throw VirtualDeviceError(.badConfiguration, "a buffer has 64 to 65535 bytes")
+        }
+        guard 1...64 ~= bufferCount else { throw VirtualDeviceError(.badConfiguration, "there are 1 to 64 buffers") }
+        guard 1...63 ~= board.utf8.count else {
+            throw VirtualDeviceError(.badConfiguration, "a board's name has 1 to 63 characters")
+        }
+        try layout.validate()
+    }
 }

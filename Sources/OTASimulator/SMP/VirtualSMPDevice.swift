@@ -16,6 +16,7 @@ public final class VirtualSMPDevice: SimulatedDevice, @unchecked Sendable {
         case off(until: Duration)
         case on(SMPServer)
         case unbootable
+        case suspended
     }
     struct Connection {
         var valueLength: Int
@@ -43,7 +44,8 @@ public final class VirtualSMPDevice: SimulatedDevice, @unchecked Sendable {
     init(_ configuration: VirtualSMPConfiguration, flash: VirtualFlash, trust: TrustStore) {
         self.configuration = configuration
         self.flash = flash
-        verifier = Verifier(trust: trust)
+        // Whoever made the device says what it starts, the demo key's images too.
+        verifier = Verifier(trust: trust, policy: TrustPolicy(allowsDemoKey: true))
         bonded = !configuration.isAuthenticated
     }
 
@@ -71,7 +73,7 @@ public final class VirtualSMPDevice: SimulatedDevice, @unchecked Sendable {
             return switch power {
             case .on: time
             case .off(let end): end
-            case .unbootable: nil
+            case .unbootable, .suspended: nil
             }
         }
     }
@@ -126,7 +128,7 @@ public final class VirtualSMPDevice: SimulatedDevice, @unchecked Sendable {
             return switch power {
             case .on(let server): server.due
             case .off(let end): end
-            case .unbootable: nil
+            case .unbootable, .suspended: nil
             }
         }
     }
@@ -137,6 +139,19 @@ public final class VirtualSMPDevice: SimulatedDevice, @unchecked Sendable {
         lock.locked {
             advance(to: now)
             if case .on = power { goDown() }
+        }
+    }
+
+    /// Puts the device to sleep for good, as the process that models it ends in good order: see `VirtualDevice.suspend`. What it
+    /// has received of an image is lost, as with any restart.
+    public func suspend() {
+        lock.locked {
+            if case .on(let server) = power, server.slots.boot.isOnTrial {
+                try? VirtualBootloader(flash: flash).renewTrial()
+            }
+            power = .suspended
+            connections = [:]
+            unsent = []
         }
     }
 
@@ -172,7 +187,7 @@ public final class VirtualSMPDevice: SimulatedDevice, @unchecked Sendable {
                 }
                 time = max(time, due)
                 settle(server)
-            case .off, .unbootable:
+            case .off, .unbootable, .suspended:
                 time = max(time, now)
                 return
             }

@@ -2,9 +2,16 @@ import BlueZ
 import OTASimulator
 import OTAUpdate
 
-extension VirtualDevice {
-    /// Its GATT table (docs/ota-profile.md).
+extension SimulatedDevice {
+    /// Its GATT table: see docs/ota-profile.md, docs/smp.md.
     func services(_ protection: LocalCharacteristic.Protection) -> [LocalService] {
+        guard channels.contains(VirtualGATT.data) else {
+            return [
+                LocalService(
+                    BluetoothUUID(dataChannel.service),
+                    [LocalCharacteristic(dataChannel, [.writeWithoutResponse, .notify], protection)])
+            ]
+        }
         let ota = LocalService(
             BluetoothUUID(VirtualGATT.service),
             [
