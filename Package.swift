@@ -153,7 +153,7 @@ let package = Package(
             dependencies: [
                 "OTACommands", "otaflash", "BlueZ", "DBus", "FakeBlueZ", "OTAFirmware", "OTASigning", "OTASimulator",
                 "OTATestSupport", "OTAUpdate", subprocess, system,
-            ], swiftSettings: swift),
+            ], exclude: ["Support/smp_update.py"], swiftSettings: swift),
     ],
     swiftLanguageModes: [.v6],
     cLanguageStandard: .c99

@@ -12,8 +12,14 @@ extension SMPSession {
         if case .echo = request { device.probes += 1 }
         let sequence = send(request)
         exchange = SMPExchange(
-            request: request, sequence: sequence, due: now + request.timeLimit, attempt: attempt,
+            request: request, sequence: sequence, due: now + timeLimit(of: request), attempt: attempt,
             busyUntil: busyUntil ?? now + SMPExchange.busyLimit)
+    }
+
+    /// A device that still restarts is there for a link over UDP or serial, and does not answer: it is asked often.
+    private func timeLimit(of request: SMPRequest) -> Duration {
+        let isLooking = link.keepsMessagesApart && lookUntil != nil && request == .imageState
+        return isLooking ? .seconds(1) : request.timeLimit
     }
 
     /// A frame longer than a value goes in several, one behind the other: never two frames at a time.
@@ -93,7 +99,7 @@ extension SMPSession {
         case let request where request.isRepeatable && exchange.attempt < SMPExchange.attempts:
             ask(request, attempt: exchange.attempt + 1, busyUntil: exchange.busyUntil)
         case let request:
-            let seconds = request.timeLimit.components.seconds
+            let seconds = timeLimit(of: request).components.seconds
             breakLink(LinkError(.timedOut, "no answer to \(request.name) within \(seconds) s"))
         }
     }

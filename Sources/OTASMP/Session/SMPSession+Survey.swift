@@ -16,7 +16,9 @@ extension SMPSession {
         var questions: [SMPRequest] = [.bootloaderMode, .slots]
         if push?.options.ending != .uploadOnly { questions.append(.setState(digest: nil, confirm: false)) }
         // The last one, since it may cost the connection.
-        if !link.keepsMessagesApart, let text = device.probe(valueLength: link.maximumValueLength) { questions.append(.echo(text)) }
+        if !link.keepsMessagesApart, let text = device.probe(valueLength: link.maximumValueLength) {
+            questions.append(.echo(text))
+        }
         return questions
     }
 

@@ -39,7 +39,7 @@ import Testing
             #expect(devices.map(\.name) == ["alpha", "zeta"])
             #expect(devices.map(\.version) == ["1.0.0-rc.1", "1.0.0-rc.1"])
             #expect(devices.map(\.securityCounter) == [3, 3])
-            #expect(devices.map(\.product.text) == ["demo", "demo"] && devices.map(\.hardware) == [2, 2])
+            #expect(devices.map(\.product) == ["demo", "demo"] && devices.map(\.hardware) == [2, 2])
             let device = try store.open("alpha")
             var expected = try Example.configuration()
             expected.hardware = 2
