@@ -167,8 +167,10 @@ import Testing
         let forced = try await sandbox.run("status", "--device", Self.device, "--protocol", "smp", "--format", "json")
         #expect(forced.exit == 76)
         #expect(try forced.json().error?.code?.string == "unsupported-device")
-        let held = try await sandbox.push(Self.device, "--upload-only", bundle: "fw.otaf")
-        #expect(held.exit == 66)
+        try await sandbox.release()
+        let held = try await sandbox.push(Self.device, "--upload-only")
+        #expect(held.exit == 76)
+        #expect(try held.json().error?.code?.string == "unsupported-device")
     }
 
     @Test func identifyIsRefused() async throws {
