@@ -43,6 +43,10 @@ let package = Package(
         .systemLibrary(name: "COpenSSL", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
         .target(name: "OTASigning", dependencies: ["OTAFirmware", "COpenSSL", system], swiftSettings: swift),
 
+        // Zip archives, in which several images come.
+        .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
+        .target(name: "OTAArchive", dependencies: ["OTAFirmware", "CZlib"], swiftSettings: swift),
+
         // How an update proceeds: values without a clock, a task, a socket or a lock.
         .target(name: "OTAUpdate", dependencies: ["OTAFirmware"], swiftSettings: swift),
         .target(name: "OTAProfile", dependencies: ["OTAUpdate", "OTAFirmware", "OTASigning"], swiftSettings: swift),
@@ -72,8 +76,8 @@ let package = Package(
         .target(
             name: "OTACommands",
             dependencies: [
-                "BlueZ", "DBus", "OTABlueZ", "OTAEngine", "OTAFirmware", "OTAProfile", "OTASigning", "OTASimulator",
-                "OTATransport", "OTAUpdate", arguments, logging, system,
+                "BlueZ", "DBus", "OTAArchive", "OTABlueZ", "OTAEngine", "OTAFirmware", "OTAProfile", "OTASigning",
+                "OTASimulator", "OTATransport", "OTAUpdate", arguments, logging, system,
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ], swiftSettings: swift),
         .executableTarget(name: "otaflash", dependencies: ["OTACommands"], swiftSettings: swift),
@@ -87,6 +91,9 @@ let package = Package(
             name: "OTASigningTests",
             dependencies: ["OTASigning", "OTAFirmware", "OTATestSupport", "OTAUpdate", subprocess, system],
             exclude: ["Support/imgtool.py"], swiftSettings: swift),
+        .testTarget(
+            name: "OTAArchiveTests", dependencies: ["OTAArchive", "OTAFirmware", "OTATestSupport", "OTAUpdate"],
+            swiftSettings: swift),
         .testTarget(name: "OTAUpdateTests", dependencies: ["OTAUpdate"], swiftSettings: swift),
         .testTarget(name: "COTADeviceTests", dependencies: ["COTADevice", "COpenSSL"], swiftSettings: swift),
         .target(
@@ -123,7 +130,8 @@ let package = Package(
         .testTarget(
             name: "OTACommandsTests",
             dependencies: [
-                "OTACommands", "otaflash", "BlueZ", "DBus", "FakeBlueZ", "OTAFirmware", "OTASigning", "OTASimulator",
+                "OTACommands", "otaflash", "BlueZ", "DBus", "FakeBlueZ", "OTAArchive", "OTAFirmware", "OTASigning",
+                "OTASimulator",
                 "OTATestSupport", "OTAUpdate", subprocess, system,
             ], swiftSettings: swift),
     ],
