@@ -114,7 +114,7 @@ import Testing
     @Test func anyBytes() throws {
         var random = SplitMix64(seed: 4)
         var taken = 0
-        for _ in 0..<20_000 {
+        for _ in 0..<4000 {
             var bytes = ZipSample.plain
             for _ in 0...Int(random.next() % 3) {
                 bytes[Int(random.next() % UInt64(bytes.count))] = UInt8(truncatingIfNeeded: random.next())
@@ -126,6 +126,6 @@ import Testing
                 #expect(contents.count == entry.size)
             }
         }
-        #expect(taken > 1000)
+        #expect(taken > 200)
     }
 }
