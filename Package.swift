@@ -43,6 +43,10 @@ let package = Package(
         .systemLibrary(name: "COpenSSL", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
         .target(name: "OTASigning", dependencies: ["OTAFirmware", "COpenSSL", system], swiftSettings: swift),
 
+        // Zip archives, in which several images come.
+        .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
+        .target(name: "OTAArchive", dependencies: ["OTAFirmware", "CZlib"], swiftSettings: swift),
+
         // How an update proceeds: values without a clock, a task, a socket or a lock.
         .target(name: "OTAUpdate", dependencies: ["OTAFirmware"], swiftSettings: swift),
         .target(name: "OTAProfile", dependencies: ["OTAUpdate", "OTAFirmware", "OTASigning"], swiftSettings: swift),
@@ -86,7 +90,8 @@ let package = Package(
         .target(
             name: "OTACommands",
             dependencies: [
-                "BlueZ", "DBus", "DescriptorIO", "OTABlueZ", "OTAEngine", "OTAFirmware", "OTAProfile", "OTASerial",
+                "BlueZ", "DBus", "DescriptorIO", "OTAArchive", "OTABlueZ", "OTAEngine", "OTAFirmware", "OTAProfile",
+                "OTASerial",
                 "OTASigning",
                 "OTASimulator", "OTASMP", "OTATransport", "OTAUDP", "OTAUpdate", arguments, logging, system,
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
@@ -101,7 +106,10 @@ let package = Package(
         .testTarget(
             name: "OTASigningTests",
             dependencies: ["OTASigning", "OTAFirmware", "OTATestSupport", "OTAUpdate", subprocess, system],
-            exclude: ["Support/imgtool.py"], swiftSettings: swift),
+            exclude: ["Support/imgtool_peer.py"], swiftSettings: swift),
+        .testTarget(
+            name: "OTAArchiveTests", dependencies: ["OTAArchive", "OTAFirmware", "OTATestSupport", "OTAUpdate"],
+            swiftSettings: swift),
         .testTarget(name: "OTAUpdateTests", dependencies: ["OTAUpdate"], swiftSettings: swift),
         .testTarget(name: "COTADeviceTests", dependencies: ["COTADevice", "COpenSSL"], swiftSettings: swift),
         .target(
@@ -151,7 +159,8 @@ let package = Package(
         .testTarget(
             name: "OTACommandsTests",
             dependencies: [
-                "OTACommands", "otaflash", "BlueZ", "DBus", "FakeBlueZ", "OTAFirmware", "OTASigning", "OTASimulator",
+                "OTACommands", "otaflash", "BlueZ", "DBus", "FakeBlueZ", "OTAArchive", "OTAFirmware", "OTASigning",
+                "OTASimulator",
                 "OTATestSupport", "OTAUpdate", subprocess, system,
             ], exclude: ["Support/smp_update.py"], swiftSettings: swift),
     ],

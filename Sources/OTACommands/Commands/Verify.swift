@@ -45,8 +45,8 @@ struct Verify: Verb {
         let policy = TrustPolicy(
             product: try Self.read(product, "product", ProductName.rule) { ProductName($0) }, hardware: hardware,
             minimumSecurityCounter: counter, allowsDemoKey: allowDemoKey)
-        let verifier = Verifier(trust: try trust.store(console), policy: policy)
         let update = try UpdateFile(parsing: WholeFile.contents(of: file))
+        let verifier = Verifier(trust: try trust.store(console), policy: policy)
         switch update {
         case .bundle(let signed): return VerifyAnswer(try verifier.verify(signed), file: file)
         case .images(let images):

@@ -4,21 +4,29 @@ import OTASigning
 /// An MCUboot image among those of a file, with what was found of it.
 struct PackagedImage: Encodable, Sendable {
     /// Which of the device's images it is; 0 where the device has one.
-    let number: UInt32
+    let imageNumber: UInt32
     /// Its name in a package.
     let name: String?
+    /// What the package says that it is for; nobody signs that.
+    let board: String?
     let image: ImageSummary
 
     init(_ entry: NumberedFile, _ report: MCUbootReport) {
-        number = entry.number
+        imageNumber = entry.number
         name = entry.name
+        board = entry.board
         image = ImageSummary(entry.file, report)
+    }
+
+    var rows: [(String, String)] {
+        let heading = "\(name ?? "")\(board.map { ", for \($0)" } ?? "")"
+        return [("Image \(imageNumber)", heading)] + image.rows
     }
 
     /// That it is verified.
     func sentence(of file: String, isAlone: Bool) -> String {
         let title = name.map { "\($0.printableLine) in \(file.printableLine)" } ?? file.printableLine
-        let number = isAlone && self.number == 0 ? "" : ", image \(self.number)"
+        let number = isAlone && imageNumber == 0 ? "" : ", image \(imageNumber)"
         return "\(title) is verified: MCUboot image \(image.version ?? "")\(number), \(image.size) bytes."
     }
 

@@ -4,7 +4,7 @@ import OTASigning
 /// An MCUboot image that was pushed as it is, and who answers for it.
 struct PushedImage: Encodable, Sendable {
     /// Which of the device's images it replaces.
-    let number: UInt32
+    let imageNumber: UInt32
     let version: String
     /// Bytes that are sent.
     let size: Int
@@ -19,7 +19,7 @@ struct PushedImage: Encodable, Sendable {
 
     init(_ numbered: NumberedImage) {
         let image = numbered.image
-        number = numbered.number
+        imageNumber = numbered.number
         version = image.image.version.description
         size = image.bytes.count
         sha256 = image.fileDigest.description

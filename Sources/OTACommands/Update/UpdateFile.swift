@@ -7,19 +7,23 @@ enum UpdateFile: Sendable {
     /// One MCUboot image, or those of a package. There is at least one, and no two have one number.
     case images([NumberedFile])
 
-    /// Sees from the bytes what they are: a bundle, an MCUboot image, or Intel HEX text of one.
+    /// Sees from the bytes what they are: a bundle, an MCUboot image, Intel HEX text of one, or a package of several.
     ///
-    /// - Throws: `BundleError`, `ImageError`, `IntelHexError`.
+    /// - Throws: `BundleError` for what is none of them; `ImageError`, `IntelHexError`, `ZipError`, `PackageError`.
     init(parsing bytes: [UInt8]) throws {
         switch FirmwareFileKind.detect(prefix: bytes) {
-        case .bundle: self = .bundle(try SignedBundle(parsing: bytes))
-        case .intelHex: self = try .image(IntelHex(parsing: bytes).bytes)
-        case .binary, .elf, .uf2, .zip: self = try .image(bytes)
+        case .zip: self = .images(try ImagePackage.images(in: bytes))
+        case .intelHex: try self.init(image: IntelHex(parsing: bytes).bytes)
+        case .bundle, .binary, .elf, .uf2: try self.init(image: bytes)
         }
     }
 
-    private static func image(_ bytes: [UInt8]) throws(ImageError) -> UpdateFile {
-        .images([NumberedFile(number: 0, file: try MCUbootFile(parsing: bytes))])
+    private init(image bytes: [UInt8]) throws {
+        if bytes.starts(with: MCUbootImage.magic) {
+            self = .images([NumberedFile(number: 0, file: try MCUbootFile(parsing: bytes))])
+        } else {
+            self = .bundle(try SignedBundle(parsing: bytes))
+        }
     }
 
     /// What the verifier vouches for.
@@ -42,7 +46,11 @@ enum UpdateFile: Sendable {
         case .images(let files):
             return .images(
                 try files.map { (entry) throws(VerificationError) in
-                    NumberedImage(number: entry.number, image: try image(entry.file))
+                    do throws(VerificationError) {
+                        return NumberedImage(number: entry.number, image: try image(entry.file))
+                    } catch {
+                        throw entry.named(error)
+                    }
                 })
         }
     }
@@ -60,7 +68,14 @@ struct NumberedFile: Sendable {
     let number: UInt32
     /// Its name in a package.
     var name: String?
+    /// What the package says that it is for; nobody signs that.
+    var board: String?
     let file: MCUbootFile
+
+    /// The same error, which says of which file of a package it speaks.
+    func named(_ error: VerificationError) -> VerificationError {
+        name.map { VerificationError(error.code, "\($0): \(error.context)") } ?? error
+    }
 }
 
 /// The same, verified.

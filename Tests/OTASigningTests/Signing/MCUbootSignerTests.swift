@@ -55,7 +55,7 @@ import Testing
                     "--slot-size", "0x8000",
                 ] + options + [program, name]
             })
-        #expect(answers.allSatisfy(\.succeeded))
+        #expect(answers.allSatisfy { $0.succeeded })
         for name in names {
             let file = try MCUbootFile(parsing: contents(of: FilePath(name)))
             #expect(try SampleKey.verifier().verify(file).warrant == .signature(SampleKey.key().publicKey.id))

@@ -17,7 +17,7 @@ enum Imgtool {
             environment("XDG_CACHE_HOME", else: environment("HOME", else: "") + "/.cache")
             + "/otaflash/venv/bin/python"
         try #require(access(python, X_OK) == 0, "there is no \(python): type scripts/setup test")
-        let script = FilePath(#filePath).removingLastComponent().appending("imgtool.py")
+        let script = FilePath(#filePath).removingLastComponent().appending("imgtool_peer.py")
         let lines = commands.map { $0.joined(separator: "\t") + "\n" }.joined()
         let result = try await Subprocess.run(
             .path(FilePath(python)), arguments: [script.string], input: .array(Array(lines.utf8)),

@@ -79,8 +79,10 @@ import Testing
         let foreign = try RFC8032.test1.privateKey()
         var image = try ForgedImage(small: foreign)
         #expect(try refusal(image.bytes)?.code == .untrustedKey)
-        image.replace(MCUbootTLV.keyHash, with: MCUbootTLV(
-            type: MCUbootTLV.publicKey, value: foreign.publicKey.subjectPublicKeyInfo))
+        image.replace(
+            MCUbootTLV.keyHash,
+            with: MCUbootTLV(
+                type: MCUbootTLV.publicKey, value: foreign.publicKey.subjectPublicKeyInfo))
         #expect(try refusal(image.bytes)?.code == .untrustedKey)
         image.plain.removeAll { $0.type == MCUbootTLV.publicKey }
         #expect(try refusal(image.bytes)?.code == .untrustedKey)
