@@ -154,7 +154,7 @@ import Testing
             let script = FilePath(#filePath).removingLastComponent().appending("Support/smp_update.py").string
             let port = address.split(separator: ":").last.map(String.init) ?? ""
             let result = try await Subprocess.run(
-                .path(VirtualEnvironment.python), arguments: [script, port, sandbox.path("fw.signed.bin")],
+                .path(FilePath(PythonEnvironment.python)), arguments: [script, port, sandbox.path("fw.signed.bin")],
                 output: .string(limit: 1 << 16), error: .string(limit: 1 << 16))
             #expect(result.terminationStatus == .exited(0), "\(result.standardError)")
             #expect(result.standardOutput == "1.1.0 confirmed\n")

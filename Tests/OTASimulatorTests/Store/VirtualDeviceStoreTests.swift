@@ -108,7 +108,7 @@ import Testing
             try damage(json.replacing("d75a98", with: "d75a9"), .malformed)
             try damage(json.replacing("\"page_size\" : 512", with: "\"page_size\" : -512"), .malformed)
             try damage(json.replacing("\"slot_size\" : 4096", with: "\"slot_size\" : 9223372036854775807"), .malformed)
-            try damage(json.replacing("\"schema\" : 1", with: "\"schema\" : 2"), .fromNewerVersion)
+            try damage(json.replacing("\"schema\" : 1", with: "\"schema\" : 3"), .fromNewerVersion)
             try damage("[]", .malformed)
             try write(json, to: path)
             _ = try store.open("demo")

@@ -1,11 +1,11 @@
 import Glibc
-import SystemPackage
 
-/// The Python environment that scripts/setup makes.
-enum VirtualEnvironment {
-    static var python: FilePath {
+/// The Python environment that scripts/setup makes, with programs of others to test against.
+public enum PythonEnvironment {
+    /// The path of its interpreter.
+    public static var python: String {
         let cache = variable("XDG_CACHE_HOME") ?? (variable("HOME") ?? "") + "/.cache"
-        return FilePath(cache).appending("otaflash/venv/bin/python")
+        return cache + "/otaflash/venv/bin/python"
     }
 
     private static func variable(_ name: String) -> String? {
