@@ -27,8 +27,8 @@ package struct CBORDecoder {
         switch token {
         case .value(let value): return value
         case .text(let bytes): return .text(try Self.text(bytes))
-        case .bytesInChunks: return .bytes(try chunks())
-        case .textInChunks: return .text(try Self.text(try chunks()))
+        case .bytesInChunks: return .bytes(try chunks(ofText: false))
+        case .textInChunks: return .text(try Self.text(try chunks(ofText: true)))
         case .array(let count): return .array(try array(count, depth: depth))
         case .map(let count): return .map(try map(count, depth: depth))
         case .tag: throw CBORError(context: "a tag before byte \(tokens.offset), which SMP has not")
@@ -70,11 +70,12 @@ package struct CBORDecoder {
     }
 
     /// Chunks of text are joined before they are looked at: a character may lie across two of them.
-    private mutating func chunks() throws(CBORError) -> [UInt8] {
+    private mutating func chunks(ofText isText: Bool) throws(CBORError) -> [UInt8] {
         var bytes: [UInt8] = []
         while true {
             switch try tokens.next() {
-            case .value(.bytes(let chunk)), .text(let chunk): bytes += chunk
+            case .value(.bytes(let chunk)) where !isText: bytes += chunk
+            case .text(let chunk) where isText: bytes += chunk
             case .end: return bytes
             default: throw CBORError(context: "before byte \(tokens.offset) something that is no chunk of a string")
             }

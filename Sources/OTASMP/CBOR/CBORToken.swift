@@ -44,6 +44,8 @@ struct CBORTokens {
         return token
     }
 
+    /// Counts are the device's word, and size_t is an Int here: 2⁶⁴ − 1 items are −1.
+    ///
     /// Each of them: a member without a function would be called all the same.
     private static var callbacks: cbor_callbacks {
         cbor_callbacks(
@@ -60,9 +62,9 @@ struct CBORTokens {
             string: { note($0, .text(copy($1, $2))) },
             string_start: { note($0, .textInChunks) },
             indef_array_start: { note($0, .array(count: nil)) },
-            array_start: { note($0, .array(count: UInt64($1))) },
+            array_start: { note($0, .array(count: UInt64(UInt(bitPattern: $1)))) },
             indef_map_start: { note($0, .map(count: nil)) },
-            map_start: { note($0, .map(count: UInt64($1))) },
+            map_start: { note($0, .map(count: UInt64(UInt(bitPattern: $1)))) },
             tag: { sink, _ in note(sink, .tag) },
             float2: { note($0, .value(.float(Double($1)))) },
             float4: { note($0, .value(.float(Double($1)))) },

@@ -84,9 +84,10 @@ package enum SMPRequest: Sendable, Equatable {
             body: CBOREncoder.encode(.map(fields)))
     }
 
-    /// Whether a frame is the answer to it, sent with this sequence number. A late one is not.
+    /// Whether a frame is the answer to it, sent with this sequence number. A late one is not. Which of the two kinds of
+    /// answers it says that it is, servers and clients do not agree on.
     package func isAnswered(by frame: SMPFrame, sequence: UInt8) -> Bool {
         frame.sequence == sequence && frame.group == group && frame.command == command
-            && frame.operation.rawValue == operation.rawValue + 1
+            && [.readAnswer, .writeAnswer].contains(frame.operation)
     }
 }

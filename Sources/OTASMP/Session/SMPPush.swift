@@ -20,6 +20,8 @@ struct SMPPush {
     var isChecked = false
     /// The device has taken the first chunk of the image under way, in this run.
     var wasOpened = false
+    /// Times that the device held another file in the end.
+    var digestsDiffered = 0
     var firstByteAt: Duration?
     var transfer = TransferReport()
 

@@ -54,7 +54,7 @@ extension SMPSession {
         if restart == .asked { restart = .under(since: now) }
         switch stage {
         case .unstarted, .pausing(_, .connect), .over: break
-        case .connecting: tryAgain(after: error)
+        case .connecting: tryAgain(after: error, giveUpWith: .linkLost)
         case .closing(_, .restart):
             report(.phase(.restart))
             pauseForRestart()
@@ -67,10 +67,10 @@ extension SMPSession {
     private mutating func lost(_ error: LinkError) {
         push?.transfer.disconnects += 1
         report(.linkLost(error))
-        tryAgain(after: error)
+        tryAgain(after: error, giveUpWith: error.code == .timedOut ? .noAnswer : .linkLost)
     }
 
-    private mutating func tryAgain(after error: LinkError) {
+    private mutating func tryAgain(after error: LinkError, giveUpWith code: UpdateError.Code) {
         // A datagram's link is there before anybody is.
         if first == nil, let final = error.finalAtFirst { return fail(UpdateError(final, error.detail)) }
         // Where the restart or the confirmation went out and no answer came, the same look decides.
@@ -81,9 +81,7 @@ extension SMPSession {
             return pauseForRestart()
         }
         guard let wait = retry.failed(random: &random) else {
-            let code: UpdateError.Code =
-                !wasConnected ? .noSuchDevice : error.code == .timedOut ? .noAnswer : .linkLost
-            return fail(UpdateError(code, error.detail))
+            return fail(UpdateError(wasConnected ? code : .noSuchDevice, error.detail))
         }
         stage = .pausing(until: now + wait, then: .connect)
     }

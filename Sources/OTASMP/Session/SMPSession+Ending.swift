@@ -43,7 +43,8 @@ extension SMPSession {
             UpdateError(
                 .wentBack,
                 "the device runs version \(running), not \(push?.images.first?.version ?? ""): its bootloader refused the "
-                    + "image, as one that is signed with another key, or the trial ended by itself"))
+                    + "image, as one that is signed with another key or was damaged on its way, or the trial ended by itself"
+            ))
     }
 
     mutating func askToMark(_ digest: [UInt8]?, confirm: Bool) {

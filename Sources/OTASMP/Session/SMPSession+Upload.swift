@@ -143,11 +143,19 @@ extension SMPSession {
         report(.transferred(offset: offset, total: total))
     }
 
+    /// A server that compares says what all others leave to the bootloader.
+    private mutating func differed() {
+        guard let push, let image = imageUnderWay, push.digestsDiffered == 0 else {
+            return fail(UpdateError(.digestDiffers, "the device holds another file than the one that was sent, twice"))
+        }
+        self.push?.digestsDiffered += 1
+        report(.note("the device holds another file than the one that was sent; it is sent once more"))
+        open(image)
+    }
+
     private mutating func complete(_ upload: SMPUpload) {
         self.upload = nil
-        guard upload.match != false else {
-            return fail(UpdateError(.digestDiffers, "the device says that what it holds is not the file that was sent"))
-        }
+        guard upload.match != false else { return differed() }
         if let number = push?.underWay { push?.complete.insert(number) }
         if let began = push?.firstByteAt { push?.transfer.duration = now - began }
         retry.progressed()

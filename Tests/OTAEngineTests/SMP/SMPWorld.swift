@@ -1,5 +1,6 @@
 import OTAEngine
 import OTASMP
+import OTASigning
 import OTASimulator
 import OTAUpdate
 import Testing

@@ -41,7 +41,8 @@ import Testing
             let first = flight.send()
             #expect(first == [1] && flight.end(1) == 32)
             #expect(flight.answer(1, 32) == .agreed)
-            return (flight, flight.send())
+            let sent = flight.send()
+            return (flight, sent)
         }
     }
 
