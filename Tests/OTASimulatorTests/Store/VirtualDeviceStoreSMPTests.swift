@@ -23,8 +23,10 @@ import Testing
         try withStore { store in
             try create("board", in: store)
             #expect(try store.spoken(by: "board") == .smp)
-            let summary = VirtualDeviceSummary(name: "board", spoken: .smp, product: "nrf52840dk", version: "1.2.3")
+            let summary = try store.summary(of: "board")
             #expect(try store.list() == [summary])
+            #expect(summary.spoken == .smp && summary.product == "nrf52840dk" && summary.version == "1.2.3")
+            #expect(summary.hardware == nil && summary.securityCounter == nil)
             let configuration = try store.openSMP("board").configuration
             #expect(configuration.board == "nrf52840dk" && configuration.trustedKeys.count == 1)
             #expect(configuration.bufferSize == 384 && configuration.bufferCount == 2)
@@ -65,7 +67,8 @@ import Testing
             #expect(throws: VirtualDeviceError(.badConfiguration, "")) {
                 try store.create("board", VirtualSMPConfiguration(), version: try Example.version("256.0.0"))
             }
-            #expect(try store.names() == [])
+            let names = try store.names()
+            #expect(names == [])
         }
     }
 }
