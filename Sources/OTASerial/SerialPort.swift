@@ -22,9 +22,9 @@ enum SerialPort {
     /// For ourselves alone: by the lock that terminal programs look at, and by the one that the kernel does.
     private static func take(_ port: CInt, _ address: SerialAddress) throws(LinkError) {
         guard isatty(port) == 1 else { throw LinkError(.unavailable, "\(address.path) is no serial port") }
-        guard flock(port, LOCK_EX | LOCK_NB) == 0, ioctl(port, UInt(TIOCEXCL)) == 0 else {
-            throw failure(EBUSY, address)
-        }
+        guard flock(port, LOCK_EX | LOCK_NB) == 0 else { throw failure(EBUSY, address) }
+        // The kernel's lasts until nobody has the port open any more; a pseudo-terminal's other end may keep it open for good.
+        if !address.path.hasPrefix("/dev/pts/") { _ = ioctl(port, UInt(TIOCEXCL)) }
     }
 
     private static func configure(_ port: CInt, _ address: SerialAddress) throws(LinkError) {

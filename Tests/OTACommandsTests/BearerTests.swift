@@ -4,8 +4,9 @@ import Subprocess
 import SystemPackage
 import Testing
 
-/// Updates in real time over UDP and a serial line, of a virtual device in a process of its own.
-@Suite struct BearerTests {
+/// Updates in real time over UDP and a serial line, of a virtual device in a process of its own. One after the other: a
+/// pseudo-terminal whose device is gone is soon another one's, of the same name.
+@Suite(.serialized) struct BearerTests {
     private static func sandbox(size: Int = 20_000) async throws -> Sandbox {
         let sandbox = try Sandbox()
         try await sandbox.mcuboot(size: size)
@@ -114,15 +115,22 @@ import Testing
     @Test func oneAtATime() async throws {
         let sandbox = try await Self.sandbox(size: 1_900_000)
         try await sandbox.serving(["--serial"]) { address, _ in
-            async let push = sandbox.push(address, image: "fw.signed.bin")
-            var held: Run?
-            // Until the push has got so far as to have the lock.
-            repeat {
-                held = try await sandbox.run("status", "--device", address, "--format", "json")
-            } while held?.exit == 0
-            #expect(held?.exit == 69)
-            #expect(try held?.json().error?.code?.string == "device-held")
-            #expect(try await push.exit == 0)
+            let words = [
+                "push", "fw.signed.bin", "--device", address, "--trust", "release.pub.pem", "--progress", "json",
+            ]
+            let result = try await Subprocess.run(
+                .path(Sandbox.binary), arguments: Arguments(words), environment: sandbox.environment(),
+                workingDirectory: sandbox.folder, input: .none, output: .discarded, error: .sequence
+            ) { execution in
+                var held: Run?
+                for try await line in execution.standardError.strings() where held == nil {
+                    guard try JSONValue(parsing: line).event?.string == "progress" else { continue }
+                    held = try await sandbox.run("status", "--device", address, "--format", "json")
+                }
+                #expect(held?.exit == 69)
+                #expect(try held?.json().error?.code?.string == "device-held")
+            }
+            #expect(result.terminationStatus == .exited(0))
         }
     }
 

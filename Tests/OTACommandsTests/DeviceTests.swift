@@ -20,7 +20,9 @@ import Testing
         #expect(device.members == ["address", "hardware", "product", "protocol", "security_counter", "version"])
         #expect(device.address?.string == "sim:kitchen" && device.version?.string == "1.0.0")
         #expect(device.hardware?.number == 3 && device.security_counter?.number == 4)
-        #expect(try await sandbox.run("simulate", "list").out.contains("sim:kitchen  ota       demo     1.0.0    3         4"))
+        #expect(
+            try await sandbox.run("simulate", "list").out.contains(
+                "sim:kitchen  ota       demo     1.0.0    3         4"))
 
         let again = try await sandbox.run(
             "simulate", "create", "kitchen", "--product", "demo", "--version", "1.0.0", "--trust", "release.pub.pem",

@@ -26,9 +26,15 @@ import Testing
         var random = SplitMix64(seed: 4)
         let packets = (Array(0...280) + [384, 1500, 2475, 20_000]).map { random.bytes($0) }
         let framed = packets.compactMap { ConsoleFraming.lines(carrying: $0) }
+        let python = PythonEnvironment.python
+        // A process that cannot read is nobody to write to.
+        let probe = try await Subprocess.run(
+            .path(FilePath(python)), arguments: ["-c", "import smp.packet"], output: .discarded,
+            error: .string(limit: 1 << 16))
+        try #require(probe.terminationStatus == .exited(0), "\(probe.standardError): type scripts/setup test")
         let input = zip(packets, framed).map { "\(Self.hex($0)),\(Self.hex($1))\n" }.joined()
         let result = try await Subprocess.run(
-            .path(FilePath(PythonEnvironment.python)), arguments: ["-c", Self.script], input: .string(input),
+            .path(FilePath(python)), arguments: ["-c", Self.script], input: .string(input),
             output: .string(limit: 1 << 20), error: .string(limit: 1 << 16))
         #expect(result.terminationStatus == .exited(0), "\(result.standardError); type scripts/setup test")
         let expected = zip(framed, packets).map { "\(Self.hex($0)),\(Self.hex($1))\n" }.joined()
