@@ -49,7 +49,8 @@ let package = Package(
 
         // MCUmgr's protocol, and the library that reads and writes its CBOR.
         .systemLibrary(name: "CCBOR", pkgConfig: "libcbor", providers: [.apt(["libcbor-dev"])]),
-        .target(name: "OTASMP", dependencies: ["OTAUpdate", "OTAFirmware", "OTASigning", "CCBOR"], swiftSettings: swift),
+        .target(
+            name: "OTASMP", dependencies: ["OTAUpdate", "OTAFirmware", "OTASigning", "CCBOR"], swiftSettings: swift),
 
         // Where bytes leave, and the one shell that runs it all.
         .target(name: "OTATransport", dependencies: ["OTAUpdate"], swiftSettings: swift),
