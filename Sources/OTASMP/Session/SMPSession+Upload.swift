@@ -30,7 +30,8 @@ extension SMPSession {
         if !link.keepsMessagesApart { push?.transfer.mtu = link.maximumValueLength + 3 }
         upload = SMPUpload(
             image.bytes, digest: image.fileDigest, image: image.number, longestFrame: longest,
-            window: device.window)
+            window: device.window,
+            answerLimit: longest <= link.maximumValueLength ? SMPUpload.chunkLimit : SMPUpload.longChunkLimit)
         stage = .talking
         pump()
     }
@@ -94,6 +95,7 @@ extension SMPSession {
         case .rewound(let resent):
             push?.transfer.gaps += 1
             push?.transfer.resentBytes += resent
+            push?.sentOffset = offset
             report(offset < before.acknowledgedOffset ? .deviceReset(offset: offset) : .gap(offset: offset))
         case .stuck:
             return fail(
@@ -108,14 +110,16 @@ extension SMPSession {
         if upload.isOpen, !before.isOpen { opened(at: offset, of: upload.bytes.count) }
         advanced(to: offset, of: upload.bytes.count)
         if case .rewound = verdict, offset == before.acknowledgedOffset {
-            stage = .pausing(until: now + Self.breath, then: .upload)
+            let doubled = Self.breath * (1 << min(upload.rewindsHere - 1, 16))
+            stage = .pausing(until: now + min(doubled, Self.longestBreath), then: .upload)
         } else {
             pump()
         }
     }
 
-    /// Before chunks are sent again that the device was too busy for.
+    /// Before chunks are sent again that the device was too busy for; twice as long each time.
     private static let breath = Duration.milliseconds(50)
+    private static let longestBreath = Duration.seconds(4)
 
     /// The device has said where it goes on: with what an earlier upload of the same file left, where there was one.
     private mutating func opened(at offset: Int, of total: Int) {

@@ -23,7 +23,9 @@ package struct SMPUpload {
 
     /// A device may erase its whole slot with the first chunk, and then finds it as often as it was sent: no matter.
     package static let openingLimit = Duration.seconds(10)
+    /// For a chunk in one value, and for one in several, which a slow link takes long for.
     package static let chunkLimit = Duration.seconds(4)
+    package static let longChunkLimit = Duration.seconds(20)
     /// How often a chunk may go unanswered, the first one and any other.
     private static let openingSilences = 6
     private static let silencesAtOneOffset = 3
@@ -34,6 +36,7 @@ package struct SMPUpload {
     private let image: Int
     /// The longest frame, in bytes, header included.
     package let longestFrame: Int
+    private let answerLimit: Duration
     /// Most chunks in flight.
     package private(set) var window: Int
     private var inFlight: [Sent] = []
@@ -56,7 +59,12 @@ package struct SMPUpload {
     ///   - image: its number on a device with several processors.
     ///   - longestFrame: in bytes, header included.
     ///   - window: most chunks in flight.
-    package init(_ bytes: [UInt8], digest: [UInt8], image: Int, longestFrame: Int, window: Int) {
+    ///   - answerLimit: how long a chunk's answer may take, but for the first one's.
+    package init(
+        _ bytes: [UInt8], digest: [UInt8], image: Int, longestFrame: Int, window: Int,
+        answerLimit: Duration = SMPUpload.chunkLimit
+    ) {
+        self.answerLimit = answerLimit
         self.bytes = bytes
         self.digest = digest
         self.image = image
@@ -65,7 +73,8 @@ package struct SMPUpload {
     }
 
     package var isComplete: Bool { acknowledgedOffset == bytes.count && inFlight.isEmpty }
-    package var chunksInFlight: Int { inFlight.count }
+    /// Times in a row that the same bytes were to be sent again.
+    package var rewindsHere: Int { rewinds.offset == acknowledgedOffset ? rewinds.count : 0 }
 
     /// When the oldest chunk's answer has to be there; nil: nothing is in flight.
     package var deadline: Duration? { inFlight.first?.due }
@@ -87,7 +96,7 @@ package struct SMPUpload {
     /// A chunk went out.
     package mutating func sent(_ chunk: SMPChunk, sequence: UInt8, at now: Duration) {
         let end = chunk.offset + chunk.data.count
-        let limit = isOpen ? Self.chunkLimit : Self.openingLimit
+        let limit = isOpen ? answerLimit : Self.openingLimit
         inFlight.append(Sent(sequence: sequence, start: chunk.offset, end: end, due: now + limit))
         sentOffset = end
     }
@@ -132,7 +141,7 @@ package struct SMPUpload {
         let chunk = inFlight[index]
         silences = 0
         inFlight.removeFirst(index + 1)
-        for index in inFlight.indices { inFlight[index].due = now + Self.chunkLimit }
+        for index in inFlight.indices { inFlight[index].due = now + answerLimit }
         return chunk
     }
 

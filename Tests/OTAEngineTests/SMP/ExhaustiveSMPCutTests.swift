@@ -25,7 +25,7 @@ import Testing
         sessionEvents = run.tally.events
         flashOperations = world.device.flashOperationCount - before
         restarts = world.device.restartCount
-        try #require(hostEvents > 30 && devicePackets > 250 && sessionEvents > 30 && flashOperations > 40)
+        try #require(hostEvents > 30 && devicePackets > 250 && sessionEvents > 30 && flashOperations > 25)
     }
 
     private func world(_ faults: (inout FaultPlan) -> Void) throws -> SMPWorld {
