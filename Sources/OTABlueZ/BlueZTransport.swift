@@ -10,20 +10,20 @@ public final class BlueZTransport: Transport {
     private let responder: PairingResponder
 
     /// - Parameters:
-    ///   - service: what the device is updated by; `BLEAddress.only` looks for it.
+    ///   - services: what a device is updated by; `BLEAddress.only` looks for one that has one of them.
     ///   - adapter: such as `hci1`; nil: the first that is powered.
     ///   - responder: for a device that demands to be paired.
     ///   - links: is told of each link that is made.
     ///   - admits: asked of the device that was found, before each link; what it throws ends the attempt.
     public init(
-        _ address: BLEAddress, service: UInt128, adapter: String? = nil,
+        _ address: BLEAddress, services: Set<UInt128>, adapter: String? = nil,
         pairing responder: PairingResponder = .unattended,
         bus: DBusBus = .system, logger: Logger = Logger(label: "ota.bluez"), links: (any LinkAccount)? = nil,
         admits: (@Sendable (BluetoothDevice) async throws(BlueZError) -> Void)? = nil
     ) {
         self.responder = responder
-        let service = BluetoothUUID(service)
-        var request = ConnectionRequest(address.target(service: service), adapter: adapter, services: [service])
+        let services = Set(services.map { BluetoothUUID($0) })
+        var request = ConnectionRequest(address.target(services: services), adapter: adapter, services: services)
         request.admits = admits
         // What another program has subscribed to or acquired would be in the way.
         request.takesOver = true

@@ -17,7 +17,7 @@ extension World {
     ) throws -> BlueZTransport {
         guard let address = BLEAddress(address ?? self.address.description) else { throw TimeIsUp(what: "an address") }
         return BlueZTransport(
-            address, service: ProfileChannel.service, adapter: "hci0", pairing: pairing, bus: bus)
+            address, services: [ProfileChannel.service], adapter: "hci0", pairing: pairing, bus: bus)
     }
 
     /// A whole update.

@@ -1,5 +1,6 @@
 import BlueZ
 import FoundationEssentials
+import OTAArchive
 import OTACommands
 import OTAFirmware
 import OTASigning
@@ -32,6 +33,10 @@ import Testing
         }
         for code in SigningError.Code.allCases {
             check(SigningError.refused(code, context: context), code: code.rawValue, in: situation)
+        }
+        for code in ZipError.Code.allCases { check(ZipError(code, context), code: code.rawValue, in: situation) }
+        for code in PackageError.Code.allCases {
+            check(PackageError(code, context), code: code.rawValue, in: situation)
         }
         for code in VirtualDeviceError.Code.allCases {
             check(VirtualDeviceError(code, context), code: code.rawValue, in: situation)
@@ -94,6 +99,8 @@ import Testing
         for code in VerificationError.Code.allCases { check(VerificationError(code, "")) }
         for code in VirtualDeviceError.Code.allCases { check(VirtualDeviceError(code, "")) }
         for code in SigningError.Code.allCases { check(SigningError.refused(code, context: "")) }
+        for code in ZipError.Code.allCases { check(ZipError(code, "")) }
+        for code in PackageError.Code.allCases { check(PackageError(code, "")) }
         for code in BundleError.Code.allCases { #expect(documented[code.rawValue] == [65], "\(code.rawValue)") }
         for code in ImageError.Code.allCases { #expect(documented[code.rawValue] != nil, "\(code.rawValue)") }
         for code in IntelHexError.Code.allCases { #expect(documented[code.rawValue] == [65], "\(code.rawValue)") }

@@ -109,6 +109,6 @@ actor ConnectionAttempt {
 extension DeviceTarget {
     /// bluetoothd can look for a service by itself, for nothing else that is of use here.
     fileprivate var filter: ScanFilter {
-        if case .only(let service) = self { ScanFilter(services: [service]) } else { ScanFilter() }
+        if case .only(let services) = self { ScanFilter(services: services) } else { ScanFilter() }
     }
 }

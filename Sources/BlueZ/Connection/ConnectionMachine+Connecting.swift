@@ -105,7 +105,8 @@ extension ConnectionMachine {
         let missing = request.services.subtracting(tree.services(of: device).map(\.uuid))
         // bluetoothd keeps the attributes it once read. A device without a bond, a Service Changed characteristic and a database
         // hash cannot tell it that other firmware has others.
-        let isStale = !missing.isEmpty && (hadServices || !advertised.isDisjoint(with: missing))
+        let hasNone = !missing.isEmpty && missing == request.services
+        let isStale = hadServices && hasNone || !advertised.isDisjoint(with: missing)
         if isStale, !hasForgotten, !isShared, !record.isPaired { return forget(record) }
         phase = .ready
         actions.append(.ready(device))

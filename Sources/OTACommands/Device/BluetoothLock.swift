@@ -27,11 +27,6 @@ actor BluetoothLock {
     }
 
     private static func file(for device: BluetoothDevice) throws(Failure) -> FilePath {
-        guard let folder = Environment.runtimeFolder ?? Environment.stateFolder else {
-            throw Failure(
-                "cannot-create", .cannotCreate, "there is no place for the lock of a device: HOME is not set",
-                hint: "set OTAFLASH_STATE_DIR to a folder that can be written to")
-        }
-        return folder.appending("ble-\(device.address.description.filter { $0 != ":" }).lock")
+        try DeviceLock.file("ble-\(device.address.description.filter { $0 != ":" })")
     }
 }

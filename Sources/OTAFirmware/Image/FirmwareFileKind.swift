@@ -45,7 +45,7 @@ public enum FirmwareFileKind: Sendable, Hashable {
 
 extension FirmwareFileKind {
     /// Nil for what can be read as an image; else why not, and what makes an image of it.
-    var refusal: ImageError? {
+    package var refusal: ImageError? {
         switch self {
         case .binary: nil
         case .intelHex: Self.refusal("Intel HEX text", "make a binary of it: objcopy -I ihex -O binary app.hex app.bin")

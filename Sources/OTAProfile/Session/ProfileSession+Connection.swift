@@ -111,16 +111,3 @@ extension ProfileSession {
         stage = .pausing(until: now + retry.failedWithinTime(random: &random), then: .connect)
     }
 }
-
-extension LinkError {
-    /// What a first connection is not tried again for.
-    fileprivate var finalAtFirst: UpdateError.Code? {
-        switch code {
-        case .unavailable: .linkUnavailable
-        case .noSuchDevice: .noSuchDevice
-        case .held: .deviceHeld
-        case .notPermitted: .notPermitted
-        case .timedOut, .lost, .refused: nil
-        }
-    }
-}

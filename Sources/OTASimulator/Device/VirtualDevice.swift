@@ -189,7 +189,7 @@ public final class VirtualDevice: @unchecked Sendable {
     /// Further power cuts, at flash operations counted from now.
     ///
     /// - Returns: The operations before that.
-    func schedule(_ cuts: [PowerCut]) -> Int {
+    public func schedule(_ cuts: [PowerCut]) -> Int {
         lock.locked {
             let before = flash.operationCount
             flash.powerCuts += cuts.map { PowerCut(operation: before + $0.operation, moment: $0.moment) }

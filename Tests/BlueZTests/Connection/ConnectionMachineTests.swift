@@ -259,6 +259,19 @@ struct ConnectionMachineTests {
         #expect(rig.tell(.finished(.refresh)) == [.ready(Rig.device)])
     }
 
+    /// One of those that it may be updated by is all that a device has.
+    @Test func takesATableWithOneOfTheServices() {
+        let other = BluetoothUUID(0x8d53_dc1d_1db7_4cd3_868b_8a52_7460_aa84)
+        var rig = Rig(Objects.tree()) { $0.services = [Objects.ota, other] }
+        rig.reachReady()
+        rig = Rig(Objects.tree()) { $0.services = [other] }
+        rig.reachConnecting()
+        _ = rig.tell(.finished(.connect(Rig.device)))
+        _ = rig.set("Connected", true)
+        _ = rig.set("ServicesResolved", true)
+        #expect(rig.tell(.finished(.refresh)) == [.call(.forget(Rig.device, adapter: Rig.adapter))])
+    }
+
     @Test func leavesABondAlone() {
         var tree = Self.seen
         tree.set(Rig.device, BlueZName.device, "Paired", true)

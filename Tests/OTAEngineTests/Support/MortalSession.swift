@@ -1,4 +1,3 @@
-import OTAProfile
 import OTAUpdate
 
 /// What was seen of a session from outside. Under virtual time everything runs on one thread.
@@ -10,15 +9,19 @@ final class Tally: @unchecked Sendable {
 }
 
 /// A session whose process dies before it is told its event of a given number: it does nothing more, and says nothing.
-struct MortalSession: UpdateSession {
-    private var session: ProfileSession
+struct MortalSession<Session: UpdateSession>: UpdateSession {
+    private var session: Session
     private let tally: Tally
     private let death: Int?
+    private let sentOffset: @Sendable (Session) -> Int
 
-    init(_ session: ProfileSession, _ tally: Tally, diesAt death: Int?) {
+    init(
+        _ session: Session, _ tally: Tally, diesAt death: Int?, sentOffset: @escaping @Sendable (Session) -> Int
+    ) {
         self.session = session
         self.tally = tally
         self.death = death
+        self.sentOffset = sentOffset
     }
 
     var deadline: Duration? { session.deadline }
@@ -26,7 +29,7 @@ struct MortalSession: UpdateSession {
     mutating func handle(_ event: UpdateEvent, at now: Duration) -> [UpdateAction] {
         tally.events += 1
         if tally.events == death { return [.fail(UpdateError(.interrupted, "killed"))] }
-        defer { tally.sentOffset = session.sentOffset }
+        defer { tally.sentOffset = sentOffset(session) }
         return session.handle(event, at: now)
     }
 }

@@ -57,7 +57,8 @@ struct World {
             for (index, task) in tasks.enumerated() {
                 let tally = Tally()
                 let death = index < deaths.count ? deaths[index] : nil
-                let session = MortalSession(ProfileSession(task, seed: seed &+ UInt64(index)), tally, diesAt: death)
+                let profile = ProfileSession(task, seed: seed &+ UInt64(index))
+                let session = MortalSession(profile, tally, diesAt: death) { $0.sentOffset }
                 let runner = UpdateRunner(clock: time) { progress, _ in tally.reports.append(progress) }
                 let interrupts = AsyncStream<Void> { $0.finish() }
                 do throws(UpdateError) {
