@@ -13,7 +13,7 @@ enum SMPPeer {
         let result = try await Subprocess.run(
             .path(python), arguments: [script.string, mode], input: .string(lines.map { $0 + "\n" }.joined()),
             output: .string(limit: 1 << 24), error: .string(limit: 1 << 20))
-        try #require(result.terminationStatus.isSuccess, "\(result.standardError)")
+        try #require(result.terminationStatus.isSuccess, "type scripts/setup test: \(result.standardError)")
         return result.standardOutput.split(separator: "\n").map(String.init)
     }
 

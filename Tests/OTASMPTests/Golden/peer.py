@@ -8,6 +8,9 @@
 
 import sys
 
+# First of all: who writes to a program that has ended, since a package is missing, is ended by that.
+LINES = sys.stdin.readlines() if sys.argv[1] == "judge" else []
+
 import cbor2
 from smp import error, header, image_management as image, os_management as system
 
@@ -79,7 +82,7 @@ def vectors():
 
 
 def judge():
-    for line in sys.stdin:
+    for line in LINES:
         kind, name, text = line.split()
         data = bytes.fromhex(text)
         if kind == "request":
