@@ -27,7 +27,7 @@ extension GattVerb {
         let address = try target.address()
         let lock = BluetoothLock(situation)
         let request = ConnectionRequest(
-            address.target(services: [ScannedDevice.service]), adapter: target.radio.adapter,
+            address.target(services: [UpdateProtocol.ota.service]), adapter: target.radio.adapter,
             admits: { device throws(BlueZError) in try await lock.take(device) })
         let pairing = target.radio.pairing(console)
         let result = Guest<Result>()

@@ -1,5 +1,4 @@
 import BlueZ
-import OTAProfile
 
 /// A device that a scan has found.
 struct ScannedDevice: Encodable, Sendable, Equatable {
@@ -18,10 +17,6 @@ struct ScannedDevice: Encodable, Sendable, Equatable {
     private enum CodingKeys: CodingKey {
         case address, name, rssi, product, version, protocols, unread
     }
-
-    /// What a device is updated by. Not handed on: with a 128-bit integer among the parameters of an async function, Swift
-    /// 6.3.1 resumes it at a wrong address.
-    static let service = BluetoothUUID(ProfileChannel.service)
 
     init(_ device: BluetoothDevice) {
         address = "ble:\(device.address)"

@@ -63,7 +63,7 @@ extension Wiring {
         }
         let lock = BluetoothLock(situation)
         let request = ConnectionRequest(
-            .address(device.address), adapter: adapter, services: [ScannedDevice.service],
+            .address(device.address), adapter: adapter, services: [UpdateProtocol.ota.service],
             admits: { device throws(BlueZError) in try await lock.take(device) })
         do {
             try await client.withConnection(request) { connection in
