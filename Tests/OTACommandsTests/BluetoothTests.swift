@@ -21,7 +21,7 @@ import Testing
             #expect(answer.device?.running_version?.string == "1.1.0")
             #expect(answer.transfer?.image_bytes?.number == 20_000)
             #expect(answer.transfer?.link_bound_bytes_per_second == nil)
-            #expect(try await !world.isConnected)
+            try await world.until("no link is left") { try await !world.isConnected }
         }
     }
 

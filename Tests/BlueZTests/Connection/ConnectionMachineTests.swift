@@ -57,6 +57,20 @@ struct ConnectionMachineTests {
         Objects.tree([Objects.adapterPath: Objects.adapter, Objects.devicePath: Objects.device])
     }
 
+    /// An object that is told of and cannot be called is not looked for without end.
+    @Test func givesUpOnAnObjectThatIsNone() throws {
+        var rig = Rig(Self.seen)
+        rig.reachConnecting()
+        let error = BlueZError(.noSuchObject, "")
+        for _ in 0..<ConnectionMachine.repetitions {
+            #expect(
+                rig.tell(.failed(.connect(Rig.device), error)) == [.yieldTurn, .call(.scan(adapter: Rig.adapter))])
+            #expect(rig.tell(.treeChanged) == [.stopScan, .call(.takeTurn(adapter: Rig.adapter))])
+            #expect(rig.tell(.finished(.takeTurn(adapter: Rig.adapter))) == [.call(.connect(Rig.device))])
+        }
+        #expect(rig.tell(.failed(.connect(Rig.device), error)).last == .fail(error))
+    }
+
     @Test func connectsADeviceThatIsKnown() {
         var rig = Rig(Objects.tree())
         rig.reachReady()
