@@ -10,9 +10,11 @@ extension Wiring {
         -> DeviceOutcome
     {
         let lock = BluetoothLock(situation)
+        let links = LinkGuard(console.logger)
+        defer { links.stop() }
         let transport = BlueZTransport(
             address, service: ProfileChannel.service, adapter: radio.adapter,
-            pairing: radio.pairing(console), logger: console.logger, links: LinkGuard(console.logger),
+            pairing: radio.pairing(console), logger: console.logger, links: links,
             admits: { device throws(BlueZError) in try await lock.take(device) })
         let session = ProfileSession(Self.profileTask(task), seed: UInt64.random(in: 0 ... .max))
         do {
