@@ -45,17 +45,35 @@ let package = Package(
         .systemLibrary(name: "COpenSSL", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
         .target(name: "OTASigning", dependencies: ["OTAFirmware", "COpenSSL", system], swiftSettings: swift),
 
+        // Zip archives, in which several images come.
+        .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
+        .target(name: "OTAArchive", dependencies: ["OTAFirmware", "CZlib"], swiftSettings: swift),
+
         // How an update proceeds: values without a clock, a task, a socket or a lock.
         .target(name: "OTAUpdate", dependencies: ["OTAFirmware"], swiftSettings: swift),
         .target(name: "OTAProfile", dependencies: ["OTAUpdate", "OTAFirmware", "OTASigning"], swiftSettings: swift),
+
+        // MCUmgr's protocol, and the library that reads and writes its CBOR.
+        .systemLibrary(name: "CCBOR", pkgConfig: "libcbor", providers: [.apt(["libcbor-dev"])]),
+        .target(
+            name: "OTASMP", dependencies: ["OTAUpdate", "OTAFirmware", "OTASigning", "CCBOR"], swiftSettings: swift),
 
         // Where bytes leave, and the one shell that runs it all.
         .target(name: "OTATransport", dependencies: ["OTAUpdate"], swiftSettings: swift),
         .target(name: "OTAEngine", dependencies: ["OTATransport", "OTAUpdate"], swiftSettings: swift),
 
+        // Waiting for descriptors, on a thread of its own.
+        .target(name: "DescriptorIO", swiftSettings: swift),
+
+        // UDP and serial lines, as bearers.
+        .target(
+            name: "OTAUDP", dependencies: ["DescriptorIO", "OTATransport", "OTAUpdate"], swiftSettings: swift),
+        .target(
+            name: "OTASerial", dependencies: ["DescriptorIO", "OTATransport", "OTAUpdate"], swiftSettings: swift),
+
         // The system's message bus.
         .systemLibrary(name: "CDBus", pkgConfig: "dbus-1", providers: [.apt(["libdbus-1-dev"])]),
-        .target(name: "DBus", dependencies: ["CDBus", logging], swiftSettings: swift),
+        .target(name: "DBus", dependencies: ["CDBus", "DescriptorIO", logging], swiftSettings: swift),
 
         // Bluetooth LE over BlueZ, useful by itself; and as a bearer.
         .target(name: "BlueZ", dependencies: ["DBus", logging], swiftSettings: swift),
@@ -63,19 +81,25 @@ let package = Package(
             name: "OTABlueZ", dependencies: ["BlueZ", "DBus", "OTATransport", "OTAUpdate", logging],
             swiftSettings: swift),
 
+        .executableTarget(
+            name: "bluez-explore", dependencies: ["BlueZ"], path: "Examples/BlueZ", exclude: ["README.md"],
+            swiftSettings: swift),
+
         // The device's side, for real firmware; and the virtual device that runs the same code.
         .target(name: "COTADevice", cSettings: c),
         .target(
             name: "OTASimulator",
-            dependencies: ["OTATransport", "OTAUpdate", "OTASigning", "OTAFirmware", "COTADevice", system],
+            dependencies: ["OTATransport", "OTAUpdate", "OTASMP", "OTASigning", "OTAFirmware", "COTADevice", system],
             swiftSettings: swift),
 
         // The command line.
         .target(
             name: "OTACommands",
             dependencies: [
-                "BlueZ", "DBus", "OTABlueZ", "OTAEngine", "OTAFirmware", "OTAProfile", "OTASigning", "OTASimulator",
-                "OTATransport", "OTAUpdate", arguments, logging, system,
+                "BlueZ", "DBus", "DescriptorIO", "OTAArchive", "OTABlueZ", "OTAEngine", "OTAFirmware", "OTAProfile",
+                "OTASerial",
+                "OTASigning",
+                "OTASimulator", "OTASMP", "OTATransport", "OTAUDP", "OTAUpdate", arguments, logging, system,
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ], swiftSettings: swift),
         .executableTarget(name: "otaflash", dependencies: ["OTACommands"], swiftSettings: swift),
@@ -88,6 +112,9 @@ let package = Package(
         .testTarget(
             name: "OTASigningTests",
             dependencies: ["OTASigning", "OTAFirmware", "OTATestSupport", "OTAUpdate", subprocess, system],
+            exclude: ["Support/imgtool_peer.py"], swiftSettings: swift),
+        .testTarget(
+            name: "OTAArchiveTests", dependencies: ["OTAArchive", "OTAFirmware", "OTATestSupport", "OTAUpdate"],
             swiftSettings: swift),
         .testTarget(name: "OTAUpdateTests", dependencies: ["OTAUpdate"], swiftSettings: swift),
         .testTarget(
@@ -100,7 +127,8 @@ let package = Package(
             ],
             path: "Tests/FakeBlueZ", swiftSettings: swift),
         .testTarget(
-            name: "BlueZTests", dependencies: ["BlueZ", "DBus", "FakeBlueZ", "OTASimulator", subprocess],
+            name: "BlueZTests",
+            dependencies: ["BlueZ", "DBus", "FakeBlueZ", "OTASimulator", "bluez-explore", subprocess, system],
             swiftSettings: swift),
         .testTarget(
             name: "OTABlueZTests",
@@ -110,6 +138,14 @@ let package = Package(
             ], swiftSettings: swift),
         .testTarget(
             name: "DBusTests", dependencies: ["DBus", "CDBus", subprocess, system], exclude: ["Support/peer.py"],
+            swiftSettings: swift),
+        .testTarget(name: "DescriptorIOTests", dependencies: ["DescriptorIO"], swiftSettings: swift),
+        .testTarget(name: "OTATransportTests", dependencies: ["OTATransport", "OTAUpdate"], swiftSettings: swift),
+        .testTarget(
+            name: "OTAUDPTests", dependencies: ["OTAUDP", "OTATransport", "OTAUpdate"], swiftSettings: swift),
+        .testTarget(
+            name: "OTASerialTests",
+            dependencies: ["OTASerial", "OTATransport", "OTAUpdate", "OTATestSupport", subprocess, system],
             swiftSettings: swift),
         .testTarget(
             name: "OTASimulatorTests",
@@ -127,6 +163,10 @@ let package = Package(
         .testTarget(
             name: "OTAProfileTests", dependencies: ["OTAProfile", "OTAUpdate", "OTASigning", "OTAFirmware"],
             swiftSettings: swift),
+        .testTarget(
+            name: "OTASMPTests",
+            dependencies: ["OTASMP", "OTASimulator", "OTAUpdate", "OTASigning", "OTAFirmware", subprocess, system],
+            exclude: ["Golden/peer.py", "Golden/vectors.txt"], swiftSettings: swift),
         // Whole updates in worlds made by a seed; and the program that plays as many as one likes.
         .target(
             name: "Gauntlet",
@@ -139,13 +179,17 @@ let package = Package(
             swiftSettings: swift),
         .testTarget(
             name: "OTAEngineTests",
-            dependencies: ["Gauntlet", "OTAProfile", "OTASimulator", "OTAUpdate"], swiftSettings: swift),
+            dependencies: [
+                "Gauntlet", "OTAEngine", "OTAProfile", "OTASMP", "OTASimulator", "OTATransport", "OTAUpdate",
+                "OTASigning", "OTAFirmware",
+            ], swiftSettings: swift),
         .testTarget(
             name: "OTACommandsTests",
             dependencies: [
-                "OTACommands", "otaflash", "BlueZ", "DBus", "FakeBlueZ", "OTAFirmware", "OTASigning", "OTASimulator",
+                "OTACommands", "otaflash", "BlueZ", "DBus", "FakeBlueZ", "OTAArchive", "OTAFirmware", "OTASigning",
+                "OTASimulator",
                 "OTATestSupport", "OTAUpdate", subprocess, system,
-            ], exclude: ["Support/search_memory.py"], swiftSettings: swift),
+            ], exclude: ["Support/search_memory.py", "Support/smp_update.py"], swiftSettings: swift),
     ],
     swiftLanguageModes: [.v6],
     cLanguageStandard: .c99

@@ -1,3 +1,5 @@
+import DescriptorIO
+
 /// Why something on the bus did not happen. Compared on the code and the D-Bus name.
 public struct DBusError: Error, Sendable, Equatable {
     /// Stable.
@@ -73,4 +75,14 @@ extension DBusError {
 extension DBusError {
     static var outOfMemory: DBusError { DBusError(.resourcesExhausted, "no memory for a message") }
     static var taskCancelled: DBusError { DBusError(.cancelled, "the task was cancelled") }
+}
+
+extension DBusError {
+    init(_ error: DescriptorError) {
+        switch error {
+        case .cancelled: self = .taskCancelled
+        case .closed: self.init(.socketClosed, "the socket is closed")
+        case .system: self.init(.resourcesExhausted, error.description)
+        }
+    }
 }

@@ -19,11 +19,11 @@ public enum BLEAddress: Sendable, Hashable {
         }
     }
 
-    package func target(service: BluetoothUUID) -> DeviceTarget {
+    package func target(services: Set<BluetoothUUID>) -> DeviceTarget {
         switch self {
         case .device(let address): .address(address)
         case .name(let name): .name(name)
-        case .only: .only(service: service)
+        case .only: .only(services: services)
         }
     }
 }

@@ -10,23 +10,24 @@ public final class BlueZTransport: Transport {
     private let responder: PairingResponder
 
     /// - Parameters:
-    ///   - service: what the device is updated by; `BLEAddress.only` looks for it.
+    ///   - services: what a device is updated by; `BLEAddress.only` looks for one that has one of them.
     ///   - adapter: such as `hci1`; nil: the first that is powered.
     ///   - responder: for a device that demands to be paired.
+    ///   - links: is told of each link that is made.
     ///   - admits: asked of the device that was found, before each link; what it throws ends the attempt.
     public init(
-        _ address: BLEAddress, service: UInt128, adapter: String? = nil,
+        _ address: BLEAddress, services: Set<UInt128>, adapter: String? = nil,
         pairing responder: PairingResponder = .unattended,
-        bus: DBusBus = .system, logger: Logger = Logger(label: "ota.bluez"),
+        bus: DBusBus = .system, logger: Logger = Logger(label: "ota.bluez"), links: (any LinkAccount)? = nil,
         admits: (@Sendable (BluetoothDevice) async throws(BlueZError) -> Void)? = nil
     ) {
         self.responder = responder
-        let service = BluetoothUUID(service)
-        var request = ConnectionRequest(address.target(service: service), adapter: adapter, services: [service])
+        let services = Set(services.map { BluetoothUUID($0) })
+        var request = ConnectionRequest(address.target(services: services), adapter: adapter, services: services)
         request.admits = admits
         // What another program has subscribed to or acquired would be in the way.
         request.takesOver = true
-        state = TransportState(request, bus, logger)
+        state = TransportState(request, bus, logger, links)
     }
 
     /// Scans where it must, connects and discovers, with 10 s for each.
@@ -63,18 +64,20 @@ private actor TransportState {
     private(set) var request: ConnectionRequest
     private let bus: DBusBus
     private let logger: Logger
+    private let links: (any LinkAccount)?
     private var open: BlueZClient?
 
-    init(_ request: ConnectionRequest, _ bus: DBusBus, _ logger: Logger) {
+    init(_ request: ConnectionRequest, _ bus: DBusBus, _ logger: Logger, _ links: (any LinkAccount)?) {
         self.request = request
         self.bus = bus
         self.logger = logger
+        self.links = links
     }
 
     /// A new one when the bus has ended the old one.
     func client() async throws(BlueZError) -> BlueZClient {
         if let open, await open.isOpen { return open }
-        let client = try await BlueZClient.open(bus, logger: logger)
+        let client = try await BlueZClient.open(bus, logger: logger, links: links)
         open = client
         return client
     }

@@ -8,6 +8,10 @@ public enum OTAFlash {
     /// - Returns: what the process ends with.
     public static func run(_ arguments: [String]) async -> Int32 {
         StandardStream.secure()
+        if arguments == [LinkGuardProcess.word] {
+            await LinkGuardProcess.run()
+            return ExitStatus.done.rawValue
+        }
         return await perform(arguments).rawValue
     }
 
@@ -17,6 +21,7 @@ public enum OTAFlash {
                 try console(for: arguments).say(Version.line)
                 return .done
             }
+            if let mistyped = mistypedCommand(in: arguments) { throw mistyped }
             var command = try RootCommand.parseAsRoot(arguments)
             if let verb = command as? any Verb { return await verb.perform() }
             if command is RootCommand || command is Simulate || command is Gatt {
@@ -47,11 +52,27 @@ public enum OTAFlash {
         return told.exit
     }
 
+    private static func names(_ command: any ParsableCommand.Type) -> [String] {
+        command.configuration.subcommands.compactMap { $0.configuration.commandName }
+    }
+
+    /// argument-parser would only say that it did not expect the word.
+    private static func mistypedCommand(in arguments: [String]) -> Failure? {
+        var group: any ParsableCommand.Type = RootCommand.self
+        for word in arguments {
+            guard !names(group).isEmpty, !word.hasPrefix("-"), word != "help" else { return nil }
+            guard let next = group.configuration.subcommands.first(where: { $0.configuration.commandName == word })
+            else {
+                return .usage(
+                    "there is no command '\(word)'", hint: "type one of these: \(names(group).joined(separator: ", "))")
+            }
+            group = next
+        }
+        return nil
+    }
+
     /// The command that was probably meant, for who reads JSON.
     private static func command(in arguments: [String]) -> String {
-        func names(_ command: any ParsableCommand.Type) -> [String] {
-            command.configuration.subcommands.compactMap { $0.configuration.commandName }
-        }
         guard let index = arguments.firstIndex(where: names(RootCommand.self).contains) else { return "" }
         let next = arguments[(index + 1)...].first
         let groups: [any ParsableCommand.Type] = [Simulate.self, Gatt.self]

@@ -2,9 +2,12 @@ import Glibc
 import OTAEngine
 import OTAFirmware
 import OTAProfile
+import OTASMP
+import OTASerial
 import OTASigning
 import OTASimulator
 import OTATransport
+import OTAUDP
 import OTAUpdate
 import SystemPackage
 
@@ -19,32 +22,45 @@ struct Wiring {
     func perform(
         _ task: DeviceTask, on target: DeviceOptions, trust: TrustStore? = nil
     ) async throws -> DeviceOutcome {
+        let choice = ProtocolChoice(task: task, forced: target.spoken.forced)
         switch try target.address().bearer {
-        case .simulated(let address): try await perform(task, onVirtual: address, trust)
-        case .bluetooth(let address): try await perform(task, onBluetooth: address, target.radio)
+        case .simulated(let address): return try await perform(choice, onVirtual: address, trust)
+        case .bluetooth(let address): return try await perform(choice, onBluetooth: address, target.radio)
+        case .udp(let address):
+            let lock = try DeviceLock(DeviceLock.file("udp-\(address)"), in: situation)
+            let transport = UDPTransport(address, channel: SMPChannel.value)
+            return try await perform(choice, over: transport, "udp:\(address)", lock)
+        case .serial(let address):
+            let lock = try DeviceLock(DeviceLock.file("serial-\(address.path)"), in: situation)
+            let transport = SerialTransport(address, channel: SMPChannel.value)
+            return try await perform(choice, over: transport, "serial:\(address)", lock)
         }
     }
 
+    /// Over a bearer with one channel, which carries SMP.
     private func perform(
-        _ task: DeviceTask, onVirtual address: VirtualDeviceAddress, _ trust: TrustStore?
+        _ choice: ProtocolChoice, over transport: some Transport, _ address: String, _ lock: DeviceLock
+    ) async throws -> DeviceOutcome {
+        defer { withExtendedLifetime(lock) {} }
+        let session = try choice.session(.smp, seed: UInt64.random(in: 0 ... .max))
+        return DeviceOutcome(report: try await run(session, over: transport), spoken: .smp, address: address)
+    }
+
+    private func perform(
+        _ choice: ProtocolChoice, onVirtual address: VirtualDeviceAddress, _ trust: TrustStore?
     ) async throws -> DeviceOutcome {
         let folder = try VirtualDevices()
         let name = address.name ?? VirtualDevices.demoName
         let lock = try folder.lock(name, in: situation, isToBeMade: address.name == nil && trust != nil)
         defer { withExtendedLifetime(lock) {} }
-        if address.name == nil, case .push(let bundle, _) = task, let trust, try folder.makeDemo(for: bundle, trust) {
-            let product = bundle.bundle.envelope.manifest.product
-            console.note("the virtual device \(name) was made: \(product), version 0.0.0")
+        if address.name == nil, case .push(let update, _) = choice.task, let trust,
+            let made = try folder.makeDemo(for: update, trust)
+        {
+            console.note("the virtual device \(name) was made: \(made)")
         }
-        let device = try folder.store.open(name) { configuration in
-            configuration.battery = address.battery ?? configuration.battery
-            // A virtual bootloader looks at digests, not at formats: made for raw images it boots them all.
-            if configuration.imageFormat == .raw, case .push(let bundle, _) = task {
-                configuration.imageFormat = bundle.bundle.envelope.manifest.imageFormat
-            }
-        }
+        let device = try open(name, folder.store, for: choice.task, address)
         defer { device.suspend() }
-        let session = ProfileSession(Self.profileTask(task), seed: address.seed)
+        let (session, chosen) = choosing(choice, seed: address.seed)
         let report =
             switch address.pace {
             case .real:
@@ -53,14 +69,31 @@ struct Wiring {
                 }
             case .virtual: try runVirtually(session, on: device, address)
             }
-        let chunk = report.transfer?.chunkSize ?? 0
+        // A chunk of SMP goes in several values.
+        let value = min(report.transfer?.chunkSize ?? 0, address.radio.mtu - 3)
         return DeviceOutcome(
-            report: report, address: "sim:\(name)", name: name,
-            linkBound: chunk > 0 ? address.radio.bytesPerSecondBound(valueLength: chunk) : nil)
+            report: report, spoken: chosen.value, address: "sim:\(name)", name: name,
+            linkBound: value > 0 ? address.radio.bytesPerSecondBound(valueLength: value) : nil)
+    }
+
+    private func open(
+        _ name: String, _ store: VirtualDeviceStore, for task: DeviceTask, _ address: VirtualDeviceAddress
+    ) throws -> any ObservedDevice {
+        switch try store.spoken(by: name) {
+        case .smp: return try store.openSMP(name)
+        case .ota:
+            return try store.open(name) { configuration in
+                configuration.battery = address.battery ?? configuration.battery
+                // A virtual bootloader looks at digests, not at formats: made for raw images it boots them all.
+                if configuration.imageFormat == .raw, case .push(.bundle(let bundle), _) = task {
+                    configuration.imageFormat = bundle.bundle.envelope.manifest.imageFormat
+                }
+            }
+        }
     }
 
     private func run<C: Clock>(
-        _ session: some UpdateSession, on device: VirtualDevice, _ address: VirtualDeviceAddress, _ clock: C,
+        _ session: some UpdateSession, on device: any ObservedDevice, _ address: VirtualDeviceAddress, _ clock: C,
         _ stops: AsyncStream<Void>
     ) async throws(UpdateError) -> UpdateReport where C.Duration == Duration {
         let transport = SimulatedTransport(
@@ -73,7 +106,7 @@ struct Wiring {
 
     /// Nothing that runs on a virtual clock may wait for the world, so a signal ends the process.
     private func runVirtually(
-        _ session: ProfileSession, on device: VirtualDevice, _ address: VirtualDeviceAddress
+        _ session: some UpdateSession, on device: any ObservedDevice, _ address: VirtualDeviceAddress
     ) throws -> UpdateReport {
         let time = VirtualTime()
         return try time.run { try await run(session, on: device, address, time, AsyncStream { $0.finish() }) }
@@ -96,22 +129,23 @@ struct Wiring {
         }
     }
 
-    static func profileTask(_ task: DeviceTask) -> ProfileTask {
-        switch task {
-        case .push(let bundle, let request):
-            let ending: PushOptions.Ending =
-                switch request.ending {
-                case .confirm: .confirm
-                case .trial: .trial
-                case .permanent: .permanent
-                }
-            return .push(
-                bundle,
-                PushOptions(resume: request.resume, ending: ending, refusesDowngrade: request.refusesDowngrade))
-        case .status: return .status
-        case .confirm: return .confirm
-        case .discard: return .discard
-        case .identify(let seconds): return .identify(seconds: seconds)
+    /// Carries a session through in real time, as a signal lets it.
+    func run(_ session: any UpdateSession, over transport: some Transport) async throws -> UpdateReport {
+        try await interruptibly { stops in
+            let reporter = ProgressReporter(console)
+            defer { reporter.finish() }
+            let runner = UpdateRunner(clock: ContinuousClock()) { reporter.report($0, at: $1) }
+            return try await runner.run(session, over: transport, interrupts: stops)
         }
+    }
+
+    /// The session that fits what the device offers, and where it is told which one that was.
+    func choosing(_ choice: ProtocolChoice, seed: UInt64) -> (ChoosingSession, ChosenProtocol) {
+        let chosen = ChosenProtocol()
+        let session = ChoosingSession(until: ProfileSession(.status, seed: seed)) { link throws(UpdateError) in
+            chosen.value = try choice.choice(of: link)
+            return try choice.session(chosen.value, seed: seed)
+        }
+        return (session, chosen)
     }
 }

@@ -18,23 +18,25 @@ public struct DeviceDescription: Sendable, Equatable {
             self.offset = offset
         }
     }
-    public var product: String
-    public var hardware: Int
+    // What is nil the protocol has no word for.
+    public var product: String?
+    public var hardware: Int?
     /// The security counter of the image it runs for good.
-    public var securityCounter: UInt32
+    public var securityCounter: UInt32?
     public var state: State
     public var runningVersion: String
     /// What ran when the session began, where that is another one.
     public var previousVersion: String?
     /// Time from boot within which a trial must be confirmed, in seconds; 0: the device has no trial.
-    public var trialSeconds: Int
+    public var trialSeconds: Int?
     /// Per cent; nil: it runs on mains.
     public var battery: Int?
     public var held: HeldImage?
 
     public init(
-        product: String, hardware: Int, securityCounter: UInt32, state: State, runningVersion: String,
-        previousVersion: String? = nil, trialSeconds: Int, battery: Int? = nil, held: HeldImage? = nil
+        product: String? = nil, hardware: Int? = nil, securityCounter: UInt32? = nil, state: State,
+        runningVersion: String, previousVersion: String? = nil, trialSeconds: Int? = nil, battery: Int? = nil,
+        held: HeldImage? = nil
     ) {
         self.product = product
         self.hardware = hardware

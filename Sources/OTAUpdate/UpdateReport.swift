@@ -3,7 +3,8 @@ public struct UpdateReport: Sendable, Equatable {
     public enum Outcome: Sendable, Equatable {
         /// The new version runs and is there to stay.
         case confirmed
-        /// The new version runs; it goes back by itself unless it is confirmed within so many seconds of its boot.
+        /// The new version runs; it goes back by itself unless it is confirmed within so many seconds of its boot;
+        /// 0: before its next restart, whenever that is.
         case onTrial(seconds: Int)
         /// The device runs this very image for good already: nothing was sent.
         case alreadyRunning

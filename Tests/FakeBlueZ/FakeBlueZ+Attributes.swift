@@ -34,21 +34,20 @@ extension FakeBlueZ {
             try? await connection?.export(Self.path(service: service), [interface])
         }
         for (channel, flags) in Self.flags where channels.contains(channel) {
-            try? await connection?.export(Self.path(channel), [characteristic(channel, flags)])
+            try? await connection?.export(Self.path(channel), [characteristic(channel, flags, offersSockets)])
         }
     }
 
-    private func characteristic(_ channel: Channel, _ flags: [String]) -> DBusInterface {
+    private nonisolated func characteristic(
+        _ channel: Channel, _ flags: [String], _ offersSockets: Bool
+    ) -> DBusInterface {
         let options = DBusArgument("options", .properties)
         let value = DBusArgument("value", .bytes)
         let socket = [DBusArgument("fd", .unixFileDescriptor), DBusArgument("mtu", .uint16)]
         var methods = [
             method("ReadValue", takes: [options], returns: [value]) { fake, _ in try await fake.read(channel) },
-            method("WriteValue", takes: [value, options]) { fake, call in
-                try await fake.write(
-                    channel, try call.arguments.require(0, \.bytes),
-                    try call.arguments.require(1, \.properties)["type"]?.string ?? "request")
-            },
+            // Not by `method`, which loses the order of calls: a closure of another form than this one runs on any thread (Swift 6.3.1).
+            DBusMethod("WriteValue", takes: [value, options]) { try await self.write(channel, $0) },
             method("StartNotify") { fake, _ in try await fake.startNotify(channel) },
             method("StopNotify") { fake, _ in try await fake.stopNotify(channel) },
         ]
@@ -87,23 +86,45 @@ extension FakeBlueZ {
         }
     }
 
-    private func write(_ channel: Channel, _ value: [UInt8], _ type: String) async throws -> [DBusValue] {
+    private func write(_ channel: Channel, _ call: DBusIncomingCall) async throws -> [DBusValue] {
+        let value = try call.arguments.require(0, \.bytes)
+        let isCommand = try call.arguments.require(1, \.properties)["type"]?.string == "command"
         let path = Self.path(channel)
-        let link = try live()
+        _ = try live()
         guard writeEnds[path] == nil else { throw DBusError.bluez("NotPermitted", "Write acquired") }
         guard !busy.contains(path) else { throw DBusError.bluez("InProgress", "In Progress") }
-        guard type == "request" else {
-            try? peripheral.write(link, channel, value, at: now)
+        guard !isCommand else {
+            outbox?.yield(.command(channel, value))
             return []
         }
         busy.insert(path)
         defer { busy.remove(path) }
+        // Behind the commands.
+        await withCheckedContinuation { turn in
+            guard case .enqueued = outbox?.yield(.request(turn)) else { return turn.resume() }
+        }
         try? await Task.sleep(for: Self.roundTrip)
         try await demandBond()
         do {
             try peripheral.write(try live(), channel, value, at: now)
             return []
         } catch let error as ATTError { throw error.asBlueZ }
+    }
+
+    /// What bluetoothd has queued for the device.
+    enum Outgoing: Sendable {
+        case command(Channel, [UInt8])
+        /// It is sent now.
+        case request(CheckedContinuation<Void, Never>)
+    }
+
+    func sendOut(_ item: Outgoing) {
+        switch item {
+        case .request(let turn): turn.resume()
+        case .command(let channel, let value):
+            guard let link, writeEnds[Self.path(channel)] == nil else { return }
+            try? peripheral.write(link, channel, value, at: now)
+        }
     }
 
     private func startNotify(_ channel: Channel) async throws -> [DBusValue] {

@@ -13,6 +13,7 @@ extension FakeBlueZ {
                         call.sender, try call.arguments.require(0, \.objectPath),
                         try call.arguments.require(1, \.string))
                 },
+                method("RequestDefaultAgent", takes: [path]) { fake, call in try await fake.prefer(call.sender) },
                 method("UnregisterAgent", takes: [path]) { fake, call in try await fake.unregister(call.sender) },
             ])
     }
@@ -22,6 +23,11 @@ extension FakeBlueZ {
     private func register(_ owner: String, _ path: DBusObjectPath, _ capability: String) throws -> [DBusValue] {
         guard agent?.owner != owner else { throw DBusError.bluez("AlreadyExists", "Already Exists") }
         agent = (owner, path, capability)
+        return []
+    }
+
+    private func prefer(_ owner: String) throws -> [DBusValue] {
+        guard agent?.owner == owner else { throw DBusError.bluez("DoesNotExist", "Does Not Exist") }
         return []
     }
 

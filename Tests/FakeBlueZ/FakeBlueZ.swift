@@ -7,8 +7,8 @@ package import OTASimulator
 /// A bluetoothd that is none: as much of its behaviour over the bus as a central sees, with a virtual device on its air. What it
 /// does was seen in BlueZ 5.66 or read in its sources; the conformance tests hold for both.
 ///
-/// It differs in that the end of a link takes 50 ms and not 2 s, and in that a device whose signal strength is forgotten gets a
-/// new object under the same path.
+/// It differs in that the end of a link takes 50 ms and not 2 s, and in that a signal strength that is forgotten is still told to
+/// whoever asks anew.
 package actor FakeBlueZ {
     /// Something else on the air, which only advertises.
     package struct Neighbour: Sendable {
@@ -51,9 +51,13 @@ package actor FakeBlueZ {
     var connecting: CheckedContinuation<Void, any Error>?
     var isPaired = false
     var agent: (owner: String, path: DBusObjectPath, capability: String)?
+    // What programs offer.
+    var application: Application?
+    var advertisement: (owner: String, path: DBusObjectPath, properties: [String: DBusValue])?
     /// The open sockets, by characteristic.
     var writeEnds: [DBusObjectPath: CInt] = [:]
     var notifyEnds: [DBusObjectPath: CInt] = [:]
+    var outbox: AsyncStream<Outgoing>.Continuation?
     var busy: Set<DBusObjectPath> = []
     var notifying: Set<DBusObjectPath> = []
 
@@ -96,7 +100,10 @@ package actor FakeBlueZ {
         self.connection = connection
         try await connection.export(.root, managesObjects: true)
         try await connection.export("/org/bluez", [agentManager])
-        try await connection.export(Self.adapter, [adapterInterface])
+        try await connection.export(Self.adapter, [adapterInterface] + managers)
+        let (queue, outbox) = AsyncStream.makeStream(of: Outgoing.self)
+        self.outbox = outbox
+        Task { for await item in queue { self.sendOut(item) } }
         let (notifications, feed) = AsyncStream.makeStream(of: Notification.self)
         peripheral.observe { connection, channel, value in
             feed.yield(.value(connection, channel, value))
@@ -118,11 +125,15 @@ package actor FakeBlueZ {
     /// SIGKILL.
     package func die() async {
         drop(tells: false)
+        outbox?.finish()
+        outbox = nil
         for discoverer in discoverers.values { discoverer.cancel() }
         discoverers = [:]
         visible = []
         isHeard = false
         agent = nil
+        application = nil
+        advertisement = nil
         isPaired = false
         advertisements?.cancel()
         await connection?.close()
@@ -153,7 +164,7 @@ package actor FakeBlueZ {
             ])
     }
 
-    func method(
+    nonisolated func method(
         _ name: String, takes inputs: [DBusArgument] = [], returns outputs: [DBusArgument] = [],
         _ body: @escaping @Sendable (FakeBlueZ, DBusIncomingCall) async throws -> [DBusValue]
     ) -> DBusMethod {
@@ -217,8 +228,8 @@ package actor FakeBlueZ {
         for path in visible where path != Self.device { await connection?.unexport(path) }
         visible = visible.filter { $0 == Self.device }
         if isHeard, link == nil {
-            await connection?.unexport(Self.device)
-            try? await connection?.export(Self.device, [deviceInterface(rssi: nil)])
+            let forgotten: [DBusValue] = [.string(BlueZName.device), .properties([:]), .strings(["RSSI"])]
+            try? await connection?.emit(Self.device, BlueZName.properties, "PropertiesChanged", forgotten)
         }
         isHeard = false
         return []
@@ -232,8 +243,9 @@ package actor FakeBlueZ {
         }
         guard link == nil, !isHeard, isAdvertising else { return }
         isHeard = true
-        await connection?.unexport(Self.device)
-        visible.insert(Self.device)
+        guard visible.insert(Self.device).inserted else {
+            return await update(Self.device, BlueZName.device, ["RSSI": .int16(-50)])
+        }
         try? await connection?.export(Self.device, [deviceInterface(rssi: -50)])
     }
 

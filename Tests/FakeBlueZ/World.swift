@@ -9,7 +9,7 @@ import SystemPackage
 /// A bluetoothd with an adapter `hci0`, and a device on the air that has the OTA service: the fake, or in the radio lab the real one
 /// with the lab's own peripheral. What is tested in one holds in the other.
 ///
-/// In the lab, where `RADIO_LAB_PYTHON` is set, these tests run one at a time: `scripts/radio-lab run …` tells how.
+/// In the lab, where `RADIO_LAB_PYTHON` is set, these tests run one at a time: `scripts/test-radio conformance`.
 package struct World: Sendable {
     /// What can happen to it.
     package enum Lever: Sendable {

@@ -24,7 +24,7 @@ struct Fate: Sendable {
         var release: Int
         var resumes: Bool
         var death: Int?
-        var clockJump: (event: Int, by: Duration)?
+        var clockJump: Client.ClockJump?
         var pause = Duration.zero
     }
 
@@ -110,7 +110,8 @@ struct Fate: Sendable {
         }
         clients.append(ClientFate(release: dice.number(0...1), resumes: dice.happens(0.8)))
         for index in clients.indices where dice.happens(0.1) {
-            clients[index].clockJump = (dice.number(2...100), .seconds(dice.number(1...5000)))
+            clients[index].clockJump = Client.ClockJump(
+                event: dice.number(2...100), by: .seconds(dice.number(1...5000)))
         }
     }
 }

@@ -12,16 +12,12 @@ final class Diary: @unchecked Sendable {
 }
 
 extension World {
-    struct TimeIsUp: Error {
-        let what: String
-    }
-
     func transport(
         _ address: String? = nil, pairing: PairingResponder = .unattended
     ) throws -> BlueZTransport {
         guard let address = BLEAddress(address ?? self.address.description) else { throw TimeIsUp(what: "an address") }
         return BlueZTransport(
-            address, service: ProfileChannel.service, adapter: "hci0", pairing: pairing, bus: bus)
+            address, services: [ProfileChannel.service], adapter: "hci0", pairing: pairing, bus: bus)
     }
 
     /// A whole update.
@@ -44,14 +40,5 @@ extension World {
             ProfileSession(.push(release.bundle, PushOptions(resume: resume)), seed: 1),
             over: try transport(address, pairing: pairing), interrupts: AsyncStream<Void> { $0.finish() })
         return (report, diary)
-    }
-
-    /// Looks until it is so, for 20 s at most.
-    func until(_ what: String, _ condition: () async throws -> Bool) async throws {
-        for _ in 0..<2_000 {
-            if try await condition() { return }
-            try await Task.sleep(for: .milliseconds(10))
-        }
-        throw TimeIsUp(what: what)
     }
 }

@@ -1,4 +1,6 @@
+import BlueZ
 import FakeBlueZ
+import Glibc
 import OTACommands
 import Subprocess
 import Testing
@@ -19,7 +21,7 @@ import Testing
             #expect(answer.device?.running_version?.string == "1.1.0")
             #expect(answer.transfer?.image_bytes?.number == 20_000)
             #expect(answer.transfer?.link_bound_bytes_per_second == nil)
-            #expect(try await !world.isConnected)
+            try await world.until("no link is left") { try await !world.isConnected }
         }
     }
 
@@ -60,6 +62,57 @@ import Testing
             #expect(try run.json().error?.code?.string == "device-held")
             #expect(try run.json().error?.message?.string?.contains("process 4711") == true)
             #expect(await world.fake?.connects == 0)
+        }
+    }
+
+    // MARK: - SIGKILL
+
+    /// bluetoothd keeps the link of a program that was killed; its guard does not.
+    @Test func aKilledCommandLeavesNoLink() async throws {
+        try await World.run { world in
+            let sandbox = try Sandbox()
+            let words = ["gatt", "notify", world.device, "c7e10005-63a0-486d-9bcb-a18d79d9acd9", "--timeout", "60"]
+            let result = try await Subprocess.run(
+                .path(Sandbox.binary), arguments: Arguments(words),
+                environment: sandbox.environment(Sandbox.environment(of: world)), input: .none, output: .discarded,
+                error: .discarded
+            ) { execution in
+                try await world.until("it is connected") { try await world.isConnected }
+                #expect(try world.guards == 1)
+                kill(execution.processIdentifier.value, SIGKILL)
+            }
+            #expect(result.terminationStatus == .signaled(SIGKILL))
+            try await world.until("no link is left") { try await !world.isConnected }
+            try await world.until("no guard is left") { try world.guards == 0 }
+        }
+    }
+
+    /// A link that was there before is nobody's to end.
+    @Test func aKilledCommandLeavesASharedLink() async throws {
+        try await World.run { world in
+            let sandbox = try Sandbox()
+            let client = try await BlueZClient.open(world.bus)
+            try await client.withConnection(ConnectionRequest(.address(world.address))) { connection in
+                let words = ["gatt", "notify", world.device, "c7e10005-63a0-486d-9bcb-a18d79d9acd9"]
+                _ = try await Subprocess.run(
+                    .path(Sandbox.binary), arguments: Arguments(words),
+                    environment: sandbox.environment(Sandbox.environment(of: world)), input: .none,
+                    output: .discarded, error: .discarded
+                ) { execution in
+                    try await world.until("it shares the link") { await world.fake?.connects == 2 }
+                    #expect(try world.guards == 0)
+                    kill(execution.processIdentifier.value, SIGKILL)
+                }
+                #expect(await connection.ended == nil)
+            }
+        }
+    }
+
+    @Test func noGuardOutlivesItsCommand() async throws {
+        try await World.run { world in
+            let run = try await Sandbox().run("status", "--device", world.device, in: world)
+            #expect(run.exit == 0, "\(run.err)")
+            #expect(try world.guards == 0)
         }
     }
 
@@ -129,6 +182,7 @@ import Testing
         ["status", "--device", "ble:", "--adapter", "usb0"], ["status", "--device", "ble:", "--passkey", "12345"],
         ["status", "--device", "sim:kitchen", "--adapter", "hci0"],
         ["status", "--device", "sim:kitchen", "--passkey", "123456"], ["scan", "--timeout", "0"],
+        ["scan", "--protocol", "dfu"], ["scan", "--protocol", "ota", "--all"],
         ["gatt", "read", "sim:kitchen", "2a19"], ["gatt", "read", "ble:", "2a1"],
         ["gatt", "write", "ble:", "2a19", "0"], ["gatt"],
     ])

@@ -17,10 +17,12 @@ import Testing
         #expect(list.members == ["command", "devices", "exit", "ok", "schema"])
         #expect(try list.devices == made.json().devices)
         let device = try #require(list.devices?[0])
-        #expect(device.members == ["address", "hardware", "product", "security_counter", "version"])
+        #expect(device.members == ["address", "hardware", "product", "protocol", "security_counter", "version"])
         #expect(device.address?.string == "sim:kitchen" && device.version?.string == "1.0.0")
         #expect(device.hardware?.number == 3 && device.security_counter?.number == 4)
-        #expect(try await sandbox.run("simulate", "list").out.contains("sim:kitchen  demo     1.0.0    3         4"))
+        #expect(
+            try await sandbox.run("simulate", "list").out.contains(
+                "sim:kitchen  ota       demo     1.0.0    3         4"))
 
         let again = try await sandbox.run(
             "simulate", "create", "kitchen", "--product", "demo", "--version", "1.0.0", "--trust", "release.pub.pem",
@@ -94,7 +96,7 @@ import Testing
         let json = try await sandbox.run(
             "status", "--device", "sim:kitchen?battery=80&pace=virtual", "--format", "json"
         ).json()
-        #expect(json.members == ["command", "device", "exit", "ok", "schema"] && !json.holdsNull)
+        #expect(json.members == ["command", "device", "exit", "ok", "protocol", "schema"] && !json.holdsNull)
         let device = try #require(json.device)
         #expect(
             device.members == [

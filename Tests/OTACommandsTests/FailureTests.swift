@@ -1,4 +1,6 @@
+import BlueZ
 import FoundationEssentials
+import OTAArchive
 import OTACommands
 import OTAFirmware
 import OTASigning
@@ -32,6 +34,10 @@ import Testing
         for code in SigningError.Code.allCases {
             check(SigningError.refused(code, context: context), code: code.rawValue, in: situation)
         }
+        for code in ZipError.Code.allCases { check(ZipError(code, context), code: code.rawValue, in: situation) }
+        for code in PackageError.Code.allCases {
+            check(PackageError(code, context), code: code.rawValue, in: situation)
+        }
         for code in VirtualDeviceError.Code.allCases {
             check(VirtualDeviceError(code, context), code: code.rawValue, in: situation)
         }
@@ -53,12 +59,28 @@ import Testing
         #expect(several == ["digest-differs", "image-too-large"])
     }
 
+    /// The rows of docs/errors.md that begin with a code, as cells: those of the tool, or those of the library BlueZ below them.
+    private func rows(ofLibrary isLibrary: Bool) throws -> [[String]] {
+        let page = try String(contentsOfFile: Sandbox.repository("docs/errors.md"), encoding: .utf8)
+        let lines = page.split(separator: "\n")
+        let border = try #require(lines.firstIndex(of: "## The library BlueZ"))
+        return (isLibrary ? lines[border...] : lines[..<border]).filter { $0.hasPrefix("| `") }
+            .map { $0.split(separator: "|").map { $0.split(separator: " ").joined(separator: " ") } }
+    }
+
+    @Test func theLibrarysCodesAreDocumented() throws {
+        let rows = try rows(ofLibrary: true)
+        #expect(rows.map { $0[0] } == BlueZError.Code.allCases.map { "`\($0.rawValue)`" })
+        for (row, code) in zip(rows, BlueZError.Code.allCases) {
+            let failure = Failure(BlueZError(code, ""), in: Situation(command: "scan"))
+            #expect(row.last == "`\(failure.code)`", "\(code.rawValue)")
+        }
+    }
+
     /// docs/errors.md is what a script's author reads: `| code | exit | …` in its tables, 65 for a malformed bundle.
     @Test func theStatusesAreTheDocumentedOnes() throws {
-        let page = try String(contentsOfFile: Sandbox.repository("docs/errors.md"), encoding: .utf8)
         var documented: [String: Set<Int32>] = [:]
-        for line in page.split(separator: "\n") where line.hasPrefix("| `") {
-            let cells = line.split(separator: "|").map { $0.split(separator: " ").joined(separator: " ") }
+        for cells in try rows(ofLibrary: false) {
             // A table of two columns stands below the words "All exit with 65".
             let codes = cells.count > 2 ? cells[1].split { !$0.isNumber }.compactMap { Int32($0) } : []
             for code in cells[0].filter({ $0 != "`" && $0 != " " }).split(separator: ",") {
@@ -72,10 +94,13 @@ import Testing
             #expect(statuses?.contains(failure.exit.rawValue) == true, "\(failure.code): \(failure.exit)")
         }
         for code in UpdateError.Code.allCases { check(UpdateError(code, "")) }
+        for code in BlueZError.Code.allCases { check(BlueZError(code, "")) }
         for code in KeyError.Code.allCases { check(KeyError(code, "")) }
         for code in VerificationError.Code.allCases { check(VerificationError(code, "")) }
         for code in VirtualDeviceError.Code.allCases { check(VirtualDeviceError(code, "")) }
         for code in SigningError.Code.allCases { check(SigningError.refused(code, context: "")) }
+        for code in ZipError.Code.allCases { check(ZipError(code, "")) }
+        for code in PackageError.Code.allCases { check(PackageError(code, "")) }
         for code in BundleError.Code.allCases { #expect(documented[code.rawValue] == [65], "\(code.rawValue)") }
         for code in ImageError.Code.allCases { #expect(documented[code.rawValue] != nil, "\(code.rawValue)") }
         for code in IntelHexError.Code.allCases { #expect(documented[code.rawValue] == [65], "\(code.rawValue)") }

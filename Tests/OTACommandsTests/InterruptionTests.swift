@@ -5,14 +5,15 @@ import Testing
 
 /// Pushes in real time that are ended from outside.
 @Suite struct InterruptionTests {
-    /// Starts a push of 400 KiB, some 4 s at full speed, and does `body` once a tenth of it is over.
+    /// Starts a push of 400 KiB, some 28 s at its speed, and does `body` once a tenth of it is over.
     private func pushing(
         _ sandbox: Sandbox, _ body: @Sendable (ProcessIdentifier) async throws -> Void
     ) async throws -> (status: TerminationStatus, output: String) {
         try await sandbox.release(size: 400 << 10)
         try await sandbox.create()
         let words = [
-            "push", "fw.otaf", "--device", "sim:kitchen", "--trust", "release.pub.pem", "--format", "json",
+            "push", "fw.otaf", "--device", "sim:kitchen?interval=100ms", "--trust", "release.pub.pem", "--format",
+            "json",
             "--progress", "json",
         ]
         let result = try await Subprocess.run(

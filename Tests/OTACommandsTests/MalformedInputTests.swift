@@ -29,6 +29,16 @@ import Testing
         #expect(try run.json().error?.code?.string == file.code, "\(run.out)")
     }
 
+    @Test func aKeyIsNoFirmware() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release(size: 100)
+        let run = try await sandbox.run(
+            "sign", "release.pem", "--key", "release.pem", "--product", "demo", "--version", "1.0.0", "-o", "x.otaf",
+            "--format", "json")
+        #expect(run.exit == 65)
+        #expect(try run.json().error?.code?.string == "not-an-image")
+    }
+
     @Test func aBundleThatIsCutOrLengthened() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release(size: 1000)

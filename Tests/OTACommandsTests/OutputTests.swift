@@ -188,6 +188,13 @@ import Testing
         #expect(json.ok?.bool == false && json.exit?.number == 64 && json.error?.code?.string == "usage")
     }
 
+    @Test(arguments: [["puhs"], ["simulate", "puhs", "demo"], ["gatt", "puhs"], ["puhs", "--help"]])
+    func aCommandThatIsNone(words: [String]) async throws {
+        let run = try await Sandbox().run(words)
+        #expect(
+            run.exit == 64 && run.err.contains("there is no command 'puhs'") && run.err.contains("hint: type one of"))
+    }
+
     @Test(
         arguments: zip(
             [["--format", "json", "push"], ["simulate", "create", "--format=json"], ["--format", "json"]],

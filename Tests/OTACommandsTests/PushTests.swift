@@ -8,7 +8,8 @@ import Testing
         let run = try await sandbox.push()
         #expect(run.exit == 0, "\(run.err)")
         let json = try run.json()
-        #expect(json.members == ["bundle", "command", "device", "exit", "ok", "outcome", "schema", "transfer"])
+        #expect(
+            json.members == ["bundle", "command", "device", "exit", "ok", "outcome", "protocol", "schema", "transfer"])
         #expect(!json.holdsNull && json.outcome?.string == "confirmed")
         #expect(json.bundle?.signatures?[0]?.valid?.bool == true)
         let device = try #require(json.device)

@@ -33,6 +33,28 @@ import Testing
         #expect(try await scan("--rssi=-10").isEmpty)
     }
 
+    /// One with the profile, and one that runs MCUmgr's server; which of them is asked is another matter.
+    @Test(
+        arguments: [
+            ([], ["Virtual", "Sensor", "Hall"]), (["--protocol", "ota"], ["Virtual", "Hall"]),
+            (["--protocol=smp"], ["Sensor"]),
+        ] as [([String], [String])])
+    func aProtocol(options: [String], names: [String]) async throws {
+        let sensor = FakeBlueZ.Neighbour(
+            "00:AA:01:09:00:42", "Sensor", services: ["8d53dc1d-1db7-4cd3-868b-8a527460aa84"], rssi: -70)
+        try await World.run(neighbours: [Self.far, sensor]) { world in
+            let run = try await Sandbox().run(
+                ["scan", "--timeout", "1.5", "--format", "json"] + options, env: Sandbox.environment(of: world))
+            #expect(run.exit == 0, "\(run.err)")
+            let devices = try #require(try run.json().devices?.array)
+            #expect(devices.map { $0.name?.string } == names)
+            let found = try #require(devices.first { $0.name?.string == names.last })
+            #expect(found.protocols?.array?.map(\.string) == [names == ["Sensor"] ? "smp" : "ota"])
+            guard let told = devices.first(where: { $0.name?.string == "Sensor" }) else { return }
+            #expect(told.version == nil && told.unread?.string?.isEmpty == false)
+        }
+    }
+
     @Test func aName() async throws {
         let devices = try await scan("--name", "Hall", "--no-read")
         #expect(devices.map { $0.name?.string } == ["Hall"])

@@ -15,14 +15,16 @@ class Case:
     name: str
     limit: float
     otaflash: bool
+    alone: bool
     function: object
 
 
-def case(limit=60, otaflash=True):
-    """Registers a function as a case; `limit` in seconds, `otaflash` where it needs the program."""
+def case(limit=60, otaflash=True, alone=False):
+    """Registers a function as a case; `limit` in seconds, `otaflash` where it needs the program, `alone` where it measures and no other
+    guest is to run beside it."""
 
     def register(function):
-        registered.append(Case(function.__name__, limit, otaflash, function))
+        registered.append(Case(function.__name__, limit, otaflash, alone, function))
         return function
 
     return register

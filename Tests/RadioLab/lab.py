@@ -8,13 +8,14 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import bluez
 import bundle
+from air import air
 from bleak_loop import noise
 from cases import Skip, quiet
 
@@ -33,30 +34,31 @@ def until(condition, seconds, what):
 
 
 class Lines:
-    """A process's output, line by line as it comes, each with the time at which it came."""
+    """A process's output, line by line as it comes."""
 
-    def __init__(self, stream, name):
-        self.lines, self.name = [], name
+    def __init__(self, stream, name, heard):
+        self.lines, self.found, self.name, self.heard = [], [], name, heard
         self.thread = threading.Thread(target=self.read, args=(stream,), daemon=True)
         self.thread.start()
 
     def read(self, stream):
         for line in stream:
-            self.lines.append((time.monotonic(), line.rstrip("\n")))
+            now = time.monotonic()
+            self.lines.append(line.rstrip("\n"))
+            if line.startswith("{"):
+                with suppress(ValueError):
+                    self.found.append((now, json.loads(line)))
+                    self.heard(self.found[-1][1])
             if '"event":"progress"' not in line:
                 print(f"{self.name} {line}", end="", flush=True)
 
     def text(self):
         self.thread.join(5)
-        return "\n".join(line for _, line in self.lines)
+        return "\n".join(self.lines)
 
     def objects(self):
-        """[(time, object)] of the lines that are JSON objects."""
-        found = []
-        for when, line in list(self.lines):
-            if line.startswith("{"):
-                found.append((when, json.loads(line)))
-        return found
+        """[(time, object)] of the lines that are JSON objects, each with the time at which it came."""
+        return list(self.found)
 
 
 class Process:
@@ -67,18 +69,17 @@ class Process:
             [str(word) for word in words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             errors="replace", **more,
         )
-        self.out, self.err = Lines(self.process.stdout, f"{name}>"), Lines(self.process.stderr, f"{name}!")
-        self.usage = None
+        self.out = Lines(self.process.stdout, f"{name}>", self.heard)
+        self.err = Lines(self.process.stderr, f"{name}!", self.heard)
+
+    def heard(self, it):
+        """Is called with each JSON object that the process says, at once."""
 
     def wait(self, seconds):
         """The exit code; that of a shell where a signal ended it."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            done, status, usage = os.wait4(self.process.pid, os.WNOHANG)
-            if done:
-                self.usage, self.seconds = usage, time.monotonic() - self.begun
-                code = os.waitstatus_to_exitcode(status)
-                self.process.returncode = code
+            if (code := self.process.poll()) is not None:
                 return code if code >= 0 else 128 - code
             time.sleep(0.01)
         self.process.kill()
@@ -96,7 +97,14 @@ class Push(Process):
     """otaflash push, under way."""
 
     def __init__(self, words, environment):
+        self.processor = {}  # processor seconds when a phase began
         super().__init__([*words, "--format", "json", "--progress", "json"], "push", env=environment)
+
+    def heard(self, it):
+        if it.get("event") == "phase":
+            with suppress(OSError):  # it has ended meanwhile
+                fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+                self.processor[it["phase"]] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def events(self, name):
         return [(when, it) for when, it in self.err.objects() if it.get("event") == name]
@@ -116,12 +124,6 @@ class Push(Process):
 
         until(reached, seconds, f"{part:.0%} of the image; {self.offset()}")
         return self.offset()[0]
-
-    def first_byte(self):
-        """Seconds from the command's start until it says that the transfer has begun."""
-        begun = [when for when, it in self.events("phase") if it.get("phase") == "transfer"]
-        begun = begun or [when for when, it in self.events("progress") if it.get("phase") == "transfer"]
-        return begun[0] - self.begun
 
     def done(self, exit_code=0, seconds=120):
         """The JSON answer of a push that must end so."""
@@ -195,8 +197,8 @@ class Virtual(Device):
         self.address = objects["/org/bluez/hci1"][bluez.ADAPTER]["Address"]
 
     def assert_confirmed(self, version):
-        device = self.lab.otaflash("status", "--device", f"ble:{self.address}")["device"]
-        assert device["running_version"] == version and device["confirmed"], device
+        """By the device's own word."""
+        until(lambda: any(f"{version} is confirmed" in line for line in self.process.err.lines), 5, f"{version} is confirmed")
 
 
 class Lab:
@@ -227,11 +229,13 @@ class Lab:
     # ---- the world
 
     def air(self, *words):
-        return quiet("radio-air", *map(str, words)).stdout.strip()
+        """Changes the air, as `radio-air WORDS` does."""
+        print(f"$ radio-air {' '.join(map(str, words))}", flush=True)
+        air(*words)
 
-    def links(self):
-        """The radios' links, both ends counted."""
-        return sum(int(count) for count in re.findall(r"links (\d+)", self.air("stats")))
+    def count(self, what):
+        """One of the air's counters, such as links (both ends counted) or late, over all radios."""
+        return sum(int(count) for count in re.findall(rf"{what} (\d+)", air("stats")))
 
     def bluetoothd(self, *words):
         print(f"$ radio-bluetoothd {' '.join(words)}", flush=True)

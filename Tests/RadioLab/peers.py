@@ -160,7 +160,7 @@ def air_notices_a_killed_peripheral(lab):
 
     seconds = asyncio.run(half())
     lab.figure(f"noticed after {seconds:.2f} s")
-    assert lab.links() == 0
+    assert lab.count("links") == 0
     time.sleep(0.5)
     it.start()
     info = asyncio.run(read_info())

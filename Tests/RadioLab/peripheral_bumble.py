@@ -26,7 +26,7 @@ def say(event, **more):
 
 
 class Arrivals:
-    """Values on Data, as they came in: `bytes` are the object's, without sequences."""
+    """Values on Data, as they came in, all of them or those of an image: `bytes` are the object's, without sequences."""
 
     def __init__(self):
         self.values = self.bytes = 0
@@ -42,7 +42,9 @@ class Arrivals:
         """The rate is from the first value's arrival to the last one's, the first one's bytes not counted."""
         seconds = self.last - self.first
         rate = round((self.bytes - self.first_bytes) / seconds) if seconds > 0 else 0
-        return {"values": self.values, "bytes": self.bytes, "seconds": round(seconds, 3), "bytes_per_second": rate}
+        return {
+            "values": self.values, "bytes": self.bytes, "first": self.first, "seconds": round(seconds, 3), "bytes_per_second": rate,
+        }
 
 
 class Peripheral:
@@ -66,7 +68,7 @@ class Peripheral:
         self.states = device
         self.connection = None
         self.bonds = {}
-        self.arrivals = Arrivals()
+        self.arrivals, self.image = Arrivals(), Arrivals()
         self.interval_asked = False
         self.seen_violations = 0
 
@@ -142,7 +144,8 @@ class Peripheral:
         raise last
 
     def connected(self, connection):
-        self.connection, self.interval_asked, self.arrivals = connection, False, Arrivals()
+        self.connection, self.interval_asked = connection, False
+        self.arrivals, self.image = Arrivals(), Arrivals()
         self.device.connected()
         connection.on("disconnection", lambda reason: asyncio.get_running_loop().call_soon(self.disconnected, reason))
         connection.on("pairing", lambda keys: self.bonds.update({str(connection.peer_address): bool(keys.ltk and keys.ltk.authenticated)}))
@@ -152,7 +155,10 @@ class Peripheral:
 
     def disconnected(self, reason):
         """Data that came before the disconnection waits in the loop's queue; this is called behind it."""
-        say("disconnected", reason=reason, mtu=self.connection.att_mtu, data=self.arrivals.told(), state=self.device.state)
+        say(
+            "disconnected", reason=reason, mtu=self.connection.att_mtu, data=self.arrivals.told(), image=self.image.told(),
+            state=self.device.state,
+        )
         self.connection = None
         self.device.disconnected()
 
@@ -182,6 +188,8 @@ class Peripheral:
     def data(self, connection, value):
         self.authorized(connection)
         self.arrivals.add(value)
+        if self.device.state == self.states.IMAGE:
+            self.image.add(value)
         self.device.write_data(value)
         self.speak(connection)
         if self.options.gone_after and self.device.state == self.states.IMAGE and self.device.offset >= self.options.gone_after:
@@ -204,8 +212,9 @@ class Peripheral:
     def ask_for_interval(self, connection):
         if self.options.interval and not self.interval_asked:
             self.interval_asked = True
+            # Linux keeps what a device asked for, for its later connections too: the supervision timeout stays Linux' own.
             asyncio.ensure_future(
-                connection.update_parameters(self.options.interval, self.options.interval, 0, 4000, use_l2cap=True)
+                connection.update_parameters(self.options.interval, self.options.interval, 0, 420, use_l2cap=True)
             )
 
     # ---- the device's life

@@ -14,20 +14,28 @@ import time
 import traceback
 from pathlib import Path
 
+from air import air
 from cases import Skip, quiet, registered
 
-MODULES = ("peers", "speed", "updates", "faults", "refusals")
+MODULES = ("fake", "faults", "refusals", "updates", "peers", "speed")  # what takes longest comes first, what measures last
 AIR = "per_event 6 loss 0 range 1 advert 0.1 rssi -50 interval 0".split()
 
 
 def fresh():
     """What every case begins with: nobody known, nobody connected, clear air."""
     quiet("radio-bluetoothd", "stop")
-    quiet("radio-air", "cut")
-    quiet("radio-air", "set", *AIR)
+    air("plug")
+    air("cut")
+    air("set", *AIR)
     for entry in Path("/var/lib/bluetooth").glob("*"):
         subprocess.run(["rm", "-rf", str(entry)], check=True)
     quiet("radio-bluetoothd", "start")
+
+
+def aborts():
+    """How often bluetoothd has aborted by itself so far."""
+    log = Path(os.environ["RADIO_LAB_JOB"], "aborts.log")
+    return len(log.read_text().splitlines()) if log.exists() else 0
 
 
 def session_of(process):
@@ -46,6 +54,15 @@ def end_session(leader):
                     os.kill(int(entry), signal.SIGKILL)
                 except ProcessLookupError:
                     pass
+
+
+def claim(place):
+    """True for the first guest that asks: making a folder is atomic on the host."""
+    try:
+        place.mkdir()
+    except FileExistsError:
+        return False
+    return True
 
 
 PASSED, FAILED, SKIPPED = "PASS", "FAIL", "SKIP"
@@ -87,7 +104,7 @@ def run(it):
             sys.stderr.flush()
             figures.flush()
             os._exit(code)
-        begun, status = time.monotonic(), None
+        begun, status, before = time.monotonic(), None, aborts()
         while status is None and time.monotonic() - begun < it.limit:
             done, code = os.waitpid(child, os.WNOHANG)
             if done:
@@ -97,6 +114,8 @@ def run(it):
         end_session(child)
         if status is None:
             os.waitpid(child, 0)
+        if aborted := aborts() - before:
+            print(f"bluetoothd aborted, and was started again: {aborted}", file=figures, flush=True)
         output.seek(0)
         figures.seek(0)
         said = output.read()
@@ -109,14 +128,18 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--list", action="store_true", help="tell the cases' names and end")
     parser.add_argument("--peers", action="store_true", help="only the cases that need no otaflash")
+    parser.add_argument("--beside", action="store_true", help="only the cases that bear other guests beside theirs")
+    parser.add_argument("--alone", action="store_true", help="only the others: those that measure")
+    parser.add_argument("--share", metavar="FOLDER", type=Path, help="guests that name the same folder take each case once")
     parser.add_argument("--verbose", action="store_true", help="what the cases say, also where they pass")
     parser.add_argument("pattern", nargs="*", help="parts of names; none: all cases")
     options = parser.parse_args()
     for name in MODULES:
         importlib.import_module(name)
     wanted = [
-        it for it in registered
-        if not (options.peers and it.otaflash) and (not options.pattern or any(part in it.name for part in options.pattern))
+        it for it in sorted(registered, key=lambda it: MODULES.index(it.function.__module__))
+        if not (options.peers and it.otaflash or options.beside and it.alone or options.alone and not it.alone)
+        and (not options.pattern or any(part in it.name for part in options.pattern))
     ]
     if options.list:
         for it in wanted:
@@ -124,6 +147,8 @@ def main():
         return 0
     counts = {PASSED: 0, FAILED: 0, SKIPPED: 0}
     for it in wanted:
+        if options.share and not claim(options.share / it.name):
+            continue
         begun = time.monotonic()
         outcome, said, figures = run(it)
         counts[outcome] += 1
@@ -135,6 +160,8 @@ def main():
             for line in said.splitlines()[-80:]:
                 print(f"     | {line}")
         sys.stdout.flush()
+        if options.share:
+            (options.share / it.name / outcome).touch()
     print(f"{counts[PASSED]} passed, {counts[FAILED]} failed, {counts[SKIPPED]} skipped")
     return 1 if counts[FAILED] or not wanted or counts[SKIPPED] and os.environ.get("CI") == "true" else 0
 

@@ -16,7 +16,9 @@ signal strength, connection events that carry a limited number of packets, lost 
       acl_len, acl_num   the controller's buffers, read when a radio is powered on (251 bytes, 24)
   radio-air away SECONDS         out of range for so long, to the millisecond; then in range again
   radio-air cut                  ends every link now, as a supervision timeout does (0x08)
-  radio-air stats                for each radio: links, packets and bytes sent, connection events, lost events
+  radio-air unplug, plug         takes all radios out of the machine; puts them in again, if they are out
+  radio-air stats                for each radio: links, packets and bytes sent, connection events, lost events, and how
+                                 often this machine was late for one by more than 5 ms
 
 The first values may come from the environment: RADIO_LAB_AIR="per_event=4 loss=0.1". With RADIO_LAB_CAPTURE, a file's name, all HCI
 traffic goes there, in btsnoop's format.
@@ -34,7 +36,9 @@ import time
 
 CONTROL, BTVIRT = "/run/radio-lab.air", "/tmp/bt-server-le"
 DISCONNECT, RESET, BUFFER_SIZE, ADVERTISE_ENABLE, SCAN_ENABLE, CONNECT = 0x0406, 0x0C03, 0x2002, 0x200A, 0x200C, 0x200D
+PARAMETER_REPLIES = 0x2020, 0x2021  # yes and no to a peer's request for other connection parameters
 CONNECTION_TIMEOUT = 0x08
+LATE = 0.005
 HCIGETDEVINFO, HCI_UP = 0x800448D3, 1
 
 air = dict(per_event=6, loss=0.0, range=1, advert=0.1, rssi=-50, interval=0, acl_len=251, acl_num=24)
@@ -84,6 +88,7 @@ class Link:
     def catch_up(self):
         """Holds the event that is due, and those that were due while this machine was busy: each carries what was there at its instant."""
         self.timer = None
+        self.radio.late += loop.time() - self.due > LATE
         while self.queue and self.due <= loop.time() and self.radio.links.get(self.handle) is self:
             self.event()
             self.due += self.interval
@@ -118,8 +123,8 @@ class Radio:
 
     def __init__(self):
         self.links, self.scan, self.told, self.seen = {}, None, False, set()
-        self.asked = []  # (opcode, ours): commands btvirt has yet to answer
-        self.sent = self.sent_bytes = self.events = self.lost = 0
+        self.asked = []  # (opcode, parameters; None: ours): commands btvirt has yet to answer
+        self.sent = self.sent_bytes = self.events = self.lost = self.late = 0
         self.rest = b""
         self.index, self.up = None, True
         self.btvirt = socket.socket(socket.AF_UNIX)
@@ -129,9 +134,16 @@ class Radio:
         loop.add_reader(self.vhci, self.from_host)
         loop.add_reader(self.btvirt, self.from_btvirt)
 
+    def unplug(self):
+        loop.remove_reader(self.vhci)
+        loop.remove_reader(self.btvirt)
+        os.close(self.vhci)
+        self.btvirt.close()
+        self.links, self.scan = {}, None
+
     def command(self, opcode, data):
         """A command of ours: its answer is not for the host."""
-        self.asked.append((opcode, True))
+        self.asked.append((opcode, None))
         self.btvirt.sendall(struct.pack("<BHB", 1, opcode, len(data)) + data)
 
     def transmit(self, packet):
@@ -161,7 +173,7 @@ class Radio:
                 return
             if opcode == CONNECT and air["interval"]:  # the kernel keeps a device's first interval, whatever is set later
                 struct.pack_into("<HH", packet, 17, *[int(air["interval"] / 1.25)] * 2)
-            self.asked.append((opcode, False))
+            self.asked.append((opcode, packet[4:]))
             if opcode == SCAN_ENABLE:
                 self.scan, self.told, self.seen = packet if packet[4] else None, False, set()
                 loop.call_later(0.03, self.scan_again, packet)
@@ -200,8 +212,11 @@ class Radio:
             mine = next((asked for asked in self.asked if asked[0] == opcode), None)
             if mine:
                 self.asked.remove(mine)
-                if mine[1]:
+                if mine[1] is None:
                     return False
+                if opcode in PARAMETER_REPLIES and len(packet) == 7:  # btvirt says the status only; the connection's handle belongs to it
+                    packet[2] += 2
+                    packet += mine[1][:2]
             if opcode == BUFFER_SIZE:
                 struct.pack_into("<HB", packet, 7, int(air["acl_len"]), int(air["acl_num"]))
         elif code == 0x05:  # disconnected
@@ -245,7 +260,7 @@ class Radio:
         """The others notice after the supervision timeout; btvirt would forget the links of this radio and never tell them."""
         for link in list(self.links.values()):
             link.cut()
-        self.asked.append((RESET, False))
+        self.asked.append((RESET, b""))
         self.btvirt.sendall(packet)
 
 
@@ -257,7 +272,7 @@ def set_range(value):
     air["range"] = value
 
 
-def control(server):
+def control(server, count):
     text, sender = server.recvfrom(4096)
     words, answer = text.decode().split(), "ok"
     if words == ["cut"]:
@@ -266,9 +281,14 @@ def control(server):
     elif words == ["stats"]:
         answer = "\n".join(
             f"hci{radio.index} links {len(radio.links)} packets {radio.sent} bytes {radio.sent_bytes} "
-            f"events {radio.events} lost {radio.lost}"
+            f"events {radio.events} lost {radio.lost} late {radio.late}"
             for radio in radios
         )
+    elif words == ["unplug"]:
+        while radios:
+            radios.pop().unplug()
+    elif words == ["plug"]:
+        radios.extend(Radio() for _ in range(count - len(radios)))
     elif words[:1] == ["away"] and len(words) == 2:
         set_range(0)
         loop.call_later(float(words[1]), set_range, 1)
@@ -288,7 +308,7 @@ async def serve(count):
     air.update((name, float(value)) for name, value in (word.split("=") for word in os.environ.get("RADIO_LAB_AIR", "").split()))
     server = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     server.bind(CONTROL)
-    loop.add_reader(server, control, server)
+    loop.add_reader(server, control, server, count)
     radios.extend(Radio() for _ in range(count))
     while True:
         await asyncio.sleep(0.1)

@@ -11,6 +11,7 @@ public actor BlueZClient {
 
     let bus: DBusConnection
     let logger: Logger
+    nonisolated let links: (any LinkAccount)?
 
     var tree = ObjectTree()
     /// Why nothing will come any more.
@@ -33,9 +34,10 @@ public actor BlueZClient {
     /// One for each life of bluetoothd.
     private var agent: (generation: Int, PairingAgent)?
 
-    private init(_ bus: DBusConnection, _ logger: Logger) {
+    private init(_ bus: DBusConnection, _ logger: Logger, _ links: (any LinkAccount)?) {
         self.bus = bus
         self.logger = logger
+        self.links = links
         executor = bus.executor
     }
 
@@ -45,15 +47,16 @@ public actor BlueZClient {
 
     /// Connects to the bus and reads bluetoothd's objects, if it runs.
     ///
+    /// - Parameter links: is told of each link that this client makes.
     /// - Throws: `bus-unavailable`, `access-denied`, `cancelled`.
     public static func open(
-        _ bus: DBusBus = .system, logger: Logger = Logger(label: "bluez")
+        _ bus: DBusBus = .system, logger: Logger = Logger(label: "bluez"), links: (any LinkAccount)? = nil
     ) async throws(BlueZError) -> BlueZClient {
         let connection: DBusConnection
         do throws(DBusError) { connection = try await .open(bus, logger: logger) } catch {
             throw BlueZError(error, "connect to the bus")
         }
-        let client = BlueZClient(connection, logger)
+        let client = BlueZClient(connection, logger, links)
         try await client.listen()
         return client
     }

@@ -3,18 +3,21 @@ import Logging
 
 /// The shell of the connection machine: carries out what it says, and tells it what happened.
 extension BlueZClient {
-    /// A machine that has got as far as `ready`, and its device.
+    /// A machine that has got as far as `ready`, its device, and what was begun on the way.
     struct Established: Sendable {
         var machine: ConnectionMachine
         var device: DBusObjectPath
         var start: ContinuousClock.Instant
+        var attempt: ConnectionAttempt
     }
 
-    func establish(_ request: ConnectionRequest) async throws(BlueZError) -> Established {
+    func establish(
+        _ request: ConnectionRequest, _ responder: PairingResponder?
+    ) async throws(BlueZError) -> Established {
         if let end { throw end }
         var request = request
         request.isPatient = hasBeenUsable(request.adapter)
-        let attempt = ConnectionAttempt(self, request)
+        let attempt = ConnectionAttempt(self, request, responder)
         let machine = ConnectionMachine(request)
         let outcome = await withTaskGroup(of: Void.self) { group in
             let outcome = await run(machine, attempt, &group)
@@ -22,6 +25,7 @@ extension BlueZClient {
             return outcome
         }
         await attempt.cleanUp()
+        if case .failure = outcome { await attempt.close() }
         return try outcome.get()
     }
 
@@ -44,9 +48,10 @@ extension BlueZClient {
                 logger.trace("connecting", metadata: ["event": "\(event)", "action": "\(action)"])
                 switch action {
                 case .call(let call):
+                    let isShared = machine.isShared
                     group.addTask {
                         do throws(BlueZError) {
-                            try await attempt.carryOut(call)
+                            try await attempt.carryOut(call, isShared: isShared)
                             post.yield(.finished(call))
                         } catch {
                             post.yield(.failed(call, error))
@@ -56,7 +61,7 @@ extension BlueZClient {
                 case .yieldTurn: await attempt.yieldTurn()
                 case .letGo(let device): await attempt.letGo(device)
                 case .ready(let device):
-                    return .success(Established(machine: machine, device: device, start: start))
+                    return .success(Established(machine: machine, device: device, start: start, attempt: attempt))
                 case .fail(let error): return .failure(error)
                 }
             }
@@ -91,15 +96,6 @@ extension BlueZClient {
         } catch {
             throw BlueZError(error, operation)
         }
-    }
-
-    /// Asks for the end of a link without waiting for it, which takes 2 s: bluetoothd gives its profiles that time. It carries
-    /// this out even when we are gone by then.
-    func letGo(_ device: DBusObjectPath) async {
-        try? await bus.callWithoutReply(BlueZName.service, device, BlueZName.device, "Disconnect")
-        // What is answered here was sent behind it.
-        _ = try? await bus.call(
-            "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "GetId", timeout: .seconds(2))
     }
 
     /// Ends a link and waits for the end.

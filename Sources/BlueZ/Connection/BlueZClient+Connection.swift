@@ -5,62 +5,35 @@ extension BlueZClient {
     ///
     /// When `body` returns or throws, this waits until the link is down, which takes about 2 s: bluetoothd gives its profiles
     /// that time. When the task was cancelled it is asked for and not waited for. A program that is killed leaves its link behind,
-    /// which bluetoothd then holds until somebody ends it: see `ConnectionRequest.takesOver`.
+    /// which bluetoothd then holds until somebody ends it: see `LinkAccount` and `ConnectionRequest.takesOver`.
     ///
-    /// - Parameter responder: answers what the device asks while it is paired; nil: this program takes no part in that.
+    /// - Parameter responder: answers what the device asks while it is paired; nil: this program takes no part in that. Other
+    ///   programs' agents are not in its way, nor is it in theirs before there is a device to connect.
     /// - Throws: what `body` throws; `bluetoothd-unavailable`, `no-such-adapter`, `adapter-off`, `no-such-device`,
     ///   `ambiguous-device`, `timed-out`, `connection-failed`, `cancelled`.
     public nonisolated func withConnection<Result>(
         _ request: ConnectionRequest, pairing responder: PairingResponder? = nil,
         _ body: (DeviceConnection) async throws -> Result
     ) async throws -> Result {
-        guard let responder else { return try await withLink(request, body) }
-        try await waitForService(request)
-        let agent = await pairingAgent()
-        let (ticket, registration) = await agent.add(responder, for: request.target)
-        do {
-            try registration.get()
-            let result = try await withLink(request, body)
-            await agent.remove(ticket)
-            return result
-        } catch {
-            await agent.remove(ticket)
-            throw error
-        }
-    }
-
-    /// A bluetoothd that is being restarted cannot be told yet who answers for a device.
-    private func waitForService(_ request: ConnectionRequest) async throws(BlueZError) {
-        guard hasBeenUsable(request.adapter) else { return }
-        let giveUp = ContinuousClock.now + ConnectionMachine.limit
-        while !tree.isServiceRunning, end == nil, .now < giveUp {
-            do { try await Task.sleep(for: .milliseconds(100)) } catch {
-                throw BlueZError(.cancelled, "the task was cancelled")
-            }
-        }
-    }
-
-    private nonisolated func withLink<Result>(
-        _ request: ConnectionRequest, _ body: (DeviceConnection) async throws -> Result
-    ) async throws -> Result {
-        let (connection, watcher) = try await connect(request)
+        let (connection, attempt, watcher) = try await connect(request, responder)
         do {
             let result = try await body(connection)
             watcher.cancel()
-            await end(connection)
+            await end(connection, attempt)
             return result
         } catch {
             watcher.cancel()
-            await end(connection)
+            await end(connection, attempt)
             throw error
         }
     }
 
     private func connect(
-        _ request: ConnectionRequest
-    ) async throws(BlueZError) -> (DeviceConnection, Task<Void, Never>) {
-        let established = try await establish(request)
+        _ request: ConnectionRequest, _ responder: PairingResponder?
+    ) async throws(BlueZError) -> (DeviceConnection, ConnectionAttempt, watcher: Task<Void, Never>) {
+        let established = try await establish(request, responder)
         guard let device = tree.devices[established.device] else {
+            await established.attempt.close()
             throw BlueZError(.disconnected, "the device has disconnected")
         }
         reasons[device.path] = nil
@@ -68,7 +41,7 @@ extension BlueZClient {
             self, device, tree.table(of: device.path), mtu: tree.mtu(of: device.path),
             isShared: established.machine.isShared)
         connections[device.path] = connection
-        return (connection, Task { await self.watch(connection, established) })
+        return (connection, established.attempt, Task { await self.watch(connection, established) })
     }
 
     /// Tells the machine what happens until it says that the link is over.
@@ -96,7 +69,7 @@ extension BlueZClient {
         await connections[device]?.askedToPair(wasAnswered: wasAnswered)
     }
 
-    private func end(_ connection: DeviceConnection) async {
+    private func end(_ connection: DeviceConnection, _ attempt: ConnectionAttempt) async {
         connections[connection.device.path] = nil
         let isOver = await connection.ended != nil
         let isCancelled = Task.isCancelled
@@ -106,12 +79,14 @@ extension BlueZClient {
             await connection.finish(
                 ConnectionEnd(
                     reason: .requested, error: BlueZError(.disconnected, "the connection was given back")))
-            guard !isOver, !connection.isShared else { return }
-            if isCancelled {
-                await self.letGo(connection.device.path)
-            } else {
-                try? await self.disconnect(connection.device.path)
+            if !isOver, !connection.isShared {
+                if isCancelled {
+                    await self.bus.letGo(connection.device.path)
+                } else {
+                    try? await self.disconnect(connection.device.path)
+                }
             }
+            await attempt.close()
         }
         await ending.value
     }

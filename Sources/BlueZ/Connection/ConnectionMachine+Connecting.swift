@@ -36,8 +36,11 @@ extension ConnectionMachine {
     private mutating func connectFailed(_ error: BlueZError, _ tree: ObjectTree, _ until: Duration) {
         let next = now + Self.settleTime
         switch error.code {
-        // The object vanishes 30 s after the device was last heard of or connected: a scan finds it again.
+        // The object vanishes 30 s after the device was last heard of or connected: a scan finds it again. Where it is there, and
+        // bluetoothd says that it is not, it would be found for ever.
         case .noSuchObject:
+            guard repetitionsLeft > 0 else { return fail(error) }
+            repetitionsLeft -= 1
             actions.append(.yieldTurn)
             rescan()
         // The link of before was not quite down ("Input/output error", "br-connection-canceled", "le-connection-abort-by-local",
@@ -105,7 +108,8 @@ extension ConnectionMachine {
         let missing = request.services.subtracting(tree.services(of: device).map(\.uuid))
         // bluetoothd keeps the attributes it once read. A device without a bond, a Service Changed characteristic and a database
         // hash cannot tell it that other firmware has others.
-        let isStale = !missing.isEmpty && (hadServices || !advertised.isDisjoint(with: missing))
+        let hasNone = !missing.isEmpty && missing == request.services
+        let isStale = hadServices && hasNone || !advertised.isDisjoint(with: missing)
         if isStale, !hasForgotten, !isShared, !record.isPaired { return forget(record) }
         phase = .ready
         actions.append(.ready(device))

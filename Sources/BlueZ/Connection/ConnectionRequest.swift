@@ -3,8 +3,8 @@ public struct ConnectionRequest: Sendable {
     public var target: DeviceTarget
     /// Such as `hci1`; nil: the first one that is powered.
     public var adapter: String?
-    /// What the device is expected to have: where a service is missing that it advertised, bluetoothd's memory of it is stale,
-    /// and made anew.
+    /// What the device is expected to have, one of them at least: where none is there, or one is missing that it advertised,
+    /// bluetoothd's memory of it is stale, and made anew.
     public var services: Set<BluetoothUUID>
     /// What to do with a link that somebody else has made: end it first, for one's own use of the device, or share it. A link
     /// that is shared is left as it was.

@@ -1,16 +1,18 @@
 /// Which device is meant.
 public enum DeviceTarget: Sendable, Hashable {
     case address(BluetoothAddress)
-    /// The one device in reach with this name.
+    /// The one device in reach that calls itself so, or is called so on this machine.
     case name(String)
-    /// The one device in reach that advertises this service.
-    case only(service: BluetoothUUID)
+    /// The one device in reach that advertises one of these services.
+    case only(services: Set<BluetoothUUID>)
+
+    public static func only(service: BluetoothUUID) -> DeviceTarget { .only(services: [service]) }
 
     func matches(_ device: BluetoothDevice) -> Bool {
         switch self {
         case .address(let address): device.address == address
-        case .name(let name): device.name == name
-        case .only(let service): device.serviceUUIDs.contains(service)
+        case .name(let name): device.isCalled(name)
+        case .only(let services): !services.isDisjoint(with: device.serviceUUIDs)
         }
     }
 }
@@ -20,7 +22,8 @@ extension DeviceTarget: CustomStringConvertible {
         switch self {
         case .address(let address): address.description
         case .name(let name): "a device named “\(name)”"
-        case .only(let service): "a device with the service \(service)"
+        case .only(let services):
+            "a device with the service \(services.map(\.description).sorted().joined(separator: " or "))"
         }
     }
 }

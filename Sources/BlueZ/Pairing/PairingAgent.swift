@@ -3,15 +3,15 @@ import DBus
 /// What bluetoothd asks while a device is paired (BlueZ, `doc/agent-api.txt`): one object for each connection to the bus, that has
 /// it answered by whoever connects to the device. It is registered only while somebody can answer.
 ///
-/// Where no other program has an agent ours is the default one. Then bluetoothd pairs by itself when a device answers a read or a
-/// write with "insufficient authentication", and repeats what was refused.
+/// It is the default one for as long, before those of other programs: bluetoothd pairs by itself when a device answers a read or a
+/// write with "insufficient authentication", asks the default agent, and repeats what was refused.
 actor PairingAgent {
     nonisolated let executor: DBusExecutor
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }
 
     private struct Entry {
         var ticket: Int
-        var target: DeviceTarget
+        var device: DBusObjectPath
         var responder: PairingResponder
     }
 
@@ -41,9 +41,11 @@ actor PairingAgent {
     // MARK: - Who answers
 
     /// Returns when bluetoothd knows whom to ask. To be ended by `remove`, also when it throws.
-    func add(_ responder: PairingResponder, for target: DeviceTarget) async -> (ticket: Int, Result<Void, BlueZError>) {
+    func add(
+        _ responder: PairingResponder, for device: DBusObjectPath
+    ) async -> (ticket: Int, Result<Void, BlueZError>) {
         lastTicket += 1
-        entries.append(Entry(ticket: lastTicket, target: target, responder: responder))
+        entries.append(Entry(ticket: lastTicket, device: device, responder: responder))
         return (lastTicket, await settle())
     }
 
@@ -76,6 +78,8 @@ actor PairingAgent {
                 try await bus.export(Self.path, [interface])
                 try await call("RegisterAgent", [.objectPath(Self.path), .string(wanted)])
                 registered = wanted
+                // Without it our own `Pair` is answered nevertheless.
+                _ = try? await call("RequestDefaultAgent", [.objectPath(Self.path)])
             }
             return .success(())
         } catch {
@@ -136,7 +140,7 @@ actor PairingAgent {
         _ body: @escaping @Sendable (PairingResponder, BluetoothDevice) async -> [DBusValue]?
     ) async -> [DBusValue]? {
         guard let path = call.arguments.first?.objectPath, let device = await device(path),
-            let responder = entries.first(where: { $0.target.matches(device) })?.responder
+            let responder = entries.first(where: { $0.device == path })?.responder
         else { return nil }
         let question = Task { await body(responder, device) }
         self.question = question

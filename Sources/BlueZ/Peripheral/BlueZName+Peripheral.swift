@@ -1,5 +1,5 @@
 extension BlueZName {
-    static let gattManager = "org.bluez.GattManager1"
-    static let advertisingManager = "org.bluez.LEAdvertisingManager1"
-    static let advertisement = "org.bluez.LEAdvertisement1"
+    package static let gattManager = "org.bluez.GattManager1"
+    package static let advertisingManager = "org.bluez.LEAdvertisingManager1"
+    package static let advertisement = "org.bluez.LEAdvertisement1"
 }

@@ -16,6 +16,6 @@ public struct ScanFilter: Sendable, Hashable {
         guard let rssi = device.rssi else { return false }
         return rssi >= minimumRSSI ?? .min
             && (services.isEmpty || !services.isDisjoint(with: device.serviceUUIDs))
-            && (name == nil || name == device.name)
+            && (name.map(device.isCalled) ?? true)
     }
 }

@@ -6,8 +6,10 @@ public struct BluetoothDevice: Sendable, Equatable {
     package let adapter: DBusObjectPath
     public let address: BluetoothAddress
     public let addressKind: BluetoothAddress.Kind
-    /// What the device calls itself.
+    /// What the device calls itself: in its advertisement, and from a connection on in its GAP service, which may differ.
     public let name: String?
+    /// What it is called on this machine: the same, unless a person has given it another name.
+    public let alias: String?
     /// dBm; nil: nothing was heard of it since the last scan ended.
     public let rssi: Int?
     /// dBm, as the device claims.
@@ -29,6 +31,7 @@ public struct BluetoothDevice: Sendable, Equatable {
         addressKind =
             try properties.read("AddressType") { $0.string.flatMap { BluetoothAddress.Kind(rawValue: $0) } } ?? .public
         name = try properties.read("Name", \.string)
+        alias = try properties.read("Alias", \.string)
         rssi = try properties.read("RSSI", \.int16).map { Int($0) }
         transmitPower = try properties.read("TxPower", \.int16).map { Int($0) }
         serviceUUIDs = Set(try properties.read("UUIDs", PropertyReader.uuids) ?? [])
@@ -38,4 +41,6 @@ public struct BluetoothDevice: Sendable, Equatable {
         isPaired = try properties.read("Paired", \.boolean) ?? false
         areServicesResolved = try properties.read("ServicesResolved", \.boolean) ?? false
     }
+
+    func isCalled(_ name: String) -> Bool { self.name == name || alias == name }
 }

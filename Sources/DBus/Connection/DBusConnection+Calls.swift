@@ -49,7 +49,7 @@ extension DBusConnection {
             // Without it this closure would run off the actor, and the compiler would not say so.
             _ = self
             return await withCheckedContinuation { continuation in
-                executor.loop.checkIsolated()
+                preconditionIsolated()
                 let collector = AnswerCollector(count: batch.count) { continuation.resume(returning: $0) }
                 for (index, call) in batch.enumerated() {
                     begin(call, ticket: ticket, timeout: timeout) { answer in

@@ -1,3 +1,4 @@
+import DescriptorIO
 public import Logging
 
 /// A connection of its own to a bus, on a thread of its own.

@@ -1,3 +1,4 @@
+import DescriptorIO
 import Glibc
 
 /// A socket that keeps packets apart (SOCK_SEQPACKET), such as those a service hands out to spare its clients the bus. It lives
@@ -40,7 +41,7 @@ public actor PacketSocket {
     /// What is sent or awaited meanwhile throws `socketClosed`. May be called more than once.
     public func close() {
         guard descriptor >= 0 else { return }
-        executor.loop.endWaits(on: descriptor, .socketIsClosed)
+        executor.loop.endWaits(on: descriptor)
         _ = Glibc.close(descriptor)
         descriptor = -1
     }
@@ -117,7 +118,10 @@ public actor PacketSocket {
     private func overcome(_ reason: CInt, waitingFor events: CInt) async throws(DBusError) {
         switch reason {
         case EINTR: return
-        case EAGAIN: try await executor.loop.wait(for: events, on: descriptor)
+        case EAGAIN:
+            do throws(DescriptorError) { try await executor.loop.wait(for: events, on: descriptor) } catch {
+                throw DBusError(error)
+            }
         case EPIPE, ECONNRESET, ENOTCONN: throw .socketIsClosed
         default: throw .socket(reason)
         }
@@ -126,5 +130,7 @@ public actor PacketSocket {
 
 extension DBusError {
     fileprivate static var socketIsClosed: DBusError { DBusError(.socketClosed, "the socket is closed") }
-    fileprivate static func socket(_ reason: CInt) -> DBusError { DBusError(.socketFailed, describe(reason)) }
+    fileprivate static func socket(_ reason: CInt) -> DBusError {
+        DBusError(.socketFailed, DescriptorError.text(of: reason))
+    }
 }

@@ -1,3 +1,4 @@
+import DescriptorIO
 import Glibc
 
 /// The owner of an open file descriptor: closes it when the last reference goes. A message that holds one is sent with a

@@ -1,4 +1,5 @@
 import CDBus
+import DescriptorIO
 import Glibc
 
 /// Owner of a private libdbus connection. Confined to its loop's thread, with everything libdbus is asked for.

@@ -13,7 +13,6 @@ struct Confirm: Verb {
     func answer(_ console: Console) async throws -> DeviceAnswer {
         let outcome = try await Wiring(console: console, situation: situation)
             .perform(.confirm, on: target)
-        let device = DeviceSummary(outcome)
-        return DeviceAnswer(device: device, text: "\(device.title) runs \(device.runningVersion), confirmed.")
+        return DeviceAnswer(outcome) { "\($0.title) runs \($0.runningVersion), confirmed." }
     }
 }

@@ -13,9 +13,9 @@ struct Discard: Verb {
     func answer(_ console: Console) async throws -> DeviceAnswer {
         let outcome = try await Wiring(console: console, situation: situation)
             .perform(.discard, on: target)
-        let device = DeviceSummary(outcome)
-        let what = device.previousVersion.map { "gave \($0) up" } ?? "holds no half-received image now"
-        return DeviceAnswer(
-            device: device, text: "\(device.title) \(what); it runs \(device.runningVersion), confirmed.")
+        return DeviceAnswer(outcome) { device in
+            let what = device.previousVersion.map { "gave \($0) up" } ?? "holds no half-received image now"
+            return "\(device.title) \(what); it runs \(device.runningVersion), confirmed."
+        }
     }
 }

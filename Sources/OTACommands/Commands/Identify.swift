@@ -17,8 +17,7 @@ struct Identify: Verb {
     func answer(_ console: Console) async throws -> DeviceAnswer {
         let outcome = try await Wiring(console: console, situation: situation)
             .perform(.identify(seconds: seconds), on: target)
-        let device = DeviceSummary(outcome)
         let what = seconds == 0 ? "blinks no more" : "blinks for \(seconds) s"
-        return DeviceAnswer(device: device, text: "\(device.title) \(what).")
+        return DeviceAnswer(outcome) { "\($0.title) \(what)." }
     }
 }

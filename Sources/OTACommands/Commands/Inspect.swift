@@ -7,9 +7,11 @@ struct Inspect: Verb {
     static let name = "inspect"
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "Show all that is in a bundle, an image or a key.",
-        discussion: "Says whether the bundle was verified against the trusted keys, or only read.")
+        discussion: "Says whether it was verified against the trusted keys, or only read.")
 
-    @Argument(help: "A bundle; an image (raw, ESP-IDF, MCUboot, Intel HEX); or a key (PEM).", completion: .file())
+    @Argument(
+        help: "A bundle; an image (raw, ESP-IDF, MCUboot, Intel HEX); a package of images (zip); or a key (PEM).",
+        completion: .file())
     var file: String
 
     @OptionGroup var trust: TrustOptions
@@ -23,11 +25,16 @@ struct Inspect: Verb {
         case .bundle: return try bundle(SignedBundle(parsing: bytes), console)
         case .intelHex:
             let image = try IntelHex(parsing: bytes).bytes
-            var answer = try self.image(image)
+            var answer = try self.image(image, console)
             answer.container = "Intel HEX, \(bytes.count) bytes of text"
             return answer
+        case .pem: return try key(in: bytes)
+        // Text may precede the key.
         case .binary where Self.isPEM(bytes): return try key(in: bytes)
-        case .binary, .elf, .uf2, .zip: return try image(bytes)
+        case .binary, .elf, .uf2: return try image(bytes, console)
+        case .zip:
+            let images = try ImagePackage.images(in: bytes)
+            return try package(.images(images), images, console)
         }
     }
 
@@ -53,20 +60,59 @@ struct Inspect: Verb {
         answer.bundle = BundleSummary(signed.envelope, reports: verifier.report(on: signed.envelope))
         do throws(VerificationError) {
             let verified = try verifier.verify(signed)
-            answer.verified = true
-            let paths = trust.paths.map(\.string).joined(separator: ", ")
-            let signers = verified.signers.map(\.description).joined(separator: ", ")
-            answer.verdict = "Verified against \(paths): signed by \(signers)."
+            answer.accept("signed by " + verified.signers.map(\.description).joined(separator: ", "), trust)
         } catch {
             answer.refuse(error.context)
         }
     }
 
-    private func image(_ bytes: [UInt8]) throws(ImageError) -> InspectAnswer {
+    private func image(_ bytes: [UInt8], _ console: Console) throws -> InspectAnswer {
         var answer = InspectAnswer(file: file)
-        answer.image = ImageSummary(bytes, try FirmwareInspector.inspect(bytes) { SHA256() })
-        answer.verdict = "Only read, not verified: an image by itself has no signature of ours."
+        let description = try FirmwareInspector.inspect(bytes) { SHA256() }
+        guard description.format == .mcuboot else {
+            answer.image = ImageSummary(bytes, description)
+            answer.verdict = "Only read, not verified: an image by itself has no signature of ours."
+            return answer
+        }
+        try judge(MCUbootFile(parsing: bytes), console, &answer)
         return answer
+    }
+
+    private func judge(_ image: MCUbootFile, _ console: Console, _ answer: inout InspectAnswer) throws(KeyError) {
+        let (verifier, missing) = try imageVerifier(console)
+        answer.image = ImageSummary(image, verifier.report(on: image))
+        do throws(VerificationError) {
+            guard case .signature(let signer) = try verifier.verify(image).warrant else { return }
+            answer.accept("signed by \(signer)", trust)
+        } catch {
+            answer.refuse(error.code == .untrustedKey ? missing ?? error.context : error.context)
+        }
+    }
+
+    private func package(_ update: UpdateFile, _ images: [NumberedFile], _ console: Console) throws(KeyError)
+        -> InspectAnswer
+    {
+        let (verifier, missing) = try imageVerifier(console)
+        var answer = InspectAnswer(file: file)
+        answer.container = "package of \(images.count) image\(images.count == 1 ? "" : "s")"
+        answer.images = images.map { PackagedImage($0, verifier.report(on: $0.file)) }
+        do throws(VerificationError) {
+            _ = try update.verified(by: verifier)
+            answer.accept("all images are signed by trusted keys", trust)
+        } catch {
+            answer.refuse(error.code == .untrustedKey ? missing ?? error.context : error.context)
+        }
+        return answer
+    }
+
+    /// An image is shown without a trusted key as well; then it is said why there is none.
+    private func imageVerifier(_ console: Console) throws(KeyError) -> (Verifier, missing: String?) {
+        do throws(KeyError) {
+            return (Verifier(trust: try trust.store(console)), nil)
+        } catch {
+            guard error.code == .noTrustedKey else { throw error }
+            return (Verifier(trust: try TrustStore([])), error.context)
+        }
     }
 
     private func publicHalf(of privateKey: [UInt8]) throws(KeyError) -> PublicKey {
@@ -110,8 +156,9 @@ struct InspectAnswer: Answer {
     let file: String
     var bundle: BundleSummary?
     var image: ImageSummary?
+    var images: [PackagedImage]?
     var key: Key?
-    /// Of a bundle.
+    /// Of a bundle, an MCUboot image or a package.
     var verified: Bool?
     /// Why it was not.
     var reason: String?
@@ -122,7 +169,12 @@ struct InspectAnswer: Answer {
     init(file: String) { self.file = file }
 
     private enum CodingKeys: CodingKey {
-        case bundle, image, key, verified, reason
+        case bundle, image, images, key, verified, reason
+    }
+
+    mutating func accept(_ proof: String, _ trust: TrustOptions) {
+        verified = true
+        verdict = "Verified against \(trust.paths.map(\.string).joined(separator: ", ")): \(proof)."
     }
 
     mutating func refuse(_ reason: String) {
@@ -136,6 +188,7 @@ struct InspectAnswer: Answer {
         if let container { rows.append(("Container", container)) }
         if let bundle { rows += bundle.rows }
         if let image { rows += bundle == nil ? image.rows : image.rows.dropFirst(2).map { ("Inside: \($0.0)", $0.1) } }
+        for image in images ?? [] { rows += image.rows }
         if let key {
             let demo = key.demo ? "; the demo key, whose private half everybody has" : ""
             rows.append(("Key", "ed25519, \(key.kind)\(demo)"))

@@ -7,15 +7,17 @@ struct Push: Verb {
     static let name = "push"
     static let isLong = true
     static let configuration = CommandConfiguration(
-        commandName: name, abstract: "Update a device: send a bundle, have it tried, and confirm it.",
+        commandName: name,
+        abstract: "Update a device: send a bundle or an MCUboot image, have it tried, and confirm it.",
         discussion: """
-            The bundle is verified before anything is sent. A lost link is resumed within one run; what an earlier run \
+            What is sent is verified before. A bundle goes to devices with the GATT OTA profile, an MCUboot image to devices \
+            that speak SMP (MCUmgr). A lost link is resumed within one run; what an earlier run \
             left on the device is taken up with --resume, and given up without it. A device that does not come up with \
             the new image goes back to the old one by itself.
             """)
 
-    @Argument(help: "The bundle.", completion: .file())
-    var bundle: String
+    @Argument(help: "A bundle; or an MCUboot image, such as zephyr.signed.bin.", completion: .file())
+    var file: String
 
     @OptionGroup var target: DeviceOptions
     @OptionGroup var trust: TrustOptions
@@ -29,23 +31,32 @@ struct Push: Verb {
     @Flag(help: "Make the image stay at once: for a device that has no trial, and so no way back.")
     var permanent = false
 
+    @Flag(help: "Leave the image in the device's other slot, marked for no start; SMP only.")
+    var uploadOnly = false
+
     @Flag(help: "Refuse a version lower than the one that runs.")
     var noDowngrade = false
 
     @Flag(help: "Take a bundle that only the demo key has signed; for sim: that needs no leave.")
     var allowDemoKey = false
 
+    @Flag(help: "Send an MCUboot image that no trusted key has signed: you answer for it yourself.")
+    var unverifiedImage = false
+
     @OptionGroup(title: "Output options") var options: OutputOptions
 
     func validate() throws {
-        if noConfirm, permanent { throw ValidationError("'--no-confirm' and '--permanent' exclude each other.") }
+        let endings = [(noConfirm, "--no-confirm"), (permanent, "--permanent"), (uploadOnly, "--upload-only")]
+            .filter(\.0).map { "'\($0.1)'" }
+        if endings.count > 1 { throw ValidationError("\(endings[0]) and \(endings[1]) exclude each other.") }
     }
 
     var situation: Situation {
-        var situation = Situation(command: Self.name, file: bundle, target, trust: trust.trust)
+        var situation = Situation(command: Self.name, file: file, target, trust: trust.trust)
         let flags = [
             (resume, "--resume"), (noConfirm, "--no-confirm"), (permanent, "--permanent"),
-            (noDowngrade, "--no-downgrade"), (allowDemoKey, "--allow-demo-key"),
+            (uploadOnly, "--upload-only"), (noDowngrade, "--no-downgrade"), (allowDemoKey, "--allow-demo-key"),
+            (unverifiedImage, "--unverified-image"),
         ]
         situation.options = flags.filter(\.0).map(\.1)
         return situation
@@ -53,61 +64,38 @@ struct Push: Verb {
 
     func answer(_ console: Console) async throws -> PushAnswer {
         let address = try target.address()
-        let signed = try SignedBundle(parsing: WholeFile.contents(of: bundle))
-        let store = try trust.store(console)
-        let policy = TrustPolicy(allowsDemoKey: allowDemoKey || address.isSimulated)
-        let verified = try Verifier(trust: store, policy: policy).verify(signed)
-        let ending: PushRequest.Ending = permanent ? .permanent : noConfirm ? .trial : .confirm
-        let request = PushRequest(resume: resume, ending: ending, refusesDowngrade: noDowngrade)
+        let read = try UpdateFile(parsing: WholeFile.contents(of: file))
+        let store = try trustedKeys(console)
+        let verifier = Verifier(
+            trust: store, policy: TrustPolicy(allowsDemoKey: allowDemoKey || address.isSimulated))
+        let update = try unverifiedImage ? read.acceptedUnverified(by: verifier) : read.verified(by: verifier)
+        warn(of: update, console)
         let outcome = try await Wiring(console: console, situation: situation)
-            .perform(.push(verified, request), on: target, trust: store)
-        return PushAnswer(BundleSummary(signed.envelope, reports: verified.signatures), outcome, situation)
-    }
-}
-
-struct PushAnswer: Answer {
-    let bundle: BundleSummary
-    let device: DeviceSummary
-    let transfer: TransferSummary?
-    /// `confirmed`, `on-trial` or `already-running`.
-    let outcome: String
-    /// What to type before the trial is over, and in how many seconds.
-    let due: (command: String, seconds: Int)?
-
-    private enum CodingKeys: CodingKey {
-        case bundle, device, transfer, outcome
+            .perform(.push(update, request), on: target, trust: store)
+        return PushAnswer(update, outcome, situation)
     }
 
-    init(_ bundle: BundleSummary, _ outcome: DeviceOutcome, _ situation: Situation) {
-        self.bundle = bundle
-        device = DeviceSummary(outcome)
-        transfer = outcome.report.transfer.map { TransferSummary($0, linkBound: outcome.linkBound) }
-        switch outcome.report.outcome {
-        case .confirmed, .done:
-            self.outcome = "confirmed"
-            due = nil
-        case .onTrial(let seconds):
-            self.outcome = "on-trial"
-            due = (situation.again.line("confirm", withFile: false), seconds)
-        case .alreadyRunning:
-            self.outcome = "already-running"
-            due = nil
+    private var request: PushRequest {
+        let ending: PushRequest.Ending =
+            permanent ? .permanent : noConfirm ? .trial : uploadOnly ? .uploadOnly : .confirm
+        return PushRequest(resume: resume, ending: ending, refusesDowngrade: noDowngrade)
+    }
+
+    /// Who answers for an image themselves need not trust anybody.
+    private func trustedKeys(_ console: Console) throws(KeyError) -> TrustStore {
+        do throws(KeyError) { return try trust.store(console) } catch {
+            guard unverifiedImage, error.code == .noTrustedKey else { throw error }
+            return try TrustStore([])
         }
     }
 
-    var text: String {
-        let before = device.previousVersion.map { "; before, it ran \($0)" } ?? ""
-        var lines: [String]
-        if let due {
-            lines = [
-                "\(device.title) runs \(device.runningVersion), on trial\(before).",
-                "Within \(due.seconds) s of its start, before it goes back by itself, type: \(due.command)",
-            ]
-        } else if outcome == "already-running" {
-            lines = ["\(device.title) runs \(device.runningVersion) already, confirmed: nothing was sent."]
-        } else {
-            lines = ["\(device.title) now runs \(device.runningVersion), confirmed\(before)."]
+    private func warn(of update: VerifiedUpdate, _ console: Console) {
+        guard case .images(let images) = update else { return }
+        for image in images {
+            guard case .consent(let consent) = image.image.warrant else { continue }
+            console.warn(
+                "nobody whom you trust answers for \(file): \(consent.context). It is whole, but whether it is what its vendor "
+                    + "made only you can know")
         }
-        return (lines + (transfer?.sentences ?? [])).joined(separator: "\n")
     }
 }

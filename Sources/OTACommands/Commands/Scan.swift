@@ -22,6 +22,12 @@ struct Scan: Verb {
     @Option(help: ArgumentHelp("Only devices with this name.", valueName: "name"))
     var name: String?
 
+    @Option(
+        name: .customLong("protocol"),
+        help: ArgumentHelp(
+            "Only devices that are updated by this protocol: ota, smp; by default both.", valueName: "name"))
+    var updateProtocol: UpdateProtocol?
+
     @Flag(help: "Also devices that cannot be updated.")
     var all = false
 
@@ -33,11 +39,15 @@ struct Scan: Verb {
 
     func validate() throws {
         guard timeout > 0, timeout <= 86400 else { throw ValidationError("'--timeout' is a time above 0 seconds.") }
+        guard !all || updateProtocol == nil else {
+            throw ValidationError("'--all' and '--protocol' contradict each other: leave one of them out.")
+        }
     }
 
     func answer(_ console: Console) async throws -> ScanAnswer {
         let search = DeviceSearch(
-            duration: .seconds(timeout), minimumRSSI: rssi, name: name, isForAll: all, reads: !noRead)
+            duration: .seconds(timeout), minimumRSSI: rssi, name: name,
+            protocols: all ? [] : updateProtocol.map { [$0] } ?? UpdateProtocol.allCases, reads: !noRead)
         let devices = try await Wiring(console: console, situation: situation).scan(search, over: radio.adapter)
         return ScanAnswer(devices: devices, isForAll: all)
     }

@@ -6,15 +6,19 @@ import SystemPackage
 struct Sign: Verb {
     static let name = "sign"
     static let configuration = CommandConfiguration(
-        commandName: name, abstract: "Make a signed bundle of an image, or add a signature to a bundle.",
+        commandName: name, abstract: "Make a signed bundle or MCUboot image, or add a signature to a bundle.",
         discussion: """
             An image is a raw binary, an ESP-IDF application, an MCUboot image or Intel HEX. What an image says of \
             itself, product and version, need not be said again, and may not be contradicted. A bundle in its place \
-            gets one signature more for each key, and needs no other option.
+            gets one signature more for each key, and needs no other option. With --as mcuboot a program becomes an \
+            image for MCUboot, the same to the byte as imgtool makes it.
             """)
 
-    @Argument(help: "The image, or a bundle.", completion: .file())
+    @Argument(help: "The image, or a bundle; for --as mcuboot, the program.", completion: .file())
     var image: String
+
+    @Option(name: .customLong("as"), help: "What is made: bundle or mcuboot.")
+    var kind: SignedKind = .bundle
 
     @Option(
         help: ArgumentHelp(
@@ -26,7 +30,7 @@ struct Sign: Verb {
     @Option(help: "What the image is for: the name that the device gives itself.")
     var product: String?
 
-    @Option(help: "The image's version, as SemVer: 1.4.0.")
+    @Option(help: "The image's version, as SemVer: 1.4.0; for MCUboot, 1.4.0+7.")
     var version: String?
 
     @Option(help: "The hardware revisions it runs on: 2, or 1..3,7. Otherwise any.")
@@ -47,33 +51,85 @@ struct Sign: Verb {
     @Option(
         name: [.short, .long],
         help: ArgumentHelp(
-            "Where the bundle goes. Otherwise beside the image, with the suffix .otaf.", valueName: "file"),
+            "Where it goes. Otherwise beside the image, with the suffix .otaf or, for MCUboot, .signed.bin.",
+            valueName: "file"),
         completion: .file())
     var output: String?
 
     @Flag(help: "Replace a file that is there already.")
     var force = false
 
+    @OptionGroup(title: "Options for --as mcuboot") var mcuboot: MCUbootOptions
     @OptionGroup var passphrase: PassphraseOptions
     @OptionGroup(title: "Output options") var options: OutputOptions
 
     var situation: Situation { Situation(command: Self.name, file: image) }
 
     func answer(_ console: Console) throws -> SignAnswer {
+        switch kind {
+        case .bundle:
+            try mcuboot.refuse("it goes with --as mcuboot")
+            return try bundle(signedWith: signers(console))
+        case .mcuboot:
+            try refuseBundleOptions()
+            let layout = try mcuboot.layout(version: version)
+            return try mcubootImage(layout, signedWith: signers(console))
+        }
+    }
+
+    private func bundle(signedWith keys: [PrivateKey]) throws -> SignAnswer {
         let release = try release()
         let created = try CreationTime.now()
+        let file = try BundleSigner(keys: keys).sign(
+            FilePath(image), as: release, created: created, to: FilePath(target), replace: force)
+        return SignAnswer(file)
+    }
+
+    private func mcubootImage(_ layout: MCUbootLayout, signedWith keys: [PrivateKey]) throws -> SignAnswer {
+        guard let key = keys.first, keys.count == 1 else {
+            throw Failure.usage("an MCUboot image has one signature", hint: "give --key once")
+        }
+        let path = mcubootTarget
+        guard !path.hasSuffix(".hex") else {
+            throw Failure.usage(
+                "\(path) would hold a binary, not Intel HEX",
+                hint:
+                    "give -o a name such as app.signed.bin; then: objcopy -I binary -O ihex app.signed.bin app.signed.hex"
+            )
+        }
+        let file = try MCUbootSigner(key: key, scheme: mcuboot.pure ? .pure : .digest)
+            .sign(FilePath(image), as: layout, to: FilePath(path), replace: force)
+        let report = Verifier(trust: try TrustStore([key.publicKey])).report(on: file)
+        return SignAnswer(ImageSummary(file, report), signer: key.publicKey.id, output: path)
+    }
+
+    private func signers(_ console: Console) throws -> [PrivateKey] {
         var keys = SigningKeys(passphrases: passphrase.source)
         let signers = try key.map { try keys.key(at: $0) }
         if signers.contains(where: { $0.publicKey.id == DemoKey.id }) {
             console.warn("this is the demo key: everybody has its private half, so its signature proves nothing")
         }
-        let file = try BundleSigner(keys: signers).sign(
-            FilePath(image), as: release, created: created, to: FilePath(target), replace: force)
-        let notes = file.image?.notes ?? []
-        return SignAnswer(bundle: BundleSummary(file.envelope), output: file.path.string, notes: notes)
+        return signers
     }
 
     private var target: String { output ?? (image.hasSuffix(".otaf") ? image : image + ".otaf") }
+
+    private var mcubootTarget: String {
+        if let output { return output }
+        let suffix = [".bin", ".hex"].first { image.hasSuffix($0) } ?? ""
+        return image.dropLast(suffix.count) + ".signed.bin"
+    }
+
+    /// What an MCUboot image has no place for.
+    private func refuseBundleOptions() throws(Failure) {
+        let given = [
+            ("--product", product != nil), ("--hardware", hardware != nil), ("--counter", counter != nil),
+            ("--requires", requires != nil), ("--minimum-battery", minimumBattery != nil), ("--source", source != nil),
+        ]
+        guard let (name, _) = given.first(where: \.1) else { return }
+        let instead = name == "--counter" ? "give --security-counter" : "leave it out, or leave out --as mcuboot"
+        throw Failure.usage("\(name) is for a bundle: an MCUboot image does not say it", hint: instead)
+    }
 
     private func release() throws(Failure) -> Release {
         if let minimumBattery, minimumBattery > 100 {
@@ -88,23 +144,5 @@ struct Sign: Verb {
                 (1...127).contains(text.utf8.count) && text.printableLine == text ? text : nil
             },
             requires: try Self.read(requires, "requires", RequiredVersion.rule) { RequiredVersion($0) })
-    }
-}
-
-struct SignAnswer: Answer {
-    let bundle: BundleSummary
-    let output: String
-    let notes: [String]
-
-    private enum CodingKeys: CodingKey {
-        case bundle, output
-    }
-
-    var text: String {
-        let count = bundle.signatures.count
-        let line =
-            "Wrote \(output.printableLine): \(bundle.product) \(bundle.version), \(bundle.imageSize) bytes of image, "
-            + "signed by \(bundle.signers)\(count > 1 ? " (\(count) signatures)" : "")."
-        return ([line] + notes.map { "Note: \($0)" }).joined(separator: "\n")
     }
 }

@@ -16,7 +16,8 @@ struct Status: Verb {
         let outcome = try await Wiring(console: console, situation: situation)
             .perform(.status, on: target)
         return StatusAnswer(
-            device: DeviceSummary(outcome), transfer: outcome.report.device.held.map { StatusAnswer.Transfer($0) },
+            device: DeviceSummary(outcome), spoken: outcome.spoken,
+            transfer: outcome.report.device.held.map { StatusAnswer.Transfer($0) },
             resume: Situation(command: "push", file: "BUNDLE", target).again.line(adding: "--resume"))
     }
 }
@@ -34,12 +35,14 @@ struct StatusAnswer: Answer {
         }
     }
     let device: DeviceSummary
+    let spoken: UpdateProtocol
     let transfer: Transfer?
     /// What takes the half-received image up.
     let resume: String
 
-    private enum CodingKeys: CodingKey {
+    private enum CodingKeys: String, CodingKey {
         case device, transfer
+        case spoken = "protocol"
     }
 
     var text: String {

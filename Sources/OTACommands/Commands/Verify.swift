@@ -5,14 +5,15 @@ import OTASigning
 struct Verify: Verb {
     static let name = "verify"
     static let configuration = CommandConfiguration(
-        commandName: name, abstract: "Verify a bundle against the trusted keys.",
+        commandName: name, abstract: "Verify a bundle or an MCUboot image against the trusted keys.",
         discussion: """
             What a release pipeline calls before it publishes: exit 0 means that a device which trusts the same keys \
-            accepts the bundle.
+            accepts it. Of an MCUboot image, also in Intel HEX or a Device Manager package, it says what was checked \
+            and what was not.
             """)
 
-    @Argument(help: "The bundle.", completion: .file())
-    var bundle: String
+    @Argument(help: "The bundle, image or package.", completion: .file())
+    var file: String
 
     @OptionGroup var trust: TrustOptions
 
@@ -31,7 +32,7 @@ struct Verify: Verb {
     @OptionGroup(title: "Output options") var options: OutputOptions
 
     var situation: Situation {
-        var situation = Situation(command: Self.name, file: bundle, trust: trust.trust)
+        var situation = Situation(command: Self.name, file: file, trust: trust.trust)
         let values = [
             ("--product", product), ("--hardware", hardware?.description), ("--counter", counter?.description),
         ]
@@ -44,26 +45,38 @@ struct Verify: Verb {
         let policy = TrustPolicy(
             product: try Self.read(product, "product", ProductName.rule) { ProductName($0) }, hardware: hardware,
             minimumSecurityCounter: counter, allowsDemoKey: allowDemoKey)
-        let signed = try SignedBundle(parsing: WholeFile.contents(of: bundle))
-        let verified = try Verifier(trust: trust.store(console), policy: policy).verify(signed)
-        return VerifyAnswer(
-            bundle: BundleSummary(signed.envelope, reports: verified.signatures), file: bundle,
-            signers: verified.signers.map(\.description))
+        let update = try UpdateFile(parsing: WholeFile.contents(of: file))
+        let verifier = Verifier(trust: try trust.store(console), policy: policy)
+        switch update {
+        case .bundle(let signed): return VerifyAnswer(try verifier.verify(signed), file: file)
+        case .images(let images):
+            _ = try update.verified(by: verifier)
+            return VerifyAnswer(images.map { PackagedImage($0, verifier.report(on: $0.file)) }, file: file)
+        }
     }
 }
 
 struct VerifyAnswer: Answer {
-    let bundle: BundleSummary
-    let file: String
-    /// Ids of the trusted keys whose signatures hold.
-    let signers: [String]
+    var bundle: BundleSummary?
+    var images: [PackagedImage]?
+    let text: String
 
     private enum CodingKeys: CodingKey {
-        case bundle
+        case bundle, images
     }
 
-    var text: String {
-        "\(file.printableLine) is verified: \(bundle.product) \(bundle.version), \(bundle.imageSize) bytes of image, "
-            + "signed by \(signers.joined(separator: ", "))."
+    init(_ verified: VerifiedBundle, file: String) {
+        let bundle = BundleSummary(verified.bundle.envelope, reports: verified.signatures)
+        self.bundle = bundle
+        text =
+            "\(file.printableLine) is verified: \(bundle.product) \(bundle.version), \(bundle.imageSize) bytes of "
+            + "image, signed by \(verified.signers.map(\.description).joined(separator: ", "))."
+    }
+
+    init(_ images: [PackagedImage], file: String) {
+        self.images = images
+        text = images.map { image in
+            ([image.sentence(of: file, isAlone: images.count == 1)] + image.lines).joined(separator: "\n")
+        }.joined(separator: "\n")
     }
 }

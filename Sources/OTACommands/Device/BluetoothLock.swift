@@ -15,8 +15,8 @@ actor BluetoothLock {
 
     /// Keeps the lock as long as this lives.
     func take(_ found: BluetoothDevice) throws(BlueZError) {
-        // A device that was seen without its name is not without one.
-        if device == nil || found.name != nil { device = found }
+        // One that was seen without its name is not without one; and once it was connected it may have another.
+        if device?.name == nil { device = found }
         guard lock == nil else { return }
         do throws(Failure) {
             lock = try DeviceLock(try Self.file(for: found), in: situation)
@@ -27,11 +27,6 @@ actor BluetoothLock {
     }
 
     private static func file(for device: BluetoothDevice) throws(Failure) -> FilePath {
-        guard let folder = Environment.runtimeFolder ?? Environment.stateFolder else {
-            throw Failure(
-                "cannot-create", .cannotCreate, "there is no place for the lock of a device: HOME is not set",
-                hint: "set OTAFLASH_STATE_DIR to a folder that can be written to")
-        }
-        return folder.appending("ble-\(device.address.description.filter { $0 != ":" }).lock")
+        try DeviceLock.file("ble-\(device.address.description.filter { $0 != ":" })")
     }
 }

@@ -31,6 +31,19 @@ final class DeviceLock {
 
     deinit { try? file.close() }
 
+    /// Where the lock of a device lies that has no folder of its own.
+    ///
+    /// - Parameter name: the device's; what no file's name may hold is replaced.
+    static func file(_ name: String) throws(Failure) -> FilePath {
+        guard let folder = Environment.runtimeFolder ?? Environment.stateFolder else {
+            throw Failure(
+                "cannot-create", .cannotCreate, "there is no place for the lock of a device: HOME is not set",
+                hint: "set OTAFLASH_STATE_DIR to a folder that can be written to")
+        }
+        let name = name.map { $0.isLetter || $0.isNumber || ".-_".contains($0) ? $0 : "_" }
+        return folder.appending(String(name) + ".lock")
+    }
+
     private static func holder(_ file: FileDescriptor) -> Int32? {
         var bytes = [UInt8](repeating: 0, count: 16)
         let count = bytes.withUnsafeMutableBytes { (try? file.read(fromAbsoluteOffset: 0, into: $0)) ?? 0 }

@@ -1,8 +1,6 @@
-import OTASigning
-
 /// What is to be done with a device, whatever protocol it speaks.
 enum DeviceTask: Sendable {
-    case push(VerifiedBundle, PushRequest)
+    case push(VerifiedUpdate, PushRequest)
     case status
     case confirm
     case discard
@@ -11,7 +9,7 @@ enum DeviceTask: Sendable {
 
 struct PushRequest: Sendable {
     enum Ending: Sendable {
-        case confirm, trial, permanent
+        case confirm, trial, permanent, uploadOnly
     }
     var resume: Bool
     var ending: Ending

@@ -28,11 +28,23 @@ struct VirtualDevices {
         return try DeviceLock(store.folder.appending(".\(name).lock"), in: situation)
     }
 
-    /// Makes the device that plain `sim:` stands for such that it takes the bundle.
+    /// Makes the device that plain `sim:` stands for such that it takes the update.
     ///
-    /// - Returns: false: it is there already.
-    func makeDemo(for bundle: VerifiedBundle, _ trust: TrustStore) throws -> Bool {
-        guard !store.exists(Self.demoName), let version = SemanticVersion("0.0.0") else { return false }
+    /// - Returns: what it is, for people; nil: it is there already.
+    func makeDemo(for update: VerifiedUpdate, _ trust: TrustStore) throws -> String? {
+        guard !store.exists(Self.demoName), let version = SemanticVersion("0.0.0") else { return nil }
+        switch update {
+        case .images:
+            try store.create(Self.demoName, VirtualSMPConfiguration(trustedKeys: trust.keys), version: version)
+            return "it speaks SMP, version 0.0.0"
+        case .bundle(let bundle):
+            let configuration = Self.demo(for: bundle, trust)
+            try store.create(Self.demoName, configuration, version: version)
+            return "\(configuration.product), version 0.0.0"
+        }
+    }
+
+    private static func demo(for bundle: VerifiedBundle, _ trust: TrustStore) -> VirtualDeviceConfiguration {
         let manifest = bundle.bundle.envelope.manifest
         // A device has room for 16 keys: those that vouch for the bundle go first.
         let signers = trust.keys.filter { bundle.signers.contains($0.id) }
@@ -40,7 +52,6 @@ struct VirtualDevices {
         var configuration = VirtualDeviceConfiguration(
             product: manifest.product, trustedKeys: Array((signers + others).prefix(16)))
         configuration.hardware = manifest.hardware?.ranges.first?.lowerBound ?? configuration.hardware
-        try store.create(Self.demoName, configuration, version: version)
-        return true
+        return configuration
     }
 }

@@ -1,4 +1,5 @@
 import BlueZ
+import OTAArchive
 import OTAFirmware
 import OTASigning
 import OTASimulator
@@ -12,6 +13,8 @@ extension Failure {
         case let error as UpdateError: self.init(error, in: situation)
         case let error as BundleError: self.init(error, in: situation)
         case let error as ImageError: self.init(error, in: situation)
+        case let error as ZipError: self.init(error, in: situation)
+        case let error as PackageError: self.init(error, in: situation)
         case let error as IntelHexError: self.init(error, in: situation)
         case let error as KeyError: self.init(error, in: situation)
         case let error as VerificationError: self.init(error, in: situation)

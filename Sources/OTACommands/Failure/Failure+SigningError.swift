@@ -33,6 +33,11 @@ extension Failure {
         case .digestDiffers: return (.refused, "do not sign it: its image was changed or damaged")
         case .unknownCriticalField:
             return (.refused, "it is from a later release of otaflash; this is \(Version.number)")
+        case .alreadyAnImage:
+            return (.usage, "give the program itself, as it was linked; or sign the image into a bundle, without --as")
+        case .headerNotEmpty: return (.malformed, "--pad-header puts the header in front; see --header-size")
+        case .slotTooSmall:
+            return (.malformed, "see --slot-size, --align and --max-sectors; or make the program smaller")
         case .noKey: return (.usage, "give --key FILE; a key is made by: otaflash keygen NAME")
         case .alreadySigned: return (.usage, "leave out the key that has signed already: \(inspect)")
         case .tooManySignatures: return (.refused, "sign the image anew with the keys that are needed")

@@ -16,7 +16,7 @@ extension Failure {
             case .linkLost: "the link was lost, and all attempts are used up"
             case .notPermitted: "the device does not permit it"
             case .interrupted: "interrupted"
-            case .unsupportedDevice: "the device cannot be updated over the GATT OTA profile"
+            case .unsupportedDevice: "the device cannot be updated like this"
             case .protocolViolation: "the device broke the protocol"
             case .noAnswer: "the device does not answer"
             case .wentBack: "the device went back to its old image"
@@ -43,8 +43,18 @@ extension Failure {
             situation.virtualDevice.map { "; or make the virtual device anew: otaflash simulate remove \($0)" } ?? ""
         switch code {
         case .linkUnavailable:
+            guard situation.isBluetooth else {
+                return (.unavailable, "see that the address is right, then type: \(again)")
+            }
             return (.unavailable, machineAdvice)
         case .noSuchDevice:
+            guard situation.isBluetooth || situation.virtualDevice != nil else {
+                return (
+                    .unavailable,
+                    "see that the device is switched on, that its firmware has SMP, and that the address is right: "
+                        + "docs/smp.md; then type: \(again)"
+                )
+            }
             guard situation.virtualDevice != nil else { return (.unavailable, whereToLook) }
             return (.unavailable, "see which virtual devices there are: otaflash simulate list")
         case .deviceHeld: return (.unavailable, "wait for the other otaflash to end, or stop it, then type: \(again)")
@@ -56,12 +66,13 @@ extension Failure {
         case .notPermitted: return (.refused, pairingAdvice(again))
         case .unsupportedDevice:
             return (
-                .protocolBroken, "see that this is the device that was meant, and that its firmware has the OTA service"
+                .protocolBroken,
+                "see that this is the device that was meant, and what its firmware can do: docs/ota-profile.md, docs/smp.md"
             )
         case .protocolViolation:
             return (
                 .protocolBroken,
-                "the device's firmware does not keep to docs/ota-profile.md; look closer: \(resumed) --verbose"
+                "the device's firmware does not keep to its protocol; look closer: \(resumed) --verbose"
             )
         case .flashFailed:
             return (.protocolBroken, "its flash may be worn out or write-protected; try once more: \(resumed)")
@@ -77,7 +88,7 @@ extension Failure {
             return (.refused, "add a signature by a key that the device trusts: \(sign)\(anew)")
         case .wrongProduct, .wrongHardware: return (.refused, "compare them: \(inspect); \(status)\(anew)")
         case .wrongImageFormat:
-            return (.refused, "see what it is: \(inspect); a device boots what its bootloader knows")
+            return (.refused, "see what it is: \(inspect); a device takes what its protocol and its bootloader know")
         case .counterTooLow:
             return (
                 .refused,

@@ -2,7 +2,7 @@ import OTASigning
 
 extension Failure {
     init(_ error: VerificationError, in situation: Situation) {
-        let file = situation.file ?? "the bundle"
+        let file = situation.file ?? "the file"
         self.init(
             error.code.rawValue, .refused, "\(file) is refused: \(error.context)",
             hint: Self.advice(for: error.code, in: situation))
@@ -10,10 +10,21 @@ extension Failure {
 
     private static func advice(for code: VerificationError.Code, in situation: Situation) -> String {
         let inspect = Situation(command: "inspect", file: situation.file ?? "BUNDLE").line()
+        let sign = "otaflash sign --as mcuboot APP.bin --key KEY.pem"
         switch code {
         case .unknownCriticalField: return "it is from a later release of otaflash; this is \(Version.number)"
         case .untrustedKey:
-            return "if you trust who signed it, name their public key: \(situation.line(adding: "--trust KEY.pub.pem"))"
+            let trust = situation.line(adding: "--trust KEY.pub.pem")
+            return "if you trust who signed it, name their public key: \(trust)" + consent(in: situation)
+        case .notSigned: return "sign it: \(sign)" + consent(in: situation)
+        case .foreignSignature:
+            return "sign the program in it with an Ed25519 key: \(sign)" + consent(in: situation)
+        case .encryptedImage:
+            return "bind it in a bundle, as it is: otaflash sign IMAGE --key KEY.pem --product P"
+                + consent(in: situation)
+        case .noDigest: return "make it anew, with a digest in it: \(sign)"
+        case .ambiguousImage:
+            return "do not use it: no tool signs an image in this way; fetch it again from its source"
         case .badSignature: return "do not use it: it was changed after it was signed; fetch it again from its source"
         case .digestDiffers: return "do not use it: its image was changed or damaged; fetch it again from its source"
         case .demoKey:
@@ -21,5 +32,11 @@ extension Failure {
             return "sign it with a key of your own (otaflash keygen NAME); for a trial: \(allowed)"
         case .wrongProduct, .wrongHardware, .counterTooLow, .requiresNewer: return "see what it is for: \(inspect)"
         }
+    }
+
+    /// A bare image may be pushed at the user's own risk; a bundle may not.
+    private static func consent(in situation: Situation) -> String {
+        guard situation.command == "push", situation.file?.hasSuffix(".otaf") == false else { return "" }
+        return "\nif you answer for it yourself: \(situation.line(adding: "--unverified-image"))"
     }
 }

@@ -11,6 +11,8 @@ package struct Situation: Sendable {
     var bluetoothDevice: String?
     /// The Bluetooth adapter that was named.
     var adapter: String?
+    /// The protocol that was named.
+    var spoken: String?
     /// The other options that were given and change what the command does, such as `--no-downgrade`; each a word.
     package var options: [String] = []
 
@@ -24,7 +26,10 @@ package struct Situation: Sendable {
     init(command: String, file: String? = nil, _ target: DeviceOptions, trust: [String] = []) {
         self.init(command: command, file: file, device: target.device, trust: trust)
         adapter = target.radio.adapter
+        spoken = target.spoken.forced?.rawValue
     }
+
+    var isBluetooth: Bool { device.map { $0.hasPrefix("ble:") } ?? true }
 
     /// The virtual device that is meant, by its name.
     var virtualDevice: String? {
@@ -57,6 +62,7 @@ package struct Situation: Sendable {
         if withFile, let file { words.append(Shell.quoted(file)) }
         if let device { words += ["--device", Shell.quoted(device)] }
         if let adapter { words += ["--adapter", adapter] }
+        if let spoken, device != nil { words += ["--protocol", spoken] }
         if verb == nil { for path in trust { words += ["--trust", Shell.quoted(path)] } }
         if verb == nil { words += without(extra).options.map(Shell.quoted) }
         if !extra.isEmpty { words.append(extra) }

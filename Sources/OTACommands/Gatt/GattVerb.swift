@@ -27,11 +27,13 @@ extension GattVerb {
         let address = try target.address()
         let lock = BluetoothLock(situation)
         let request = ConnectionRequest(
-            address.target(service: ScannedDevice.service), adapter: target.radio.adapter,
+            address.target(services: [UpdateProtocol.ota.service]), adapter: target.radio.adapter,
             admits: { device throws(BlueZError) in try await lock.take(device) })
         let pairing = target.radio.pairing(console)
         let result = Guest<Result>()
-        let client = try await BlueZClient.open(logger: console.logger)
+        let links = LinkGuard(console.logger)
+        defer { links.stop() }
+        let client = try await BlueZClient.open(logger: console.logger, links: links)
         do {
             try await Wiring(console: console, situation: situation).untilSignalled {
                 try await client.withConnection(request, pairing: pairing) { connection in

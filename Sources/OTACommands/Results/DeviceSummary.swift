@@ -5,16 +5,17 @@ import OTAUpdate
 struct DeviceSummary: Encodable, Sendable {
     let address: String
     let name: String?
-    let product: String
-    let hardware: Int
-    let securityCounter: UInt32
+    // What its protocol has no word for is absent.
+    let product: String?
+    let hardware: Int?
+    let securityCounter: UInt32?
     let previousVersion: String?
     let runningVersion: String
     /// What runs is there to stay.
     let confirmed: Bool
     let state: String
     /// Time from boot within which a trial must be confirmed; 0: the device has no trial.
-    let trialSeconds: Int
+    let trialSeconds: Int?
     /// Per cent; absent: it runs on mains.
     let battery: Int?
 
@@ -37,18 +38,21 @@ struct DeviceSummary: Encodable, Sendable {
     var title: String { name.map { "\($0) (\(address))" } ?? address }
 
     var rows: [(String, String)] {
-        [
-            ("Device", title), ("Product", "\(product), hardware revision \(hardware)"), ("Runs", running),
-            ("Security counter", "\(securityCounter)"),
-            ("Battery", battery.map { "\($0) %" } ?? "none: it runs on mains"),
-            ("Trial", trialSeconds > 0 ? "\(trialSeconds) s" : "none: the bootloader has no way back"),
-        ]
+        var rows = [("Device", title)]
+        if let product { rows.append(("Product", product + (hardware.map { ", hardware revision \($0)" } ?? ""))) }
+        rows.append(("Runs", running))
+        if let securityCounter { rows.append(("Security counter", "\(securityCounter)")) }
+        guard let trialSeconds else { return rows }
+        rows.append(("Battery", battery.map { "\($0) %" } ?? "none: it runs on mains"))
+        rows.append(("Trial", trialSeconds > 0 ? "\(trialSeconds) s" : "none: the bootloader has no way back"))
+        return rows
     }
 
     private var running: String {
         switch state {
         case DeviceDescription.State.trial.rawValue:
-            "\(runningVersion), on trial: it goes back by itself unless confirmed within \(trialSeconds) s of its boot"
+            "\(runningVersion), on trial: it goes back by itself unless confirmed "
+                + (trialSeconds.map { "within \($0) s of its boot" } ?? "before its next restart")
         case DeviceDescription.State.receiving.rawValue: "\(runningVersion); an update is under way"
         default: "\(runningVersion), confirmed"
         }

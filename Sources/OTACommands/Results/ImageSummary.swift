@@ -14,6 +14,7 @@ struct ImageSummary: Encodable, Sendable {
     var carriedSha256: String?
     /// What was not checked, or is noteworthy.
     var notes: [String]?
+    var mcuboot: MCUbootSummary?
 
     init(_ image: [UInt8], _ description: FirmwareDescription) {
         format = description.format.name
@@ -37,6 +38,19 @@ struct ImageSummary: Encodable, Sendable {
         }
     }
 
+    /// An MCUboot image, with what a verifier found of it.
+    init(_ file: MCUbootFile, _ report: MCUbootReport) {
+        format = ImageFormat.mcuboot.name
+        size = UInt32(clamping: file.file.count)
+        sha256 = SHA256.digest(of: file.file).description
+        version = file.image.version.description
+        securityCounter = file.image.securityCounter
+        carriedSha256 = file.image.digest?.description
+        let unchecked = report.unchecked(of: file)
+        notes = unchecked.isEmpty ? nil : unchecked
+        mcuboot = MCUbootSummary(file.image, report)
+    }
+
     var rows: [(String, String)] {
         var rows = [("Image", "\(format), \(size) bytes"), ("Image SHA-256", sha256)]
         let rest = [
@@ -45,6 +59,7 @@ struct ImageSummary: Encodable, Sendable {
             ("Built at", builtAt), ("SHA-256 inside", carriedSha256.map { "\($0), and it is right" }),
         ]
         for (label, value) in rest { if let value { rows.append((label, value)) } }
+        if let mcuboot { rows += mcuboot.rows }
         for note in notes ?? [] { rows.append(("Note", note)) }
         return rows
     }

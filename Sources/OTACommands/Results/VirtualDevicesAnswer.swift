@@ -5,12 +5,21 @@ import OTASimulator
 struct VirtualDevicesAnswer: Answer {
     struct Device: Encodable, Sendable {
         let address, product, version: String
-        let hardware: UInt16
-        let securityCounter: UInt32
+        /// `ota` or `smp`.
+        let spoken: String
+        // Of one that speaks the OTA profile.
+        let hardware: UInt16?
+        let securityCounter: UInt32?
+
+        private enum CodingKeys: String, CodingKey {
+            case address, product, version, hardware, securityCounter
+            case spoken = "protocol"
+        }
 
         init(_ device: VirtualDeviceSummary) {
             address = "sim:\(device.name)"
-            product = device.product.text
+            product = device.product
+            spoken = device.spoken.rawValue
             version = device.version
             hardware = device.hardware
             securityCounter = device.securityCounter
@@ -30,7 +39,10 @@ struct VirtualDevicesAnswer: Answer {
 
     static func table(_ devices: [Device]) -> String {
         TextTable.rows(
-            ["ADDRESS", "PRODUCT", "VERSION", "HARDWARE", "COUNTER"],
-            devices.map { [$0.address, $0.product, $0.version, "\($0.hardware)", "\($0.securityCounter)"] })
+            ["ADDRESS", "PROTOCOL", "PRODUCT", "VERSION", "HARDWARE", "COUNTER"],
+            devices.map {
+                let own = [$0.hardware.map { "\($0)" }, $0.securityCounter.map { "\($0)" }].map { $0 ?? "-" }
+                return [$0.address, $0.spoken, $0.product, $0.version] + own
+            })
     }
 }

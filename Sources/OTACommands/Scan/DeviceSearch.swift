@@ -6,12 +6,12 @@ struct DeviceSearch: Sendable {
     /// dBm.
     var minimumRSSI: Int?
     var name: String?
-    /// Also devices that cannot be updated.
-    var isForAll: Bool
+    /// By one of which a device can be updated; none: also devices that cannot.
+    var protocols: [UpdateProtocol]
     /// Whether devices are connected to find out what they are.
     var reads: Bool
 
     var filter: ScanFilter {
-        ScanFilter(services: isForAll ? [] : [ScannedDevice.service], minimumRSSI: minimumRSSI, name: name)
+        ScanFilter(services: Set(protocols.map(\.service)), minimumRSSI: minimumRSSI, name: name)
     }
 }

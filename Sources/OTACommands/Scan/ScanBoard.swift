@@ -12,16 +12,17 @@ actor ScanBoard {
         devices.values.sorted { ($1.rssi ?? .min, $0.address) < ($0.rssi ?? .min, $1.address) }
     }
 
-    /// Whether it can be updated and has not been seen before, and is worth a look.
+    /// A device that was not known before as one that can be updated, and is worth a look.
     func note(_ event: ScanEvent) -> BluetoothDevice? {
         switch event {
         case .appeared(let device), .changed(let device):
             let isNew = devices[device.address] == nil
             var entry = devices[device.address] ?? ScannedDevice(device)
+            let wasKnown = !isNew && !entry.protocols.isEmpty
             entry.note(device)
             devices[device.address] = entry
             display.show(list, appeared: isNew ? entry : nil)
-            return isNew && !entry.protocols.isEmpty ? device : nil
+            return wasKnown || entry.protocols.isEmpty ? nil : device
         case .disappeared(let device):
             devices[device.address] = nil
             display.show(list)

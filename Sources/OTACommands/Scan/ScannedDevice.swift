@@ -1,5 +1,4 @@
 import BlueZ
-import OTAProfile
 
 /// A device that a scan has found.
 struct ScannedDevice: Encodable, Sendable, Equatable {
@@ -10,8 +9,8 @@ struct ScannedDevice: Encodable, Sendable, Equatable {
     var rssi: Int?
     /// What it told when it was connected.
     var product, version: String?
-    /// By which it can be updated: `ota`, the GATT OTA profile.
-    var protocols: [String]
+    /// By which it can be updated: the names of `UpdateProtocol`.
+    var protocols: [String] = []
     /// Why it did not tell what it is.
     var unread: String?
 
@@ -19,17 +18,14 @@ struct ScannedDevice: Encodable, Sendable, Equatable {
         case address, name, rssi, product, version, protocols, unread
     }
 
-    /// What a device is updated by. Not handed on: with a 128-bit integer among the parameters of an async function, Swift
-    /// 6.3.1 resumes it at a wrong address.
-    static let service = BluetoothUUID(ProfileChannel.service)
-
     init(_ device: BluetoothDevice) {
         address = "ble:\(device.address)"
-        protocols = device.serviceUUIDs.contains(Self.service) ? ["ota"] : []
         note(device)
     }
 
+    /// What it advertises may come in two parts.
     mutating func note(_ device: BluetoothDevice) {
+        protocols += UpdateProtocol.advertised(by: device).map(\.rawValue).filter { !protocols.contains($0) }
         name = device.name ?? name
         rssi = device.rssi ?? rssi
     }

@@ -7,7 +7,9 @@ extension Wiring {
     ///
     /// - Throws: `BlueZError`; `Failure` where a signal came.
     func scan(_ search: DeviceSearch, over adapter: String?) async throws -> [ScannedDevice] {
-        let client = try await BlueZClient.open(logger: console.logger)
+        let links = LinkGuard(console.logger)
+        defer { links.stop() }
+        let client = try await BlueZClient.open(logger: console.logger, links: links)
         let board = ScanBoard(ScanDisplay(console))
         do {
             try await untilSignalled {
@@ -58,9 +60,12 @@ extension Wiring {
     }
 
     private func read(_ device: BluetoothDevice, _ client: BlueZClient, _ adapter: String?, _ board: ScanBoard) async {
+        guard UpdateProtocol.advertised(by: device).contains(.ota) else {
+            return await board.tell(device.address, unread: "what it runs is asked by the protocol ota only")
+        }
         let lock = BluetoothLock(situation)
         let request = ConnectionRequest(
-            .address(device.address), adapter: adapter, services: [ScannedDevice.service],
+            .address(device.address), adapter: adapter, services: [UpdateProtocol.ota.service],
             admits: { device throws(BlueZError) in try await lock.take(device) })
         do {
             try await client.withConnection(request) { connection in

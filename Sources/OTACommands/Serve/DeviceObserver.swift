@@ -8,7 +8,7 @@ struct DeviceObserver {
     private var isOnTrial = false
 
     /// What is new since the last look.
-    mutating func look(at device: VirtualDevice) -> [String] {
+    mutating func look(at device: any ObservedDevice) -> [String] {
         var news: [String] = []
         let reception = device.imageReception
         if let reception, imageSize == nil {

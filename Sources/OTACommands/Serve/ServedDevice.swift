@@ -1,18 +1,16 @@
-import BlueZ
 import OTASimulator
-import OTAUpdate
 
-/// A virtual device behind a Bluetooth peripheral: it is handed what comes over the air, and the time.
+/// A virtual device behind a real bearer: it is handed what comes, and the time.
 final class ServedDevice: Sendable {
-    private let device: VirtualDevice
-    private let note: @Sendable (String) -> Void
-    private let start = ContinuousClock.now
+    let device: any ObservedDevice
+    let note: @Sendable (String) -> Void
+    let start = ContinuousClock.now
     private let wakes: AsyncStream<Void>
-    private let wake: AsyncStream<Void>.Continuation
-    private let restarts: AsyncStream<Void>
-    private let restart: AsyncStream<Void>.Continuation
+    let wake: AsyncStream<Void>.Continuation
+    let restarts: AsyncStream<Void>
+    let restart: AsyncStream<Void>.Continuation
 
-    init(_ device: VirtualDevice, note: @escaping @Sendable (String) -> Void) {
+    init(_ device: any ObservedDevice, note: @escaping @Sendable (String) -> Void) {
         self.device = device
         self.note = note
         (wakes, wake) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
@@ -21,30 +19,7 @@ final class ServedDevice: Sendable {
     }
 
     /// Since it was switched on.
-    private var now: Duration { start.duration(to: .now) }
-
-    /// Advertises while it runs; at each restart drops its links and is silent until it has booted. Until the task is
-    /// cancelled, or it cannot boot.
-    func live(on peripheral: Peripheral, _ advertisement: Advertisement) async throws {
-        device.observe { _, channel, value in
-            peripheral.notify(value, on: LocalAttribute(channel))
-            return true
-        } onRestart: { [restart, wake] in
-            restart.yield()
-            wake.yield()
-        }
-        var restarts = restarts.makeAsyncIterator()
-        while let boot = device.reachable(at: now) {
-            try await Task.sleep(until: start + boot, clock: .continuous)
-            let isOver = try await peripheral.withAdvertisement(advertisement) {
-                await restarts.next(isolation: #isolation) == nil
-            }
-            if isOver { return }
-            note("it restarts")
-            peripheral.disconnectAll()
-        }
-        note("it cannot boot any more")
-    }
+    var now: Duration { start.duration(to: .now) }
 
     /// Hands it the time, until the task is cancelled.
     func keepTime() async {
@@ -65,51 +40,4 @@ final class ServedDevice: Sendable {
             timers.cancelAll()
         }
     }
-
-    /// Hands it what comes, until nothing comes any more.
-    func serve(_ events: PeripheralEvents) async throws {
-        for try await event in events {
-            switch event {
-            case .connected(let connection):
-                note("\(connection.central) is connected")
-                // While it restarts there is nobody, and requests are refused.
-                _ = device.connect(connection.handle, at: now)
-            case .disconnected(let connection):
-                note("\(connection.central) is disconnected")
-                device.disconnect(connection.handle, at: now)
-            case .subscribed(let connection, let attribute, let on):
-                // In vain while it restarts, which the central's next request shows.
-                try? device.subscribe(connection.handle, to: attribute.channel, on: on, at: now)
-            case .read(let request): answer(request)
-            case .write(let request): answer(request)
-            }
-            wake.yield()
-        }
-    }
-
-    private func answer(_ request: ReadRequest) {
-        do throws(ATTError) {
-            let channel = request.attribute.channel
-            request.succeed(
-                with: try device.read(request.connection.handle, channel, offset: request.offset, at: now))
-        } catch {
-            request.fail(with: AttributeError(code: error.code))
-        }
-    }
-
-    private func answer(_ request: WriteRequest) {
-        // Nothing in the profile is written in pieces.
-        guard request.offset == 0 else { return request.fail(with: .invalidOffset) }
-        do throws(ATTError) {
-            try device.write(request.connection.handle, request.attribute.channel, request.value, at: now)
-            request.succeed()
-        } catch {
-            request.fail(with: AttributeError(code: error.code))
-        }
-    }
-}
-
-extension PeripheralConnection {
-    /// The stack's handle, as the device core wants it.
-    fileprivate var handle: UInt16 { UInt16(truncatingIfNeeded: number) }
 }

@@ -1,30 +1,63 @@
 import BlueZ
 import Logging
 import OTAFirmware
+import OTASerial
 import OTASimulator
+import OTATransport
+import OTAUDP
+import OTAUpdate
 
 extension Wiring {
-    /// Puts a virtual device on the air until a signal comes. It is as it was left, and is left as it then is.
-    ///
-    /// - Parameter adapter: nil: the first that is powered.
-    func serve(_ name: String, over adapter: String?) async throws {
+    /// Puts a virtual device where others can reach it, until a signal comes. It is as it was left, and is left as it then is.
+    func serve(_ name: String, over bearer: ServedBearer) async throws {
         let folder = try VirtualDevices()
         let lock = try folder.lock(name, in: situation)
         defer { withExtendedLifetime(lock) {} }
-        let device = try folder.store.open(name) { configuration in
-            // What BlueZ 5.66 takes as a peripheral: it counts the handle with the 512 bytes of a value.
-            configuration.longestData = min(configuration.longestData, 510)
-        }
+        let device = try open(name, folder.store, for: bearer)
         defer { device.suspend() }
         let console = console
         let served = ServedDevice(device) { console.note("sim:\(name): \($0)") }
+        try await Interrupts().during {
+            console.note("stopping; once more to stop at once")
+        } body: { stops in
+            switch bearer {
+            case .bluetooth(let adapter): try await serve(served, name, over: adapter, until: stops)
+            case .udp(let address): try await serve(served, name, at: address, until: stops)
+            case .serial: try await serveSerial(served, name, until: stops)
+            }
+        }
+    }
+
+    private func open(
+        _ name: String, _ store: VirtualDeviceStore, for bearer: ServedBearer
+    ) throws -> any ObservedDevice {
+        switch try store.spoken(by: name) {
+        case .ota:
+            guard bearer.protocols.contains(.ota) else {
+                throw Failure.usage(
+                    "sim:\(name) speaks the GATT OTA profile, which goes over Bluetooth only",
+                    hint: "make one that speaks SMP: otaflash simulate create NAME --protocol smp")
+            }
+            return try store.open(name) { configuration in
+                // What BlueZ 5.66 takes as a peripheral: it counts the handle with the 512 bytes of a value.
+                configuration.longestData = min(configuration.longestData, 510)
+            }
+        case .smp:
+            return try store.openSMP(name) { configuration in
+                guard case .udp = bearer else { return }
+                // A datagram is a packet, and Zephyr's buffer for one has 1500 bytes.
+                configuration.reassembles = false
+                configuration.bufferSize = min(configuration.bufferSize, 1500)
+            }
+        }
+    }
+
+    private func serve(
+        _ served: ServedDevice, _ name: String, over adapter: String?, until stops: AsyncStream<Void>
+    ) async throws {
         let client = try await BlueZClient.open()
         do {
-            try await Interrupts().during {
-                console.note("stopping; once more to stop at once")
-            } body: { stops in
-                try await serve(served, device, name, over: adapter, client, until: stops)
-            }
+            try await serve(served, name, over: adapter, client, until: stops)
             await client.close()
         } catch {
             await client.close()
@@ -33,10 +66,10 @@ extension Wiring {
     }
 
     private func serve(
-        _ served: ServedDevice, _ device: VirtualDevice, _ name: String, over adapter: String?, _ client: BlueZClient,
+        _ served: ServedDevice, _ name: String, over adapter: String?, _ client: BlueZClient,
         until stops: AsyncStream<Void>
     ) async throws {
-        let services = device.services(.none)
+        let services = served.device.services(.none)
         try await client.withPeripheral(over: adapter, offering: services) { peripheral in
             console.note("sim:\(name) is on the air as “\(name)” over \(peripheral.adapterName)")
             let advertisement = Advertisement(serviceUUIDs: [services[0].uuid], localName: name)
@@ -49,6 +82,44 @@ extension Wiring {
                 try await group.next()
             }
             peripheral.disconnectAll()
+        }
+    }
+
+    private func serve(
+        _ served: ServedDevice, _ name: String, at address: UDPAddress, until stops: AsyncStream<Void>
+    ) async throws {
+        let listener: UDPListener
+        do throws(LinkError) { listener = try await UDPListener(at: address) } catch {
+            throw Failure(
+                "link-unavailable", .unavailable, error.detail,
+                hint: "see who has that port: ss -lup; or take another one")
+        }
+        console.note("sim:\(name) is at udp:\(UDPAddress(host: address.host, port: listener.port))")
+        await untilStopped(stops, served) { await served.serve(listener) }
+        await listener.close()
+    }
+
+    private func serveSerial(_ served: ServedDevice, _ name: String, until stops: AsyncStream<Void>) async throws {
+        let terminal: PseudoTerminal
+        do throws(LinkError) { terminal = try PseudoTerminal() } catch {
+            throw Failure(
+                "link-unavailable", .unavailable, error.detail, hint: "see that there are pseudo-terminals: ls /dev/pts"
+            )
+        }
+        console.note("sim:\(name) is at serial:\(terminal.path)")
+        await untilStopped(stops, served) { await served.serve(terminal.device) }
+        await terminal.device.close()
+    }
+
+    private func untilStopped(
+        _ stops: AsyncStream<Void>, _ served: ServedDevice, _ body: @escaping @Sendable () async -> Void
+    ) async {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await served.keepTime() }
+            group.addTask { await body() }
+            group.addTask { for await _ in stops { return } }
+            await group.next()
+            group.cancelAll()
         }
     }
 }

@@ -12,7 +12,7 @@ extension UInt8 {
 
 /// Text from foreign bytes: nil unless they are UTF-8 without control characters, so that showing it cannot speak to a
 /// terminal.
-func harmlessText(_ bytes: some Collection<UInt8>) -> String? {
+package func harmlessText(_ bytes: some Collection<UInt8>) -> String? {
     guard let text = String(validating: bytes, as: UTF8.self),
         !text.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })
     else { return nil }

@@ -12,6 +12,8 @@ public enum FirmwareFileKind: Sendable, Hashable {
     case uf2
     /// An archive, such as a Nordic DFU package.
     case zip
+    /// Text of a key or a certificate.
+    case pem
 
     /// The bytes `detect(prefix:)` looks at, at most.
     public static let prefixLength = 20
@@ -23,6 +25,7 @@ public enum FirmwareFileKind: Sendable, Hashable {
         if bytes.starts(with: [0x7F] + "ELF".utf8) { return .elf(machine: machine(ofELF: bytes)) }
         if bytes.starts(with: [0x55, 0x46, 0x32, 0x0A, 0x57, 0x51, 0x5D, 0x9E]) { return .uf2 }
         if bytes.starts(with: [0x50, 0x4B, 0x03, 0x04]) { return .zip }
+        if bytes.starts(with: "-----BEGIN ".utf8) { return .pem }
         // The shortest record: a colon, length, address, type and checksum.
         if bytes.first == UInt8(ascii: ":"), bytes.count >= 11,
             bytes[1..<11].allSatisfy({ Hex.value(ofDigit: $0) != nil })
@@ -42,13 +45,14 @@ public enum FirmwareFileKind: Sendable, Hashable {
 
 extension FirmwareFileKind {
     /// Nil for what can be read as an image; else why not, and what makes an image of it.
-    var refusal: ImageError? {
+    package var refusal: ImageError? {
         switch self {
         case .binary: nil
         case .intelHex: Self.refusal("Intel HEX text", "make a binary of it: objcopy -I ihex -O binary app.hex app.bin")
         case .bundle: Self.refusal("a signed bundle", nil)
         case .elf(let machine): Self.refusal("an ELF file", "make an image of it: " + Self.conversion(machine))
         case .uf2: Self.refusal("a UF2 file", "give the binary it was made of")
+        case .pem: Self.refusal("a key or a certificate", "give the image here, and the key by --key")
         case .zip: Self.refusal("a zip archive", "unpack it and give the image in it")
         }
     }

@@ -19,9 +19,14 @@ extension ProfileSession {
         if wasConnected { report(.reconnected) }
         wasConnected = true
         link = properties
+        survey()
+    }
+
+    /// Asks the device what it is, and what it is about.
+    mutating func survey() {
         finding = nil
         do throws(FrameError) {
-            let survey = try Survey(of: properties)
+            let survey = try Survey(of: link)
             stage = .surveying(survey, due: now + Self.surveyLimit)
             actions += survey.commands.map { .link($0) }
         } catch {
@@ -104,18 +109,5 @@ extension ProfileSession {
 
     private mutating func pauseForRestart() {
         stage = .pausing(until: now + retry.failedWithinTime(random: &random), then: .connect)
-    }
-}
-
-extension LinkError {
-    /// What a first connection is not tried again for.
-    fileprivate var finalAtFirst: UpdateError.Code? {
-        switch code {
-        case .unavailable: .linkUnavailable
-        case .noSuchDevice: .noSuchDevice
-        case .held: .deviceHeld
-        case .notPermitted: .notPermitted
-        case .timedOut, .lost, .refused: nil
-        }
     }
 }

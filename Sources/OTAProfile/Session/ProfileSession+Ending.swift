@@ -88,12 +88,15 @@ extension ProfileSession {
         ask(.confirm)
     }
 
+    /// The device answered CONFIRM.
     mutating func confirmed() {
         guard let finding else { return }
+        // Without a bundle only the device can tell what its security counter has become.
+        guard let push else { return survey() }
         report(.confirmed(version: finding.version.text))
         var device = described(finding)
         device.state = .idle
-        if let counter = push?.bundle.bundle.envelope.manifest.securityCounter { device.securityCounter = counter }
+        device.securityCounter = push.bundle.bundle.envelope.manifest.securityCounter
         finish(.confirmed, device)
     }
 
@@ -111,7 +114,8 @@ extension ProfileSession {
             guard finding.version == first?.version, finding.info.running == first?.info.running else {
                 return fail(UpdateError(.wentBack, "the device runs version \(finding.version) again"))
             }
-            return confirmed()
+            report(.confirmed(version: finding.version.text))
+            return finish(.confirmed, finding.description)
         }
         fail(UpdateError(.notInTrial, "version \(finding.version) is not on trial"))
     }

@@ -1,6 +1,6 @@
 public import OTAFirmware
 
-/// Why no bundle was made. Equal where the codes are.
+/// Why no bundle or image was made. Equal where the codes are.
 public enum SigningError: Error, Sendable, Equatable {
     public enum Code: String, Sendable, CaseIterable {
         // The file to sign.
@@ -21,6 +21,11 @@ public enum SigningError: Error, Sendable, Equatable {
         case malformedBundle = "malformed-bundle"
         case digestDiffers = "digest-differs"
         case unknownCriticalField = "unknown-critical-field"
+        // An MCUboot image.
+        case alreadyAnImage = "already-an-image"
+        /// There is no room for the header.
+        case headerNotEmpty = "header-not-empty"
+        case slotTooSmall = "slot-too-small"
         // The keys.
         case noKey = "no-key"
         case alreadySigned = "already-signed"

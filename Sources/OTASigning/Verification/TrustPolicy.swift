@@ -1,6 +1,6 @@
 public import OTAFirmware
 
-/// What must also hold of a bundle that is properly signed. Whatever is nil is not asked.
+/// What must also hold of a bundle or an image that is properly signed. Whatever is nil is not asked.
 public struct TrustPolicy: Sendable, Equatable {
     public var product: ProductName?
     /// A revision that the bundle must be for.
@@ -24,9 +24,7 @@ public struct TrustPolicy: Sendable, Equatable {
     }
 
     func check(_ manifest: Manifest, signers: [KeyID]) throws(VerificationError) {
-        guard allowsDemoKey || signers.contains(where: { $0 != DemoKey.id }) else {
-            throw VerificationError(.demoKey, "signed with the demo key, whose private half everybody has")
-        }
+        try checkDemoKey(signers)
         if let product, manifest.product != product {
             throw VerificationError(.wrongProduct, "the bundle is for \(manifest.product), not for \(product)")
         }
@@ -42,6 +40,35 @@ public struct TrustPolicy: Sendable, Equatable {
         if let runningVersion, let required = manifest.requires, !required.isSatisfied(by: runningVersion) {
             throw VerificationError(
                 .requiresNewer, "the bundle requires \(required) or later to be running, and \(runningVersion) runs")
+        }
+    }
+
+    /// An MCUboot image says neither for which product and hardware it is nor what it requires, so it is refused where
+    /// one of the first two is asked for.
+    ///
+    /// - Parameter signer: nil: nobody answers for it.
+    func check(_ image: MCUbootImage, signer: KeyID?) throws(VerificationError) {
+        if let signer { try checkDemoKey([signer]) }
+        if let product {
+            throw VerificationError(.wrongProduct, "an MCUboot image does not say whether it is for \(product)")
+        }
+        if let hardware {
+            throw VerificationError(
+                .wrongHardware, "an MCUboot image does not say whether it is for hardware revision \(hardware)")
+        }
+        if let minimumSecurityCounter, image.securityCounter ?? 0 < minimumSecurityCounter {
+            let own = image.securityCounter.map { "the image's security counter is \($0)" }
+            throw VerificationError(
+                .counterTooLow, "\(own ?? "the image has no security counter"), below \(minimumSecurityCounter)")
+        }
+    }
+
+    /// Nothing is asked but that a trusted key has signed.
+    static let unrestricted = TrustPolicy(allowsDemoKey: true)
+
+    private func checkDemoKey(_ signers: [KeyID]) throws(VerificationError) {
+        guard allowsDemoKey || signers.contains(where: { $0 != DemoKey.id }) else {
+            throw VerificationError(.demoKey, "signed with the demo key, whose private half everybody has")
         }
     }
 }

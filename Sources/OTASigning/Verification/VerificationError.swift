@@ -1,4 +1,4 @@
-/// Why a bundle is not accepted. Compared on the code.
+/// Why a bundle or an image is not accepted. Compared on the code.
 public struct VerificationError: Error, Sendable, Equatable {
     /// Stable: what a script compares.
     public enum Code: String, Sendable, CaseIterable {
@@ -10,6 +10,17 @@ public struct VerificationError: Error, Sendable, Equatable {
         case badSignature = "bad-signature"
         /// The image is not the one that was signed.
         case digestDiffers = "digest-differs"
+        // Of an MCUboot image.
+        /// It carries no signature.
+        case notSigned = "not-signed"
+        /// Its signature is of an algorithm that cannot be checked here.
+        case foreignSignature = "foreign-signature"
+        /// It carries no digest.
+        case noDigest = "no-digest"
+        /// Nobody but the device can check its digest.
+        case encryptedImage = "encrypted-image"
+        /// It says something twice, or where it does not belong: a bootloader may take the other one.
+        case ambiguousImage = "ambiguous-image"
         // Signed and whole, but not what was asked for.
         case demoKey = "demo-key"
         case wrongProduct = "wrong-product"

@@ -10,20 +10,30 @@ public struct VerifiedImage: Sendable {
         /// The image lies in a bundle that these trusted keys signed.
         case bundle([KeyID])
         /// Nobody whom the trust store knows: the user has taken it upon themselves.
-        case consent
+        case consent(Consent)
     }
 
-    /// The whole file, as it is sent.
+    /// From the header to the last TLV, as they are sent.
     public let bytes: [UInt8]
+    /// Its `digest` is nil where the image carries another digest than SHA-256, which was checked, too.
     public let image: MCUbootImage
     public let warrant: Warrant
     /// SHA-256 of `bytes`: what an upload is resumed by. Not the digest that a device lists, which is the image's own.
     public let fileDigest: SHA256Digest
 
-    init(bytes: [UInt8], image: MCUbootImage, warrant: Warrant) {
-        self.bytes = bytes
-        self.image = image
+    init(_ file: MCUbootFile, warrant: Warrant) {
+        bytes = file.bytes
+        image = file.image
         self.warrant = warrant
         fileDigest = SHA256.digest(of: bytes)
+    }
+}
+
+extension VerifiedBundle {
+    /// The MCUboot image in the bundle, for which then those answer who signed the bundle, whoever signed the image.
+    ///
+    /// - Throws: `wrong-image-format` where the bundle carries another kind of image; what reading an image throws.
+    public func mcubootImage() throws(ImageError) -> VerifiedImage {
+        VerifiedImage(try MCUbootFile(parsing: bundle.image), warrant: .bundle(signers))
     }
 }

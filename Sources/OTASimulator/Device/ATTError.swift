@@ -7,6 +7,7 @@ public struct ATTError: Error, Sendable, Hashable {
 
     public static let readNotPermitted = ATTError(code: 0x02)
     public static let writeNotPermitted = ATTError(code: 0x03)
+    public static let insufficientAuthentication = ATTError(code: 0x05)
     public static let attributeNotFound = ATTError(code: 0x0A)
     /// Also: there is nobody to answer.
     public static let unlikely = ATTError(code: 0x0E)

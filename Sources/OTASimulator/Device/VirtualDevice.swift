@@ -186,16 +186,8 @@ public final class VirtualDevice: @unchecked Sendable {
         }
     }
 
-    /// Further power cuts and worn programs, at flash operations counted from now.
-    ///
-    /// - Returns: The operations before that.
-    func schedule(_ cuts: [PowerCut], worn: [Int] = []) -> Int {
-        lock.locked {
-            let before = flash.operationCount
-            flash.wornPrograms.formUnion(worn.map { before + $0 })
-            flash.powerCuts += cuts.map { PowerCut(operation: before + $0.operation, moment: $0.moment) }
-            return before
-        }
+    public func schedule(_ cuts: [PowerCut], worn: [Int]) -> Int {
+        lock.locked { flash.schedule(cuts, worn: worn) }
     }
 
     // MARK: What the core asks for, under the lock already

@@ -38,12 +38,6 @@ public struct VirtualDeviceConfiguration: Sendable, Equatable {
         try demand(20...512 ~= longestData, "the longest Data value is 20 to 512 bytes")
         try demand(1...3600 ~= restartSeconds, "the restart takes 1 to 3600 seconds")
         try demand(0...3600 ~= trialSeconds, "the trial takes 0 to 3600 seconds")
-        let page = layout.pageSize
-        try demand(
-            512...65536 ~= page && page.isMultiple(of: 512), "a flash page has 512 to 65536 bytes, a multiple of 512")
-        try demand([1, 2, 4, 8, 16, 32, 64].contains(layout.writeUnit), "a write unit is 1, 2, 4 … 64 bytes")
-        try demand(
-            page...(64 << 20) ~= layout.slotSize && layout.slotSize.isMultiple(of: page),
-            "a slot is whole pages, 64 MiB at most")
+        try layout.validate()
     }
 }

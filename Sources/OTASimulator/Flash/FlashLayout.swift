@@ -22,3 +22,19 @@ public struct FlashLayout: Sendable, Equatable {
     /// Offset of slot 0 or 1, in bytes.
     func slot(_ index: Int) -> Int { 4 * pageSize + index * slotSize }
 }
+
+extension FlashLayout {
+    /// - Throws: `badConfiguration` with the first thing that is out of its range.
+    func validate() throws(VirtualDeviceError) {
+        guard 512...65536 ~= pageSize && pageSize.isMultiple(of: 512) else {
+            throw VirtualDeviceError(
+                .badConfiguration, "a flash page has 512 to 65536 bytes, a multiple of 512")
+        }
+        guard [1, 2, 4, 8, 16, 32, 64].contains(writeUnit) else {
+            throw VirtualDeviceError(.badConfiguration, "a write unit is 1, 2, 4 … 64 bytes")
+        }
+        guard pageSize...(64 << 20) ~= slotSize && slotSize.isMultiple(of: pageSize) else {
+            throw VirtualDeviceError(.badConfiguration, "a slot is whole pages, 64 MiB at most")
+        }
+    }
+}

@@ -55,6 +55,15 @@ public final class VirtualFlash {
         try? file?.close()
     }
 
+    /// Further power cuts and worn programs, at operations counted from now.
+    ///
+    /// - Returns: The operations before that.
+    func schedule(_ cuts: [PowerCut], worn: [Int]) -> Int {
+        wornPrograms.formUnion(worn.map { operationCount + $0 })
+        powerCuts += cuts.map { PowerCut(operation: operationCount + $0.operation, moment: $0.moment) }
+        return operationCount
+    }
+
     /// The bytes from `offset` on, as many as the buffer holds.
     public func read(at offset: Int, into buffer: UnsafeMutableRawBufferPointer) throws(FlashError) {
         guard isPowered else { throw .noPower }

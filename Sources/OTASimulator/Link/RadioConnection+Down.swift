@@ -88,7 +88,7 @@ extension RadioConnection {
             request = .plain
             world.transcript.note(.toDevice, [], at: now)
             answer(.subscribed(channel), channel) { () throws(ATTError) in
-                try world.device.subscribe(handle, to: channel, at: now)
+                try world.device.subscribe(handle, to: channel, on: true, at: now)
             }
         case .read(let channel):
             request = .read(channel, collected: [])
@@ -98,7 +98,7 @@ extension RadioConnection {
     }
 
     private func send(_ value: [UInt8], _ channel: Channel, at now: Duration) {
-        if channel == VirtualGATT.data, world.random.happens(world.plan.gap) {
+        if channel == world.device.dataChannel, world.random.happens(world.plan.gap) {
             return world.transcript.note(.lost, value, at: now)
         }
         world.transcript.note(.toDevice, value, at: now)

@@ -4,7 +4,7 @@ public import OTAUpdate
 /// The way to a virtual device over a modelled radio. It sleeps on the clock it is given, so it runs in real and in virtual
 /// time alike.
 public final class SimulatedTransport<C: Clock>: Transport, Sendable where C.Duration == Duration {
-    public let device: VirtualDevice
+    public let device: any SimulatedDevice
     let world: SimulatedWorld
     private let clock: C
     private let start: C.Instant
@@ -13,7 +13,7 @@ public final class SimulatedTransport<C: Clock>: Transport, Sendable where C.Dur
 
     /// While a link is up the device is for the transport to call; what it can tell may be read at any time.
     public init(
-        device: VirtualDevice, clock: C, radio: RadioModel = RadioModel(), faults: FaultPlan = FaultPlan(),
+        device: some SimulatedDevice, clock: C, radio: RadioModel = RadioModel(), faults: FaultPlan = FaultPlan(),
         seed: UInt64 = 1
     ) {
         self.device = device

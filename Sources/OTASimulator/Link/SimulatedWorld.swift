@@ -4,7 +4,7 @@ import OTAUpdate
 /// its lock.
 final class SimulatedWorld: @unchecked Sendable {
     let lock = Lock()
-    let device: VirtualDevice
+    let device: any SimulatedDevice
     let channels: Set<Channel>
     let radio: RadioModel
     let plan: FaultPlan
@@ -22,7 +22,7 @@ final class SimulatedWorld: @unchecked Sendable {
 
     private var connections: [UInt16: RadioConnection] = [:]
 
-    init(device: VirtualDevice, radio: RadioModel, plan: FaultPlan, seed: UInt64) {
+    init(device: any SimulatedDevice, radio: RadioModel, plan: FaultPlan, seed: UInt64) {
         self.device = device
         self.channels = device.channels
         self.radio = radio
@@ -46,7 +46,7 @@ final class SimulatedWorld: @unchecked Sendable {
         let handle = UInt16(truncatingIfNeeded: links)
         let connection = RadioConnection(world: self, handle: handle, out: out, at: now)
         connections[handle] = connection
-        guard device.connect(handle, at: now) else {
+        guard device.connect(handle, valueLength: radio.maximumValueLength, at: now) else {
             connections[handle] = nil
             return nil
         }

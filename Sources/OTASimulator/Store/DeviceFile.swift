@@ -5,11 +5,13 @@ import OTASigning
 /// `device.json` in a virtual device's folder: what the device is. Sizes in bytes, keys as 64 hex digits, the image format
 /// as the manifest's byte.
 package struct DeviceFile: Codable {
-    static let newestSchema = 1
+    /// 2 brought devices that speak SMP.
+    static let newestSchema = 2
 
     /// All that a reader of any version can rely on.
     private struct Head: Decodable {
         let schema: Int
+        let `protocol`: String?
     }
 
     private let schema: Int
@@ -23,7 +25,7 @@ package struct DeviceFile: Codable {
     private let restartSeconds, trialSeconds: Int
 
     package init(_ configuration: VirtualDeviceConfiguration) {
-        schema = Self.newestSchema
+        schema = 1
         product = configuration.product.text
         hardware = configuration.hardware
         imageFormat = configuration.imageFormat.rawValue
@@ -39,30 +41,55 @@ package struct DeviceFile: Codable {
     }
 
     /// - Throws: `malformed` or `fromNewerVersion`, without the path.
-    package init(json: [UInt8]) throws(VirtualDeviceError) {
+    package init(json: [UInt8]) throws(VirtualDeviceError) { self = try Self.read(json) }
+
+    /// - Throws: `malformed` or `fromNewerVersion`, without the path.
+    static func spoken(json: [UInt8]) throws(VirtualDeviceError) -> VirtualDeviceProtocol {
+        let name = try read(json, Head.self).protocol ?? VirtualDeviceProtocol.ota.rawValue
+        guard let spoken = VirtualDeviceProtocol(rawValue: name) else {
+            throw VirtualDeviceError(.malformed, "there is no protocol \(name)")
+        }
+        return spoken
+    }
+
+    static func read<File: Decodable>(
+        _ json: [UInt8], _ type: File.Type = File.self
+    ) throws(VirtualDeviceError) -> File {
         let decoder = JSONDecoder()
         decoder.keyDecodingStrategy = .convertFromSnakeCase
         do {
             let schema = try decoder.decode(Head.self, from: Data(json)).schema
-            guard schema <= Self.newestSchema else {
+            guard schema <= newestSchema else {
                 throw VirtualDeviceError(
-                    .fromNewerVersion, "schema \(schema); \(Self.newestSchema) is the newest known here")
+                    .fromNewerVersion, "schema \(schema); \(newestSchema) is the newest known here")
             }
-            self = try decoder.decode(Self.self, from: Data(json))
+            return try decoder.decode(File.self, from: Data(json))
         } catch let error as VirtualDeviceError {
             throw error
         } catch {
-            throw VirtualDeviceError(.malformed, Self.describe(error))
+            throw VirtualDeviceError(.malformed, describe(error))
         }
     }
 
-    package var json: [UInt8] {
-        get throws {
-            let encoder = JSONEncoder()
-            encoder.keyEncodingStrategy = .convertToSnakeCase
-            encoder.outputFormatting = [.prettyPrinted, .sortedKeys]
-            return Array(try encoder.encode(self)) + [UInt8(ascii: "\n")]
+    package var json: [UInt8] { get throws { try Self.write(self) } }
+
+    static func write(_ file: some Encodable) throws -> [UInt8] {
+        let encoder = JSONEncoder()
+        encoder.keyEncodingStrategy = .convertToSnakeCase
+        encoder.outputFormatting = [.prettyPrinted, .sortedKeys]
+        return Array(try encoder.encode(file)) + [UInt8(ascii: "\n")]
+    }
+
+    /// - Throws: `malformed`.
+    static func keys(_ texts: [String]) throws(VirtualDeviceError) -> [PublicKey] {
+        var keys: [PublicKey] = []
+        for text in texts {
+            guard let bytes = Hex.decode(text), let key = try? PublicKey(bytes: bytes) else {
+                throw VirtualDeviceError(.malformed, "a trusted key is no Ed25519 public key of 64 hex digits")
+            }
+            keys.append(key)
         }
+        return keys
     }
 
     /// - Throws: `malformed`, without the path.
@@ -74,14 +101,8 @@ package struct DeviceFile: Codable {
             guard let imageFormat = ImageFormat(rawValue: imageFormat) else {
                 throw VirtualDeviceError(.malformed, "there is no image format \(imageFormat)")
             }
-            var keys: [PublicKey] = []
-            for text in trustedKeys {
-                guard let bytes = Hex.decode(text), let key = try? PublicKey(bytes: bytes) else {
-                    throw VirtualDeviceError(.malformed, "a trusted key is no Ed25519 public key of 64 hex digits")
-                }
-                keys.append(key)
-            }
-            var configuration = VirtualDeviceConfiguration(product: product, trustedKeys: keys)
+            var configuration = VirtualDeviceConfiguration(
+                product: product, trustedKeys: try Self.keys(trustedKeys))
             configuration.hardware = hardware
             configuration.imageFormat = imageFormat
             configuration.battery = battery

@@ -55,7 +55,7 @@ public struct VirtualDeviceAddress: Sendable, Equatable {
         var rule: String {
             switch self {
             case .mtu: "a number of bytes from 23 to 517"
-            case .interval: "a time from 7.5ms to 4s, such as 15ms or 0.015s"
+            case .interval: "a time from 7.5ms to 0.5s, such as 15ms or 0.015s"
             case .perEvent: "a number of packets from 1 to 100"
             case .loss: "a part from 0 to less than 1, such as 0.1"
             case .dropAt, .resetAt: "a part of the image from 0 to 1, such as 0.4, or several with commas between"
@@ -72,7 +72,7 @@ public struct VirtualDeviceAddress: Sendable, Equatable {
     private mutating func take(_ item: Item, _ text: Substring) -> Bool {
         switch item {
         case .mtu: Self.set(&radio.mtu, Self.integer(text, 23...517))
-        case .interval: Self.set(&radio.interval, Self.duration(text, .microseconds(7500) ... .seconds(4)))
+        case .interval: Self.set(&radio.interval, Self.duration(text, .microseconds(7500) ... .milliseconds(500)))
         case .perEvent: Self.set(&radio.perEvent, Self.integer(text, 1...100))
         case .loss: Self.set(&radio.loss, Self.fraction(text).flatMap { $0 < 1 ? $0 : nil })
         case .dropAt: Self.set(&faults.dropAt, Self.fractions(text))

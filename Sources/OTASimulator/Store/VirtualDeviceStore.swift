@@ -28,15 +28,24 @@ public struct VirtualDeviceStore: Sendable {
         _ name: String, _ configuration: VirtualDeviceConfiguration, version: SemanticVersion,
         securityCounter: UInt32 = 0
     ) throws(VirtualDeviceError) {
-        let device = try place(of: name)
         try configuration.validate()
+        try create(name) { (draft) throws(VirtualDeviceError) in
+            try Self.fill(draft, configuration, version, securityCounter)
+        }
+    }
+
+    /// Makes a folder that is there whole, or not at all.
+    func create(
+        _ name: String, _ fill: (FilePath) throws(VirtualDeviceError) -> Void
+    ) throws(VirtualDeviceError) {
+        let device = try place(of: name)
         guard !exists(name) else { throw VirtualDeviceError(.exists, "a virtual device \(name) exists already") }
         let draft = folder.appending(".\(name).new-\(getpid())")
         try Self.io(draft) {
             try FileManager.default.createDirectory(atPath: draft.string, withIntermediateDirectories: true)
         }
         do throws(VirtualDeviceError) {
-            try Self.fill(draft, configuration, version, securityCounter)
+            try fill(draft)
             // Fails where another process has made the folder meanwhile: it is not empty then.
             guard rename(draft.string, device.string) == 0 else {
                 let code: VirtualDeviceError.Code = [EEXIST, ENOTEMPTY].contains(errno) ? .exists : .io
@@ -106,7 +115,7 @@ public struct VirtualDeviceStore: Sendable {
         return folder.appending(name)
     }
 
-    private func existing(_ name: String) throws(VirtualDeviceError) -> FilePath {
+    func existing(_ name: String) throws(VirtualDeviceError) -> FilePath {
         let device = try place(of: name)
         guard exists(name) else {
             throw VirtualDeviceError(.noSuchDevice, "there is no virtual device \(name) in \(folder)")
@@ -117,14 +126,29 @@ public struct VirtualDeviceStore: Sendable {
     /// - Throws: `noSuchDevice`, `malformed`, `fromNewerVersion`, `io`.
     public func summary(of name: String) throws(VirtualDeviceError) -> VirtualDeviceSummary {
         let device = try existing(name)
-        let configuration = try Self.configuration(in: device)
-        let state = VirtualBootloader(flash: try Self.flash(in: device, configuration.layout, .readOnly)).state
+        switch try spoken(by: name) {
+        case .ota:
+            let configuration = try Self.configuration(in: device)
+            let image = try Self.permanentImage(in: device, configuration.layout)
+            return VirtualDeviceSummary(
+                name: name, spoken: .ota, product: configuration.product.text, hardware: configuration.hardware,
+                version: image.version, securityCounter: image.securityCounter)
+        case .smp:
+            let configuration = try Self.smpConfiguration(in: device)
+            let image = try Self.permanentImage(in: device, configuration.layout)
+            return VirtualDeviceSummary(
+                name: name, spoken: .smp, product: configuration.board, version: image.version)
+        }
+    }
+
+    private static func permanentImage(
+        in device: FilePath, _ layout: FlashLayout
+    ) throws(VirtualDeviceError) -> BootImage {
+        let state = VirtualBootloader(flash: try flash(in: device, layout, .readOnly)).state
         guard let state, let image = state.images[state.permanent] else {
             throw VirtualDeviceError(.malformed, "\(device.appending("flash")): it holds no boot record")
         }
-        return VirtualDeviceSummary(
-            name: name, product: configuration.product, hardware: configuration.hardware, version: image.version,
-            securityCounter: image.securityCounter)
+        return image
     }
 }
 
@@ -143,14 +167,14 @@ extension VirtualDeviceStore {
         }
     }
 
-    private static func write(_ bytes: [UInt8], to path: FilePath) throws {
+    static func write(_ bytes: [UInt8], to path: FilePath) throws {
         let file = try FileDescriptor.open(
             path, .writeOnly, options: [.create, .truncate, .closeOnExec], permissions: [.ownerReadWrite])
         _ = try file.closeAfter { try file.writeAll(bytes) }
     }
 
     /// The file's first 64 KiB: a whole `device.json` is far shorter.
-    private static func read(_ path: FilePath) throws -> [UInt8] {
+    static func read(_ path: FilePath) throws -> [UInt8] {
         let file = try FileDescriptor.open(path, .readOnly, options: .closeOnExec)
         return try file.closeAfter {
             try [UInt8](unsafeUninitializedCapacity: 65536) { buffer, count in
@@ -165,16 +189,23 @@ extension VirtualDeviceStore {
     }
 
     private static func configuration(in device: FilePath) throws(VirtualDeviceError) -> VirtualDeviceConfiguration {
+        try file(in: device) { (json) throws(VirtualDeviceError) in try DeviceFile(json: json).configuration }
+    }
+
+    /// What `device.json` says; its errors with the path.
+    static func file<Result>(
+        in device: FilePath, _ parse: ([UInt8]) throws(VirtualDeviceError) -> Result
+    ) throws(VirtualDeviceError) -> Result {
         let path = device.appending("device.json")
         let json = try io(path) { try read(path) }
         do {
-            return try DeviceFile(json: json).configuration
+            return try parse(json)
         } catch {
             throw VirtualDeviceError(error.code, "\(path): \(error.context)")
         }
     }
 
-    private static func flash(
+    static func flash(
         in device: FilePath, _ layout: FlashLayout, _ mode: FileDescriptor.AccessMode
     ) throws(VirtualDeviceError) -> VirtualFlash {
         let path = device.appending("flash")
@@ -190,7 +221,7 @@ extension VirtualDeviceStore {
     }
 
     /// Foreign errors in one place: what is none of ours is `io`, with the path.
-    private static func io<Result>(_ path: FilePath, _ body: () throws -> Result) throws(VirtualDeviceError) -> Result {
+    static func io<Result>(_ path: FilePath, _ body: () throws -> Result) throws(VirtualDeviceError) -> Result {
         do {
             return try body()
         } catch let error as VirtualDeviceError {

@@ -6,19 +6,6 @@ import Testing
 struct ConformanceTests {}
 
 extension World {
-    struct TimeIsUp: Error {
-        let what: String
-    }
-
-    /// Looks until it is so, for 20 s at most.
-    func until(_ what: String, _ condition: () async throws -> Bool) async throws {
-        for _ in 0..<2_000 {
-            if try await condition() { return }
-            try await Task.sleep(for: .milliseconds(10))
-        }
-        throw TimeIsUp(what: what)
-    }
-
     /// No link and no discovery is left; bluetoothd takes 2 s to end a link.
     func expectQuiet() async throws {
         try await until("no discovery is left") { try await !isDiscovering }

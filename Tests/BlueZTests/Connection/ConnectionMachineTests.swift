@@ -57,6 +57,20 @@ struct ConnectionMachineTests {
         Objects.tree([Objects.adapterPath: Objects.adapter, Objects.devicePath: Objects.device])
     }
 
+    /// An object that is told of and cannot be called is not looked for without end.
+    @Test func givesUpOnAnObjectThatIsNone() throws {
+        var rig = Rig(Self.seen)
+        rig.reachConnecting()
+        let error = BlueZError(.noSuchObject, "")
+        for _ in 0..<ConnectionMachine.repetitions {
+            #expect(
+                rig.tell(.failed(.connect(Rig.device), error)) == [.yieldTurn, .call(.scan(adapter: Rig.adapter))])
+            #expect(rig.tell(.treeChanged) == [.stopScan, .call(.takeTurn(adapter: Rig.adapter))])
+            #expect(rig.tell(.finished(.takeTurn(adapter: Rig.adapter))) == [.call(.connect(Rig.device))])
+        }
+        #expect(rig.tell(.failed(.connect(Rig.device), error)).last == .fail(error))
+    }
+
     @Test func connectsADeviceThatIsKnown() {
         var rig = Rig(Objects.tree())
         rig.reachReady()
@@ -257,6 +271,19 @@ struct ConnectionMachineTests {
         _ = rig.set("Connected", true)
         _ = rig.set("ServicesResolved", true)
         #expect(rig.tell(.finished(.refresh)) == [.ready(Rig.device)])
+    }
+
+    /// One of those that it may be updated by is all that a device has.
+    @Test func takesATableWithOneOfTheServices() {
+        let other = BluetoothUUID(0x8d53_dc1d_1db7_4cd3_868b_8a52_7460_aa84)
+        var rig = Rig(Objects.tree()) { $0.services = [Objects.ota, other] }
+        rig.reachReady()
+        rig = Rig(Objects.tree()) { $0.services = [other] }
+        rig.reachConnecting()
+        _ = rig.tell(.finished(.connect(Rig.device)))
+        _ = rig.set("Connected", true)
+        _ = rig.set("ServicesResolved", true)
+        #expect(rig.tell(.finished(.refresh)) == [.call(.forget(Rig.device, adapter: Rig.adapter))])
     }
 
     @Test func leavesABondAlone() {

@@ -8,10 +8,12 @@ struct FaultyTransport: Transport {
     private let time: VirtualTime
     private let agent: FaultAgent?
 
-    init(_ base: SimulatedTransport<VirtualTime>, _ time: VirtualTime, _ faults: WorldFaults?) {
+    init(
+        _ base: SimulatedTransport<VirtualTime>, to device: VirtualDevice, _ time: VirtualTime, _ faults: WorldFaults?
+    ) {
         self.base = base
         self.time = time
-        agent = faults.map { FaultAgent($0, base.device) }
+        agent = faults.map { FaultAgent($0, device) }
     }
 
     func withLink<Result: Sendable>(_ body: (any Link) async -> Result) async throws(LinkError) -> Result {

@@ -1,4 +1,3 @@
-import OTAProfile
 package import OTAUpdate
 
 /// What was seen of a session from outside. Under virtual time everything runs on one thread.
@@ -12,20 +11,29 @@ package final class Tally: @unchecked Sendable {
 }
 
 /// A session of a client that may die, or whose clock may jump; somebody looks on after each step.
-package struct MortalSession: UpdateSession {
-    private var session: ProfileSession
-    private let client: Client
+package struct MortalSession<Session: UpdateSession>: UpdateSession {
+    private var session: Session
+    private let death: Int?
+    private let clockJump: Client.ClockJump?
     private let tally: Tally
+    private let sentOffset: @Sendable (Session) -> Int
     private let observe: @Sendable (UpdateEvent, Duration, [UpdateAction]) -> Void
     private var ahead = Duration.zero
 
-    init(
-        _ session: ProfileSession, _ client: Client, _ tally: Tally,
-        observe: @escaping @Sendable (UpdateEvent, Duration, [UpdateAction]) -> Void
+    /// - Parameters:
+    ///   - death: the number of the event before which the client dies; nil: it lives.
+    ///   - sentOffset: how many image bytes the session has handed to the link.
+    ///   - observe: sees each step: the event, the time, and what the session made of it.
+    package init(
+        _ session: Session, _ tally: Tally, diesAt death: Int?, clockJump: Client.ClockJump? = nil,
+        sentOffset: @escaping @Sendable (Session) -> Int,
+        observe: @escaping @Sendable (UpdateEvent, Duration, [UpdateAction]) -> Void = { _, _, _ in }
     ) {
         self.session = session
-        self.client = client
         self.tally = tally
+        self.death = death
+        self.clockJump = clockJump
+        self.sentOffset = sentOffset
         self.observe = observe
     }
 
@@ -33,10 +41,10 @@ package struct MortalSession: UpdateSession {
 
     package mutating func handle(_ event: UpdateEvent, at now: Duration) -> [UpdateAction] {
         tally.events += 1
-        if tally.events == client.death { return [.fail(UpdateError(.interrupted, "killed"))] }
-        if let jump = client.clockJump, jump.event == tally.events { ahead += jump.by }
+        if tally.events == death { return [.fail(UpdateError(.interrupted, "killed"))] }
+        if let clockJump, clockJump.event == tally.events { ahead += clockJump.by }
         let actions = session.handle(event, at: now + ahead)
-        tally.sentOffset = session.sentOffset
+        tally.sentOffset = sentOffset(session)
         observe(event, now, actions)
         return actions
     }

@@ -60,6 +60,13 @@ package struct World: Sendable {
         package var tally: Tally
         /// In virtual time.
         package var duration: Duration
+
+        package init(_ outcome: Result<UpdateReport, UpdateError>, _ tally: Tally, in duration: Duration) {
+            self.outcome = outcome
+            self.tally = tally
+            self.duration = duration
+        }
+
         package var report: UpdateReport? { try? outcome.get() }
         package var error: UpdateError.Code? {
             if case .failure(let error) = outcome { return error.code }
@@ -76,14 +83,15 @@ package struct World: Sendable {
         _ clients: [Client], seed: UInt64 = 1, through way: WorldFaults? = nil,
         observe: @escaping @Sendable (Int, UpdateEvent, Duration, [UpdateAction]) -> Void = { _, _, _, _ in }
     ) throws -> [Run] {
-        let (time, faulty) = (time, FaultyTransport(transport, time, way))
+        let (time, faulty) = (time, FaultyTransport(transport, to: device, time, way))
         return try time.run {
             var runs: [Run] = []
             for (index, client) in clients.enumerated() {
                 let tally = Tally()
                 let session = MortalSession(
-                    ProfileSession(client.task, seed: seed &+ UInt64(index)), client, tally
-                ) { observe(index, $0, $1, $2) }
+                    ProfileSession(client.task, seed: seed &+ UInt64(index)), tally, diesAt: client.death,
+                    clockJump: client.clockJump, sentOffset: { $0.sentOffset },
+                    observe: { observe(index, $0, $1, $2) })
                 let runner = UpdateRunner(clock: time) { progress, _ in tally.reports.append(progress) }
                 let interrupts = AsyncStream<Void> { $0.finish() }
                 let start = time.now
@@ -93,7 +101,7 @@ package struct World: Sendable {
                 } catch {
                     outcome = .failure(error)
                 }
-                runs.append(Run(outcome: outcome, tally: tally, duration: start.duration(to: time.now)))
+                runs.append(Run(outcome, tally, in: start.duration(to: time.now)))
                 if client.pause > .zero { try await time.sleep(for: client.pause) }
             }
             return runs

@@ -1,5 +1,6 @@
 import DBus
 import FakeBlueZ
+import FoundationEssentials
 import Testing
 
 extension Sandbox {
@@ -37,4 +38,18 @@ extension Sandbox {
 
 extension World {
     var device: String { "ble:\(address)" }
+
+    /// How many guards of links are alive on this bus.
+    var guards: Int {
+        get throws {
+            guard case .address(let address) = bus else { return 0 }
+            return try FileManager.default.contentsOfDirectory(atPath: "/proc").filter { process in
+                // One that ends meanwhile has neither.
+                let commandLine = FileManager.default.contents(atPath: "/proc/\(process)/cmdline") ?? Data()
+                let environment = FileManager.default.contents(atPath: "/proc/\(process)/environ") ?? Data()
+                return String(decoding: commandLine, as: UTF8.self).contains("--guard-links")
+                    && String(decoding: environment, as: UTF8.self).contains(address)
+            }.count
+        }
+    }
 }

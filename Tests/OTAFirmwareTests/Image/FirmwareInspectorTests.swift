@@ -63,6 +63,7 @@ import Testing
         #expect(FirmwareFileKind.detect(prefix: ":-) no hex, ".utf8) == .binary)
         #expect(FirmwareFileKind.detect(prefix: try hex("5546320a57515d9e00200000")) == .uf2)
         #expect(FirmwareFileKind.detect(prefix: [0x7F] + "ELF".utf8) == .elf(machine: 0))
+        #expect(FirmwareFileKind.detect(prefix: "-----BEGIN PRIVATE KEY-----".utf8) == .pem)
     }
 
     /// No bytes trap, and chunks make no difference.

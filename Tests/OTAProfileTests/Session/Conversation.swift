@@ -105,6 +105,11 @@ struct Conversation {
         ]
         if device.battery != nil { channels.insert(ProfileChannel.battery) }
         tell(.linkUp(LinkProperties(channels: channels, maximumValueLength: valueLength)))
+        describe(device, sourceLocation: sourceLocation)
+    }
+
+    /// The device says what it is.
+    mutating func describe(_ device: Device, sourceLocation: SourceLocation = #_sourceLocation) {
         let asked = actions
         actions = []
         #expect(asked.count == (device.battery == nil ? 5 : 6), sourceLocation: sourceLocation)

@@ -5,9 +5,10 @@ enum Repository {
     private static let root = FilePath(#filePath).removingLastComponent().appending("../../..").lexicallyNormalized()
 
     static let keys = root.appending("keys")
+    static let samples = root.appending("firmware-samples")
 
     /// A file of firmware-samples/: an image as a real tool made it.
     static func sample(_ name: String) throws -> [UInt8] {
-        try contents(of: root.appending("firmware-samples").appending(name))
+        try contents(of: samples.appending(name))
     }
 }

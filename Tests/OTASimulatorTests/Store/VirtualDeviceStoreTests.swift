@@ -39,7 +39,7 @@ import Testing
             #expect(devices.map(\.name) == ["alpha", "zeta"])
             #expect(devices.map(\.version) == ["1.0.0-rc.1", "1.0.0-rc.1"])
             #expect(devices.map(\.securityCounter) == [3, 3])
-            #expect(devices.map(\.product.text) == ["demo", "demo"] && devices.map(\.hardware) == [2, 2])
+            #expect(devices.map(\.product) == ["demo", "demo"] && devices.map(\.hardware) == [2, 2])
             let device = try store.open("alpha")
             var expected = try Example.configuration()
             expected.hardware = 2
@@ -108,7 +108,7 @@ import Testing
             try damage(json.replacing("d75a98", with: "d75a9"), .malformed)
             try damage(json.replacing("\"page_size\" : 512", with: "\"page_size\" : -512"), .malformed)
             try damage(json.replacing("\"slot_size\" : 4096", with: "\"slot_size\" : 9223372036854775807"), .malformed)
-            try damage(json.replacing("\"schema\" : 1", with: "\"schema\" : 2"), .fromNewerVersion)
+            try damage(json.replacing("\"schema\" : 1", with: "\"schema\" : 3"), .fromNewerVersion)
             try damage("[]", .malformed)
             try write(json, to: path)
             _ = try store.open("demo")

@@ -32,4 +32,18 @@ struct MCUbootHeader {
                 .badImageHeader, offset: 8, expected: "a header of at least 32 bytes", found: "\(headerSize)")
         }
     }
+
+    /// The 32 bytes of a header without flags.
+    static func bytes(_ layout: MCUbootLayout, protectedTLVSize: UInt16, bodySize: UInt32) -> [UInt8] {
+        var writer = ByteWriter()
+        writer.write(MCUbootImage.magic)
+        writer.write(UInt32(0))
+        writer.write(layout.headerSize)
+        writer.write(protectedTLVSize)
+        writer.write(bodySize)
+        writer.write(UInt32(0))
+        writer.write(layout.version.bytes)
+        writer.write(UInt32(0))
+        return writer.bytes
+    }
 }

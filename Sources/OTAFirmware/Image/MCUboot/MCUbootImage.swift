@@ -2,16 +2,7 @@
 /// measured, and its SHA-256 checked where it has one; a signature is not looked at here.
 public struct MCUbootImage: Sendable, Hashable {
     /// The first four bytes: 0x96f3b83d, little-endian.
-    static let magic: [UInt8] = [0x3D, 0xB8, 0xF3, 0x96]
-
-    public struct Version: Sendable, Hashable, CustomStringConvertible {
-        public let major, minor: UInt8
-        public let revision: UInt16
-        public let build: UInt32
-
-        /// `1.2.3`, or `1.2.3+4` with a build number other than 0: a semantic version.
-        public var description: String { "\(major).\(minor).\(revision)" + (build == 0 ? "" : "+\(build)") }
-    }
+    package static let magic: [UInt8] = [0x3D, 0xB8, 0xF3, 0x96]
 
     public let version: Version
     public let loadAddress: UInt32
@@ -32,6 +23,9 @@ public struct MCUbootImage: Sendable, Hashable {
 
     /// The body is encrypted, so that nothing but the device can check the digest.
     public var isEncrypted: Bool { flags & MCUbootHeader.encryptionFlags != 0 }
+
+    /// It is not to be started by itself, such as another processor's.
+    public var isBootable: Bool { flags & MCUbootHeader.notBootableFlag == 0 }
 
     /// What the bootloader's rollback protection compares, where the image has it.
     public var securityCounter: UInt32? {

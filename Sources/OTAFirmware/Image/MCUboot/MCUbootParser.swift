@@ -147,7 +147,7 @@ struct MCUbootParser: SectionParser {
         } else if image.digest == nil {
             notes.append("it carries no SHA-256: its body was not checked")
         }
-        if image.flags & MCUbootHeader.notBootableFlag != 0 { notes.append("it is marked as not bootable") }
+        if !image.isBootable { notes.append("it is marked as not bootable") }
         for tlv in image.tlvs where tlv.isOtherDigest || tlv.isOtherSignature {
             notes.append("its \(tlv.name ?? "signature") was not checked")
         }

@@ -54,6 +54,11 @@ struct MCUbootTrailer {
         bytes.elementsEqual(Self.magic) || bytes.count == 16 && bytes.dropFirst(2).elementsEqual(Self.magicOfLargerUnit)
     }
 
+    /// The last 16 bytes of a slot, for a flash that is written in units of this many bytes, 8 at least.
+    static func magic(unit: Int) -> [UInt8] {
+        unit == 8 ? magic : [UInt8(unit & 0xFF), UInt8(unit >> 8)] + magicOfLargerUnit
+    }
+
     private var unexpected: ImageError {
         ImageError(
             .trailingImageBytes, offset: trailerStart,

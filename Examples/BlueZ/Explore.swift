@@ -1,0 +1,47 @@
+import BlueZ
+
+/// What is around, and what a device has: `bluez-explore`, or `bluez-explore AA:BB:CC:DD:EE:FF`.
+@main
+struct Explore {
+    static func main() async throws {
+        let client = try await BlueZClient.open()
+        if let text = CommandLine.arguments.dropFirst().first {
+            guard let address = BluetoothAddress(text) else { return print("\(text) is no address") }
+            try await show(address, client)
+        } else {
+            try await look(client)
+        }
+        await client.close()
+    }
+
+    /// The devices that are heard within 5 s, the strongest first.
+    private static func look(_ client: BlueZClient) async throws {
+        for device in try await client.scan(for: .seconds(5)) {
+            print(device.address, device.rssi.map { "\($0) dBm" } ?? "–", device.name ?? "–")
+        }
+    }
+
+    /// Its services and characteristics, with the values that it lets everybody read.
+    private static func show(_ address: BluetoothAddress, _ client: BlueZClient) async throws {
+        try await client.withConnection(ConnectionRequest(.address(address))) { connection in
+            print(connection.device.name ?? "–", "MTU \(connection.mtu)")
+            for service in connection.services {
+                print(service.uuid)
+                for characteristic in service.characteristics {
+                    print(" ", characteristic.uuid, await value(of: characteristic, connection))
+                }
+            }
+        }
+    }
+
+    private static func value(of characteristic: GATTCharacteristic, _ connection: DeviceConnection) async -> String {
+        guard characteristic.operations.contains(.read) else {
+            return characteristic.operations.map(\.rawValue).sorted().joined(separator: ", ")
+        }
+        do throws(BlueZError) {
+            return "\"\(String(decoding: try await connection.read(characteristic), as: UTF8.self))\""
+        } catch {
+            return error.description
+        }
+    }
+}

@@ -1,0 +1,35 @@
+import Glibc
+
+/// What another thread wakes poll(2) with. A pair of sockets, as Swift's Glibc has neither eventfd nor pipe2.
+struct WakePipe: ~Copyable, Sendable {
+    private let reading: CInt
+    private let writing: CInt
+
+    init() throws(DescriptorError) {
+        var ends: [CInt] = [-1, -1]
+        let type = CInt(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
+        guard socketpair(AF_UNIX, type, 0, &ends) == 0 else {
+            throw .system("no pair of sockets could be made", errno)
+        }
+        (reading, writing) = (ends[0], ends[1])
+    }
+
+    deinit {
+        _ = close(reading)
+        _ = close(writing)
+    }
+
+    var interest: pollfd { pollfd(fd: reading, events: Int16(POLLIN), revents: 0) }
+
+    func ring() {
+        // A full one wakes as well.
+        var byte: UInt8 = 0
+        _ = send(writing, &byte, 1, CInt(MSG_NOSIGNAL))
+    }
+
+    func quieten() {
+        withUnsafeTemporaryAllocation(byteCount: 64, alignment: 1) { buffer in
+            while read(reading, buffer.baseAddress, buffer.count) > 0 {}
+        }
+    }
+}

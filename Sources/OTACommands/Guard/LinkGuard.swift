@@ -1,0 +1,113 @@
+import BlueZ
+import DBus
+import FoundationEssentials
+import Glibc
+import Logging
+
+/// Has another process, a second otaflash that nobody sees, end the links that this one leaves behind when it is killed
+/// (docs/decisions/0007). It is started before the first device is connected, and ends by `stop`, or with this process.
+final class LinkGuard: LinkAccount, @unchecked Sendable {
+    private enum State {
+        case idle
+        case running(CInt, pid_t)
+        case failed
+    }
+
+    private let logger: Logger
+    private let mutex: UnsafeMutablePointer<pthread_mutex_t>
+    private var state = State.idle
+
+    init(_ logger: Logger) {
+        self.logger = logger
+        mutex = .allocate(capacity: 1)
+        mutex.initialize(to: pthread_mutex_t())
+        pthread_mutex_init(mutex, nil)
+    }
+
+    deinit {
+        pthread_mutex_destroy(mutex)
+        mutex.deallocate()
+    }
+
+    /// When all links have ended: then it ends at once, and leaves no entry in the process table.
+    func stop() {
+        pthread_mutex_lock(mutex)
+        defer { pthread_mutex_unlock(mutex) }
+        guard case .running(let line, let process) = state else { return }
+        state = .idle
+        close(line)
+        waitpid(process, nil, 0)
+    }
+
+    func opened(_ device: DBusObjectPath) { tell(.opened, device, startsIt: true) }
+
+    func ended(_ device: DBusObjectPath) { tell(.ended, device, startsIt: false) }
+
+    private func tell(_ news: LinkGuardProcess.News, _ device: DBusObjectPath, startsIt: Bool) {
+        pthread_mutex_lock(mutex)
+        defer { pthread_mutex_unlock(mutex) }
+        if case .idle = state, startsIt { state = Self.start(logger) }
+        guard case .running(let line, _) = state else { return }
+        let message = [news.rawValue] + device.text.utf8
+        // Where it has ended somebody has killed it: then nobody guards, and the update goes on.
+        _ = message.withUnsafeBytes { send(line, $0.baseAddress, $0.count, CInt(MSG_NOSIGNAL)) }
+    }
+
+    /// It blocks all signals from its first moment on: those of a terminal or a service manager are meant for this process.
+    private static func start(_ logger: Logger) -> State {
+        var ends: [CInt] = [-1, -1]
+        let type = CInt(SOCK_SEQPACKET.rawValue | SOCK_CLOEXEC.rawValue)
+        guard socketpair(AF_UNIX, type, 0, &ends) == 0 else { return failed(errno, logger) }
+        defer { close(ends[1]) }
+
+        var files = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&files)
+        defer { posix_spawn_file_actions_destroy(&files) }
+        posix_spawn_file_actions_adddup2(&files, ends[1], STDIN_FILENO)
+        // Whoever reads what this process writes must not wait for its guard.
+        posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0)
+        posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0)
+        inherited.forEach { posix_spawn_file_actions_addclose(&files, $0) }
+
+        var attributes = posix_spawnattr_t()
+        posix_spawnattr_init(&attributes)
+        defer { posix_spawnattr_destroy(&attributes) }
+        var signals = sigset_t()
+        sigfillset(&signals)
+        sigdelset(&signals, SIGALRM)
+        posix_spawnattr_setsigmask(&attributes, &signals)
+        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
+
+        var process = pid_t()
+        let words = cStrings(["otaflash", LinkGuardProcess.word])
+        // What it needs to find the bus, and none of the secrets that may be among the others.
+        let environment = cStrings(
+            ["DBUS_SYSTEM_BUS_ADDRESS", "LD_LIBRARY_PATH"].compactMap { name in
+                Environment.value(name).map { "\(name)=\($0)" }
+            })
+        defer { (words + environment).forEach { free($0) } }
+        let status = posix_spawn(&process, "/proc/self/exe", &files, &attributes, words, environment)
+        guard status == 0 else {
+            close(ends[0])
+            return failed(status, logger)
+        }
+        logger.debug("links are guarded", metadata: ["process": "\(process)"])
+        return .running(ends[0], process)
+    }
+
+    /// What this process was started with and would hand on, such as a lock that the shell around it holds: what it opens itself is
+    /// closed by `exec`.
+    private static var inherited: [CInt] {
+        let names = try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")
+        return (names ?? []).compactMap { CInt($0) }.filter { $0 > STDERR_FILENO }
+    }
+
+    private static func cStrings(_ texts: [String]) -> [UnsafeMutablePointer<CChar>?] {
+        texts.map { strdup($0) } + [nil]
+    }
+
+    private static func failed(_ error: CInt, _ logger: Logger) -> State {
+        logger.debug("links are not guarded", metadata: ["reason": "\(String(cString: strerror(error)))"])
+        return .failed
+    }
+}

@@ -1,0 +1,54 @@
+import OTAArchive
+import OTAFirmware
+import OTASigning
+
+/// A package for nRF Connect Device Manager: the images that its manifest names. The manifest is signed by nobody; it
+/// says which of the device's images each file is, and may not contradict what the files say of themselves.
+enum ImagePackage {
+    /// - Throws: `ZipError`, `PackageError`; `Failure` with the file's name for an image that cannot be read.
+    static func images(in bytes: [UInt8]) throws -> [NumberedFile] {
+        let archive = try ZipArchive(bytes)
+        guard let entry = archive[PackageManifest.name] else {
+            throw PackageError(.noManifest, "there is no manifest.json in it")
+        }
+        guard entry.size <= maximumManifestSize else {
+            throw PackageError(.badManifest, "its manifest.json has \(entry.size) bytes")
+        }
+        let manifest = try PackageManifest(parsing: archive.contents(of: entry))
+        guard !manifest.files.isEmpty else { throw PackageError(.badManifest, "its manifest.json names no file") }
+        let images = try manifest.files.map { try image($0, in: archive) }
+        for (index, image) in images.enumerated() where images[..<index].contains(where: { $0.number == image.number })
+        {
+            throw PackageError(
+                .sameImageTwice, "several of its files are for the image \(image.number), such as one for each slot")
+        }
+        return images
+    }
+
+    private static let maximumManifestSize = 1 << 20
+
+    private static func image(_ file: PackageManifest.File, in archive: ZipArchive) throws -> NumberedFile {
+        guard let entry = archive[file.file] else {
+            throw PackageError(.missingFile, "its manifest names \(file.file.printableLine), which is not in it")
+        }
+        if let size = file.size, size != entry.size {
+            throw PackageError(.fileDiffers, "\(entry.name) has \(entry.size) bytes, and the manifest says \(size)")
+        }
+        let contents = try archive.contents(of: entry)
+        let image: MCUbootFile
+        do throws(ImageError) {
+            image = try MCUbootFile(parsing: contents)
+        } catch {
+            throw Failure(error, in: Situation(command: "inspect", file: entry.name))
+        }
+        try check(image.image.version, file)
+        return NumberedFile(number: file.imageIndex?.value ?? 0, name: entry.name, board: file.board, file: image)
+    }
+
+    private static func check(_ version: MCUbootImage.Version, _ file: PackageManifest.File) throws(PackageError) {
+        guard let text = file.versionMCUboot, MCUbootImage.Version(text) != version else { return }
+        throw PackageError(
+            .fileDiffers,
+            "\(file.file.printableLine) is version \(version), and the manifest says \(text.printableLine)")
+    }
+}

@@ -1,0 +1,21 @@
+/// What a device tells of its buffers.
+package struct SMPParameters: Sendable, Equatable {
+    /// The longest packet that it takes, header included; a longer one it drops without a word.
+    package var bufferSize: Int
+    package var bufferCount: Int
+
+    package init(bufferSize: Int, bufferCount: Int) {
+        self.bufferSize = bufferSize
+        self.bufferCount = bufferCount
+    }
+
+    package init(_ fields: [String: CBORValue]) throws(SMPFrameError) {
+        guard let size = fields["buf_size"]?.integer, let count = fields["buf_count"]?.integer,
+            1...(SMPFrame.headerLength + CBORDecoder.longest) ~= size, 1...1024 ~= count
+        else { throw SMPFrameError(context: "the device's buffers cannot be: \(fields)") }
+        self.init(bufferSize: size, bufferCount: count)
+    }
+
+    /// One buffer is for the answer: with as many packets on their way as there are buffers, the first one is refused.
+    package var window: Int { max(1, bufferCount - 1) }
+}

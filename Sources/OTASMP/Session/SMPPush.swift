@@ -1,0 +1,37 @@
+import OTAUpdate
+
+/// What a push knows across its connections.
+struct SMPPush {
+    let images: [SMPImage]
+    let options: SMPPushOptions
+
+    /// Image bytes sent and acknowledged when last heard of, of the image under way.
+    var sentOffset = 0
+    var acknowledgedOffset = 0
+    /// The furthest the device has come with this image in this run: only what lies beyond is progress.
+    var furthestOffset = 0
+    /// The image under way; nil: none yet.
+    var underWay: Int?
+    /// Images of which the device has taken every byte in this run.
+    var complete: Set<Int> = []
+    /// The device was looked at.
+    var hasBegun = false
+    /// The preflight let it pass.
+    var isChecked = false
+    /// The device has taken the first chunk of the image under way, in this run.
+    var wasOpened = false
+    /// Times that the device held another file in the end.
+    var digestsDiffered = 0
+    var firstByteAt: Duration?
+    var transfer = TransferReport()
+
+    /// All of the images were seen to run, some on trial: after this run's restart or an earlier one's.
+    var sawTrial = false
+    /// Something was asked of the device that changes what it runs.
+    var hasActed = false
+
+    init(_ images: [SMPImage], _ options: SMPPushOptions) {
+        self.images = images
+        self.options = options
+    }
+}

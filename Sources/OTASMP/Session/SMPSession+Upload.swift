@@ -1,0 +1,170 @@
+import OTAUpdate
+
+/// The image on its way.
+extension SMPSession {
+    mutating func begin(_ image: SMPImage) {
+        guard var push else { return }
+        guard !push.complete.contains(image.number) else {
+            return fail(
+                UpdateError(
+                    .wrongImageFormat,
+                    "the device has taken every byte of the image and does not list it: its bootloader cannot start it")
+            )
+        }
+        if push.underWay != image.number {
+            push.underWay = image.number
+            push.wasOpened = false
+            (push.sentOffset, push.acknowledgedOffset, push.furthestOffset) = (0, 0, 0)
+            push.transfer.imageBytes += image.bytes.count
+            report(.phase(.transfer))
+            if push.images.count > 1 { report(.note("image \(image.number), version \(image.version)")) }
+        }
+        push.hasActed = true
+        self.push = push
+        open(image)
+    }
+
+    private mutating func open(_ image: SMPImage) {
+        let longest = device.longestFrame(valueLength: link.maximumValueLength)
+        push?.transfer.chunkSize = longest
+        if !link.keepsMessagesApart { push?.transfer.mtu = link.maximumValueLength + 3 }
+        upload = SMPUpload(
+            image.bytes, digest: image.fileDigest, image: image.number, longestFrame: longest,
+            window: device.window,
+            answerLimit: longest <= link.maximumValueLength ? SMPUpload.chunkLimit : SMPUpload.longChunkLimit)
+        stage = .talking
+        pump()
+    }
+
+    /// The device takes another version of SMP.
+    mutating func reopenUpload() {
+        guard let image = imageUnderWay else { return }
+        open(image)
+    }
+
+    private var imageUnderWay: SMPImage? { push?.images.first { $0.number == push?.underWay } }
+
+    /// Sends what may be sent, and goes on when the device has it all.
+    mutating func pump() {
+        guard var upload else { return }
+        stage = .talking
+        if upload.isComplete { return complete(upload) }
+        while let chunk = upload.nextChunk() {
+            upload.sent(chunk, sequence: send(.upload(chunk)), at: now)
+            if push?.firstByteAt == nil { push?.firstByteAt = now }
+            push?.transfer.sentBytes += chunk.data.count
+        }
+        let furthest = max(sentOffset, upload.sentOffset)
+        push?.sentOffset = furthest
+        self.upload = upload
+    }
+
+    mutating func chunkAnswered(_ sequence: UInt8, _ answer: SMPAnswer) {
+        guard var upload else { return }
+        let verdict: SMPUpload.Verdict
+        let before = upload
+        switch answer {
+        case .good(let fields):
+            guard let offset = fields["off"]?.integer else {
+                return fail(SMPFrameError(context: "the device's answer to a chunk has no offset"))
+            }
+            verdict = upload.answered(sequence, offset: offset, match: fields["match"]?.bool, at: now)
+        case .bad(.noMemory), .bad(.busy): verdict = upload.overran(sequence, at: now)
+        case .bad(let error): return fail(error.update(.upload(SMPChunk(offset: 0, data: []))))
+        }
+        self.upload = upload
+        settle(verdict, before: before)
+    }
+
+    /// Where a frame is one value, a lost one is all that can have happened, and it is sent again; else what the device makes
+    /// of the pieces is not known.
+    mutating func chunkUnanswered() {
+        guard let before = upload else { return }
+        let isWhole = !before.isOpen || before.longestFrame <= link.maximumValueLength
+        guard isWhole, let verdict = upload?.timedOut() else {
+            return breakLink(LinkError(.timedOut, "no answer to a chunk at offset \(before.acknowledgedOffset)"))
+        }
+        settle(verdict, before: before)
+    }
+
+    private mutating func settle(_ verdict: SMPUpload.Verdict, before: SMPUpload) {
+        guard let upload else { return }
+        let offset = upload.acknowledgedOffset
+        switch verdict {
+        case .agreed: break
+        case .rewound(let resent):
+            push?.transfer.gaps += 1
+            push?.transfer.resentBytes += resent
+            push?.sentOffset = offset
+            report(offset < before.acknowledgedOffset ? .deviceReset(offset: offset) : .gap(offset: offset))
+        case .stuck:
+            return fail(
+                UpdateError(
+                    .protocolViolation,
+                    "the device asked \(SMPUpload.rewindsAtOneOffset) times in a row for the same bytes, from offset \(offset)"
+                ))
+        case .impossible(let offset):
+            return fail(
+                UpdateError(.protocolViolation, "the device goes on at offset \(offset) of \(upload.bytes.count)"))
+        }
+        if upload.isOpen, !before.isOpen { opened(at: offset, of: upload.bytes.count) }
+        advanced(to: offset, of: upload.bytes.count)
+        if case .rewound = verdict, offset == before.acknowledgedOffset {
+            let doubled = Self.breath * (1 << min(upload.rewindsHere - 1, 16))
+            stage = .pausing(until: now + min(doubled, Self.longestBreath), then: .upload)
+        } else {
+            pump()
+        }
+    }
+
+    /// Before chunks are sent again that the device was too busy for; twice as long each time.
+    private static let breath = Duration.milliseconds(50)
+    private static let longestBreath = Duration.seconds(4)
+
+    /// The device has said where it goes on: with what an earlier upload of the same file left, where there was one.
+    private mutating func opened(at offset: Int, of total: Int) {
+        guard var push else { return }
+        let isResumed = offset > SMPChunk.openingLength
+        if push.wasOpened {
+            push.transfer.resentBytes += max(0, push.sentOffset - offset)
+            if offset < push.acknowledgedOffset { report(.deviceReset(offset: offset)) }
+        } else if isResumed, push.transfer.resumedFrom == 0 {
+            push.transfer.resumedFrom = offset
+        }
+        if isResumed, offset >= push.acknowledgedOffset { report(.resumed(offset: offset, total: total)) }
+        push.wasOpened = true
+        (push.sentOffset, push.acknowledgedOffset) = (offset, min(push.acknowledgedOffset, offset))
+        self.push = push
+    }
+
+    private mutating func advanced(to offset: Int, of total: Int) {
+        guard let push, offset != push.acknowledgedOffset else { return }
+        self.push?.acknowledgedOffset = offset
+        if offset > push.furthestOffset {
+            self.push?.furthestOffset = offset
+            retry.progressed()
+        }
+        report(.transferred(offset: offset, total: total))
+    }
+
+    /// A server that compares says what all others leave to the bootloader.
+    private mutating func differed() {
+        guard let push, let image = imageUnderWay, push.digestsDiffered == 0 else {
+            return fail(UpdateError(.digestDiffers, "the device holds another file than the one that was sent, twice"))
+        }
+        self.push?.digestsDiffered += 1
+        report(.note("the device holds another file than the one that was sent; it is sent once more"))
+        open(image)
+    }
+
+    private mutating func complete(_ upload: SMPUpload) {
+        self.upload = nil
+        guard upload.match != false else { return differed() }
+        if let number = push?.underWay { push?.complete.insert(number) }
+        if let began = push?.firstByteAt { push?.transfer.duration = now - began }
+        retry.progressed()
+        report(.phase(.verify))
+        list = nil
+        askNext()
+    }
+}

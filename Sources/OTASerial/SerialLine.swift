@@ -1,0 +1,55 @@
+import DescriptorIO
+import OTATransport
+package import OTAUpdate
+
+/// Packets over an open serial port.
+package actor SerialLine: ValuePipe {
+    package nonisolated var unownedExecutor: UnownedSerialExecutor { descriptor.unownedExecutor }
+
+    private let descriptor: OpenDescriptor
+    private let name: String
+    private var decoder = ConsoleDecoder()
+    private var packets: [[UInt8]] = []
+
+    /// Takes the port over, a terminal in raw mode.
+    ///
+    /// - Throws: `unavailable`.
+    package init(_ port: CInt, name: String) throws(LinkError) {
+        do throws(DescriptorError) {
+            descriptor = try OpenDescriptor(adopting: port, on: LoopThread())
+        } catch {
+            throw LinkError(.unavailable, "\(name): \(error)")
+        }
+        self.name = name
+    }
+
+    package func send(_ value: [UInt8]) async throws(LinkError) {
+        guard let lines = ConsoleFraming.lines(carrying: value) else {
+            throw LinkError(.refused, "a value of \(value.count) bytes is longer than a serial line carries")
+        }
+        do throws(DescriptorError) { try await descriptor.write(lines) } catch { throw lost(error) }
+    }
+
+    package func receive() async throws(LinkError) -> [UInt8] {
+        while packets.isEmpty {
+            do throws(DescriptorError) {
+                let bytes = try await descriptor.read()
+                guard !bytes.isEmpty else { throw .closed }
+                packets = decoder.decode(bytes)
+            } catch {
+                throw lost(error)
+            }
+        }
+        return packets.removeFirst()
+    }
+
+    package func close() async { await descriptor.close() }
+
+    /// A cable that is pulled shows as an error or as an end of the data, as the driver likes.
+    private func lost(_ error: DescriptorError) -> LinkError {
+        switch error {
+        case .cancelled: LinkError(.lost, error.description)
+        case .closed, .system: LinkError(.lost, "\(name) is gone: \(error)")
+        }
+    }
+}

@@ -1,0 +1,121 @@
+public import OTAFirmware
+public import SystemPackage
+
+/// Makes signed MCUboot images of programs, to the byte as imgtool makes them: an Ed25519 signature has no randomness.
+public struct MCUbootSigner: Sendable {
+    /// What the signature is over.
+    public enum Scheme: Sendable {
+        /// The image's SHA-256.
+        case digest
+        /// The image itself; the image carries a SHA-512 beside it.
+        case pure
+    }
+
+    private let key: PrivateKey
+    private let scheme: Scheme
+
+    public init(key: PrivateKey, scheme: Scheme = .digest) {
+        self.key = key
+        self.scheme = scheme
+    }
+
+    /// Signs the program in a file.
+    ///
+    /// - Parameters:
+    ///   - input: a binary, or Intel HEX text of one, of up to 256 MiB.
+    ///   - output: where the image appears, complete or not at all.
+    ///   - replace: a file that is there already is replaced, in one step. It may be the input.
+    /// - Returns: what was made, read again.
+    public func sign(
+        _ input: FilePath, as layout: MCUbootLayout, to output: FilePath, replace: Bool = false
+    ) throws(SigningError) -> MCUbootFile {
+        let file = try InputFile(input)
+        let output = try OutputFile(output, replaces: replace)
+        let image = try sign(program(in: file), as: layout)
+        let made = try imageChecked { () throws(ImageError) in try MCUbootFile(parsing: image) }
+        try image.withUnsafeBufferPointer { (bytes) throws(SigningError) in
+            try output.write(UnsafeRawBufferPointer(bytes), at: 0)
+        }
+        try output.commit()
+        return made
+    }
+
+    /// The whole image of a program.
+    ///
+    /// - Throws: `header-not-empty`, `slot-too-small`.
+    public func sign(_ program: [UInt8], as layout: MCUbootLayout) throws(SigningError) -> [UInt8] {
+        if !layout.padsHeader { try Self.checkRoom(for: layout.headerSize, in: program) }
+        var draft = MCUbootDraft(program, layout)
+        draft.close(with: try tlvs(for: draft.bytes))
+        if let slotSize = layout.slotSize {
+            let needed = UInt64(draft.bytes.count) + layout.trailerSize
+            guard needed <= slotSize else {
+                throw .refused(
+                    .slotTooSmall,
+                    context: "the image takes \(draft.bytes.count) bytes and the bootloader's trailer "
+                        + "\(layout.trailerSize), and the slot has \(slotSize)")
+            }
+        }
+        draft.fillSlot()
+        return draft.bytes
+    }
+
+    private func tlvs(for signed: [UInt8]) throws(SigningError) -> [MCUbootTLV] {
+        let info = key.publicKey.subjectPublicKeyInfo
+        switch scheme {
+        case .digest:
+            let digest = SHA256.digest(of: signed).bytes
+            return [
+                MCUbootTLV(type: MCUbootTLV.sha256, value: digest),
+                MCUbootTLV(type: MCUbootTLV.keyHash, value: SHA256.digest(of: info).bytes),
+                MCUbootTLV(type: MCUbootTLV.ed25519, value: try signature(over: digest)),
+            ]
+        case .pure:
+            return [
+                MCUbootTLV(type: MCUbootTLV.sha512, value: MessageDigest.sha512.digest(of: signed[...])),
+                MCUbootTLV(type: MCUbootTLV.pureSignature, value: [1]),
+                MCUbootTLV(type: MCUbootTLV.keyHash, value: MessageDigest.sha512.digest(of: info[...])),
+                MCUbootTLV(type: MCUbootTLV.ed25519, value: try signature(over: signed)),
+            ]
+        }
+    }
+
+    private func signature(over message: [UInt8]) throws(SigningError) -> [UInt8] {
+        do throws(KeyError) { return try key.sign(message) } catch { throw .key(error) }
+    }
+
+    private func program(in file: InputFile) throws(SigningError) -> [UInt8] {
+        let prefix = try file.prefix(FirmwareFileKind.prefixLength)
+        let source: ImageSource
+        switch FirmwareFileKind.detect(prefix: prefix) {
+        case .intelHex: source = try ImageSource(intelHexIn: file)
+        case .bundle:
+            throw .refused(
+                .alreadyABundle, context: "it is a bundle", hint: "give the program itself, as it was linked")
+        case .binary where prefix.starts(with: MCUbootImage.magic):
+            throw .refused(.alreadyAnImage, context: "it is an MCUboot image already")
+        case let kind:
+            if let refusal = kind.refusal { throw .image(refusal) }
+            source = try ImageSource(file)
+        }
+        guard source.size <= Self.maximumLength else {
+            throw .refused(
+                .imageTooLarge,
+                context: "a program of \(source.size) bytes; more than \(Self.maximumLength) are not read")
+        }
+        var program: [UInt8] = []
+        program.reserveCapacity(Int(source.size))
+        _ = try source.inspect(as: .raw) { program.append(contentsOf: $0) }
+        return program
+    }
+
+    private static let maximumLength = 256 << 20
+
+    private static func checkRoom(for headerSize: UInt16, in program: [UInt8]) throws(SigningError) {
+        guard program.count >= headerSize, program.prefix(Int(headerSize)).allSatisfy({ $0 == 0 }) else {
+            throw .refused(
+                .headerNotEmpty,
+                context: "the program does not begin with the \(headerSize) zero bytes in whose place the header comes")
+        }
+    }
+}

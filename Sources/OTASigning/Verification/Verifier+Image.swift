@@ -1,0 +1,84 @@
+internal import OTAFirmware
+
+extension Verifier {
+    /// Accepts an image that is whole, whose digest is right, whose Ed25519 signature holds by a trusted key, and which
+    /// the policy allows.
+    ///
+    /// - Throws: `ambiguous-image`, `encrypted-image`, `no-digest`, `digest-differs`, `not-signed`,
+    ///   `foreign-signature`, `untrusted-key`, `bad-signature`; what the policy forbids.
+    public func verify(_ file: MCUbootFile) throws(VerificationError) -> VerifiedImage {
+        let digest = try checkedDigest(of: file)
+        let signature = try MCUbootSignature(of: file.image)
+        guard let key = trustedKey(named: signature.keyTLV) else {
+            throw VerificationError(.untrustedKey, Self.stranger(signature.keyTLV))
+        }
+        guard let message = signature.isPure ? Array(file.signedBytes) : digest else {
+            throw VerificationError(.noDigest, "its signature is over a digest that it does not carry")
+        }
+        guard key.verify(signature: signature.bytes, message: message) else {
+            throw VerificationError(.badSignature, "the signature by the trusted key \(key.id) does not hold")
+        }
+        try policy.check(file.image, signer: key.id)
+        return VerifiedImage(file, warrant: .signature(key.id))
+    }
+
+    /// Accepts also an image for which nobody answers whom the trust store knows: by the user's consent, which asking
+    /// this is. All else has to hold as ever, and an image that a trusted key has signed has that key's warrant.
+    ///
+    /// - Throws: `ambiguous-image`, `no-digest`, `digest-differs`, `bad-signature`; what the policy forbids.
+    public func accept(_ file: MCUbootFile) throws(VerificationError) -> VerifiedImage {
+        do {
+            return try verify(file)
+        } catch {
+            guard let consent = Consent(to: error) else { throw error }
+            if !file.image.isEncrypted, try checkedDigest(of: file) == nil {
+                throw VerificationError(.noDigest, "it carries no digest, so nobody can say whether it is whole")
+            }
+            try policy.check(file.image, signer: nil)
+            return VerifiedImage(file, warrant: .consent(consent))
+        }
+    }
+
+    /// The digest that the image carries, which is that of its bytes; nil: it carries none.
+    private func checkedDigest(of file: MCUbootFile) throws(VerificationError) -> [UInt8]? {
+        guard !file.image.isEncrypted else {
+            throw VerificationError(.encryptedImage, "its body is encrypted, so only the device can check it")
+        }
+        guard let carried = try MCUbootSignature.only(file.image, MCUbootTLV.digestTypes, "a digest") else {
+            return nil
+        }
+        let computed: [UInt8] =
+            switch carried.type {
+            case MCUbootTLV.sha384: MessageDigest.sha384.digest(of: file.signedBytes)
+            case MCUbootTLV.sha512: MessageDigest.sha512.digest(of: file.signedBytes)
+            default: SHA256.digest(of: file.signedBytes).bytes
+            }
+        guard carried.value == computed else {
+            throw VerificationError(.digestDiffers, "its \(carried.name ?? "digest") is not that of its bytes")
+        }
+        return computed
+    }
+
+    /// The trusted key that a KEYHASH or PUBKEY names.
+    func trustedKey(named tlv: MCUbootTLV?) -> PublicKey? {
+        guard let tlv else { return nil }
+        return trust.keys.first { key in
+            let info = key.subjectPublicKeyInfo
+            guard tlv.type == MCUbootTLV.keyHash else { return tlv.value == info }
+            return switch tlv.value.count {
+            case 32: tlv.value == SHA256.digest(of: info).bytes
+            case 48: tlv.value == MessageDigest.sha384.digest(of: info[...])
+            case 64: tlv.value == MessageDigest.sha512.digest(of: info[...])
+            default: false
+            }
+        }
+    }
+
+    private static func stranger(_ tlv: MCUbootTLV?) -> String {
+        guard let tlv else { return "it does not say whose key has signed it" }
+        guard tlv.type == MCUbootTLV.keyHash else {
+            return "signed by a key that it brings along, and no such key is trusted"
+        }
+        return "signed by the key whose hash is \(Hex.encode(tlv.value.prefix(8)))…, and no such key is trusted"
+    }
+}

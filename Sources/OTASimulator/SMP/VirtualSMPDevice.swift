@@ -1,0 +1,250 @@
+import OTAFirmware
+import OTASMP
+import OTASigning
+public import OTAUpdate
+
+/// A device without hardware that speaks SMP and boots through MCUboot: a server over a virtual flash and a virtual
+/// bootloader.
+///
+/// Like `VirtualDevice` it knows nothing of a link: it is called with what came and the time, and calls with what goes out.
+/// Thread-safe; but its closures are called under its lock and must not call it.
+public final class VirtualSMPDevice: SimulatedDevice, @unchecked Sendable {
+    public let configuration: VirtualSMPConfiguration
+
+    enum Power {
+        /// Switched off, or starting: the bootloader is through at this time.
+        case off(until: Duration)
+        case on(SMPServer)
+        case unbootable
+        case suspended
+    }
+    struct Connection {
+        var valueLength: Int
+        var isSubscribed = false
+    }
+    let lock = Lock()
+    let flash: VirtualFlash
+    private let verifier: Verifier
+    var power = Power.off(until: .zero)
+    var time = Duration.zero
+    private var connections: [UInt16: Connection] = [:]
+    /// Values for which the stack had no buffer.
+    private var unsent: [(connection: UInt16, value: [UInt8])] = []
+    private var bonded: Bool
+    var restarts = 0
+    var packets = 0
+    var longestQueue = 0
+    private var onNotification: @Sendable (UInt16, Channel, [UInt8]) -> Bool = { _, _, _ in true }
+    private var onRestart: @Sendable () -> Void = {}
+
+    /// Time from a restart until the firmware runs, but for the time that a swap takes.
+    public static let bootTime = Duration.milliseconds(800)
+
+    /// A device that is switched on at time zero.
+    init(_ configuration: VirtualSMPConfiguration, flash: VirtualFlash, trust: TrustStore) {
+        self.configuration = configuration
+        self.flash = flash
+        // Whoever made the device says what it starts, the demo key's images too.
+        verifier = Verifier(trust: trust, policy: TrustPolicy(allowsDemoKey: true))
+        bonded = !configuration.isAuthenticated
+    }
+
+    public func observe(
+        onNotification: @escaping @Sendable (_ connection: UInt16, _ channel: Channel, _ value: [UInt8]) -> Bool,
+        onRestart: @escaping @Sendable () -> Void
+    ) {
+        lock.locked {
+            self.onNotification = onNotification
+            self.onRestart = onRestart
+        }
+    }
+
+    /// The bond that an authenticated device demands.
+    public func bond() { lock.locked { bonded = true } }
+
+    // MARK: What the stack delivers
+
+    public var channels: Set<Channel> { [SMPChannel.value] }
+    public var dataChannel: Channel { SMPChannel.value }
+
+    public func reachable(at now: Duration) -> Duration? {
+        lock.locked {
+            advance(to: now)
+            return switch power {
+            case .on: time
+            case .off(let end): end
+            case .unbootable, .suspended: nil
+            }
+        }
+    }
+
+    public func connect(_ connection: UInt16, valueLength: Int, at now: Duration) -> Bool {
+        lock.locked {
+            advance(to: now)
+            guard case .on = power else { return false }
+            connections[connection] = Connection(valueLength: valueLength)
+            return true
+        }
+    }
+
+    public func disconnect(_ connection: UInt16, at now: Duration) {
+        lock.locked {
+            advance(to: now)
+            guard case .on(let server) = power, connections.removeValue(forKey: connection) != nil else { return }
+            unsent.removeAll { $0.connection == connection }
+            server.disconnected(connection)
+        }
+    }
+
+    public func isConnected(_ connection: UInt16) -> Bool { lock.locked { connections[connection] != nil } }
+
+    public func subscribe(
+        _ connection: UInt16, to channel: Channel, on: Bool, at now: Duration
+    ) throws(ATTError) {
+        try lock.locked { () throws(ATTError) in
+            _ = try server(of: connection, channel, at: now)
+            connections[connection]?.isSubscribed = on
+        }
+    }
+
+    public func read(
+        _ connection: UInt16, _ channel: Channel, offset: Int, capacity: Int, at now: Duration
+    ) throws(ATTError) -> [UInt8] { throw channel == SMPChannel.value ? .readNotPermitted : .attributeNotFound }
+
+    public func write(
+        _ connection: UInt16, _ channel: Channel, _ value: [UInt8], at now: Duration
+    ) throws(ATTError) {
+        try lock.locked { () throws(ATTError) in
+            let server = try server(of: connection, channel, at: now)
+            server.write(value, from: connection, at: time)
+            settle(server)
+        }
+    }
+
+    public func poll(at now: Duration) -> Duration? {
+        lock.locked {
+            advance(to: now)
+            flush()
+            return switch power {
+            case .on(let server): server.due
+            case .off(let end): end
+            case .unbootable, .suspended: nil
+            }
+        }
+    }
+
+    // MARK: Power
+
+    public func losePower(at now: Duration) {
+        lock.locked {
+            advance(to: now)
+            if case .on = power { goDown() }
+        }
+    }
+
+    /// Puts the device to sleep for good, as the process that models it ends in good order: see `VirtualDevice.suspend`. What it
+    /// has received of an image is lost, as with any restart.
+    public func suspend() {
+        lock.locked {
+            if case .on(let server) = power, server.slots.boot.isOnTrial {
+                try? VirtualBootloader(flash: flash).renewTrial()
+            }
+            power = .suspended
+            connections = [:]
+            unsent = []
+        }
+    }
+
+    public func schedule(_ cuts: [PowerCut], worn: [Int]) -> Int {
+        lock.locked { flash.schedule(cuts, worn: worn) }
+    }
+
+    // MARK: Private
+
+    private func server(of connection: UInt16, _ channel: Channel, at now: Duration) throws(ATTError) -> SMPServer {
+        advance(to: now)
+        guard case .on(let server) = power, connections[connection] != nil else { throw .unlikely }
+        guard channel == SMPChannel.value else { throw .attributeNotFound }
+        guard bonded else { throw .insufficientAuthentication }
+        return server
+    }
+
+    /// Lets time pass: starts and answers, each at its own time.
+    private func advance(to now: Duration) {
+        while true {
+            switch power {
+            case .off(let end) where end <= now:
+                time = max(time, end)
+                boot()
+            case .on(let server):
+                guard let due = server.due, due <= now else {
+                    time = max(time, now)
+                    return
+                }
+                time = max(time, due)
+                settle(server)
+            case .off, .unbootable, .suspended:
+                time = max(time, now)
+                return
+            }
+        }
+    }
+
+    private func boot() {
+        defer { flash.isPowered = true }
+        do throws(FlashError) {
+            try SMPSlots.refuseForeignImages(on: flash, verifier)
+            guard let boot = try VirtualBootloader(flash: flash).boot() else {
+                return flash.isPowered ? power = .unbootable : bootAgain()
+            }
+            power = .on(SMPServer(configuration, SMPSlots(flash: flash, boot: boot)))
+        } catch {
+            bootAgain()
+        }
+    }
+
+    /// The power went while the bootloader wrote; it comes back at once.
+    private func bootAgain() {
+        power = .off(until: time + Self.bootTime)
+        restarts += 1
+    }
+
+    /// Gives the answers that are due, and restarts where that is due.
+    private func settle(_ server: SMPServer) {
+        while let due = server.due, due <= time {
+            if let restart = server.restartsAt, restart <= time { return goDown() }
+            do throws(FlashError) {
+                if let (connection, bytes) = try server.answer(at: time) { notify(connection, bytes, at: server) }
+            } catch {
+                return goDown()
+            }
+        }
+        longestQueue = max(longestQueue, server.longestQueue)
+    }
+
+    /// In as many values as it takes.
+    private func notify(_ connection: UInt16, _ bytes: [UInt8], at server: SMPServer) {
+        packets += 1
+        guard let peer = connections[connection], peer.isSubscribed else { return }
+        for start in stride(from: 0, to: bytes.count, by: peer.valueLength) {
+            unsent.append((connection, Array(bytes[start...].prefix(peer.valueLength))))
+        }
+        flush()
+    }
+
+    private func flush() {
+        while let first = unsent.first, onNotification(first.connection, SMPChannel.value, first.value) {
+            unsent.removeFirst()
+        }
+    }
+
+    private func goDown() {
+        flash.isPowered = true
+        let isSwap = VirtualBootloader(flash: flash).state?.trial == .pending
+        power = .off(until: time + Self.bootTime + (isSwap ? configuration.swapTime : .zero))
+        connections = [:]
+        unsent = []
+        restarts += 1
+        onRestart()
+    }
+}

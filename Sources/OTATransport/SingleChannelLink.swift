@@ -1,0 +1,76 @@
+public import OTAUpdate
+
+/// A link over a bearer with one pipe, such as UDP or a serial line: the pipe carries the values of one channel.
+///
+/// A subscription is answered at once, since the pipe brings what comes anyway. Reads and writes with response are refused:
+/// nothing on the pipe would answer them.
+public final class SingleChannelLink<Pipe: ValuePipe>: Link {
+    public let properties: LinkProperties
+    public let events: AsyncStream<LinkEvent>
+    private let pipe: Pipe
+    private let channel: Channel
+    private let commands: AsyncStream<LinkCommand>
+    private let feed: AsyncStream<LinkCommand>.Continuation
+    private let outlet: AsyncStream<LinkEvent>.Continuation
+
+    /// - Parameter maximumValueLength: in bytes.
+    public init(_ pipe: Pipe, channel: Channel, maximumValueLength: Int) {
+        self.pipe = pipe
+        self.channel = channel
+        properties = LinkProperties(
+            channels: [channel], maximumValueLength: maximumValueLength, keepsMessagesApart: true)
+        (commands, feed) = AsyncStream.makeStream()
+        (events, outlet) = AsyncStream.makeStream()
+    }
+
+    public func submit(_ command: LinkCommand) { feed.yield(command) }
+
+    public func close() { end(LinkError(.lost, "the link was closed")) }
+
+    /// What is yielded after the end is dropped by the stream.
+    private func end(_ error: LinkError) {
+        feed.finish()
+        outlet.yield(.lost(error))
+        outlet.finish()
+    }
+
+    /// Carries commands and values while `body` runs, and closes the pipe behind it.
+    public func whileCarrying<Result: Sendable>(_ body: (any Link) async -> Result) async -> Result {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { self.end(await self.listen()) }
+            group.addTask { if let error = await self.drain() { self.end(error) } }
+            let result = await body(self)
+            close()
+            group.cancelAll()
+            await pipe.close()
+            return result
+        }
+    }
+
+    private func listen() async -> LinkError {
+        while true {
+            do throws(LinkError) { outlet.yield(.notified(try await pipe.receive(), channel)) } catch { return error }
+        }
+    }
+
+    private func drain() async -> LinkError? {
+        for await command in commands {
+            do throws(LinkError) { try await carryOut(command) } catch { return error }
+        }
+        return nil
+    }
+
+    private func carryOut(_ command: LinkCommand) async throws(LinkError) {
+        switch command {
+        case .subscribe(let channel) where channel == self.channel: outlet.yield(.subscribed(channel))
+        case .send(let values, let channel) where channel == self.channel:
+            for value in values { try await pipe.send(value) }
+        case .send(_, let channel), .subscribe(let channel): refuse(channel, "the device has no such channel")
+        case .read(let channel), .write(_, let channel): refuse(channel, "this bearer answers no requests")
+        }
+    }
+
+    private func refuse(_ channel: Channel, _ reason: String) {
+        outlet.yield(.refused(LinkError(.refused, reason), channel))
+    }
+}

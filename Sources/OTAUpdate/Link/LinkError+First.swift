@@ -1,0 +1,12 @@
+extension LinkError {
+    /// What a first connection is not tried again for.
+    package var finalAtFirst: UpdateError.Code? {
+        switch code {
+        case .unavailable: .linkUnavailable
+        case .noSuchDevice: .noSuchDevice
+        case .held: .deviceHeld
+        case .notPermitted: .notPermitted
+        case .timedOut, .lost, .refused: nil
+        }
+    }
+}

@@ -1,0 +1,41 @@
+import BlueZ
+import DBus
+import FakeBlueZ
+import Glibc
+import Subprocess
+import SystemPackage
+import Testing
+
+/// Examples/BlueZ, as somebody would run it.
+@Suite(.enabled(if: !World.isLab, "it takes the bus from the environment, and the first adapter"))
+struct ExampleTests {
+    private func run(_ words: [String], in world: World) async throws -> String {
+        guard case .address(let address) = world.bus else { return "" }
+        var buffer = [CChar](repeating: 0, count: 4096)
+        let count = readlink("/proc/self/exe", &buffer, buffer.count)
+        let tests = FilePath(
+            String(decoding: buffer.prefix(max(0, count)).map { UInt8(bitPattern: $0) }, as: UTF8.self))
+        let result = try await Subprocess.run(
+            .path(tests.removingLastComponent().appending("bluez-explore")), arguments: Arguments(words),
+            environment: .inherit.updating(["DBUS_SYSTEM_BUS_ADDRESS": address]), output: .string(limit: 1 << 16),
+            error: .discarded)
+        #expect(result.terminationStatus.isSuccess)
+        return result.standardOutput
+    }
+
+    @Test func listsDevices() async throws {
+        try await World.run { world in
+            let lines = try await run([], in: world)
+            #expect(lines == "00:AA:01:01:00:42 -50 dBm Virtual\n")
+        }
+    }
+
+    @Test func showsADevice() async throws {
+        try await World.run { world in
+            let lines = try await run([world.address.description], in: world).split(separator: "\n").map { String($0) }
+            #expect(lines.first == "Virtual MTU 247")
+            #expect(lines.contains("  c7e10006-63a0-486d-9bcb-a18d79d9acd9 \"1.0.0\""))
+            #expect(lines.contains("  c7e10003-63a0-486d-9bcb-a18d79d9acd9 notify, write"))
+        }
+    }
+}

@@ -1,0 +1,185 @@
+import BlueZ
+import DBus
+import FakeBlueZ
+import Testing
+
+/// The peripheral half against a bluetoothd that is none, which has a central on its air.
+@Suite(.enabled(if: !World.isLab, "the lab tries it by `otaflash simulate serve`"))
+struct PeripheralTests {
+    private struct Unexpected: Error {
+        let what: String
+    }
+
+    private static let service = BluetoothUUID(assigned: 0x180F)
+    private static let level = LocalAttribute(service, BluetoothUUID(assigned: 0x2A19))
+    private static let sink = LocalAttribute(service, BluetoothUUID(assigned: 0x2A9F))
+    private static let streamed = LocalAttribute(service, BluetoothUUID(assigned: 0x2A1B))
+    private static let offer = LocalService(
+        service,
+        [
+            LocalCharacteristic(level.characteristic, [.read, .notify]),
+            LocalCharacteristic(sink.characteristic, [.write, .writeWithoutResponse], sockets: [.write]),
+            LocalCharacteristic(streamed.characteristic, [.notify], sockets: [.notify]),
+        ])
+
+    private func serve(
+        _ body: @escaping @Sendable (FakeBlueZ, Peripheral, inout PeripheralEvents.Iterator) async throws -> Void
+    ) async throws {
+        try await World.run { world in
+            let fake = try #require(world.fake)
+            let client = try await BlueZClient.open(world.bus)
+            try await client.withPeripheral(over: "hci0", offering: [Self.offer]) { peripheral in
+                var events = peripheral.events.makeAsyncIterator()
+                try await body(fake, peripheral, &events)
+            }
+            #expect(await fake.offeredAttributes.isEmpty)
+            await client.close()
+        }
+    }
+
+    /// To where a central is connected.
+    private func serveACentral(
+        _ body: @escaping @Sendable (FakeBlueZ, Peripheral, inout PeripheralEvents.Iterator) async throws -> Void
+    ) async throws {
+        try await serve { fake, peripheral, events in
+            try await fake.centralConnects()
+            guard case .connected(let connection) = try await events.next() else {
+                throw Unexpected(what: "nobody is connected")
+            }
+            #expect(connection.central.description == "00:AA:01:02:00:42")
+            try await body(fake, peripheral, &events)
+        }
+    }
+
+    @Test func offersAndAdvertises() async throws {
+        try await serve { fake, peripheral, _ in
+            #expect(await fake.offeredAttributes == [Self.level, Self.sink, Self.streamed])
+            let advertisement = Advertisement(
+                serviceUUIDs: [Self.service], localName: "Lamp", manufacturerData: [0xFFFF: [1, 2]])
+            try await peripheral.withAdvertisement(advertisement) {
+                let told = try #require(await fake.advertisedProperties)
+                #expect(told["Type"] == "peripheral" && told["LocalName"] == "Lamp")
+                #expect(told["ServiceUUIDs"]?.strings == [Self.service.description])
+                #expect(told["ManufacturerData"]?.dictionary?[.uint16(0xFFFF)]?.bytes == [1, 2])
+            }
+            #expect(await fake.advertisedProperties == nil)
+        }
+    }
+
+    @Test func answersReads() async throws {
+        try await serveACentral { fake, _, events in
+            let value = Task { try await fake.centralReads(Self.level, at: 3) }
+            guard case .read(let request) = try await events.next() else { throw Unexpected(what: "no read") }
+            #expect(request.attribute == Self.level && request.offset == 3)
+            request.succeed(with: [87])
+            #expect(try await value.value == [87])
+
+            let refused = Task { try await fake.centralReads(Self.level) }
+            guard case .read(let second) = try await events.next() else { throw Unexpected(what: "no read") }
+            second.fail(with: AttributeError(code: 0x83))
+            await #expect(throws: DBusError.remote("org.bluez.Error.Failed", "0x83")) { _ = try await refused.value }
+        }
+    }
+
+    /// A request that nobody answers is answered nevertheless.
+    @Test func answersWhatIsDropped() async throws {
+        try await serveACentral { fake, _, events in
+            let value = Task { try await fake.centralReads(Self.level) }
+            _ = try await events.next()
+            await #expect(throws: DBusError.remote("org.bluez.Error.Failed", "0xe")) { _ = try await value.value }
+        }
+    }
+
+    /// In the order in which they came, though each waits for its answer.
+    @Test func keepsTheOrderOfWrites() async throws {
+        try await serveACentral { fake, _, events in
+            let written = Task { try await fake.centralWrites((0..<100).map { [$0] }, to: Self.sink, "command") }
+            var values: [[UInt8]] = []
+            var requests: [WriteRequest] = []
+            while values.count < 100, case .write(let request) = try await events.next() {
+                values.append(request.value)
+                requests.append(request)
+                // Answered in another order.
+                if requests.count == 10 {
+                    requests.reversed().forEach { $0.succeed() }
+                    requests = []
+                }
+            }
+            try await written.value
+            #expect(values == (0..<100).map { [$0] })
+        }
+    }
+
+    @Test func notifies() async throws {
+        try await serveACentral { fake, peripheral, events in
+            for attribute in [Self.level, Self.streamed] {
+                let values = try await fake.centralSubscribes(to: attribute)
+                guard case .subscribed(_, attribute, on: true) = try await events.next() else {
+                    throw Unexpected(what: "no subscription")
+                }
+                for value: UInt8 in 0..<50 { peripheral.notify([value], on: attribute) }
+                var heard: [[UInt8]] = []
+                for await value in values.prefix(50) { heard.append(value) }
+                #expect(heard == (0..<50).map { [$0] })
+            }
+        }
+    }
+
+    @Test func aSubscriptionEnds() async throws {
+        try await serveACentral { fake, _, events in
+            for attribute in [Self.level, Self.streamed] {
+                let values = try await fake.centralSubscribes(to: attribute)
+                guard case .subscribed(_, attribute, on: true) = try await events.next() else {
+                    throw Unexpected(what: "no subscription")
+                }
+                let listening = Task { for await _ in values {} }
+                listening.cancel()
+                guard case .subscribed(_, attribute, on: false) = try await events.next() else {
+                    throw Unexpected(what: "it goes on")
+                }
+            }
+        }
+    }
+
+    @Test func takesWritesThroughASocket() async throws {
+        try await serveACentral { fake, _, events in
+            let socket = try await fake.centralAcquiresWriter(of: Self.sink)
+            try await socket.send((0..<20).map { [$0, 1] })
+            for value: UInt8 in 0..<20 {
+                guard case .write(let request) = try await events.next() else { throw Unexpected(what: "no write") }
+                #expect(request.attribute == Self.sink && request.value == [value, 1])
+            }
+            await socket.close()
+        }
+    }
+
+    @Test func tellsTheEndOfAConnection() async throws {
+        try await serveACentral { fake, peripheral, events in
+            let value = Task { try await fake.centralReads(Self.level) }
+            guard case .read(let request) = try await events.next() else { throw Unexpected(what: "no read") }
+            request.succeed(with: [])
+            _ = try await value.value
+            // It has read, and so is one to be disconnected.
+            peripheral.disconnectAll()
+            guard case .disconnected(let connection) = try await events.next() else {
+                throw Unexpected(what: "it is connected")
+            }
+            #expect(connection.number == 1)
+        }
+    }
+
+    /// bluetoothd has forgotten all of it, and is told again.
+    @Test func isOfferedAgain() async throws {
+        try await serve { fake, peripheral, _ in
+            try await peripheral.withAdvertisement(Advertisement(serviceUUIDs: [Self.service])) {
+                await fake.die()
+                try await fake.run()
+                for _ in 0..<2_000 {
+                    if await fake.advertisedProperties != nil, await !fake.offeredAttributes.isEmpty { return }
+                    try await Task.sleep(for: .milliseconds(5))
+                }
+                Issue.record("it is offered no more")
+            }
+        }
+    }
+}

@@ -1,0 +1,173 @@
+import Glibc
+import OTATestSupport
+import Subprocess
+import SystemPackage
+import Testing
+
+/// Updates in real time over UDP and a serial line, of a virtual device in a process of its own. One after the other: a
+/// pseudo-terminal whose device is gone is soon another one's, of the same name.
+@Suite(.serialized) struct BearerTests {
+    private static func sandbox(size: Int = 20_000) async throws -> Sandbox {
+        let sandbox = try Sandbox()
+        try await sandbox.mcuboot(size: size)
+        try await sandbox.create("--protocol", "smp")
+        return sandbox
+    }
+
+    private static let bearers = [["--udp", "0"], ["--serial"]]
+
+    @Test(arguments: bearers)
+    func aWholeUpdate(_ bearer: [String]) async throws {
+        let sandbox = try await Self.sandbox()
+        try await sandbox.serving(bearer) { address, _ in
+            let run = try await sandbox.push(address, image: "fw.signed.bin")
+            #expect(run.exit == 0, "\(run.err)")
+            let json = try run.json()
+            #expect(json.outcome?.string == "confirmed" && json.device?.address?.string == address)
+            #expect(json.device?.running_version?.string == "1.1.0")
+            let again = try await sandbox.push(address, image: "fw.signed.bin")
+            #expect(try again.json().outcome?.string == "already-running")
+            let status = try await sandbox.run("status", "--device", address, "--format", "json")
+            #expect(try status.json().device?.running_version?.string == "1.1.0")
+        }
+    }
+
+    @Test(arguments: bearers)
+    func aTrialEndsWithThePower(_ bearer: [String]) async throws {
+        let sandbox = try await Self.sandbox()
+        try await sandbox.serving(bearer, endingBy: .kill) { address, _ in
+            let run = try await sandbox.push(address, image: "fw.signed.bin", "--no-confirm")
+            #expect(run.exit == 0, "\(run.err)")
+            #expect(try run.json().outcome?.string == "on-trial")
+        }
+        try await sandbox.serving(bearer) { address, _ in
+            let status = try await sandbox.run("status", "--device", address, "--format", "json")
+            #expect(try status.json().device?.running_version?.string == "1.0.0")
+            // The image is still there, and needs only a mark.
+            let run = try await sandbox.push(address, image: "fw.signed.bin", "--permanent")
+            #expect(run.exit == 0, "\(run.err)")
+            #expect(try run.json().transfer?.sent_bytes?.number == 0)
+        }
+    }
+
+    @Test(arguments: bearers)
+    func aClientThatIsKilledIsFollowedByOneThatGoesOn(_ bearer: [String]) async throws {
+        let sandbox = try await Self.sandbox(size: 1_900_000)
+        try await sandbox.serving(bearer) { address, _ in
+            let words = [
+                "push", "fw.signed.bin", "--device", address, "--trust", "release.pub.pem", "--progress", "json",
+            ]
+            _ = try await Subprocess.run(
+                .path(Sandbox.binary), arguments: Arguments(words), environment: sandbox.environment(),
+                workingDirectory: sandbox.folder, input: .none, output: .discarded, error: .sequence
+            ) { execution in
+                for try await line in execution.standardError.strings() {
+                    let event = try JSONValue(parsing: line)
+                    guard event.event?.string == "progress", event.offset?.number ?? 0 > 40_000 else { continue }
+                    try execution.send(signal: .kill)
+                    return
+                }
+                Issue.record("it was not under way")
+            }
+            let run = try await sandbox.push(address, image: "fw.signed.bin")
+            #expect(run.exit == 0, "\(run.err)")
+            let transfer = try run.json().transfer
+            let (from, sent) = (transfer?.resumed_from?.number ?? 0, transfer?.sent_bytes?.number ?? 0)
+            #expect(from > 40_000 && from + sent < 1_910_000)
+        }
+    }
+
+    @Test(arguments: bearers)
+    func aDeviceThatLosesPowerAndDoesNotComeBack(_ bearer: [String]) async throws {
+        let sandbox = try await Self.sandbox(size: 1_900_000)
+        try await sandbox.serving(bearer) { address, device in
+            let words = [
+                "push", "fw.signed.bin", "--device", address, "--trust", "release.pub.pem", "--progress", "json",
+                "--format", "json",
+            ]
+            let result = try await Subprocess.run(
+                .path(Sandbox.binary), arguments: Arguments(words), environment: sandbox.environment(),
+                workingDirectory: sandbox.folder, input: .none, output: .string(limit: 1 << 16), error: .sequence
+            ) { execution in
+                for try await line in execution.standardError.strings() {
+                    let event = try JSONValue(parsing: line)
+                    if event.event?.string == "progress", event.offset?.number ?? 0 > 40_000 {
+                        kill(device.value, SIGKILL)
+                    }
+                }
+            }
+            #expect(result.terminationStatus == .exited(75))
+            #expect(try JSONValue(parsing: result.standardOutput).error?.code?.string == "link-lost")
+        }
+    }
+
+    @Test func nobodyIsThere() async throws {
+        let sandbox = try await Self.sandbox()
+        let address = try await sandbox.serving(["--udp", "0"]) { address, _ in address }
+        let run = try await sandbox.push(address, image: "fw.signed.bin")
+        #expect(run.exit == 69, "\(run.err)")
+        #expect(try run.json().error?.code?.string == "no-such-device")
+        #expect(try await sandbox.run("status", "--device", "serial:/dev/no-such-port").exit == 69)
+        #expect(try await sandbox.run("status", "--device", "serial:/dev/null").exit == 69)
+        #expect(try await sandbox.run("status", "--device", "udp:board.invalid").exit == 69)
+    }
+
+    @Test func oneAtATime() async throws {
+        let sandbox = try await Self.sandbox(size: 1_900_000)
+        try await sandbox.serving(["--serial"]) { address, _ in
+            let words = [
+                "push", "fw.signed.bin", "--device", address, "--trust", "release.pub.pem", "--progress", "json",
+            ]
+            let result = try await Subprocess.run(
+                .path(Sandbox.binary), arguments: Arguments(words), environment: sandbox.environment(),
+                workingDirectory: sandbox.folder, input: .none, output: .discarded, error: .sequence
+            ) { execution in
+                var held: Run?
+                for try await line in execution.standardError.strings() where held == nil {
+                    guard try JSONValue(parsing: line).event?.string == "progress" else { continue }
+                    held = try await sandbox.run("status", "--device", address, "--format", "json")
+                }
+                #expect(held?.exit == 69)
+                #expect(try held?.json().error?.code?.string == "device-held")
+            }
+            #expect(result.terminationStatus == .exited(0))
+        }
+    }
+
+    @Test(arguments: ["udp:", "udp:fe80::1", "udp:host:0", "serial:", "serial:ttyACM0", "serial:/dev/ttyACM0?baud=1"])
+    func badAddresses(_ address: String) async throws {
+        let run = try await Sandbox().run("status", "--device", address, "--format", "json")
+        #expect(run.exit == 64)
+        #expect(try run.json().error?.code?.string == "usage")
+    }
+
+    @Test(arguments: [["--protocol", "ota"], ["--adapter", "hci0"], ["--passkey", "123456"]])
+    func whatIsForBluetoothOnly(_ options: [String]) async throws {
+        let run = try await Sandbox().run(["status", "--device", "udp:127.0.0.1"] + options)
+        #expect(run.exit == 64, "\(run.err)")
+    }
+
+    @Test func aDeviceWithTheProfileIsNotServedThere() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        try await sandbox.create()
+        #expect(try await sandbox.run("simulate", "serve", "kitchen", "--udp", "0").exit == 64)
+        #expect(try await sandbox.run("simulate", "serve", "kitchen", "--udp", "0", "--serial").exit == 64)
+    }
+
+    /// PyPI's smpclient, which is not ours, drives the device to a confirmed update.
+    @Test func theClientOfOthers() async throws {
+        let sandbox = try await Self.sandbox(size: 100_000)
+        try await sandbox.serving(["--udp", "0"]) { address, _ in
+            let script = FilePath(#filePath).removingLastComponent().appending("Support/smp_update.py").string
+            let port = address.split(separator: ":").last.map(String.init) ?? ""
+            let result = try await Subprocess.run(
+                .path(FilePath(PythonEnvironment.python)), arguments: [script, port, sandbox.path("fw.signed.bin")],
+                output: .string(limit: 1 << 16), error: .string(limit: 1 << 16))
+            #expect(result.terminationStatus == .exited(0), "\(result.standardError)")
+            #expect(result.standardOutput == "1.1.0 confirmed\n")
+            let status = try await sandbox.run("status", "--device", address, "--format", "json")
+            #expect(try status.json().device?.running_version?.string == "1.1.0")
+        }
+    }
+}

@@ -1,0 +1,203 @@
+import Glibc
+import Subprocess
+import Testing
+
+/// Virtual devices that speak SMP, over the modelled radio: whole updates, and every refusal, with its exit code.
+@Suite struct SMPTests {
+    private static func sandbox(_ options: String..., size: Int = 20_000) async throws -> Sandbox {
+        let sandbox = try Sandbox()
+        try await sandbox.mcuboot(size: size)
+        try await sandbox.create(options: ["--protocol", "smp"] + options)
+        return sandbox
+    }
+
+    private static let device = "sim:kitchen?pace=virtual"
+
+    @Test func anImageIsPushedConfirmedAndNotSentTwice() async throws {
+        let sandbox = try await Self.sandbox()
+        let run = try await sandbox.push(Self.device, image: "fw.signed.bin")
+        #expect(run.exit == 0, "\(run.err)")
+        let json = try run.json()
+        #expect(json.outcome?.string == "confirmed" && json.protocol?.string == "smp")
+        #expect(json.device?.running_version?.string == "1.1.0" && json.device?.previous_version?.string == "1.0.0")
+        #expect(json.device?.confirmed?.bool == true && json.device?.hardware == nil)
+        #expect(json.image?.version?.string == "1.1.0" && json.image?.warrant?.string == "signature")
+        #expect(json.bundle == nil && json.transfer?.sent_bytes?.number == json.image?.size?.number)
+        let again = try await sandbox.push(Self.device, image: "fw.signed.bin")
+        #expect(again.exit == 0)
+        #expect(try again.json().outcome?.string == "already-running")
+    }
+
+    @Test func aTrialLastsUntilItIsConfirmedOrGivenUp() async throws {
+        let sandbox = try await Self.sandbox()
+        let run = try await sandbox.push(Self.device, image: "fw.signed.bin", "--no-confirm")
+        #expect(run.exit == 0, "\(run.err)")
+        #expect(try run.json().outcome?.string == "on-trial")
+        let status = try await sandbox.run("status", "--device", "sim:kitchen", "--format", "json")
+        #expect(try status.json().device?.state?.string == "trial")
+        try await sandbox.mcuboot(version: "1.2.0", as: "next.bin")
+        let other = try await sandbox.push(Self.device, image: "next.bin")
+        #expect(other.exit == 77)
+        #expect(try other.json().error?.code?.string == "in-trial")
+        let discarded = try await sandbox.run("discard", "--device", Self.device, "--format", "json")
+        #expect(discarded.exit == 0, "\(discarded.err)")
+        #expect(try discarded.json().device?.running_version?.string == "1.0.0")
+        #expect(try await sandbox.run("confirm", "--device", Self.device).exit == 77)
+        #expect(try await sandbox.push(Self.device, image: "fw.signed.bin", "--no-confirm").exit == 0)
+        let confirmed = try await sandbox.run("confirm", "--device", Self.device, "--format", "json")
+        #expect(confirmed.exit == 0, "\(confirmed.err)")
+        #expect(try confirmed.json().device?.running_version?.string == "1.1.0")
+    }
+
+    @Test func itMayBeForGoodAtOnceOrForNoStartAtAll() async throws {
+        let sandbox = try await Self.sandbox()
+        let held = try await sandbox.push(Self.device, image: "fw.signed.bin", "--upload-only")
+        #expect(held.exit == 0, "\(held.err)")
+        #expect(try held.json().outcome?.string == "uploaded")
+        #expect(try held.json().device?.running_version?.string == "1.0.0")
+        let permanent = try await sandbox.push(Self.device, image: "fw.signed.bin", "--permanent")
+        #expect(permanent.exit == 0, "\(permanent.err)")
+        // It was there already.
+        #expect(try permanent.json().transfer?.sent_bytes?.number == 0)
+        #expect(try permanent.json().device?.running_version?.string == "1.1.0")
+    }
+
+    @Test func aKeyThatTheDeviceDoesNotTrust() async throws {
+        let sandbox = try await Self.sandbox()
+        try await sandbox.mcuboot(key: "stranger", as: "foreign.bin")
+        let refused = try await sandbox.push(Self.device, image: "foreign.bin")
+        #expect(refused.exit == 77)
+        #expect(try refused.json().error?.code?.string == "untrusted-key")
+        #expect(try refused.json().error?.hint?.string?.contains("--unverified-image") == true)
+        // The bootloader knows better than who takes it upon themselves.
+        let run = try await sandbox.push(Self.device, image: "foreign.bin", "--unverified-image")
+        #expect(run.exit == 78 && run.err.contains("nobody whom you trust answers for foreign.bin"), "\(run.err)")
+        #expect(try run.json().error?.code?.string == "went-back")
+        let status = try await sandbox.run("status", "--device", Self.device, "--format", "json")
+        #expect(try status.json().device?.running_version?.string == "1.0.0")
+    }
+
+    @Test func consentNeedsNoTrustedKey() async throws {
+        let sandbox = try await Self.sandbox()
+        let run = try await sandbox.run(
+            "push", "fw.signed.bin", "--device", Self.device, "--unverified-image", "--format", "json", "--progress",
+            "none")
+        #expect(run.exit == 0, "\(run.err)")
+        #expect(try run.json().image?.warrant?.string == "consent")
+        #expect(try run.json().image?.unverified?.string == "untrusted-key")
+    }
+
+    @Test func whatDoesNotFitIsRefusedEarly() async throws {
+        let sandbox = try await Self.sandbox(size: 2 << 20)
+        let large = try await sandbox.push(Self.device, image: "fw.signed.bin")
+        #expect(large.exit == 77, "\(large.err)")
+        #expect(try large.json().error?.code?.string == "image-too-large")
+        try await sandbox.mcuboot(version: "0.9.0", as: "old.bin")
+        let old = try await sandbox.push(Self.device, image: "old.bin", "--no-downgrade")
+        #expect(old.exit == 77)
+        #expect(try old.json().error?.code?.string == "downgrade")
+        #expect(try await sandbox.push(Self.device, image: "old.bin").exit == 0)
+        try sandbox.write("raw.bin", Sandbox.image(1000))
+        #expect(try await sandbox.push(Self.device, image: "raw.bin").exit == 65)
+    }
+
+    /// Neither buffers nor slots nor parts of packets, as of the plainest device.
+    @Test func aDeviceThatCanDoLittle() async throws {
+        let sandbox = try await Self.sandbox(
+            "--without", "parameters", "--without", "reassembly", "--without", "slots", "--buffers", "2")
+        let run = try await sandbox.push(Self.device, image: "fw.signed.bin")
+        #expect(run.exit == 0, "\(run.err)")
+        #expect(try run.json().transfer?.chunk_size?.number == 244)
+    }
+
+    @Test func aDeviceThatCannotMarkImages() async throws {
+        let sandbox = try await Self.sandbox("--without", "marks")
+        let run = try await sandbox.push(Self.device, image: "fw.signed.bin")
+        #expect(run.exit == 76)
+        #expect(try run.json().error?.code?.string == "unsupported-device")
+        let held = try await sandbox.push(Self.device, image: "fw.signed.bin", "--upload-only")
+        #expect(held.exit == 0, "\(held.err)")
+    }
+
+    @Test func aLinkThatBreaksIsResumed() async throws {
+        let sandbox = try await Self.sandbox(size: 100_000)
+        let run = try await sandbox.push(Self.device + "&drop-at=0.3,0.6&loss=0.1", image: "fw.signed.bin")
+        #expect(run.exit == 0, "\(run.err)")
+        #expect(try run.json().transfer?.disconnects?.number == 2)
+        try await sandbox.mcuboot(version: "1.2.0", as: "next.bin")
+        let gone = try await sandbox.push(Self.device + "&gone-at=0.5", image: "next.bin")
+        #expect(gone.exit == 75, "\(gone.err)")
+        #expect(try gone.json().error?.code?.string == "link-lost")
+    }
+
+    @Test func thePlainAddressMakesADevice() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.mcuboot()
+        let run = try await sandbox.push("sim:?pace=virtual", image: "fw.signed.bin")
+        #expect(run.exit == 0, "\(run.err)")
+        #expect(try run.json().device?.address?.string == "sim:demo")
+    }
+
+    // MARK: Pairs
+
+    @Test func aBundleGoesWhereItsImageFits() async throws {
+        let sandbox = try await Self.sandbox()
+        try await sandbox.release()
+        let raw = try await sandbox.push(Self.device)
+        #expect(raw.exit == 77, "\(raw.err)")
+        #expect(try raw.json().error?.code?.string == "wrong-image-format")
+        let signed = try await sandbox.run(
+            "sign", "fw.signed.bin", "--key", "release.pem", "--product", "demo", "-o", "mcuboot.otaf")
+        #expect(signed.exit == 0, "\(signed.err)")
+        let run = try await sandbox.push(Self.device, bundle: "mcuboot.otaf")
+        #expect(run.exit == 0, "\(run.err)")
+        let json = try run.json()
+        #expect(json.bundle?.product?.string == "demo" && json.protocol?.string == "smp")
+    }
+
+    @Test func anImageDoesNotGoToADeviceWithTheProfile() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.mcuboot()
+        try await sandbox.create()
+        let run = try await sandbox.push(Self.device, image: "fw.signed.bin")
+        #expect(run.exit == 77)
+        #expect(try run.json().error?.code?.string == "wrong-image-format")
+        let status = try await sandbox.run("status", "--device", Self.device, "--format", "json")
+        #expect(try status.json().protocol?.string == "ota")
+        let forced = try await sandbox.run("status", "--device", Self.device, "--protocol", "smp", "--format", "json")
+        #expect(forced.exit == 76)
+        #expect(try forced.json().error?.code?.string == "unsupported-device")
+        try await sandbox.release()
+        let held = try await sandbox.push(Self.device, "--upload-only")
+        #expect(held.exit == 76)
+        #expect(try held.json().error?.code?.string == "unsupported-device")
+    }
+
+    @Test func identifyIsRefused() async throws {
+        let sandbox = try await Self.sandbox()
+        let run = try await sandbox.run("identify", "--device", Self.device, "--format", "json")
+        #expect(run.exit == 76)
+        #expect(try run.json().error?.code?.string == "unsupported-device")
+    }
+
+    // MARK: Making and listing
+
+    @Test func aListTellsThem() async throws {
+        let sandbox = try await Self.sandbox()
+        let list = try await sandbox.run("simulate", "list", "--format", "json")
+        let device = try list.json().devices?[0]
+        #expect(device?.protocol?.string == "smp" && device?.product?.string == "demo" && device?.hardware == nil)
+    }
+
+    @Test(arguments: [
+        ["--protocol", "smp", "--hardware", "2"], ["--protocol", "smp", "--trial", "5"], ["--buffers", "2"],
+        ["--without", "marks"],
+    ])
+    func optionsOfTheOtherKindAreRefused(_ options: [String]) async throws {
+        let sandbox = try Sandbox()
+        #expect(try await sandbox.run("keygen", "release").exit == 0)
+        let run = try await sandbox.run(
+            ["simulate", "create", "x", "--product", "p", "--version", "1.0.0", "--trust", "release.pub.pem"] + options)
+        #expect(run.exit == 64, "\(run.err)")
+    }
+}

@@ -1,0 +1,65 @@
+import Subprocess
+import SystemPackage
+import Testing
+
+extension Sandbox {
+    /// Makes the key pair `release`, and an MCUboot image `fw.signed.bin` of so many bytes of program.
+    func mcuboot(
+        size: Int = 20_000, version: String = "1.1.0", key: String = "release", as file: String = "fw.signed.bin"
+    ) async throws {
+        if !exists("\(key).pem") { #expect(try await run("keygen", key).exit == 0) }
+        try write("fw.bin", Self.image(size))
+        let signed = try await run(
+            "sign", "fw.bin", "--as", "mcuboot", "--header-size", "32", "--pad-header", "--version", version, "--key",
+            "\(key).pem", "-o", file, "--force")
+        #expect(signed.exit == 0, "\(signed.err)")
+    }
+
+    /// Pushes `fw.signed.bin` with the key `release` trusted.
+    func push(_ device: String, image: String, _ options: String...) async throws -> Run {
+        try await run(
+            [
+                "push", image, "--device", device, "--trust", "release.pub.pem", "--format", "json", "--progress",
+                "none",
+            ] + options)
+    }
+
+    /// Puts the virtual device `kitchen` behind a bearer, in a process of its own, and takes it away after `body`.
+    ///
+    /// - Parameters:
+    ///   - signal: ends it: by `.kill` the device loses power.
+    ///   - body: is given the device's address, and the process.
+    @discardableResult
+    func serving<Result: Sendable>(
+        _ bearer: [String], endingBy signal: Signal = .terminate,
+        _ body: (String, ProcessIdentifier) async throws -> Result
+    ) async throws -> Result {
+        let result = try await Subprocess.run(
+            .path(Self.binary), arguments: Arguments(["simulate", "serve", "kitchen"] + bearer),
+            environment: environment(), workingDirectory: folder, input: .none, output: .discarded,
+            error: .sequence
+        ) { execution in
+            defer { try? execution.send(signal: signal) }
+            var lines = execution.standardError.strings().makeAsyncIterator()
+            while let line = try await lines.next() {
+                guard let start = line.firstRange(of: " is at ")?.upperBound else { continue }
+                let address = line[start...].trimmingSuffix { $0.isNewline }
+                return try await body(String(address), execution.processIdentifier)
+            }
+            throw SandboxError(message: "the device is not served")
+        }
+        return result.closureResult
+    }
+}
+
+extension Substring {
+    fileprivate func trimmingSuffix(_ isSuffix: (Character) -> Bool) -> Substring {
+        var rest = self
+        while let last = rest.last, isSuffix(last) { rest.removeLast() }
+        return rest
+    }
+}
+
+struct SandboxError: Error {
+    let message: String
+}

@@ -1,0 +1,42 @@
+import OTAFirmware
+import OTASMP
+import Testing
+
+/// Frames that others have made are those that are made here, and are read as what they are.
+@Suite struct GoldenTests {
+    @Test func everyRequestIsTheirs() throws {
+        let lines = try GoldenFile.lines().filter { $0.kind == "request" }
+        #expect(Set(lines.map(\.name)) == Set(GoldenMessages.requests.keys))
+        for line in lines {
+            let request = try #require(GoldenMessages.requests[line.name])
+            let version = try #require(SMPFrame.Version(rawValue: line.version))
+            let frame = request.frame(sequence: line.sequence, version: version)
+            #expect(Hex.encode(frame.bytes) == Hex.encode(line.bytes), "\(line.name)")
+            #expect(try SMPFrame(parsing: line.bytes) == frame)
+        }
+    }
+
+    @Test func everyAnswerIsRead() throws {
+        let lines = try GoldenFile.lines().filter { $0.kind == "answer" }
+        #expect(Set(lines.map(\.name)) == Set(GoldenMessages.answers.keys))
+        for line in lines {
+            let (request, answer) = try #require(GoldenMessages.answers[line.name])
+            let frame = try SMPFrame(parsing: line.bytes)
+            #expect(request.isAnswered(by: frame, sequence: line.sequence), "\(line.name)")
+            #expect(frame.version.rawValue == line.version)
+            #expect(try SMPAnswer(parsing: frame.body) == answer, "\(line.name)")
+            // The canonical form is theirs, too.
+            #expect(CBOREncoder.encode(try CBORDecoder.decode(frame.body)) == frame.body)
+        }
+    }
+
+    @Test func theAnswersMeanWhatTheySay() throws {
+        func fields(_ name: String) throws -> [String: CBORValue] {
+            guard case .good(let fields) = try #require(GoldenMessages.answers[name]).answer else { return [:] }
+            return fields
+        }
+        #expect(try SMPParameters(fields("parameters")) == SMPParameters(bufferSize: 2475, bufferCount: 4))
+        #expect(try SMPParameters(fields("parameters")).window == 3)
+        #expect(try SMPImageList(fields("state")) == GoldenMessages.list)
+    }
+}

@@ -1,0 +1,96 @@
+import OTAFirmware
+import OTASMP
+import OTASimulator
+import OTAUpdate
+import Testing
+
+/// The published package itself, on every command and on random ones; and on what our virtual device answers.
+@Suite struct SMPPeerTests {
+    /// It decodes each of our frames, and encodes what it has decoded to the same bytes.
+    @Test func readsAndWritesOurRequests() async throws {
+        var random = SplitMix64(seed: 2026)
+        var lines: [(name: String, bytes: [UInt8])] = []
+        for (name, request) in GoldenMessages.requests {
+            for version in [SMPFrame.Version.first, .second] {
+                let sequence = UInt8.random(in: 0...255, using: &random)
+                lines.append((name, request.frame(sequence: sequence, version: version).bytes))
+            }
+        }
+        for _ in 0..<300 {
+            let data = (0..<Int.random(in: 0...600, using: &random)).map { _ in
+                UInt8.random(in: 0...255, using: &random)
+            }
+            let offset = Int.random(in: 1...(1 << UInt8.random(in: 1...40, using: &random)), using: &random)
+            let chunk = SMPRequest.upload(SMPChunk(offset: offset, data: data))
+            lines.append(
+                ("chunk", chunk.frame(sequence: UInt8.random(in: 0...255, using: &random), version: .second).bytes))
+        }
+        let theirs = try await SMPPeer.run("judge", lines.map { "request \($0.name) \(Hex.encode($0.bytes))" })
+        #expect(theirs == lines.map { Hex.encode($0.bytes) })
+    }
+
+    /// What the virtual device answers, with its maps of no length, is to them what it is to us.
+    @Test func readsTheVirtualDevicesAnswers() async throws {
+        var lines: [(name: String, frame: SMPFrame)] = []
+        for version in [SMPFrame.Version.first, .second] {
+            let served = try ServedRequests()
+            for name in ["echo", "parameters", "system", "bootloader", "state", "erase", "chunk", "reset"] {
+                let request = try #require(GoldenMessages.requests[name])
+                let frame = try served.answer(to: request.frame(sequence: 9, version: version))
+                #expect(request.isAnswered(by: frame, sequence: 9))
+                lines.append((name == "erase" ? version == .second ? "refused" : "unsupported" : name, frame))
+            }
+            let refused = try served.answer(
+                to: SMPRequest.setState(digest: nil, confirm: false).frame(sequence: 1, version: version))
+            lines.append((version == .second ? "refused" : "unsupported", refused))
+        }
+        let theirs = try await SMPPeer.run("judge", lines.map { "answer \($0.name) \(Hex.encode($0.frame.bytes))" })
+        for (line, theirs) in zip(lines, theirs) {
+            #expect(line.frame.body.isEmpty || line.frame.body[0] == 0xBF)
+            #expect(Hex.encode(CBOREncoder.encode(try CBORDecoder.decode(line.frame.body))) == theirs, "\(line.name)")
+        }
+        #expect(theirs.count == lines.count)
+    }
+
+    /// Each error code that they know has words here.
+    @Test func hasWordsForEveryError() async throws {
+        let groups: [String: UInt16?] = ["general": nil, "system": 0, "image": 1]
+        let codes = try await SMPPeer.run("errors")
+        #expect(codes.count == 51)
+        for code in codes {
+            let words = code.split(separator: " ")
+            let group = try #require(groups[String(words[0])])
+            let error = SMPError(group: group, code: try #require(Int(words[1])))
+            #expect(error.meaning.contains(" ("), "\(code)")
+        }
+    }
+}
+
+/// A virtual device that is asked without a link.
+private struct ServedRequests {
+    private let device: VirtualSMPDevice
+    private let inbox = Inbox()
+
+    private final class Inbox: @unchecked Sendable {
+        var assembler = SMPFrameAssembler()
+        var frames: [SMPFrame] = []
+    }
+
+    init() throws {
+        device = try VirtualSMPDevice(VirtualSMPConfiguration())
+        device.observe { [inbox] _, _, value in
+            inbox.frames += (try? inbox.assembler.take(value)) ?? []
+            return true
+        } onRestart: {
+        }
+        #expect(device.reachable(at: .zero) == .zero)
+        #expect(device.connect(1, valueLength: 20, at: .zero))
+        try device.subscribe(1, to: SMPChannel.value, on: true, at: .zero)
+    }
+
+    func answer(to frame: SMPFrame) throws -> SMPFrame {
+        try device.write(1, SMPChannel.value, frame.bytes, at: .zero)
+        let frame = inbox.frames.popLast()
+        return try #require(frame)
+    }
+}

@@ -1,0 +1,95 @@
+import OTASMP
+
+/// A device with several processors, as far as a session can tell: what lies in its slots, and what is done with it.
+final class PlayedSlots {
+    struct Image {
+        var digest: [UInt8]
+        var version: String
+        var pending = false
+        var permanent = false
+        var confirmed = true
+    }
+    private var running: [Int: Image]
+    private(set) var others: [Int: Image] = [:]
+    /// By the SHA-256 of the file: what will lie in the slot when all of it is there.
+    private let known: [[UInt8]: Image]
+    private var upload: (image: Int, digest: [UInt8], size: Int, offset: Int)?
+    private(set) var uploads: [Int] = []
+    private(set) var resets = 0
+
+    init(running: [Int: Image], known: [[UInt8]: Image]) {
+        self.running = running
+        self.known = known
+    }
+
+    func answer(_ frame: SMPFrame) -> PlayedDevice.Reply {
+        let fields = frame.fields
+        switch (frame.group, frame.command, frame.operation) {
+        case (0, 6, _): return .fields(["buf_size": CBORValue(512), "buf_count": CBORValue(3)])
+        case (0, 5, _): return restart()
+        case (1, 0, .read): return .fields(list)
+        case (1, 0, _): return mark(fields)
+        case (1, 1, _): return take(fields)
+        default: return .fields(["rc": CBORValue(8)])
+        }
+    }
+
+    func version(_ image: Int) -> String? { running[image]?.version }
+    func isConfirmed(_ image: Int) -> Bool { running[image]?.confirmed ?? false }
+
+    private var list: [String: CBORValue] {
+        let images = running.keys.sorted().flatMap { number in
+            [(running[number], 0), (others[number], 1)].compactMap { image, slot -> CBORValue? in
+                guard let image else { return nil }
+                return .map([
+                    "image": CBORValue(number), "slot": CBORValue(slot), "version": .text(image.version),
+                    "hash": .bytes(image.digest), "active": .bool(slot == 0), "pending": .bool(image.pending),
+                    "permanent": .bool(image.permanent), "confirmed": .bool(slot == 0 && image.confirmed),
+                ])
+            }
+        }
+        return ["images": .array(images)]
+    }
+
+    private func restart() -> PlayedDevice.Reply {
+        resets += 1
+        for (number, other) in others where other.pending {
+            others[number] = running[number]
+            running[number] = Image(digest: other.digest, version: other.version, confirmed: other.permanent)
+        }
+        return .fields([:])
+    }
+
+    private func mark(_ fields: [String: CBORValue]) -> PlayedDevice.Reply {
+        let confirm = fields["confirm"]?.bool ?? false
+        guard let digest = fields["hash"]?.bytes else {
+            guard confirm else { return .fields(["err": .map(["group": CBORValue(1), "rc": CBORValue(24)])]) }
+            running[0]?.confirmed = true
+            return .fields(list)
+        }
+        for number in running.keys {
+            if running[number]?.digest == digest, confirm { running[number]?.confirmed = true }
+            if others[number]?.digest == digest {
+                others[number]?.pending = true
+                others[number]?.permanent = confirm
+            }
+        }
+        return .fields(list)
+    }
+
+    private func take(_ fields: [String: CBORValue]) -> PlayedDevice.Reply {
+        let data = fields["data"]?.bytes ?? []
+        let offset = fields["off"]?.integer ?? -1
+        if offset == 0 {
+            let number = fields["image"]?.integer ?? 0
+            upload = (number, fields["sha"]?.bytes ?? [], fields["len"]?.integer ?? 0, 0)
+            uploads.append(number)
+            others[number] = nil
+        }
+        guard var upload, upload.offset == offset else { return .fields(["off": CBORValue(self.upload?.offset ?? 0)]) }
+        upload.offset += data.count
+        self.upload = upload
+        if upload.offset == upload.size { others[upload.image] = known[upload.digest] }
+        return .fields(["off": CBORValue(upload.offset)])
+    }
+}

@@ -1,0 +1,151 @@
+import OTASMP
+import Testing
+
+/// The host's half of an upload, with the answers that real servers were seen to give.
+@Suite struct SMPUploadTests {
+    private static let bytes = (0..<10_000).map { UInt8(truncatingIfNeeded: $0) }
+
+    /// An upload, and the sequence numbers of what is in flight.
+    private struct Flight {
+        var upload: SMPUpload
+        var sequence: UInt8 = 0
+        var chunks: [UInt8: SMPChunk] = [:]
+
+        init(window: Int) {
+            upload = SMPUpload(
+                SMPUploadTests.bytes, digest: [UInt8](repeating: 7, count: 32), image: 0, longestFrame: 500,
+                window: window)
+        }
+
+        /// Sends what may be sent.
+        mutating func send() -> [UInt8] {
+            var sent: [UInt8] = []
+            while let chunk = upload.nextChunk() {
+                sequence += 1
+                chunks[sequence] = chunk
+                upload.sent(chunk, sequence: sequence, at: .zero)
+                sent.append(sequence)
+            }
+            return sent
+        }
+
+        mutating func answer(_ sequence: UInt8, _ offset: Int) -> SMPUpload.Verdict {
+            upload.answered(sequence, offset: offset, match: nil, at: .seconds(1))
+        }
+
+        func end(_ sequence: UInt8) -> Int { chunks[sequence].map { $0.offset + $0.data.count } ?? -1 }
+
+        /// With the first chunk taken, and the window full.
+        static func open(window: Int) -> (Flight, [UInt8]) {
+            var flight = Flight(window: window)
+            let first = flight.send()
+            #expect(first == [1] && flight.end(1) == 32)
+            #expect(flight.answer(1, 32) == .agreed)
+            let sent = flight.send()
+            return (flight, sent)
+        }
+    }
+
+    @Test func sendsTheFirstChunkAloneAndFillsTheWindowThen() throws {
+        let (flight, sent) = Flight.open(window: 3)
+        #expect(sent == [2, 3, 4])
+        let opening = try #require(flight.chunks[1]?.opening)
+        #expect(opening.length == 10_000 && opening.image == 0)
+        for sequence in sent {
+            let chunk = try #require(flight.chunks[sequence])
+            #expect(chunk.opening == nil)
+            #expect(SMPRequest.upload(chunk).frame(sequence: 0, version: .second).bytes.count == 500)
+        }
+    }
+
+    @Test func endsWhenAllIsAcknowledged() {
+        var (flight, sent) = Flight.open(window: 2)
+        while let sequence = sent.first {
+            sent.removeFirst()
+            #expect(flight.answer(sequence, flight.end(sequence)) == .agreed)
+            sent += flight.send()
+        }
+        #expect(flight.upload.isComplete && flight.upload.sentOffset == 10_000)
+    }
+
+    @Test func goesOnWhereAnEarlierUploadEnded() {
+        var flight = Flight(window: 3)
+        _ = flight.send()
+        #expect(flight.answer(1, 5000) == .agreed)
+        #expect(flight.upload.isOpen && flight.upload.acknowledgedOffset == 5000)
+        #expect(flight.send() == [2, 3, 4] && flight.chunks[2]?.offset == 5000)
+    }
+
+    /// One more packet than there are buffers: the first one is refused, and those behind it repeat the old offset.
+    @Test func drainsWhatIsOutOfStep() {
+        var (flight, sent) = Flight.open(window: 3)
+        #expect(flight.upload.overran(2, at: .zero) == .agreed)
+        #expect(flight.upload.window == 2)
+        #expect(flight.send().isEmpty)
+        #expect(flight.answer(3, 32) == .agreed)
+        #expect(flight.send().isEmpty)
+        #expect(flight.answer(4, 32) == .rewound(resent: flight.end(4) - 32))
+        sent = flight.send()
+        #expect(sent == [5, 6] && flight.chunks[5]?.offset == 32)
+    }
+
+    /// The answers come in order: with the third one the first two are settled.
+    @Test func aLaterAnswerSettlesTheEarlierOnes() {
+        var (flight, _) = Flight.open(window: 3)
+        #expect(flight.answer(4, 32) == .rewound(resent: flight.end(4) - 32))
+        #expect(flight.answer(2, flight.end(2)) == .agreed)
+        #expect(flight.upload.acknowledgedOffset == 32)
+    }
+
+    /// A device that restarted has forgotten all, and wants the length anew.
+    @Test func opensAnewAtOffsetZero() {
+        var (flight, _) = Flight.open(window: 1)
+        guard case .rewound = flight.answer(2, 0) else {
+            Issue.record("not rewound")
+            return
+        }
+        #expect(flight.send() == [3] && flight.chunks[3]?.opening != nil)
+    }
+
+    @Test func believesNoOffsetPastTheEnd() {
+        var (flight, _) = Flight.open(window: 1)
+        #expect(flight.answer(2, 10_001) == .impossible(offset: 10_001))
+        var other = Flight.open(window: 1).0
+        #expect(other.answer(2, -1) == .impossible(offset: -1))
+    }
+
+    @Test func givesUpWhereNothingGetsThrough() {
+        var (flight, sent) = Flight.open(window: 1)
+        for _ in 1..<SMPUpload.rewindsAtOneOffset {
+            guard case .rewound = flight.answer(sent[0], 32) else {
+                Issue.record("not rewound")
+                return
+            }
+            sent = flight.send()
+        }
+        #expect(flight.answer(sent[0], 32) == .stuck)
+    }
+
+    @Test func sendsAgainAfterASilence() {
+        var (flight, _) = Flight.open(window: 3)
+        #expect(flight.upload.deadline == SMPUpload.chunkLimit)
+        #expect(flight.upload.timedOut() == .rewound(resent: flight.end(4) - 32))
+        _ = flight.send()
+        _ = flight.upload.timedOut()
+        _ = flight.send()
+        #expect(flight.upload.timedOut() == nil)
+    }
+
+    /// The longest string for each length of frame, where a head grows.
+    @Test func fillsFramesOfAnyLength() {
+        for longest in 30...700 {
+            let capacity = SMPChunk.capacity(offset: 70_000, longest: longest)
+            guard capacity > 0 else { continue }
+            func length(_ count: Int) -> Int {
+                let chunk = SMPChunk(offset: 70_000, data: [UInt8](repeating: 0, count: count))
+                return SMPRequest.upload(chunk).frame(sequence: 0, version: .second).bytes.count
+            }
+            #expect(length(capacity) <= longest && length(capacity + 1) > longest, "\(longest)")
+        }
+    }
+}

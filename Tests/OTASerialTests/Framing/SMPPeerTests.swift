@@ -1,0 +1,54 @@
+import OTASerial
+import OTATestSupport
+import OTAUpdate
+import Subprocess
+import SystemPackage
+import Testing
+
+/// PyPI's smp frames and reads packets of every length that matters, byte for byte as ConsoleFraming does.
+@Suite struct SMPPeerTests {
+    /// Of each line, a packet and its lines in hex: the same of the packet as smp makes it, and the packet that it reads of ours.
+    private static let script = """
+        import sys
+        from smp.packet import decode, encode
+        for line in sys.stdin:
+            packet, ours = [bytes.fromhex(part) for part in line.split(",")]
+            decoder = decode()
+            next(decoder)
+            try:
+                for part in ours.splitlines(keepends=True):
+                    decoder.send(part)
+            except StopIteration as end:
+                print(b"".join(encode(packet)).hex(), end.value.hex(), sep=",")
+        """
+
+    @Test func bothWaysOfEveryLength() async throws {
+        var random = SplitMix64(seed: 4)
+        let packets = (Array(0...280) + [384, 1500, 2475, 20_000]).map { random.bytes($0) }
+        let framed = packets.compactMap { ConsoleFraming.lines(carrying: $0) }
+        let python = PythonEnvironment.python
+        // A process that cannot read is nobody to write to.
+        let probe = try await Subprocess.run(
+            .path(FilePath(python)), arguments: ["-c", "import smp.packet"], output: .discarded,
+            error: .string(limit: 1 << 16))
+        try #require(probe.terminationStatus == .exited(0), "\(probe.standardError): type scripts/setup test")
+        let input = zip(packets, framed).map { "\(Self.hex($0)),\(Self.hex($1))\n" }.joined()
+        let result = try await Subprocess.run(
+            .path(FilePath(python)), arguments: ["-c", Self.script], input: .string(input),
+            output: .string(limit: 1 << 20), error: .string(limit: 1 << 16))
+        #expect(result.terminationStatus == .exited(0), "\(result.standardError); type scripts/setup test")
+        let expected = zip(framed, packets).map { "\(Self.hex($0)),\(Self.hex($1))\n" }.joined()
+        #expect(result.standardOutput == expected)
+        for (lines, packet) in zip(framed, packets) {
+            var decoder = ConsoleDecoder()
+            #expect(decoder.decode(lines) == [packet])
+        }
+    }
+
+    private static func hex(_ bytes: [UInt8]) -> String {
+        bytes.map { byte in
+            let text = String(byte, radix: 16)
+            return text.count == 1 ? "0" + text : text
+        }.joined()
+    }
+}

@@ -1,0 +1,27 @@
+import OTASerial
+import OTATransport
+import Testing
+
+@Suite struct SerialAddressTests {
+    @Test(arguments: [
+        ("/dev/ttyACM0", "/dev/ttyACM0", 115_200), ("/dev/ttyUSB1?baud=9600", "/dev/ttyUSB1", 9600),
+        ("/dev/serial/by-id/usb-ZEPHYR-if00?baud=1000000", "/dev/serial/by-id/usb-ZEPHYR-if00", 1_000_000),
+    ])
+    func addresses(_ text: String, _ path: String, _ baudRate: Int) throws {
+        let address = try SerialAddress(parsing: text)
+        #expect((address.path, address.baudRate) == (path, baudRate))
+        #expect(try SerialAddress(parsing: address.description) == address)
+    }
+
+    @Test(arguments: [
+        "", "/", "ttyACM0", "?baud=9600", "/dev/ttyACM0?", "/dev/ttyACM0?baud", "/dev/ttyACM0?baud=",
+        "/dev/ttyACM0?baud=1",
+        "/dev/ttyACM0?speed=9600", "/dev/ttyACM0?baud=9600&x=1",
+    ])
+    func others(_ text: String) { #expect(throws: AddressError.self) { try SerialAddress(parsing: text) } }
+
+    @Test func theHintHasTheWholePath() {
+        let error = #expect(throws: AddressError.self) { try SerialAddress(parsing: "ttyUSB3") }
+        #expect(error?.hint == "type --device serial:/dev/ttyUSB3; see which there are: ls /dev/serial/by-id")
+    }
+}

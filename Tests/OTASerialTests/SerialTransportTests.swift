@@ -1,0 +1,82 @@
+import Glibc
+import OTASerial
+import OTATransport
+import OTAUpdate
+import Testing
+
+@Suite struct SerialTransportTests {
+    static let channel = Channel(service: 1, characteristic: 2)
+
+    private static func transport(_ path: String) throws -> SerialTransport {
+        SerialTransport(try SerialAddress(parsing: path), channel: channel)
+    }
+
+    /// What a link tells after a value was sent, up to as many events.
+    private static func events(_ count: Int, over transport: SerialTransport, sending value: [UInt8]) async throws
+        -> [LinkEvent]
+    {
+        try await transport.withLink { link in
+            link.submit(.send([value], channel))
+            var events: [LinkEvent] = []
+            for await event in link.events {
+                events.append(event)
+                if events.count == count { break }
+            }
+            return events
+        }
+    }
+
+    @Test(arguments: [1, 86, 87, 1500, 20_000])
+    func packetsGoBothWays(_ length: Int) async throws {
+        let terminal = try PseudoTerminal()
+        let value = (0..<length).map { UInt8(truncatingIfNeeded: $0) }
+        let transport = try Self.transport(terminal.path)
+        // One client after the other.
+        for _ in 0..<2 {
+            async let events = Self.events(1, over: transport, sending: value)
+            let received = try await terminal.device.receive()
+            #expect(received == value)
+            try await terminal.device.send(received.reversed())
+            #expect(try await events == [.notified(value.reversed(), Self.channel)])
+        }
+    }
+
+    @Test func aPulledCableIsTheLinksEnd() async throws {
+        var terminal: PseudoTerminal? = try PseudoTerminal()
+        let (path, device) = (try #require(terminal?.path), try #require(terminal?.device))
+        let transport = try Self.transport(path)
+        async let events = Self.events(9, over: transport, sending: [1])
+        #expect(try await device.receive() == [1])
+        await device.close()
+        terminal = nil
+        #expect(try await events == [.lost(LinkError(.lost, ""))])
+    }
+
+    @Test func onePortIsOnesAlone() async throws {
+        let terminal = try PseudoTerminal()
+        let transport = try Self.transport(terminal.path)
+        let error = try await transport.withLink { _ in
+            await #expect(throws: LinkError(.held, "")) { try await transport.withLink { _ in } }
+        }
+        #expect(error?.detail == "another program has the serial port \(terminal.path)")
+    }
+
+    @Test func thePortIsRawAndKeepsDTR() async throws {
+        let terminal = try PseudoTerminal()
+        try await Self.transport(terminal.path + "?baud=9600").withLink { _ in }
+        let port = open(terminal.path, O_RDWR | O_NOCTTY)
+        defer { _ = close(port) }
+        var settings = termios()
+        try #require(tcgetattr(port, &settings) == 0)
+        #expect(settings.c_cflag & tcflag_t(HUPCL) == 0)
+        #expect(settings.c_cflag & tcflag_t(CSIZE | PARENB | CSTOPB) == tcflag_t(CS8))
+        #expect(settings.c_lflag & tcflag_t(ICANON | ECHO | ISIG) == 0)
+        #expect(cfgetospeed(&settings) == speed_t(B9600))
+    }
+
+    @Test(arguments: [("/dev/no-such-port", LinkError.Code.noSuchDevice), ("/dev/null", .unavailable)])
+    func whatIsNoPort(_ path: String, _ code: LinkError.Code) async throws {
+        let transport = try Self.transport(path)
+        await #expect(throws: LinkError(code, "")) { try await transport.withLink { _ in } }
+    }
+}

@@ -1,0 +1,74 @@
+import OTAFirmware
+import OTASimulator
+import OTAUpdate
+import SystemPackage
+import Testing
+
+@Suite struct VirtualDeviceStoreSMPTests {
+    private func withStore(_ body: (VirtualDeviceStore) throws -> Void) throws {
+        try withTemporaryFolder { try body(VirtualDeviceStore(folder: $0)) }
+    }
+
+    private func create(_ name: String, in store: VirtualDeviceStore) throws {
+        var configuration = VirtualSMPConfiguration()
+        configuration.board = "nrf52840dk"
+        configuration.bufferSize = 384
+        configuration.bufferCount = 2
+        (configuration.tellsParameters, configuration.reassembles) = (false, false)
+        (configuration.tellsSlots, configuration.marksImages) = (false, false)
+        try store.create(name, configuration, version: try Example.version("1.2.3"))
+    }
+
+    @Test func aDeviceIsWhatItWasMade() throws {
+        try withStore { store in
+            try create("board", in: store)
+            #expect(try store.spoken(by: "board") == .smp)
+            let summary = try store.summary(of: "board")
+            #expect(try store.list() == [summary])
+            #expect(summary.spoken == .smp && summary.product == "nrf52840dk" && summary.version == "1.2.3")
+            #expect(summary.hardware == nil && summary.securityCounter == nil)
+            let configuration = try store.openSMP("board").configuration
+            #expect(configuration.board == "nrf52840dk" && configuration.trustedKeys.count == 1)
+            #expect(configuration.bufferSize == 384 && configuration.bufferCount == 2)
+            #expect(!configuration.tellsParameters && !configuration.reassembles)
+            #expect(!configuration.tellsSlots && !configuration.marksImages)
+        }
+    }
+
+    /// Its own image is signed by a key that it trusts, so it starts.
+    @Test func aDeviceStarts() throws {
+        try withStore { store in
+            try create("board", in: store)
+            let device = try store.openSMP("board")
+            #expect(device.reachable(at: .zero) == .zero)
+            #expect(device.running?.image.version == "1.2.3" && device.running?.isOnTrial == false)
+            device.suspend()
+            #expect(device.reachable(at: .seconds(10)) == nil)
+        }
+    }
+
+    @Test func theOtherKindIsNotTakenForIt() throws {
+        try withStore { store in
+            try create("board", in: store)
+            #expect(throws: VirtualDeviceError(.malformed, "")) { try store.open("board") }
+            try store.create("kitchen", try Example.configuration(), version: try Example.version("1.0.0"))
+            #expect(try store.spoken(by: "kitchen") == .ota)
+            #expect(throws: VirtualDeviceError(.malformed, "")) { try store.openSMP("kitchen") }
+        }
+    }
+
+    @Test func whatCannotBeIsRefused() throws {
+        try withStore { store in
+            var configuration = VirtualSMPConfiguration()
+            configuration.bufferCount = 0
+            #expect(throws: VirtualDeviceError(.badConfiguration, "")) {
+                try store.create("board", configuration, version: try Example.version("1.0.0"))
+            }
+            #expect(throws: VirtualDeviceError(.badConfiguration, "")) {
+                try store.create("board", VirtualSMPConfiguration(), version: try Example.version("256.0.0"))
+            }
+            let names = try store.names()
+            #expect(names == [])
+        }
+    }
+}
