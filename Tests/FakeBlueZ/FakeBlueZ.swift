@@ -42,8 +42,8 @@ package actor FakeBlueZ {
     private var discoverers: [String: Task<Void, Never>] = [:]
     private var advertisements: Task<Void, Never>?
     private var visible: Set<DBusObjectPath> = []
-    /// Whether the peripheral's signal strength is told.
-    private var isHeard = false
+    /// Those whose signal strength is told.
+    private var heard: Set<DBusObjectPath> = []
 
     // The link.
     var link: UInt16?
@@ -130,7 +130,7 @@ package actor FakeBlueZ {
         for discoverer in discoverers.values { discoverer.cancel() }
         discoverers = [:]
         visible = []
-        isHeard = false
+        heard = []
         agent = nil
         application = nil
         advertisement = nil
@@ -224,29 +224,30 @@ package actor FakeBlueZ {
         guard discoverers.isEmpty else { return [] }
         advertisements?.cancel()
         await update(Self.adapter, BlueZName.adapter, ["Discovering": false])
-        // Every signal strength is forgotten; devices that were never connected go.
-        for path in visible where path != Self.device { await connection?.unexport(path) }
-        visible = visible.filter { $0 == Self.device }
-        if isHeard, link == nil {
-            let forgotten: [DBusValue] = [.string(BlueZName.device), .properties([:]), .strings(["RSSI"])]
-            try? await connection?.emit(Self.device, BlueZName.properties, "PropertiesChanged", forgotten)
+        // Every signal strength is forgotten; the objects stay, those of devices that were never connected for 30 s.
+        let forgotten: [DBusValue] = [.string(BlueZName.device), .properties([:]), .strings(["RSSI"])]
+        for path in heard where path != Self.device || link == nil {
+            try? await connection?.emit(path, BlueZName.properties, "PropertiesChanged", forgotten)
         }
-        isHeard = false
+        heard = []
         return []
     }
 
     private func advertise() async {
         for neighbour in neighbours {
             let path = Self.adapter.appending("dev_" + neighbour.address.split(separator: ":").joined(separator: "_"))
-            guard visible.insert(path).inserted else { continue }
-            try? await connection?.export(path, [neighbour.interface])
+            await hear(path, neighbour.rssi, neighbour.interface)
         }
-        guard link == nil, !isHeard, isAdvertising else { return }
-        isHeard = true
-        guard visible.insert(Self.device).inserted else {
-            return await update(Self.device, BlueZName.device, ["RSSI": .int16(-50)])
+        if link == nil, isAdvertising { await hear(Self.device, -50, deviceInterface(rssi: -50)) }
+    }
+
+    private func hear(_ path: DBusObjectPath, _ rssi: Int16, _ interface: DBusInterface) async {
+        guard heard.insert(path).inserted else { return }
+        if visible.insert(path).inserted {
+            try? await connection?.export(path, [interface])
+        } else {
+            await update(path, BlueZName.device, ["RSSI": .int16(rssi)])
         }
-        try? await connection?.export(Self.device, [deviceInterface(rssi: -50)])
     }
 
     var isAdvertising: Bool {
@@ -263,7 +264,7 @@ package actor FakeBlueZ {
         }
         isPaired = false
         visible.remove(device)
-        isHeard = false
+        heard.remove(device)
         await connection?.unexport(device)
         return []
     }
