@@ -10,9 +10,11 @@ extension Wiring {
         _ choice: ProtocolChoice, onBluetooth address: BLEAddress, _ radio: RadioOptions
     ) async throws -> DeviceOutcome {
         let lock = BluetoothLock(situation)
+        let links = LinkGuard(console.logger)
+        defer { links.stop() }
         let transport = BlueZTransport(
             address, services: [ProfileChannel.service, SMPChannel.value.service], adapter: radio.adapter,
-            pairing: radio.pairing(console), logger: console.logger, links: LinkGuard(console.logger),
+            pairing: radio.pairing(console), logger: console.logger, links: links,
             admits: { device throws(BlueZError) in try await lock.take(device) })
         let (session, chosen) = choosing(choice, seed: UInt64.random(in: 0 ... .max))
         do {

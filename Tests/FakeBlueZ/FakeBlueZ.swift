@@ -7,8 +7,8 @@ package import OTASimulator
 /// A bluetoothd that is none: as much of its behaviour over the bus as a central sees, with a virtual device on its air. What it
 /// does was seen in BlueZ 5.66 or read in its sources; the conformance tests hold for both.
 ///
-/// It differs in that the end of a link takes 50 ms and not 2 s, and in that a device whose signal strength is forgotten gets a
-/// new object under the same path.
+/// It differs in that the end of a link takes 50 ms and not 2 s, and in that a signal strength that is forgotten is still told to
+/// whoever asks anew.
 package actor FakeBlueZ {
     /// Something else on the air, which only advertises.
     package struct Neighbour: Sendable {
@@ -228,8 +228,8 @@ package actor FakeBlueZ {
         for path in visible where path != Self.device { await connection?.unexport(path) }
         visible = visible.filter { $0 == Self.device }
         if isHeard, link == nil {
-            await connection?.unexport(Self.device)
-            try? await connection?.export(Self.device, [deviceInterface(rssi: nil)])
+            let forgotten: [DBusValue] = [.string(BlueZName.device), .properties([:]), .strings(["RSSI"])]
+            try? await connection?.emit(Self.device, BlueZName.properties, "PropertiesChanged", forgotten)
         }
         isHeard = false
         return []
@@ -243,8 +243,9 @@ package actor FakeBlueZ {
         }
         guard link == nil, !isHeard, isAdvertising else { return }
         isHeard = true
-        await connection?.unexport(Self.device)
-        visible.insert(Self.device)
+        guard visible.insert(Self.device).inserted else {
+            return await update(Self.device, BlueZName.device, ["RSSI": .int16(-50)])
+        }
         try? await connection?.export(Self.device, [deviceInterface(rssi: -50)])
     }
 

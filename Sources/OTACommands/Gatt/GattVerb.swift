@@ -31,7 +31,9 @@ extension GattVerb {
             admits: { device throws(BlueZError) in try await lock.take(device) })
         let pairing = target.radio.pairing(console)
         let result = Guest<Result>()
-        let client = try await BlueZClient.open(logger: console.logger, links: LinkGuard(console.logger))
+        let links = LinkGuard(console.logger)
+        defer { links.stop() }
+        let client = try await BlueZClient.open(logger: console.logger, links: links)
         do {
             try await Wiring(console: console, situation: situation).untilSignalled {
                 try await client.withConnection(request, pairing: pairing) { connection in

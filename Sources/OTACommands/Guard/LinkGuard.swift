@@ -5,7 +5,7 @@ import Glibc
 import Logging
 
 /// Has another process, a second otaflash that nobody sees, end the links that this one leaves behind when it is killed
-/// (docs/decisions/0007). It is started before the first device is connected, and ends when this object does, or this process.
+/// (docs/decisions/0007). It is started before the first device is connected, and ends by `stop`, or with this process.
 final class LinkGuard: LinkAccount, @unchecked Sendable {
     private enum State {
         case idle
@@ -25,13 +25,18 @@ final class LinkGuard: LinkAccount, @unchecked Sendable {
     }
 
     deinit {
-        if case .running(let line, let process) = state {
-            close(line)
-            // It has nothing left to do, and ends at once.
-            waitpid(process, nil, 0)
-        }
         pthread_mutex_destroy(mutex)
         mutex.deallocate()
+    }
+
+    /// When all links have ended: then it ends at once, and leaves no entry in the process table.
+    func stop() {
+        pthread_mutex_lock(mutex)
+        defer { pthread_mutex_unlock(mutex) }
+        guard case .running(let line, let process) = state else { return }
+        state = .idle
+        close(line)
+        waitpid(process, nil, 0)
     }
 
     func opened(_ device: DBusObjectPath) { tell(.opened, device, startsIt: true) }

@@ -1,6 +1,7 @@
 import BlueZ
 import OTAProfile
 import OTASMP
+import OTAUpdate
 
 extension UpdateProtocol {
     /// The GATT service that it goes over.

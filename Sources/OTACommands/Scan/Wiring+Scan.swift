@@ -7,7 +7,9 @@ extension Wiring {
     ///
     /// - Throws: `BlueZError`; `Failure` where a signal came.
     func scan(_ search: DeviceSearch, over adapter: String?) async throws -> [ScannedDevice] {
-        let client = try await BlueZClient.open(logger: console.logger, links: LinkGuard(console.logger))
+        let links = LinkGuard(console.logger)
+        defer { links.stop() }
+        let client = try await BlueZClient.open(logger: console.logger, links: links)
         let board = ScanBoard(ScanDisplay(console))
         do {
             try await untilSignalled {

@@ -14,7 +14,7 @@ enum UpdateFile: Sendable {
         switch FirmwareFileKind.detect(prefix: bytes) {
         case .zip: self = .images(try ImagePackage.images(in: bytes))
         case .intelHex: try self.init(image: IntelHex(parsing: bytes).bytes)
-        case .bundle, .binary, .elf, .uf2: try self.init(image: bytes)
+        case .bundle, .binary, .elf, .uf2, .pem: try self.init(image: bytes)
         }
     }
 
