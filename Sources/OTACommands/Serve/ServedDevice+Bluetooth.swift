@@ -4,8 +4,8 @@ import OTAUpdate
 
 /// Over the air, behind a Bluetooth peripheral.
 extension ServedDevice {
-    /// bluetoothd does not tell a peripheral the MTU of a connection before something is asked for, so notifications are as short
-    /// as every link carries them.
+    /// bluetoothd does not tell a peripheral the MTU of a connection before something is written: until then notifications are as
+    /// short as every link carries them.
     private static let shortestValue = 20
     /// An attribute's longest value: bluetoothd takes the part that fits.
     private static let longestRead = 512
@@ -69,6 +69,9 @@ extension ServedDevice {
     private func answer(_ request: WriteRequest) {
         // Nothing in the profile is written in pieces.
         guard request.offset == 0 else { return request.fail(with: .invalidOffset) }
+        if let mtu = request.mtu {
+            device.refit(request.connection.handle, valueLength: min(mtu - 3, Self.longestRead))
+        }
         do throws(ATTError) {
             try device.write(request.connection.handle, request.attribute.channel, request.value, at: now)
             request.succeed()
