@@ -246,6 +246,12 @@ class Lab:
         print(f"$ radio-bluetoothd {' '.join(words)}", flush=True)
         quiet("radio-bluetoothd", *words)
 
+    def exchange(self, mtu):
+        """A bluetoothd that asks for this MTU, for the rest of the case."""
+        os.environ["RADIO_LAB_MTU"] = str(mtu)
+        self.bluetoothd("stop")
+        self.bluetoothd("start")
+
     def power(self, adapter, on):
         from dbus_fast import Variant
 
@@ -286,6 +292,7 @@ class Lab:
         """An image for MCUboot of so many bytes and what signs it; its name tells what it is."""
         program, private = self.folder / "program.bin", self.folder / "key.pem"
         image = self.folder / f"{version}-{size}.signed.bin"
+        image.unlink(missing_ok=True)
         program.write_bytes(noise(size))
         private.write_bytes(bundle.private_pem(key or self.key))
         private.chmod(0o600)

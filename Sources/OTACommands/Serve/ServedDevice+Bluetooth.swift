@@ -7,6 +7,9 @@ extension ServedDevice {
     /// bluetoothd does not tell a peripheral the MTU of a connection before something is written: until then notifications are as
     /// short as every link carries them.
     private static let shortestValue = 20
+    /// What BlueZ 5.66 cuts off beyond: to a central that takes several notifications in one packet it sends each with its length,
+    /// also where there is but one.
+    private static let notificationHeader = 5
     /// An attribute's longest value: bluetoothd takes the part that fits.
     private static let longestRead = 512
 
@@ -70,7 +73,7 @@ extension ServedDevice {
         // Nothing in the profile is written in pieces.
         guard request.offset == 0 else { return request.fail(with: .invalidOffset) }
         if let mtu = request.mtu {
-            device.refit(request.connection.handle, valueLength: min(mtu - 3, Self.longestRead))
+            device.refit(request.connection.handle, valueLength: min(mtu - Self.notificationHeader, Self.longestRead))
         }
         do throws(ATTError) {
             try device.write(request.connection.handle, request.attribute.channel, request.value, at: now)
