@@ -268,10 +268,13 @@ class Lab:
 
     def virtual(self, name="kitchen", version="1.0.0", options=(), made_with=()):
         """otaflash's virtual device, until the case ends."""
-        self.make("simulate", "create", name, "--product", "demo", "--version", version, "--trust", self.public, *made_with)
+        self.create(*made_with, name=name, version=version)
         device = Virtual(self, name, *options).start()
         self.stack.callback(device.stop)
         return device
+
+    def create(self, *made_with, name="kitchen", version="1.0.0"):
+        self.make("simulate", "create", name, "--product", "demo", "--version", version, "--trust", self.public, *made_with)
 
     def smp(self, *made_with):
         """One that speaks SMP, with what `simulate create` is to be told besides."""
