@@ -37,13 +37,14 @@ class Lines:
     """A process's output, line by line as it comes."""
 
     def __init__(self, stream, name, heard):
-        self.lines, self.found, self.name, self.heard = [], [], name, heard
+        self.lines, self.times, self.found, self.name, self.heard = [], [], [], name, heard
         self.thread = threading.Thread(target=self.read, args=(stream,), daemon=True)
         self.thread.start()
 
     def read(self, stream):
         for line in stream:
             now = time.monotonic()
+            self.times.append(now)
             self.lines.append(line.rstrip("\n"))
             if line.startswith("{"):
                 with suppress(ValueError):
@@ -55,6 +56,10 @@ class Lines:
     def text(self):
         self.thread.join(5)
         return "\n".join(self.lines)
+
+    def when(self, part):
+        """The times at which lines came that hold this part."""
+        return [when for when, line in zip(self.times, self.lines) if part in line]
 
     def objects(self):
         """[(time, object)] of the lines that are JSON objects, each with the time at which it came."""
@@ -241,6 +246,12 @@ class Lab:
         print(f"$ radio-bluetoothd {' '.join(words)}", flush=True)
         quiet("radio-bluetoothd", *words)
 
+    def exchange(self, mtu):
+        """A bluetoothd that asks for this MTU, for the rest of the case."""
+        os.environ["RADIO_LAB_MTU"] = str(mtu)
+        self.bluetoothd("stop")
+        self.bluetoothd("start")
+
     def power(self, adapter, on):
         from dbus_fast import Variant
 
@@ -255,16 +266,19 @@ class Lab:
         self.stack.callback(device.stop)
         return device
 
-    def virtual(self, name="kitchen", version="1.0.0", options=()):
+    def virtual(self, name="kitchen", version="1.0.0", options=(), made_with=()):
         """otaflash's virtual device, until the case ends."""
-        made = subprocess.run(
-            [self.binary, "simulate", "create", name, "--product", "demo", "--version", version, "--trust", str(self.public)],
-            env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-        )
-        assert made.returncode == 0, made.stderr
+        self.create(*made_with, name=name, version=version)
         device = Virtual(self, name, *options).start()
         self.stack.callback(device.stop)
         return device
+
+    def create(self, *made_with, name="kitchen", version="1.0.0"):
+        self.make("simulate", "create", name, "--product", "demo", "--version", version, "--trust", self.public, *made_with)
+
+    def smp(self, *made_with):
+        """One that speaks SMP, with what `simulate create` is to be told besides."""
+        return self.virtual(made_with=("--protocol", "smp", *made_with))
 
     # ---- otaflash
 
@@ -276,6 +290,27 @@ class Lab:
         path = self.folder / f"{version}-{size}.otaf"
         path.write_bytes(bundle.bundle(noise(size), more.pop("product", "demo"), version, keys=more.pop("keys", (self.key,)), **more))
         return path
+
+    def mcuboot(self, size=512 << 10, version="2.0.0", key=None):
+        """An image for MCUboot of so many bytes and what signs it; its name tells what it is."""
+        program, private = self.folder / "program.bin", self.folder / "key.pem"
+        image = self.folder / f"{version}-{size}.signed.bin"
+        image.unlink(missing_ok=True)
+        program.write_bytes(noise(size))
+        private.write_bytes(bundle.private_pem(key or self.key))
+        private.chmod(0o600)
+        self.make(
+            "sign", "--as", "mcuboot", program, "--key", private, "--version", version, "--header-size", "0x200", "--pad-header",
+            "-o", image,
+        )
+        return image
+
+    def make(self, *words):
+        """What a case needs beforehand."""
+        made = subprocess.run(
+            [self.binary, *map(str, words)], env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
+        )
+        assert made.returncode == 0, made.stderr
 
     def push(self, path, device, *options):
         address = device if isinstance(device, str) else f"ble:{device.address}"

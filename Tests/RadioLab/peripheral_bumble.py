@@ -17,6 +17,7 @@ import unittest
 
 SERVICE = "c7e10001-63a0-486d-9bcb-a18d79d9acd9"
 UUIDS = {name: f"c7e1000{number}{SERVICE[8:]}" for number, name in enumerate(("info", "control", "data", "progress", "version"), 2)}
+SMP_SERVICE, SMP_VALUE = "8d53dc1d-1db7-4cd3-868b-8a527460aa84", "da2e7828-fbce-4e01-ae9e-261174997c48"
 NOTIFICATIONS_OFF, INSUFFICIENT_AUTHENTICATION = 0xFD, 0x05
 HCIDEVDOWN = 0x400448CA
 
@@ -45,6 +46,16 @@ class Arrivals:
         return {
             "values": self.values, "bytes": self.bytes, "first": self.first, "seconds": round(seconds, 3), "bytes_per_second": rate,
         }
+
+
+class Answers(asyncio.DatagramProtocol):
+    """What comes by UDP."""
+
+    def __init__(self, take):
+        self.take = take
+
+    def datagram_received(self, data, address):
+        self.take(data)
 
 
 class Peripheral:
@@ -115,6 +126,8 @@ class Peripheral:
             "version": Characteristic(UUIDS["version"], properties.READ, readable, value(lambda: self.device.version())),
         }
         services = [] if self.options.no_service else [Service(SERVICE, list(self.characteristics.values()))]
+        if self.options.smp:
+            services = [await self.bridge(writeable, value)]
         if self.options.battery is not None:
             level = Characteristic("2A19", properties.READ, readable, value(lambda: bytes([self.options.battery])))
             services.append(Service("180F", [level]))
@@ -122,13 +135,41 @@ class Peripheral:
 
         fields = [(AdvertisingData.FLAGS, bytes([0x06]))]
         if not self.options.no_service:
-            fields.append((AdvertisingData.COMPLETE_LIST_OF_128_BIT_SERVICE_CLASS_UUIDS, UUID(SERVICE).to_bytes()))
+            fields.append((AdvertisingData.COMPLETE_LIST_OF_128_BIT_SERVICE_CLASS_UUIDS, UUID(SMP_SERVICE if self.options.smp else SERVICE).to_bytes()))
         self.stack.advertising_data = bytes(AdvertisingData(fields))
         self.stack.scan_response_data = bytes(AdvertisingData([(AdvertisingData.COMPLETE_LOCAL_NAME, self.options.name.encode())]))
         self.stack.on("connection", self.connected)
         await self.stack.power_on()
         for name, keys in await self.stack.keystore.get_all():
             self.bonds[name] = bool(keys.ltk and keys.ltk.authenticated)
+
+    async def bridge(self, writeable, value):
+        """A service for SMP, in front of a device that is reached by UDP: a packet that is whole goes on as a datagram."""
+        from bumble.gatt import GATT_CLIENT_CHARACTERISTIC_CONFIGURATION_DESCRIPTOR, Characteristic, Descriptor, Service
+
+        properties = Characteristic.Properties
+        attribute = Characteristic(SMP_VALUE, properties.WRITE_WITHOUT_RESPONSE | properties.NOTIFY, writeable, value(write=self.smp))
+        subscription = self.stack.gatt_server.make_descriptor_value(attribute)
+        attribute.descriptors = (
+            Descriptor(GATT_CLIENT_CHARACTERISTIC_CONFIGURATION_DESCRIPTOR, Characteristic.READABLE | writeable, subscription),
+        )
+        self.characteristics["smp"], self.packet = attribute, b""
+        self.datagrams, _ = await asyncio.get_running_loop().create_datagram_endpoint(
+            lambda: Answers(self.answer), remote_addr=("127.0.0.1", self.options.smp)
+        )
+        return Service(SMP_SERVICE, [attribute])
+
+    def smp(self, connection, value):
+        self.authorized(connection)
+        self.packet += value
+        while len(self.packet) >= 8 and len(self.packet) >= (end := 8 + int.from_bytes(self.packet[2:4], "big")):
+            self.datagrams.sendto(self.packet[:end])
+            self.packet = self.packet[end:]
+
+    def answer(self, packet):
+        length = self.connection.att_mtu - 3 if self.connection else len(packet)
+        for start in range(0, len(packet) if self.connection else 0, length):
+            self.notify(self.connection, "smp", packet[start : start + length])
 
     async def take_adapter(self, open_transport):
         """A user channel needs the adapter down, and bluetoothd may have switched it on again meanwhile."""
@@ -146,6 +187,7 @@ class Peripheral:
     def connected(self, connection):
         self.connection, self.interval_asked = connection, False
         self.arrivals, self.image = Arrivals(), Arrivals()
+        self.packet = b""
         self.device.connected()
         connection.on("disconnection", lambda reason: asyncio.get_running_loop().call_soon(self.disconnected, reason))
         connection.on("pairing", lambda keys: self.bonds.update({str(connection.peer_address): bool(keys.ltk and keys.ltk.authenticated)}))
@@ -280,6 +322,7 @@ def arguments(words):
     parser.add_argument("--self-test-seconds", type=float, default=0, help="CONFIRM is busy for so long after a start")
     parser.add_argument("--passkey", type=int, help="demand a link that was paired with this passkey")
     parser.add_argument("--no-service", action="store_true", help="a device that cannot be updated")
+    parser.add_argument("--smp", type=int, metavar="PORT", help="in place of the profile speak SMP, for the device at this UDP port")
     parser.add_argument("--gone-after", type=int, help="die when this many bytes of an image are in")
     return parser.parse_args(words)
 

@@ -53,11 +53,13 @@ extension Peripheral {
         let request = try Request(call.arguments.require(1, \.properties))
         let connection = try connection(of: request.device)
         guard call.wantsReply else {
-            tell(.write(WriteRequest(connection, attribute, offset: request.offset, value, nil)))
+            tell(.write(WriteRequest(connection, attribute, offset: request.offset, value, mtu: request.mtu, nil)))
             return []
         }
         let result = await withCheckedContinuation {
-            tell(.write(WriteRequest(connection, attribute, offset: request.offset, value, Answer($0))))
+            tell(
+                .write(
+                    WriteRequest(connection, attribute, offset: request.offset, value, mtu: request.mtu, Answer($0))))
         }
         if case .failure(let error) = result { throw error.asDBusError }
         return []
@@ -105,7 +107,7 @@ extension Peripheral {
                     logger.debug("a socket for writes failed", metadata: ["reason": "\(error)"])
                 }
             })
-        return [.unixFileDescriptor(theirs), .uint16(request.mtu)]
+        return [.unixFileDescriptor(theirs), .uint16(request.acquiredMTU)]
     }
 
     private func acquireNotify(
@@ -126,7 +128,7 @@ extension Peripheral {
                 notifySockets[attribute] = nil
                 notifications(of: attribute, on: false)
             })
-        return [.unixFileDescriptor(theirs), .uint16(request.mtu)]
+        return [.unixFileDescriptor(theirs), .uint16(request.acquiredMTU)]
     }
 }
 
@@ -134,7 +136,9 @@ extension Peripheral {
 private struct Request {
     let device: DBusObjectPath
     let offset: Int
-    let mtu: UInt16
+    let mtu: Int?
+    /// What the end of a socket is told: without better knowledge the smallest there is.
+    var acquiredMTU: UInt16 { UInt16(clamping: mtu ?? 23) }
 
     /// Throws `unexpectedValue`.
     init(_ options: [String: DBusValue]) throws(DBusError) {
@@ -143,7 +147,6 @@ private struct Request {
         }
         self.device = device
         offset = options["offset"]?.uint16.map { Int($0) } ?? 0
-        // The smallest there is.
-        mtu = options["mtu"]?.uint16 ?? 23
+        mtu = options["mtu"]?.uint16.map { Int($0) }
     }
 }

@@ -7,17 +7,20 @@ public final class WriteRequest: Sendable {
     public let offset: Int
     /// 512 bytes at most.
     public let value: [UInt8]
+    /// The link's ATT MTU in bytes; nil where bluetoothd did not tell.
+    public let mtu: Int?
     /// Nil: nobody waits for it.
     private let answer: Answer<Void>?
 
     init(
         _ connection: PeripheralConnection, _ attribute: LocalAttribute, offset: Int, _ value: [UInt8],
-        _ answer: Answer<Void>?
+        mtu: Int? = nil, _ answer: Answer<Void>?
     ) {
         self.connection = connection
         self.attribute = attribute
         self.offset = offset
         self.value = value
+        self.mtu = mtu
         self.answer = answer
     }
 

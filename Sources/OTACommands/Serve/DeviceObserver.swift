@@ -14,6 +14,7 @@ struct DeviceObserver {
         if let reception, imageSize == nil {
             news.append("it receives an image of \(reception.size) bytes, from byte \(reception.offset)")
         }
+        if reception == nil, imageSize != nil { news.append("it receives the image no longer") }
         imageSize = reception?.size
         let blinks = device.identifyRequests
         news += blinks.dropFirst(self.blinks).map { $0 > 0 ? "it blinks for \($0) seconds" : "it blinks no more" }

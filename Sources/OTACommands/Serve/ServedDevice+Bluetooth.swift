@@ -4,9 +4,12 @@ import OTAUpdate
 
 /// Over the air, behind a Bluetooth peripheral.
 extension ServedDevice {
-    /// bluetoothd does not tell a peripheral the MTU of a connection before something is asked for, so notifications are as short
-    /// as every link carries them.
+    /// bluetoothd does not tell a peripheral the MTU of a connection before something is written: until then notifications are as
+    /// short as every link carries them.
     private static let shortestValue = 20
+    /// What BlueZ 5.66 cuts off beyond: to a central that takes several notifications in one packet it sends each with its length,
+    /// also where there is but one.
+    private static let notificationHeader = 5
     /// An attribute's longest value: bluetoothd takes the part that fits.
     private static let longestRead = 512
 
@@ -69,6 +72,9 @@ extension ServedDevice {
     private func answer(_ request: WriteRequest) {
         // Nothing in the profile is written in pieces.
         guard request.offset == 0 else { return request.fail(with: .invalidOffset) }
+        if let mtu = request.mtu {
+            device.refit(request.connection.handle, valueLength: min(mtu - Self.notificationHeader, Self.longestRead))
+        }
         do throws(ATTError) {
             try device.write(request.connection.handle, request.attribute.channel, request.value, at: now)
             request.succeed()

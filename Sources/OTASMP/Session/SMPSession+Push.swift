@@ -34,7 +34,7 @@ extension SMPSession {
         }
         guard let push, !push.isChecked else { return true }
         let preflight = SMPPreflight(
-            push: push, device: device, list: list, valueLength: link.maximumValueLength)
+            push: push, device: device, list: list, valueLength: valueLength)
         do throws(UpdateError) {
             for remark in try preflight.check() { report(.note(remark)) }
         } catch {

@@ -22,11 +22,16 @@ extension SMPSession {
         return isLooking ? .seconds(1) : request.timeLimit
     }
 
+    /// The longest value that is sent, in bytes.
+    var valueLength: Int {
+        link.keepsMessagesApart ? link.maximumValueLength : ChunkLength.planned(link: link.maximumValueLength)
+    }
+
     /// A frame longer than a value goes in several, one behind the other: never two frames at a time.
     mutating func send(_ request: SMPRequest) -> UInt8 {
         sequence &+= 1
         let bytes = request.frame(sequence: sequence, version: version).bytes
-        let length = max(1, link.maximumValueLength)
+        let length = max(1, valueLength)
         let values = stride(from: 0, to: bytes.count, by: length).map { Array(bytes[$0...].prefix(length)) }
         actions.append(.link(.send(values, SMPChannel.value)))
         return sequence

@@ -16,7 +16,7 @@ extension SMPSession {
         var questions: [SMPRequest] = [.bootloaderMode, .slots]
         if push?.options.ending != .uploadOnly { questions.append(.setState(digest: nil, confirm: false)) }
         // The last one, since it may cost the connection.
-        if !link.keepsMessagesApart, let text = device.probe(valueLength: link.maximumValueLength) {
+        if !link.keepsMessagesApart, let text = device.probe(valueLength: valueLength) {
             questions.append(.echo(text))
         }
         return questions

@@ -25,13 +25,13 @@ extension SMPSession {
     }
 
     private mutating func open(_ image: SMPImage) {
-        let longest = device.longestFrame(valueLength: link.maximumValueLength)
+        let longest = device.longestFrame(valueLength: valueLength)
         push?.transfer.chunkSize = longest
         if !link.keepsMessagesApart { push?.transfer.mtu = link.maximumValueLength + 3 }
         upload = SMPUpload(
             image.bytes, digest: image.fileDigest, image: image.number, longestFrame: longest,
             window: device.window,
-            answerLimit: longest <= link.maximumValueLength ? SMPUpload.chunkLimit : SMPUpload.longChunkLimit)
+            answerLimit: longest <= valueLength ? SMPUpload.chunkLimit : SMPUpload.longChunkLimit)
         stage = .talking
         pump()
     }
@@ -80,7 +80,7 @@ extension SMPSession {
     /// of the pieces is not known.
     mutating func chunkUnanswered() {
         guard let before = upload else { return }
-        let isWhole = !before.isOpen || before.longestFrame <= link.maximumValueLength
+        let isWhole = !before.isOpen || before.longestFrame <= valueLength
         guard isWhole, let verdict = upload?.timedOut() else {
             return breakLink(LinkError(.timedOut, "no answer to a chunk at offset \(before.acknowledgedOffset)"))
         }

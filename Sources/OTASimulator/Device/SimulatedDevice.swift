@@ -20,6 +20,8 @@ public protocol SimulatedDevice: AnyObject, Sendable {
     func reachable(at now: Duration) -> Duration?
     /// A central has connected, over whose link values of at most so many bytes go. False: there is nobody, or no room.
     func connect(_ connection: UInt16, valueLength: Int, at now: Duration) -> Bool
+    /// Its link carries longer values, or shorter ones, than it did when it was connected.
+    func refit(_ connection: UInt16, valueLength: Int)
     func disconnect(_ connection: UInt16, at now: Duration)
     /// Whether this connection still exists: a restart ends it.
     func isConnected(_ connection: UInt16) -> Bool
@@ -53,4 +55,6 @@ extension VirtualDevice: SimulatedDevice {
     public func connect(_ connection: UInt16, valueLength: Int, at now: Duration) -> Bool {
         connect(connection, at: now)
     }
+
+    public func refit(_ connection: UInt16, valueLength: Int) {}
 }

@@ -34,7 +34,7 @@ extension RadioConnection {
         if !world.channels.contains(channel) {
             return (LinkError(.refused, "the device has no such characteristic"), channel)
         }
-        if longest > world.radio.maximumValueLength {
+        if longest > min(world.radio.maximumValueLength, ChunkLength.longestAttribute) {
             let mtu = world.radio.mtu
             return (LinkError(.refused, "a value of \(longest) bytes does not fit an MTU of \(mtu)"), channel)
         }

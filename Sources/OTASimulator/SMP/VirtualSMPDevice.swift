@@ -87,6 +87,10 @@ public final class VirtualSMPDevice: SimulatedDevice, @unchecked Sendable {
         }
     }
 
+    public func refit(_ connection: UInt16, valueLength: Int) {
+        lock.locked { connections[connection]?.valueLength = valueLength }
+    }
+
     public func disconnect(_ connection: UInt16, at now: Duration) {
         lock.locked {
             advance(to: now)

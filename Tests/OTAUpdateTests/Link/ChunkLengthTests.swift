@@ -1,4 +1,4 @@
-import OTAProfile
+import OTAUpdate
 import Testing
 
 @Suite struct ChunkLengthTests {
