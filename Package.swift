@@ -194,3 +194,13 @@ let package = Package(
     swiftLanguageModes: [.v6],
     cLanguageStandard: .c99
 )
+
+// The exhaustive suites run in release (scripts/test), and few targets have any: the others would take most of the time to build.
+if Context.environment["OTAFLASH_EXHAUSTIVE_ONLY"] != nil {
+    let withoutAny = [
+        "bluez-explore", "BlueZTests", "DBusTests", "DescriptorIOTests", "FakeBlueZ", "FuzzTargets", "FuzzTargetsTests",
+        "OTABlueZTests", "OTACommands", "OTACommandsTests", "otaflash",
+    ]
+    package.products.removeAll { withoutAny.contains($0.name) }
+    package.targets.removeAll { withoutAny.contains($0.name) }
+}

@@ -1,6 +1,3 @@
-// The loop's own `checkIsolated`: without it the default of `SerialExecutor` would be called here, which always traps.
-import DescriptorIO
-
 extension DBusConnection {
     /// Calls a method and waits for its answer: the values it returned.
     ///
