@@ -101,6 +101,43 @@ import Testing
         }
     }
 
+    /// One device, and one thing after the other: what is refused, what the bootloader takes back, and what stays in the end.
+    @Test(arguments: bearers)
+    func aLife(_ bearer: [String]) async throws {
+        let sandbox = try await Self.sandbox(size: 512 << 10)
+        try await sandbox.mcuboot(key: "stranger", as: "foreign.bin")
+        try await sandbox.mcuboot(size: 2 << 20, as: "large.bin")
+        try await sandbox.mcuboot(version: "0.9.0", as: "old.bin")
+        try await sandbox.mcuboot(version: "1.2.0", as: "next.bin", options: ["--pure"])
+        try await sandbox.mcuboot(size: 1_900 << 10, version: "1.3.0", as: "last.bin")
+        try sandbox.write("raw.bin", Sandbox.image(1000))
+        try await sandbox.serving(bearer) { address, _ in
+            let ends: [(words: [String], exit: Int32, code: String)] = [
+                (["raw.bin"], 65, "bad-magic"),
+                (["foreign.bin"], 77, "untrusted-key"),
+                (["large.bin"], 77, "image-too-large"),
+                (["old.bin", "--no-downgrade"], 77, "downgrade"),
+                (["next.bin"], 77, "wrong-image-format"),
+                (["foreign.bin", "--unverified-image"], 78, "went-back"),
+            ]
+            for end in ends {
+                let run = try await sandbox.push(address, image: end.words[0], end.words[1...])
+                #expect(run.exit == end.exit, "\(end.words): \(run.err)")
+                #expect(try run.json().error?.code?.string == end.code, "\(end.words): \(run.out)")
+            }
+            #expect(try await sandbox.push(address, image: "fw.signed.bin", "--no-confirm").exit == 0)
+            let other = try await sandbox.push(address, image: "last.bin")
+            #expect(other.exit == 77, "\(other.err)")
+            #expect(try other.json().error?.code?.string == "in-trial")
+            let back = try await sandbox.run("discard", "--device", address, "--format", "json")
+            #expect(try back.json().device?.running_version?.string == "1.0.0", "\(back.err)")
+            let last = try await sandbox.push(address, image: "last.bin")
+            #expect(last.exit == 0, "\(last.err)")
+            let json = try last.json()
+            #expect(json.outcome?.string == "confirmed" && json.device?.running_version?.string == "1.3.0")
+        }
+    }
+
     @Test func nobodyIsThere() async throws {
         let sandbox = try await Self.sandbox()
         let address = try await sandbox.serving(["--udp", "0"]) { address, _ in address }

@@ -97,6 +97,23 @@ def smp_wrong_file(lab):
     assert_refused(lab.push(lab.bundle(1000), lab.smp()).done(exit_code=77), "wrong-image-format")
 
 
+@case()
+def smp_refused_early(lab):
+    """A lower version where that is not wanted, and any while one is on trial: refused before a byte is sent."""
+    device = lab.smp()
+    lower = lab.push(lab.mcuboot(1000, "0.9.0"), device, "--no-downgrade").done(exit_code=77)
+    assert_refused(lower, "downgrade")
+    assert lab.push(lab.mcuboot(1000), device, "--no-confirm").done()["outcome"] == "on-trial"
+    assert_refused(lab.push(lab.mcuboot(1000, "3.0.0"), device).done(exit_code=77), "in-trial")
+    lab.assert_nothing_left()
+
+
+@case(limit=150)
+def smp_large(lab):
+    """1.9 MiB."""
+    update(lab, lab.smp(), size=1_900 << 10)
+
+
 @case(limit=150)
 def smp_link_cut(lab):
     """The link breaks twice in mid upload, which is taken up where the device says."""

@@ -5,18 +5,26 @@ import Testing
 extension Sandbox {
     /// Makes the key pair `release`, and an MCUboot image `fw.signed.bin` of so many bytes of program.
     func mcuboot(
-        size: Int = 20_000, version: String = "1.1.0", key: String = "release", as file: String = "fw.signed.bin"
+        size: Int = 20_000, version: String = "1.1.0", key: String = "release", as file: String = "fw.signed.bin",
+        options: [String] = []
     ) async throws {
         if !exists("\(key).pem") { #expect(try await run("keygen", key).exit == 0) }
         try write("fw.bin", Self.image(size))
         let signed = try await run(
-            "sign", "fw.bin", "--as", "mcuboot", "--header-size", "32", "--pad-header", "--version", version, "--key",
-            "\(key).pem", "-o", file, "--force")
+            [
+                "sign", "fw.bin", "--as", "mcuboot", "--header-size", "32", "--pad-header", "--version", version,
+                "--key",
+                "\(key).pem", "-o", file, "--force",
+            ] + options)
         #expect(signed.exit == 0, "\(signed.err)")
     }
 
     /// Pushes `fw.signed.bin` with the key `release` trusted.
     func push(_ device: String, image: String, _ options: String...) async throws -> Run {
+        try await push(device, image: image, options[...])
+    }
+
+    func push(_ device: String, image: String, _ options: ArraySlice<String>) async throws -> Run {
         try await run(
             [
                 "push", image, "--device", device, "--trust", "release.pub.pem", "--format", "json", "--progress",
