@@ -236,7 +236,7 @@ def smp_client_of_others(lab):
     """PyPI's smpclient over bleak drives otaflash's own device to a confirmed update."""
     lab.exchange(USUAL_MTU)
     device = lab.smp()
-    said = json.loads(client(sys.executable, HERE / "smp_client.py", device.address, lab.mcuboot(200_000)))
+    said = json.loads(client(sys.executable, HERE / "on_hci0.py", "smp_client", device.address, lab.mcuboot(200_000)))
     assert said == {"version": "2.0.0", "confirmed": True}, said
     device.assert_confirmed("2.0.0")
 
@@ -273,7 +273,7 @@ def smp_speed(lab):
     image = lab.mcuboot()
     size = image.stat().st_size
     begun = time.monotonic()
-    client(sys.executable, "-m", "smpmgr", "--ble", device.address, "image", "upload", image)
+    client(sys.executable, HERE / "on_hci0.py", "smpmgr", "--ble", device.address, "image", "upload", image)
     theirs, _ = arrival(device, size, begun)
     for attempt in (1, 2, 3):  # other work on this machine comes and goes
         time.sleep(1)
