@@ -57,6 +57,10 @@ extension FakeBlueZ {
     private func resolve(_ number: UInt16) async {
         try? await Task.sleep(for: .milliseconds(20))
         guard link == number else { return }
+        if let nameInService {
+            await update(
+                Self.device, BlueZName.device, ["Name": .string(nameInService), "Alias": .string(nameInService)])
+        }
         if earlyBreaks > 0 {
             earlyBreaks -= 1
             return drop(tells: true)

@@ -68,6 +68,8 @@ package actor FakeBlueZ {
     package var earlyBreaks = 0
     /// The peripheral's services are left out of so many discoveries, as from a cache of earlier firmware.
     package var staleTables = 0
+    /// What its GAP service calls the device, where that is not what it advertises.
+    package var nameInService: String?
     /// Whether bluetoothd is too old for, or out of, sockets.
     package var offersSockets = true
     package internal(set) var connects = 0

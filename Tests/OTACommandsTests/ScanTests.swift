@@ -60,6 +60,18 @@ import Testing
         #expect(devices.map { $0.name?.string } == ["Hall"])
     }
 
+    /// bluetoothd tells the name in the GAP service as soon as the device is connected to be read.
+    @Test(arguments: [[], ["--name", "Virtual"]])
+    func anotherNameInTheGAPService(options: [String]) async throws {
+        try await World.run { world in
+            await world.fake?.adjust { $0.nameInService = "nRF5x" }
+            let run = try await Sandbox().run(
+                ["scan", "--timeout", "1.5", "--format", "json"] + options, env: Sandbox.environment(of: world))
+            let device = try #require(try run.json().devices?.array?.first)
+            #expect(device.name?.string == "Virtual" && device.version?.string == "1.0.0")
+        }
+    }
+
     @Test func allThereAre() async throws {
         let devices = try await scan("--all", "--no-read")
         #expect(Set(devices.map { $0.name?.string }) == ["Radio", "Virtual", "Hall"])

@@ -39,7 +39,8 @@ public struct Scan: AsyncSequence, Sendable {
 
         /// bluetoothd forgets every signal strength when a scan pauses or another program's ends; that is no disappearance.
         private mutating func look(at devices: [BluetoothDevice]) {
-            let present = devices.compactMap { $0.rssi == nil ? seen[$0.path] : $0 }.filter(scan.filter.admits)
+            let present = devices.compactMap { $0.rssi == nil ? seen[$0.path] : $0 }
+                .filter { scan.filter.admits($0, known: seen[$0.path] != nil) }
             let gone = seen.keys.filter { path in !present.contains { $0.path == path } }
             let news = present.filter { seen[$0.path] != $0 }
             events =

@@ -12,10 +12,12 @@ public struct ScanFilter: Sendable, Hashable {
         self.name = name
     }
 
-    func admits(_ device: BluetoothDevice) -> Bool {
-        guard let rssi = device.rssi else { return false }
-        return rssi >= minimumRSSI ?? .min
-            && (services.isEmpty || !services.isDisjoint(with: device.serviceUUIDs))
-            && (name.map(device.isCalled) ?? true)
+    /// What was admitted once is left out only for its strength: a device that is connected while the scan goes on is called by the
+    /// name in its GAP service from then on, though it advertises another.
+    func admits(_ device: BluetoothDevice, known: Bool) -> Bool {
+        guard let rssi = device.rssi, rssi >= minimumRSSI ?? .min else { return false }
+        return known
+            || (services.isEmpty || !services.isDisjoint(with: device.serviceUUIDs))
+                && (name.map(device.isCalled) ?? true)
     }
 }

@@ -24,9 +24,12 @@ struct ScannedDevice: Encodable, Sendable, Equatable {
     }
 
     /// What it advertises may come in two parts.
+    ///
+    /// The name stays as soon as it is known what the device can be updated by: then it is connected to be read, and BlueZ puts
+    /// the name that it finds in the GAP service in the place of the advertised one, by which people know the device.
     mutating func note(_ device: BluetoothDevice) {
+        if name == nil || protocols.isEmpty { name = device.name ?? name }
         protocols += UpdateProtocol.advertised(by: device).map(\.rawValue).filter { !protocols.contains($0) }
-        name = device.name ?? name
         rssi = device.rssi ?? rssi
     }
 
