@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Glibc
 import Testing
 
 /// A machine that has no room, or on which somebody has been before: each command says what is the matter and what to type, and
@@ -43,6 +44,28 @@ import Testing
         #expect(
             refused(try await sandbox.run("push", "fw.otaf", "--device", "sim:kitchen", "--trust", "release.pub.pem"))
                 == 73)
+    }
+
+    /// Where nothing may be written nothing is lost, and what only reads goes on.
+    @Test func foldersThatCannotBeWritten() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release(size: 5000)
+        try await sandbox.create()
+        try sandbox.makeFolder("trust")
+        try sandbox.write("trust/release.pub.pem", try sandbox.read("release.pub.pem"))
+        chmod(sandbox.path("trust/release.pub.pem"), 0o444)
+        for file in ["state", "trust"] { chmod(sandbox.path(file), 0o555) }
+        let before = try sandbox.names(in: "state")
+        let create = ["simulate", "create", "bath", "--product", "demo", "--version", "1.0.0", "--trust", "trust"]
+        let creation = try await sandbox.runWithoutRights(create)
+        #expect(refused(creation) == 74)
+        #expect(creation.err.contains(": Permission denied\n"), "\(creation.err)")
+        let push = ["push", "fw.otaf", "--device", "sim:kitchen", "--trust", "trust"]
+        #expect(refused(try await sandbox.runWithoutRights(push)) == 73)
+        #expect(refused(try await sandbox.runWithoutRights(["keygen", "mine"])) == 73)
+        #expect(try await sandbox.runWithoutRights(["verify", "fw.otaf", "--trust", "trust"]).exit == 0)
+        #expect(try sandbox.names(in: "state") == before)
+        for file in ["state", "trust"] { chmod(sandbox.path(file), 0o755) }
     }
 
     /// A flash that was cut short, and a device that a later version made.

@@ -112,14 +112,30 @@ import Testing
             "push", "fw.otaf", "--device", "sim:?pace=virtual", "--trust", "release.pub.pem", columns: columns)
         #expect(status == .exited(0))
         #expect(screen.contains("\r\u{1B}[K") && screen.contains("━") && screen.contains("100 %"))
-        for drawn in screen.replacing(/\u{1B}\[[0-9;]*m/, with: "").split(separator: "\r\u{1B}[K") {
-            guard let line = drawn.split(whereSeparator: \.isNewline).first, line.contains("━") || line.contains("…")
-            else {
-                continue
-            }
-            #expect(line.count < columns, "\(line)")
-        }
+        let bars = bars(on: screen)
+        #expect(!bars.isEmpty && bars.allSatisfy { $0.count < columns }, "\(bars)")
         #expect(screen.contains("now runs 1.1.0"))
+    }
+
+    /// From the next time on that it is drawn.
+    @Test func aBarFitsATerminalThatIsResized() async throws {
+        let sandbox = try await released()
+        let (status, screen) = try await sandbox.onTerminal(
+            "push", "fw.otaf", "--device", "sim:?interval=100ms", "--trust", "release.pub.pem", columns: 100,
+            resizing: (prompt: "━", columns: 40))
+        #expect(status == .exited(0))
+        let parts = screen.split(separator: "<resized>").map { bars(on: String($0)) }
+        try #require(parts.count == 2)
+        #expect(parts[0].contains { $0.count > 60 }, "\(parts[0])")
+        // One may have been on its way.
+        #expect(parts[1].count > 3 && parts[1].dropFirst(2).allSatisfy { $0.count < 40 }, "\(parts[1])")
+    }
+
+    /// The lines that were drawn one over the other, without their colours.
+    private func bars(on screen: String) -> [Substring] {
+        screen.replacing(/\u{1B}\[[0-9;]*m/, with: "").split(separator: "\r\u{1B}[K")
+            .compactMap { $0.split(whereSeparator: \.isNewline).first }
+            .filter { $0.contains("━") || $0.contains("…") }
     }
 
     @Test(arguments: [["NO_COLOR": "1"], ["TERM": "dumb"]])

@@ -227,7 +227,13 @@ extension VirtualDeviceStore {
         } catch let error as VirtualDeviceError {
             throw error
         } catch {
-            throw VirtualDeviceError(.io, "\(path): \(error)")
+            throw VirtualDeviceError(.io, "\(path): \(reason(for: error))")
         }
+    }
+
+    /// The description of what FileManager throws is for developers; the system's own error lies within.
+    private static func reason(for error: any Error) -> String {
+        guard let system = (error as? CocoaError)?.underlying as? POSIXError else { return "\(error)" }
+        return "\(Errno(rawValue: system.code.rawValue))"
     }
 }

@@ -75,6 +75,21 @@ final class Sandbox: Sendable {
         return Run(result.terminationStatus, result.standardOutput, result.standardError)
     }
 
+    /// Runs `otaflash` as somebody whom the rights of files mean something to: root may read and write everything, so the tool is run
+    /// as nobody then, from where nobody can get at it.
+    func runWithoutRights(_ arguments: [String]) async throws -> Run {
+        var options = PlatformOptions()
+        if getuid() == 0 { options.userID = 65534 }
+        chmod(folder.string, 0o755)
+        try write("otaflash", try read(Self.binary))
+        chmod(path("otaflash"), 0o755)
+        let result = try await Subprocess.run(
+            .path(folder.appending("otaflash")), arguments: Arguments(arguments), environment: environment(),
+            workingDirectory: folder, platformOptions: options, output: .string(limit: 1 << 20),
+            error: .string(limit: 1 << 20))
+        return Run(result.terminationStatus, result.standardOutput, result.standardError)
+    }
+
     /// Runs `otaflash`, whose arguments are part of a shell script as `"$@"`.
     func shell(_ script: String, _ arguments: String..., env: [String: String] = [:]) async throws -> Run {
         let result = try await Subprocess.run(

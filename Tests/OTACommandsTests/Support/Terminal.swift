@@ -7,10 +7,13 @@ extension Sandbox {
     /// Runs `otaflash` with a terminal of its own, which is stdin, stdout and stderr; types an answer whenever the screen
     /// ends with a prompt's words.
     ///
-    /// - Parameter script: what a shell makes of the tool and its arguments.
+    /// - Parameters:
+    ///   - resize: the first words at which the terminal becomes so many columns wide.
+    ///   - script: what a shell makes of the tool and its arguments.
     /// - Returns: its end, and all that came to the screen.
     func onTerminal(
-        _ arguments: String..., columns: UInt16 = 80, env: [String: String] = [:],
+        _ arguments: String..., columns: UInt16 = 80, resizing resize: (prompt: String, columns: UInt16)? = nil,
+        env: [String: String] = [:],
         typing answers: [(prompt: String, answer: String)] = [], script: String = "exec \"$0\" \"$@\""
     ) async throws -> (status: TerminationStatus, screen: String) {
         let (master, slave) = try Self.openTerminal(columns: columns)
@@ -25,7 +28,7 @@ extension Sandbox {
             error: .fileDescriptor(slave, closeAfterSpawningProcess: false)
         ) { _ in
             try slave.close()
-            return try await Self.watch(master, answers)
+            return try await Self.watch(master, answers, resize)
         }
         return (result.terminationStatus, result.closureResult)
     }
@@ -38,16 +41,22 @@ extension Sandbox {
         try #require(ioctl(master, UInt(0x8004_5430), &number) == 0, "TIOCGPTN")
         let slave = open("/dev/pts/\(number)", O_RDWR | O_NOCTTY | O_CLOEXEC)
         try #require(slave >= 0)
-        var size = winsize(ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0)
-        try #require(ioctl(slave, UInt(TIOCSWINSZ), &size) == 0)
+        try setColumns(columns, of: slave)
         return (FileDescriptor(rawValue: master), FileDescriptor(rawValue: slave))
+    }
+
+    private static func setColumns(_ columns: UInt16, of terminal: CInt) throws {
+        var size = winsize(ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0)
+        try #require(ioctl(terminal, UInt(TIOCSWINSZ), &size) == 0)
     }
 
     /// Without a blocked thread, of which a test run has few.
     private static func watch(
-        _ master: FileDescriptor, _ answers: [(prompt: String, answer: String)]
+        _ master: FileDescriptor, _ answers: [(prompt: String, answer: String)],
+        _ resize: (prompt: String, columns: UInt16)?
     ) async throws -> String {
         var bytes: [UInt8] = []
+        var resize = resize
         var answers = answers[...]
         var seen = 0
         var buffer = [UInt8](repeating: 0, count: 4096)
@@ -56,6 +65,11 @@ extension Sandbox {
             if count > 0 {
                 bytes += buffer[..<count]
             } else if count < 0, errno == EAGAIN {
+                if let due = resize, String(decoding: bytes, as: UTF8.self).contains(due.prompt) {
+                    resize = nil
+                    try setColumns(due.columns, of: master.rawValue)
+                    bytes += Array("<resized>".utf8)
+                }
                 let fresh = String(decoding: bytes[seen...], as: UTF8.self)
                 if let next = answers.first, fresh.contains(next.prompt) {
                     seen = bytes.count
