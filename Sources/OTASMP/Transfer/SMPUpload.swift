@@ -47,7 +47,7 @@ package struct SMPUpload {
     /// The device has taken the first chunk, which says what comes.
     package private(set) var isOpen = false
     /// What is in flight does not fit any more: its answers are waited for, and nothing is sent.
-    private var isDraining = false
+    package private(set) var isDraining = false
     private var rewinds = (offset: -1, count: 0)
     /// Times in a row that no answer came.
     private var silences = 0
