@@ -30,8 +30,7 @@ extension SMPSession {
         if !link.keepsMessagesApart { push?.transfer.mtu = link.maximumValueLength + 3 }
         upload = SMPUpload(
             image.bytes, digest: image.fileDigest, image: image.number, longestFrame: longest,
-            window: device.window,
-            answerLimit: longest <= valueLength ? SMPUpload.chunkLimit : SMPUpload.longChunkLimit)
+            window: device.window, isInSeveralValues: longest > valueLength)
         stage = .talking
         pump()
     }
