@@ -21,7 +21,8 @@ extension DeviceIdentity {
 
     private static func ask(_ connection: DeviceConnection) async throws -> DeviceIdentity {
         let channel = try connection.characteristic(SMPChannel.value)
-        var inquiry = Inquiry(answers: try await connection.subscribe(to: channel).makeAsyncIterator()) { request in
+        let answers = try await connection.subscribe(to: channel, overSocket: false)
+        var inquiry = Inquiry(answers: answers.makeAsyncIterator()) { request in
             try await connection.send([request], to: channel)
         }
         do {
