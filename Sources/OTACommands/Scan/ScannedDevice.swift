@@ -23,10 +23,10 @@ struct ScannedDevice: Encodable, Sendable, Equatable {
         note(device)
     }
 
-    /// What it advertises may come in two parts.
+    /// What it advertises may come in two parts; and once it was connected it may have another name for a while.
     mutating func note(_ device: BluetoothDevice) {
         protocols += UpdateProtocol.advertised(by: device).map(\.rawValue).filter { !protocols.contains($0) }
-        name = device.name ?? name
+        name = name ?? device.name
         rssi = device.rssi ?? rssi
     }
 
