@@ -7,10 +7,10 @@ import Testing
 /// Updates in real time over UDP and a serial line, of a virtual device in a process of its own. One after the other: a
 /// pseudo-terminal whose device is gone is soon another one's, of the same name.
 @Suite(.serialized) struct BearerTests {
-    private static func sandbox(size: Int = 20_000) async throws -> Sandbox {
+    private static func sandbox(_ options: String..., size: Int = 20_000) async throws -> Sandbox {
         let sandbox = try Sandbox()
         try await sandbox.mcuboot(size: size)
-        try await sandbox.create("--protocol", "smp")
+        try await sandbox.create(options: ["--protocol", "smp"] + options)
         return sandbox
     }
 
@@ -98,6 +98,32 @@ import Testing
             }
             #expect(result.terminationStatus == .exited(75))
             #expect(try JSONValue(parsing: result.standardOutput).error?.code?.string == "link-lost")
+        }
+    }
+
+    /// It tells neither its buffers nor its slots, and takes a packet in one value only.
+    @Test(arguments: bearers)
+    func aDeviceThatCanDoLittle(_ bearer: [String]) async throws {
+        let sandbox = try await Self.sandbox(
+            "--without", "parameters", "--without", "slots", "--without", "reassembly", "--buffers", "2",
+            "--buffer-size", "384")
+        try await sandbox.serving(bearer) { address, _ in
+            let run = try await sandbox.push(address, image: "fw.signed.bin")
+            #expect(run.exit == 0, "\(run.err)")
+            #expect(try run.json().outcome?.string == "confirmed")
+            #expect(try run.json().transfer?.chunk_size?.number == 384)
+        }
+    }
+
+    /// As where MCUboot loads to RAM.
+    @Test(arguments: bearers)
+    func aDeviceThatCannotMarkImages(_ bearer: [String]) async throws {
+        let sandbox = try await Self.sandbox("--without", "marks")
+        try await sandbox.serving(bearer) { address, _ in
+            let run = try await sandbox.push(address, image: "fw.signed.bin")
+            #expect(run.exit == 76)
+            #expect(try run.json().error?.code?.string == "unsupported-device")
+            #expect(try await sandbox.push(address, image: "fw.signed.bin", "--upload-only").exit == 0)
         }
     }
 
