@@ -186,9 +186,9 @@ let package = Package(
         .testTarget(
             name: "OTACommandsTests",
             dependencies: [
-                "OTACommands", "otaflash", "BlueZ", "DBus", "FakeBlueZ", "OTAArchive", "OTAFirmware", "OTASigning",
-                "OTASimulator",
-                "OTATestSupport", "OTAUpdate", subprocess, system,
+                "OTACommands", "otaflash", "BlueZ", "DBus", "DescriptorIO", "FakeBlueZ", "OTAArchive", "OTAFirmware",
+                "OTASerial", "OTASigning", "OTASimulator", "OTATestSupport", "OTATransport", "OTAUDP", "OTAUpdate",
+                subprocess, system,
             ], exclude: ["Support/search_memory.py", "Support/smp_update.py"], swiftSettings: swift),
     ],
     swiftLanguageModes: [.v6],

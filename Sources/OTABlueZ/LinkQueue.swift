@@ -113,7 +113,9 @@ actor LinkQueue {
     private func subscribe(_ channel: Channel, _ listeners: inout TaskGroup<Void>) async {
         var notifications: Notifications?
         await answer(channel) { characteristic in
-            notifications = try await connection.subscribe(to: characteristic)
+            // Of a device that may still want a bond no socket is asked for; but what can be read comes over the bus also then.
+            let overSocket = connection.device.isPaired || characteristic.operations.contains(.read)
+            notifications = try await connection.subscribe(to: characteristic, overSocket: overSocket)
             return .subscribed(channel)
         }
         guard let notifications else { return }

@@ -7,10 +7,10 @@ import Testing
 /// Updates in real time over UDP and a serial line, of a virtual device in a process of its own. One after the other: a
 /// pseudo-terminal whose device is gone is soon another one's, of the same name.
 @Suite(.serialized) struct BearerTests {
-    private static func sandbox(size: Int = 20_000) async throws -> Sandbox {
+    private static func sandbox(_ options: String..., size: Int = 20_000) async throws -> Sandbox {
         let sandbox = try Sandbox()
         try await sandbox.mcuboot(size: size)
-        try await sandbox.create("--protocol", "smp")
+        try await sandbox.create(options: ["--protocol", "smp"] + options)
         return sandbox
     }
 
@@ -98,6 +98,88 @@ import Testing
             }
             #expect(result.terminationStatus == .exited(75))
             #expect(try JSONValue(parsing: result.standardOutput).error?.code?.string == "link-lost")
+        }
+    }
+
+    /// It tells neither its buffers nor its slots, and takes a packet in one value only.
+    @Test(arguments: bearers)
+    func aDeviceThatCanDoLittle(_ bearer: [String]) async throws {
+        let sandbox = try await Self.sandbox(
+            "--without", "parameters", "--without", "slots", "--without", "reassembly", "--buffers", "2",
+            "--buffer-size", "384")
+        try await sandbox.serving(bearer) { address, _ in
+            let run = try await sandbox.push(address, image: "fw.signed.bin")
+            #expect(run.exit == 0, "\(run.err)")
+            #expect(try run.json().outcome?.string == "confirmed")
+            #expect(try run.json().transfer?.chunk_size?.number == 384)
+        }
+    }
+
+    /// As where MCUboot loads to RAM.
+    @Test(arguments: bearers)
+    func aDeviceThatCannotMarkImages(_ bearer: [String]) async throws {
+        let sandbox = try await Self.sandbox("--without", "marks")
+        try await sandbox.serving(bearer) { address, _ in
+            let run = try await sandbox.push(address, image: "fw.signed.bin")
+            #expect(run.exit == 76)
+            #expect(try run.json().error?.code?.string == "unsupported-device")
+            #expect(try await sandbox.push(address, image: "fw.signed.bin", "--upload-only").exit == 0)
+        }
+    }
+
+    /// The device forgets the upload, and the file is sent once more from its beginning, by the same command.
+    @Test(arguments: bearers)
+    func aDeviceThatRestartsByItself(_ bearer: [String]) async throws {
+        let sandbox = try await Self.sandbox(size: 1_900_000)
+        try await sandbox.serving(bearer) { device, _ in
+            try await Relay.before(device) { relay in
+                let words = [
+                    "push", "fw.signed.bin", "--device", relay.address, "--trust", "release.pub.pem", "--progress",
+                    "json", "--format", "json",
+                ]
+                let result = try await Subprocess.run(
+                    .path(Sandbox.binary), arguments: Arguments(words), environment: sandbox.environment(),
+                    workingDirectory: sandbox.folder, input: .none, output: .string(limit: 1 << 16), error: .sequence
+                ) { execution in
+                    var events: [JSONValue] = []
+                    for try await line in execution.standardError.strings() {
+                        let event = try JSONValue(parsing: line)
+                        guard event.event?.string != "progress" else {
+                            if events.last?.phase?.string == "transfer", event.offset?.number ?? 0 > 40_000 {
+                                relay.inject(Self.reset)
+                                events.append(event)
+                            }
+                            continue
+                        }
+                        events.append(event)
+                    }
+                    return events
+                }
+                #expect(result.terminationStatus == .exited(0))
+                let forgotten = result.closureResult.filter { $0.event?.string == "device-reset" }
+                #expect(forgotten.map { $0.offset?.number } == [0])
+                let json = try JSONValue(parsing: result.standardOutput)
+                #expect(json.outcome?.string == "confirmed" && json.device?.running_version?.string == "1.1.0")
+                #expect(json.transfer?.resent_bytes?.number ?? 0 > 40_000)
+            }
+        }
+    }
+
+    /// SMP's reset (version 2, write, group 0, command 5), with an empty map.
+    private static let reset: [UInt8] = [0x0A, 0, 0, 1, 0, 0, 0, 5, 0xA0]
+
+    /// Datagrams are lost, doubled, and overtake one another.
+    @Test func aNetworkThatHarms() async throws {
+        let sandbox = try await Self.sandbox(size: 300_000)
+        try await sandbox.serving(["--udp", "0"]) { device, _ in
+            let harm = Relay.Harm(loss: 0.02, doubling: 0.03, delay: 0.03)
+            try await Relay.before(device, harm: harm) { relay in
+                let run = try await sandbox.push(relay.address, image: "fw.signed.bin")
+                #expect(run.exit == 0, "\(run.err)")
+                let json = try run.json()
+                #expect(json.outcome?.string == "confirmed" && json.device?.running_version?.string == "1.1.0")
+                #expect(json.transfer?.gaps?.number ?? 0 > 0)
+            }
         }
     }
 

@@ -77,6 +77,22 @@ import Testing
         #expect(try status.json().device?.running_version?.string == "1.0.0")
     }
 
+    /// What a file is its bytes say, whatever its name.
+    @Test func theHintGoesByWhatTheFileIs() async throws {
+        let sandbox = try await Self.sandbox()
+        try await sandbox.mcuboot(key: "stranger", as: "image.otaf")
+        let image = try await sandbox.push(Self.device, image: "image.otaf")
+        #expect(image.exit == 77)
+        #expect(try image.json().error?.hint?.string?.contains("--unverified-image") == true)
+        let signed = try await sandbox.run(
+            "sign", "image.otaf", "--key", "stranger.pem", "--product", "demo", "-o", "bundle.bin")
+        #expect(signed.exit == 0, "\(signed.err)")
+        let bundle = try await sandbox.push(Self.device, image: "bundle.bin")
+        #expect(bundle.exit == 77)
+        #expect(try bundle.json().error?.code?.string == "untrusted-key")
+        #expect(try bundle.json().error?.hint?.string?.contains("--unverified-image") == false)
+    }
+
     @Test func consentNeedsNoTrustedKey() async throws {
         let sandbox = try await Self.sandbox()
         let run = try await sandbox.run(

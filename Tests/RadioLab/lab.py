@@ -291,8 +291,8 @@ class Lab:
         path.write_bytes(bundle.bundle(noise(size), more.pop("product", "demo"), version, keys=more.pop("keys", (self.key,)), **more))
         return path
 
-    def mcuboot(self, size=512 << 10, version="2.0.0", key=None):
-        """An image for MCUboot of so many bytes and what signs it; its name tells what it is."""
+    def mcuboot(self, size=512 << 10, version="2.0.0", key=None, options=()):
+        """An image for MCUboot of so many bytes and what signs it, with what `sign` is to be told besides; its name tells what it is."""
         program, private = self.folder / "program.bin", self.folder / "key.pem"
         image = self.folder / f"{version}-{size}.signed.bin"
         image.unlink(missing_ok=True)
@@ -301,7 +301,7 @@ class Lab:
         private.chmod(0o600)
         self.make(
             "sign", "--as", "mcuboot", program, "--key", private, "--version", version, "--header-size", "0x200", "--pad-header",
-            "-o", image,
+            "-o", image, *options,
         )
         return image
 

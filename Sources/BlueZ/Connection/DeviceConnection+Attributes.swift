@@ -44,9 +44,15 @@ extension DeviceConnection {
     }
 
     /// Has the device notify, or indicate, the characteristic's value. Returns when the device has agreed.
-    public func subscribe(to characteristic: GATTCharacteristic) async throws(BlueZError) -> Notifications {
+    ///
+    /// - Parameter overSocket: over a socket where there is one, which is faster than the bus. Not where the device may want a bond
+    ///   that nobody will make: when the link ends while a socket waits for it, bluetoothd counts it for ever, gives out no other,
+    ///   and crashes when it forgets the device (5.66).
+    public func subscribe(
+        to characteristic: GATTCharacteristic, overSocket: Bool = true
+    ) async throws(BlueZError) -> Notifications {
         // bluetoothd hands out a socket for notifications only, and only where nobody else listens.
-        if characteristic.operations.contains(.notify) {
+        if overSocket, characteristic.operations.contains(.notify) {
             do throws(BlueZError) {
                 return Notifications(source: .socket(try await acquire(characteristic, "AcquireNotify").0))
             } catch {

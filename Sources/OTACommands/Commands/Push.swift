@@ -68,11 +68,21 @@ struct Push: Verb {
         let store = try trustedKeys(console)
         let verifier = Verifier(
             trust: store, policy: TrustPolicy(allowsDemoKey: allowDemoKey || address.isSimulated))
-        let update = try unverifiedImage ? read.acceptedUnverified(by: verifier) : read.verified(by: verifier)
+        let update = try accepted(read, verifier)
         warn(of: update, console)
         let outcome = try await Wiring(console: console, situation: situation)
             .perform(.push(update, request), on: target, trust: store)
         return PushAnswer(update, outcome, situation)
+    }
+
+    private func accepted(_ file: UpdateFile, _ verifier: Verifier) throws(Failure) -> VerifiedUpdate {
+        do throws(VerificationError) {
+            return try unverifiedImage ? file.acceptedUnverified(by: verifier) : file.verified(by: verifier)
+        } catch {
+            var situation = situation
+            if case .images = file { situation.hasImages = true }
+            throw Failure(error, in: situation)
+        }
     }
 
     private var request: PushRequest {

@@ -36,7 +36,7 @@ extension Failure {
 
     /// A bare image may be pushed at the user's own risk; a bundle may not.
     private static func consent(in situation: Situation) -> String {
-        guard situation.command == "push", situation.file?.hasSuffix(".otaf") == false else { return "" }
+        guard situation.command == "push", situation.hasImages else { return "" }
         return "\nif you answer for it yourself: \(situation.line(adding: "--unverified-image"))"
     }
 }

@@ -4,6 +4,8 @@ package struct Situation: Sendable {
     package var command: String
     /// The bundle, image or key that the command is about.
     package var file: String?
+    /// The file holds images, and no bundle.
+    var hasImages = false
     package var device: String?
     /// What was said of whom to trust.
     package var trust: [String]

@@ -30,9 +30,9 @@ actor ScanBoard {
         }
     }
 
-    func tell(_ address: BluetoothAddress, product: String, version: String) {
-        devices[address]?.product = product
-        devices[address]?.version = version
+    func tell(_ address: BluetoothAddress, _ identity: DeviceIdentity) {
+        devices[address]?.product = identity.product
+        devices[address]?.version = identity.version
         display.show(list)
     }
 

@@ -1,6 +1,5 @@
 import BlueZ
-import OTAFirmware
-import OTAProfile
+import OTAUpdate
 
 extension Wiring {
     /// What can be updated, or all that there is, the strongest first.
@@ -60,25 +59,23 @@ extension Wiring {
     }
 
     private func read(_ device: BluetoothDevice, _ client: BlueZClient, _ adapter: String?, _ board: ScanBoard) async {
-        guard UpdateProtocol.advertised(by: device).contains(.ota) else {
-            return await board.tell(device.address, unread: "what it runs is asked by the protocol ota only")
-        }
+        let spoken: UpdateProtocol = UpdateProtocol.advertised(by: device).contains(.ota) ? .ota : .smp
         let lock = BluetoothLock(situation)
         let request = ConnectionRequest(
-            .address(device.address), adapter: adapter, services: [UpdateProtocol.ota.service],
+            .address(device.address), adapter: adapter, services: [spoken.service],
             admits: { device throws(BlueZError) in try await lock.take(device) })
         do {
-            try await client.withConnection(request) { connection in
-                let info = try await connection.read(connection.characteristic(ProfileChannel.info))
-                let version = try await connection.read(connection.characteristic(ProfileChannel.version))
-                let product = try DeviceInfo(parsing: info).product
-                guard let version = SemanticVersion(String(decoding: version, as: UTF8.self)) else {
-                    return await board.tell(device.address, unread: "its version is not SemVer")
+            // SMP takes a subscription, for which a device may want to be paired: then nobody answers, so that it is told at once.
+            let pairing: PairingResponder? = spoken == .smp ? .unattended : nil
+            let identity = try await client.withConnection(request, pairing: pairing) { connection in
+                switch spoken {
+                case .ota: try await DeviceIdentity(readFrom: connection)
+                case .smp: try await DeviceIdentity(askedOf: connection)
                 }
-                await board.tell(device.address, product: product, version: version.text)
             }
+            await board.tell(device.address, identity)
         } catch {
-            let reason = (error as? BlueZError)?.context ?? (error as? FrameError)?.context ?? "\(error)"
+            let reason = (error as? BlueZError)?.context ?? (error as? UpdateError)?.context ?? "\(error)"
             console.debug("\(device.address) did not tell what it is: \(reason)")
             await board.tell(device.address, unread: reason)
         }

@@ -22,7 +22,13 @@ struct SMPDevice {
     /// All was asked that is to be known before an image is sent.
     var isSurveyed = false
 
+    /// It did not answer several questions at once.
+    var isAskedOneByOne = false
+
     var window: Int { parameters?.window ?? 1 }
+    /// Questions that may wait for an answer at a time: servers answer one after the other, and drop silently what they have no
+    /// buffer for.
+    var questionsAtOnce: Int { isAskedOneByOne ? 1 : window }
 
     /// The longest frame that can be sent, in bytes, on a link that carries values of so many bytes.
     func longestFrame(valueLength: Int) -> Int {

@@ -1,4 +1,4 @@
-/// A request that is not yet answered. One at a time, but for chunks.
+/// A request that is not yet answered. One at a time, but for questions that the device has buffers for, and chunks.
 struct SMPExchange {
     static let attempts = 3
     /// A device that is busy is asked again so often, and for so long.

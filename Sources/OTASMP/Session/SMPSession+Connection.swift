@@ -49,15 +49,13 @@ extension SMPSession {
     }
 
     mutating func linkDown(_ error: LinkError) {
-        exchange = nil
+        exchanges = []
         upload = nil
         if restart == .asked { restart = .under(since: now) }
         switch stage {
         case .unstarted, .pausing(_, .connect), .over: break
         case .connecting: tryAgain(after: error, giveUpWith: .linkLost)
-        case .closing(_, .restart):
-            report(.phase(.restart))
-            pauseForRestart()
+        case .closing(_, .restart): pauseForRestart()
         case .closing(_, .fresh): stage = .pausing(until: now + RetryPolicy.shortestWait, then: .connect)
         case .closing(_, .broken(let reason)): lost(reason)
         case .subscribing, .talking, .pausing(_, .ask), .pausing(_, .upload): lost(error)

@@ -11,7 +11,7 @@ extension SMPSession {
 
     mutating func askToRestart() {
         retry.progressed()
-        report(.phase(.restart))
+        if restarts == 0 { report(.phase(.restart)) }
         restart = .asked
         restarts += 1
         lookUntil = lookUntil ?? now + Self.longestReturn

@@ -11,9 +11,10 @@ extension SMPSession {
         stage = .talking
         if case .echo = request { device.probes += 1 }
         let sequence = send(request)
-        exchange = SMPExchange(
-            request: request, sequence: sequence, due: now + timeLimit(of: request), attempt: attempt,
-            busyUntil: busyUntil ?? now + SMPExchange.busyLimit)
+        exchanges.append(
+            SMPExchange(
+                request: request, sequence: sequence, due: now + timeLimit(of: request), attempt: attempt,
+                busyUntil: busyUntil ?? now + SMPExchange.busyLimit))
     }
 
     /// A device that still restarts is there for a link over UDP or serial, and does not answer: it is asked often.
@@ -65,9 +66,10 @@ extension SMPSession {
             if fallsBack(answer, frame) { return reopenUpload() }
             return chunkAnswered(frame.sequence, answer)
         }
-        guard let exchange, exchange.request.isAnswered(by: frame, sequence: exchange.sequence) else { return }
+        guard let index = exchanges.firstIndex(where: { $0.request.isAnswered(by: frame, sequence: $0.sequence) })
+        else { return }
         let answer = try SMPAnswer(parsing: frame.body)
-        self.exchange = nil
+        let exchange = exchanges.remove(at: index)
         if fallsBack(answer, frame) { return ask(exchange.request, busyUntil: exchange.busyUntil) }
         switch answer {
         case .good(let fields): try done(exchange.request, fields)
@@ -88,7 +90,16 @@ extension SMPSession {
         return false
     }
 
+    /// A device that has trouble with several questions at once is asked one by one from now on.
+    private mutating func takeBackQuestions() {
+        guard !exchanges.isEmpty else { return }
+        questions = exchanges.map(\.request) + questions
+        exchanges = []
+        device.isAskedOneByOne = true
+    }
+
     private mutating func busy(_ exchange: SMPExchange) {
+        takeBackQuestions()
         let again = now + SMPExchange.busyInterval
         guard again <= exchange.busyUntil else {
             return fail(UpdateError(.deviceBusy, "the device answered \(exchange.request.name) with busy for 90 s"))
@@ -97,7 +108,7 @@ extension SMPSession {
     }
 
     mutating func unanswered(_ exchange: SMPExchange) {
-        self.exchange = nil
+        takeBackQuestions()
         switch exchange.request {
         case .reset: restarted()
         case .echo: probed(echoed: false)

@@ -5,7 +5,7 @@ extension SMPSession {
     /// What every task wants to know, and a push before it looks at the images.
     var firstQuestions: [SMPRequest] {
         switch task {
-        case .push: [.parameters, .system(format: "i")]
+        case .push: [.parameters, .imageState, .system(format: "i")]
         case .status: [.system(format: "i")]
         case .confirm, .discard, .identify: []
         }
@@ -15,16 +15,18 @@ extension SMPSession {
     private var surveyQuestions: [SMPRequest] {
         var questions: [SMPRequest] = [.bootloaderMode, .slots]
         if push?.options.ending != .uploadOnly { questions.append(.setState(digest: nil, confirm: false)) }
-        // The last one, since it may cost the connection.
+        // The last one, since it may cost the connection: answers come in order, so those to the others are there by then.
         if !link.keepsMessagesApart, let text = device.probe(valueLength: valueLength) {
             questions.append(.echo(text))
         }
         return questions
     }
 
-    /// The next question; when there is none, what lies in the slots, and then what it comes to.
+    /// The next questions, as many as the device takes at once; when all are answered, what lies in the slots, and then what it
+    /// comes to.
     mutating func askNext() {
-        if !questions.isEmpty { return ask(questions.removeFirst()) }
+        while exchanges.count < device.questionsAtOnce, !questions.isEmpty { ask(questions.removeFirst()) }
+        guard exchanges.isEmpty else { return }
         if isSurveying { device.isSurveyed = true }
         isSurveying = false
         guard let list else { return ask(.imageState) }
@@ -41,8 +43,8 @@ extension SMPSession {
     /// so all begins anew.
     mutating func probed(echoed: Bool) {
         device.reassembles = echoed
-        device.isSurveyed = true
         if echoed { return askNext() }
+        device.isSurveyed = questions.isEmpty && exchanges.isEmpty
         report(.note("the device does not put packets together: each has to fit one value"))
         close(.fresh)
     }
@@ -50,7 +52,7 @@ extension SMPSession {
     mutating func listed(_ list: SMPImageList) {
         self.list = list
         if first == nil { first = list }
-        begin(list)
+        askNext()
     }
 
     private mutating func begin(_ list: SMPImageList) {

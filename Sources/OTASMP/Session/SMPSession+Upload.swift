@@ -30,8 +30,7 @@ extension SMPSession {
         if !link.keepsMessagesApart { push?.transfer.mtu = link.maximumValueLength + 3 }
         upload = SMPUpload(
             image.bytes, digest: image.fileDigest, image: image.number, longestFrame: longest,
-            window: device.window,
-            answerLimit: longest <= valueLength ? SMPUpload.chunkLimit : SMPUpload.longChunkLimit)
+            window: device.window, isInSeveralValues: longest > valueLength)
         stage = .talking
         pump()
     }
@@ -89,14 +88,18 @@ extension SMPSession {
 
     private mutating func settle(_ verdict: SMPUpload.Verdict, before: SMPUpload) {
         guard let upload else { return }
+        // Where chunks got lost, only the last one's answer says what is to be sent again.
+        if upload.isDraining, verdict == .agreed { return }
         let offset = upload.acknowledgedOffset
+        let told = push?.acknowledgedOffset ?? 0
         switch verdict {
         case .agreed: break
         case .rewound(let resent):
             push?.transfer.gaps += 1
             push?.transfer.resentBytes += resent
             push?.sentOffset = offset
-            report(offset < before.acknowledgedOffset ? .deviceReset(offset: offset) : .gap(offset: offset))
+            // Only a restart makes a device forget, and then all of it.
+            report(offset == 0 && told > 0 ? .deviceReset(offset: offset) : .gap(offset: offset))
         case .stuck:
             return fail(
                 UpdateError(
@@ -109,7 +112,7 @@ extension SMPSession {
         }
         if upload.isOpen, !before.isOpen { opened(at: offset, of: upload.bytes.count) }
         advanced(to: offset, of: upload.bytes.count)
-        if case .rewound = verdict, offset == before.acknowledgedOffset {
+        if case .rewound = verdict, offset == told {
             let doubled = Self.breath * (1 << min(upload.rewindsHere - 1, 16))
             stage = .pausing(until: now + min(doubled, Self.longestBreath), then: .upload)
         } else {

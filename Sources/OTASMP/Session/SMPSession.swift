@@ -37,7 +37,8 @@ public struct SMPSession: UpdateSession {
     let task: SMPTask
     var push: SMPPush?
     var stage = Stage.unstarted
-    var exchange: SMPExchange?
+    /// In the order in which they were sent.
+    var exchanges: [SMPExchange] = []
     var upload: SMPUpload?
     var assembler = SMPFrameAssembler()
     var link = LinkProperties(channels: [], maximumValueLength: 0)
@@ -82,7 +83,7 @@ public struct SMPSession: UpdateSession {
         case .unstarted, .over: nil
         case .connecting(let due), .subscribing(let due), .closing(let due, _): due
         case .pausing(let until, _): until
-        case .talking: [exchange?.due, upload?.deadline].compactMap { $0 }.min()
+        case .talking: (exchanges.map(\.due) + [upload?.deadline].compactMap { $0 }).min()
         }
     }
 
@@ -139,7 +140,11 @@ public struct SMPSession: UpdateSession {
         case .pausing(_, .ask(let request, let busyUntil)): ask(request, busyUntil: busyUntil)
         case .pausing(_, .upload): pump()
         case .talking:
-            if let exchange, exchange.due <= now { unanswered(exchange) } else { chunkUnanswered() }
+            if let index = exchanges.firstIndex(where: { $0.due <= now }) {
+                unanswered(exchanges.remove(at: index))
+            } else {
+                chunkUnanswered()
+            }
         }
     }
 

@@ -16,16 +16,22 @@ package struct SMPUpload {
     }
     private struct Sent {
         var sequence: UInt8
-        var start: Int
         var end: Int
+        /// Nothing was in flight before it since then.
+        var since: Duration
         var due: Duration
     }
 
     /// A device may erase its whole slot with the first chunk, and then finds it as often as it was sent: no matter.
     package static let openingLimit = Duration.seconds(10)
-    /// For a chunk in one value, and for one in several, which a slow link takes long for.
+    /// For a chunk in one value.
     package static let chunkLimit = Duration.seconds(4)
+    /// For a chunk in several, which a slow link takes long for, and at least: a page of the flash may be erased for it, which
+    /// takes up to 4 s (STM32H7, 128 KiB).
     package static let longChunkLimit = Duration.seconds(20)
+    package static let shortestLongLimit = Duration.seconds(5)
+    /// So many times as long as the slowest answer yet.
+    private static let patience = 4
     /// How often a chunk may go unanswered, the first one and any other.
     private static let openingSilences = 6
     private static let silencesAtOneOffset = 3
@@ -36,7 +42,11 @@ package struct SMPUpload {
     private let image: Int
     /// The longest frame, in bytes, header included.
     package let longestFrame: Int
-    private let answerLimit: Duration
+    /// How long an answer may take, before it is known how long they do.
+    private let longestWait: Duration
+    private let shortestWait: Duration
+    /// The slowest answer to a chunk behind the first one.
+    private var slowest: Duration?
     /// Most chunks in flight.
     package private(set) var window: Int
     private var inFlight: [Sent] = []
@@ -47,7 +57,7 @@ package struct SMPUpload {
     /// The device has taken the first chunk, which says what comes.
     package private(set) var isOpen = false
     /// What is in flight does not fit any more: its answers are waited for, and nothing is sent.
-    private var isDraining = false
+    package private(set) var isDraining = false
     private var rewinds = (offset: -1, count: 0)
     /// Times in a row that no answer came.
     private var silences = 0
@@ -59,12 +69,12 @@ package struct SMPUpload {
     ///   - image: its number on a device with several processors.
     ///   - longestFrame: in bytes, header included.
     ///   - window: most chunks in flight.
-    ///   - answerLimit: how long a chunk's answer may take, but for the first one's.
+    ///   - isInSeveralValues: whether a frame needs more than one of the link's values.
     package init(
-        _ bytes: [UInt8], digest: [UInt8], image: Int, longestFrame: Int, window: Int,
-        answerLimit: Duration = SMPUpload.chunkLimit
+        _ bytes: [UInt8], digest: [UInt8], image: Int, longestFrame: Int, window: Int, isInSeveralValues: Bool = false
     ) {
-        self.answerLimit = answerLimit
+        longestWait = isInSeveralValues ? Self.longChunkLimit : Self.chunkLimit
+        shortestWait = isInSeveralValues ? Self.shortestLongLimit : Self.chunkLimit
         self.bytes = bytes
         self.digest = digest
         self.image = image
@@ -97,8 +107,13 @@ package struct SMPUpload {
     package mutating func sent(_ chunk: SMPChunk, sequence: UInt8, at now: Duration) {
         let end = chunk.offset + chunk.data.count
         let limit = isOpen ? answerLimit : Self.openingLimit
-        inFlight.append(Sent(sequence: sequence, start: chunk.offset, end: end, due: now + limit))
+        inFlight.append(Sent(sequence: sequence, end: end, since: now, due: now + limit))
         sentOffset = end
+    }
+
+    /// A link that is slow shows it in its answers; one that was quick and falls silent need not be waited for as long.
+    private var answerLimit: Duration {
+        slowest.map { min(max(shortestWait, $0 * Self.patience), longestWait) } ?? longestWait
     }
 
     /// The device took a chunk, or says what it wants in its place.
@@ -140,8 +155,9 @@ package struct SMPUpload {
         guard let index = inFlight.firstIndex(where: { $0.sequence == sequence }) else { return nil }
         let chunk = inFlight[index]
         silences = 0
+        if isOpen { slowest = max(slowest ?? .zero, now - inFlight[0].since) }
         inFlight.removeFirst(index + 1)
-        for index in inFlight.indices { inFlight[index].due = now + answerLimit }
+        for index in inFlight.indices { (inFlight[index].since, inFlight[index].due) = (now, now + answerLimit) }
         return chunk
     }
 

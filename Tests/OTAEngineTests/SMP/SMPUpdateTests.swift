@@ -16,6 +16,7 @@ import Testing
         #expect(report.device.product == "virtual_board")
         #expect(report.transfer?.resentBytes == 0 && report.transfer?.gaps == 0)
         #expect(report.transfer?.sentBytes == world.release.image.bytes.count)
+        #expect(run.tally.reports.count { $0 == .phase(.restart) } == 1)
         #expect(world.runsNewImage && world.device.flashViolationCount == 0)
     }
 

@@ -3,6 +3,7 @@ import OTAEngine
 import OTASMP
 import OTASigning
 import OTASimulator
+import OTATransport
 import OTAUpdate
 import Testing
 
@@ -31,9 +32,13 @@ struct SMPWorld {
 
     /// Runs clients one after the other, each with its task, in one stretch of virtual time.
     ///
-    /// - Parameter deaths: for each client the number of the event before which it dies; nil: it lives.
-    func run(_ tasks: [SMPTask], deaths: [Int?] = [], seed: UInt64 = 1) throws -> [Run] {
-        let (time, transport) = (time, transport)
+    /// - Parameters:
+    ///   - deaths: for each client the number of the event before which it dies; nil: it lives.
+    ///   - way: another one than the modelled radio.
+    func run(
+        _ tasks: [SMPTask], deaths: [Int?] = [], seed: UInt64 = 1, over way: (any Transport)? = nil
+    ) throws -> [Run] {
+        let (time, transport) = (time, way ?? transport)
         return try time.run {
             var runs: [Run] = []
             for (index, task) in tasks.enumerated() {

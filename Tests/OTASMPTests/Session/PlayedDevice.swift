@@ -19,6 +19,8 @@ struct PlayedDevice {
     /// The packets that reached the device.
     private(set) var frames: [SMPFrame] = []
     private(set) var links = 0
+    /// How many packets went out at once, chunks not counted, each time that any did.
+    private(set) var bursts: [Int] = []
     private(set) var now = Duration.zero
     private(set) var outcome: Result<UpdateReport, UpdateError>?
 
@@ -41,6 +43,7 @@ struct PlayedDevice {
                 now = max(now, deadline)
                 events.append(.deadlinePassed)
             }
+            let before = frames.count
             for action in session.handle(events.removeFirst(), at: now) {
                 switch action {
                 case .connect:
@@ -75,6 +78,8 @@ struct PlayedDevice {
                 case .fail(let error): outcome = .failure(error)
                 }
             }
+            let burst = frames[before...].count { !$0.isUpload }
+            if burst > 0 { bursts.append(burst) }
         }
         if outcome == nil { Issue.record("the session does not come to an end") }
     }

@@ -81,6 +81,33 @@ import Testing
         #expect(slots.isConfirmed(0) && slots.version(0) == "1.1.0")
     }
 
+    /// Before its buffers are known, and where there is but one beside that of the answer: one by one.
+    @Test(arguments: [(1, 1), (2, 1), (3, 2), (4, 3), (9, 4)])
+    func asksAsManyQuestionsAsThereAreBuffers(buffers: Int, atOnce: Int) throws {
+        let image = try ExampleImage.make()
+        let slots = slots(image)
+        let played = PlayedDevice(push(image)) { frame, _ in
+            guard frame.group == 0, frame.command == 6 else { return slots.answer(frame) }
+            return .fields(["buf_size": CBORValue(512), "buf_count": CBORValue(buffers)])
+        }
+        #expect(played.report?.outcome == .confirmed, "\(String(describing: played.outcome))")
+        #expect(played.bursts.max() == atOnce && played.bursts.first == 1 && played.frames.first?.command == 6)
+    }
+
+    /// It has fewer buffers than it says, and drops what comes while it works: it is asked one by one, and all is known in the end.
+    @Test func asksOneByOneWhereSeveralGetLost() throws {
+        let image = try ExampleImage.make()
+        let slots = slots(image)
+        var count = 0
+        let played = PlayedDevice(push(image)) { frame, _ in
+            count += 1
+            return 2...3 ~= count ? .silence : slots.answer(frame)
+        }
+        #expect(played.report?.outcome == .confirmed, "\(String(describing: played.outcome))")
+        #expect(played.bursts.filter { $0 > 1 } == [2])
+        #expect(played.now < .seconds(10))
+    }
+
     @Test func waitsForABusyDevice() throws {
         let image = try ExampleImage.make()
         let slots = slots(image)
@@ -117,6 +144,7 @@ import Testing
             return .fields([:])
         }
         #expect(played.error == .didNotReturn && resets == 3)
+        #expect(played.reports.count { $0 == .phase(.restart) } == 1)
         #expect(played.now >= .seconds(180) && played.now < .seconds(200))
     }
 

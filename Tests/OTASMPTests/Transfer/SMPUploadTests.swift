@@ -10,11 +10,12 @@ import Testing
         var upload: SMPUpload
         var sequence: UInt8 = 0
         var chunks: [UInt8: SMPChunk] = [:]
+        var now = Duration.zero
 
-        init(window: Int) {
+        init(window: Int, isInSeveralValues: Bool = false) {
             upload = SMPUpload(
                 SMPUploadTests.bytes, digest: [UInt8](repeating: 7, count: 32), image: 0, longestFrame: 500,
-                window: window)
+                window: window, isInSeveralValues: isInSeveralValues)
         }
 
         /// Sends what may be sent.
@@ -23,7 +24,7 @@ import Testing
             while let chunk = upload.nextChunk() {
                 sequence += 1
                 chunks[sequence] = chunk
-                upload.sent(chunk, sequence: sequence, at: .zero)
+                upload.sent(chunk, sequence: sequence, at: now)
                 sent.append(sequence)
             }
             return sent
@@ -134,6 +135,26 @@ import Testing
         _ = flight.upload.timedOut()
         _ = flight.send()
         #expect(flight.upload.timedOut() == nil)
+    }
+
+    /// Nobody knows how slow the link is before the first long chunk is answered; nor how long its erase takes before the first
+    /// one is.
+    @Test func waitsAsLongAsTheLinkHasNeed() {
+        var flight = Flight(window: 2, isInSeveralValues: true)
+        _ = flight.send()
+        #expect(flight.upload.deadline == SMPUpload.openingLimit)
+        flight.now = .seconds(9)
+        #expect(flight.upload.answered(1, offset: 32, match: nil, at: flight.now) == .agreed)
+        #expect(flight.send() == [2, 3])
+        #expect(flight.upload.deadline == .seconds(9) + SMPUpload.longChunkLimit)
+        // Quick: what is behind it is not waited for much longer.
+        #expect(flight.upload.answered(2, offset: flight.end(2), match: nil, at: .milliseconds(9100)) == .agreed)
+        #expect(flight.upload.deadline == .milliseconds(9100) + SMPUpload.shortestLongLimit)
+        // Slow: four times as long.
+        flight.now = .milliseconds(12_100)
+        #expect(flight.upload.answered(3, offset: flight.end(3), match: nil, at: flight.now) == .agreed)
+        _ = flight.send()
+        #expect(flight.upload.deadline == .milliseconds(24_100))
     }
 
     /// The longest string for each length of frame, where a head grows.

@@ -1,0 +1,131 @@
+import DescriptorIO
+import OTASerial
+import OTATransport
+import OTAUDP
+import OTAUpdate
+
+/// Stands between a client and a served device: values pass in both directions, and some are lost, doubled, or overtaken.
+struct Relay: Sendable {
+    /// What becomes of a value, as probabilities.
+    struct Harm: Sendable {
+        var loss = 0.0
+        var doubling = 0.0
+        /// It comes behind the one that follows it.
+        var delay = 0.0
+    }
+    /// What the client speaks to.
+    private enum Front {
+        case udp(UDPListener)
+        case serial(PseudoTerminal)
+    }
+    private static let channel = Channel(service: 1, characteristic: 2)
+
+    /// Where the client finds the device.
+    let address: String
+    /// Says something to the device in the client's stead.
+    let inject: @Sendable ([UInt8]) -> Void
+
+    /// Stands before the device at this address for as long as `body` lasts.
+    static func before<Result: Sendable>(
+        _ device: String, harm: Harm = Harm(), seed: UInt64 = 1, _ body: (Relay) async throws -> Result
+    ) async throws -> Result {
+        let place = String(device.drop { $0 != ":" }.dropFirst())
+        if device.hasPrefix("udp:") {
+            let listener = try await UDPListener(at: UDPAddress(host: "127.0.0.1", port: 0))
+            return try await relay(
+                .udp(listener), at: "udp:127.0.0.1:\(listener.port)",
+                over: UDPTransport(try UDPAddress(parsing: place), channel: channel), Fate(harm, seed), body)
+        }
+        let terminal = try PseudoTerminal()
+        return try await relay(
+            .serial(terminal), at: "serial:\(terminal.path)",
+            over: SerialTransport(try SerialAddress(parsing: place), channel: channel), Fate(harm, seed), body)
+    }
+
+    private static func relay<Outcome: Sendable>(
+        _ front: Front, at address: String, over transport: some Transport, _ fate: Fate,
+        _ body: (Relay) async throws -> Outcome
+    ) async throws -> Outcome {
+        try await transport.withLink { link in
+            link.submit(.subscribe(channel))
+            let inject: @Sendable ([UInt8]) -> Void = { link.submit(.send([$0], channel)) }
+            return await withTaskGroup(of: Void.self) { group in
+                let client = Guarded<SocketAddress?>(nil)
+                group.addTask { await carryDown(front, fate, client, inject) }
+                group.addTask { await carryUp(link.events, fate.other, front, client) }
+                defer { group.cancelAll() }
+                do {
+                    return Result<Outcome, any Error>.success(try await body(Relay(address: address, inject: inject)))
+                } catch {
+                    return .failure(error)
+                }
+            }
+        }.get()
+    }
+
+    private static func carryDown(
+        _ front: Front, _ fate: Fate, _ client: Guarded<SocketAddress?>, _ send: ([UInt8]) -> Void
+    ) async {
+        var fate = fate
+        switch front {
+        case .udp(let listener):
+            while let (value, sender) = await listener.receive() {
+                client.with { $0 = sender }
+                fate.passing(value).forEach(send)
+            }
+        case .serial(let terminal):
+            while let value = try? await terminal.device.receive() { fate.passing(value).forEach(send) }
+        }
+    }
+
+    /// To who spoke last: a device says nothing unasked.
+    private static func carryUp(
+        _ events: AsyncStream<LinkEvent>, _ fate: Fate, _ front: Front, _ client: Guarded<SocketAddress?>
+    ) async {
+        var fate = fate
+        for await case .notified(let value, _) in events {
+            for value in fate.passing(value) {
+                switch front {
+                case .udp(let listener):
+                    if let client = client.with({ $0 }) { await listener.send(value, to: client) }
+                case .serial(let terminal): try? await terminal.device.send(value)
+                }
+            }
+        }
+    }
+
+    /// What becomes of one value after the other, by a seed.
+    private struct Fate {
+        private let harm: Harm
+        private var random: SplitMix64
+        private var held: [UInt8]?
+
+        init(_ harm: Harm, _ seed: UInt64) {
+            self.harm = harm
+            random = SplitMix64(seed: seed)
+        }
+
+        /// That of the other direction.
+        var other: Fate {
+            var random = random
+            return Fate(harm, random.next())
+        }
+
+        /// What comes out where this goes in.
+        mutating func passing(_ value: [UInt8]) -> [[UInt8]] {
+            if happens(harm.loss) { return [] }
+            let values = Array(repeating: value, count: happens(harm.doubling) ? 2 : 1)
+            guard let held else {
+                guard happens(harm.delay) else { return values }
+                self.held = value
+                return []
+            }
+            self.held = nil
+            return values + [held]
+        }
+
+        private mutating func happens(_ probability: Double) -> Bool {
+            Double.random(in: 0..<1, using: &random) < probability
+        }
+    }
+}

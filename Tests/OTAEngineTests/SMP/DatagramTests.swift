@@ -1,0 +1,49 @@
+import Gauntlet
+import OTASMP
+import OTASimulator
+import OTAUpdate
+import Testing
+
+/// Whole updates over a network that harms datagrams, in virtual time.
+@Suite struct DatagramTests {
+    private static let release = Result { try SMPRelease(bytes: 40_000) }
+
+    private func run(_ harm: DatagramNetwork.Harm, seed: UInt64) throws -> (SMPWorld, SMPWorld.Run, lost: Int) {
+        let world = try SMPWorld(try Self.release.get())
+        let network = DatagramNetwork(harm, before: world.device, in: world.time, seed: seed)
+        let run = try #require(try world.run([world.push], seed: seed, over: network).first)
+        return (world, run, network.lost)
+    }
+
+    @Test func aGoodOneLosesNothing() throws {
+        let (world, run, _) = try run(DatagramNetwork.Harm(longestWay: .zero), seed: 1)
+        let transfer = try #require(run.report?.transfer, "\(run.outcome)")
+        #expect(run.report?.outcome == .confirmed && world.runsNewImage)
+        #expect(transfer.resentBytes == 0 && transfer.gaps == 0 && transfer.chunkSize == 1472)
+    }
+
+    @Test func lostDoubledAndOvertaken() throws {
+        let harm = DatagramNetwork.Harm(loss: 0.05, doubling: 0.05, longestWay: .milliseconds(20))
+        var (lost, gaps) = (0, 0)
+        for seed in 1...20 as ClosedRange<UInt64> {
+            let (world, run, count) = try run(harm, seed: seed)
+            #expect(run.report?.outcome == .confirmed, "seed \(seed): \(run.outcome)")
+            #expect(world.runsNewImage && world.device.flashViolationCount == 0, "seed \(seed)")
+            let resets = run.tally.reports.contains { if case .deviceReset = $0 { true } else { false } }
+            #expect(!resets, "seed \(seed)")
+            lost += count
+            gaps += run.report?.transfer?.gaps ?? 0
+        }
+        #expect(lost > 50 && gaps > 50)
+    }
+
+    @Test(arguments: [0.0, 0.02]) func aDeviceThatRestartsByItself(loss: Double) throws {
+        for seed in 1...5 as ClosedRange<UInt64> {
+            let harm = DatagramNetwork.Harm(loss: loss, longestWay: .milliseconds(5), resetAt: 0.6)
+            let (world, run, _) = try run(harm, seed: seed)
+            #expect(run.report?.outcome == .confirmed && world.runsNewImage, "seed \(seed): \(run.outcome)")
+            let resets = run.tally.reports.filter { if case .deviceReset = $0 { true } else { false } }
+            #expect(resets == [.deviceReset(offset: 0)], "seed \(seed)")
+        }
+    }
+}
