@@ -195,11 +195,13 @@ let package = Package(
     cLanguageStandard: .c99
 )
 
-// The exhaustive suites run in release (scripts/test), and few targets have any: the others would take most of the time to build.
+// The exhaustive suites and the gauntlet run in release (scripts/test, scripts/gauntlet), and few targets have to do with them: the
+// others would take most of the time to build.
 if Context.environment["OTAFLASH_EXHAUSTIVE_ONLY"] != nil {
     let withoutAny = [
-        "bluez-explore", "BlueZTests", "DBusTests", "DescriptorIOTests", "FakeBlueZ", "FuzzTargets", "FuzzTargetsTests",
-        "OTABlueZTests", "OTACommands", "OTACommandsTests", "otaflash",
+        "bluez-explore", "BlueZ", "BlueZTests", "DBus", "DBusTests", "DescriptorIOTests", "FakeBlueZ", "FuzzTargets",
+        "FuzzTargetsTests", "OTABlueZ", "OTABlueZTests", "OTACommands", "OTACommandsTests", "OTAUDP", "OTAUDPTests",
+        "otaflash",
     ]
     package.products.removeAll { withoutAny.contains($0.name) }
     package.targets.removeAll { withoutAny.contains($0.name) }

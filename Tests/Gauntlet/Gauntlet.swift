@@ -28,7 +28,7 @@ package struct Gauntlet: Sendable {
 
     /// What to type to see a world again.
     package static func replay(_ seed: UInt64) -> String {
-        "swift run -c release otaflash-gauntlet --worlds 1 --first-seed \(seed) --transcript"
+        "scripts/gauntlet --worlds 1 --first-seed \(seed) --transcript"
     }
 
     /// What became of a world.

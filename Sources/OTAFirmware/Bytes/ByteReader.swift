@@ -43,16 +43,22 @@ public struct ByteReader: Sendable {
     /// The bytes not yet read.
     public var unread: ArraySlice<UInt8> { rest }
 
-    /// An unsigned integer, little-endian unless said otherwise.
+    /// An unsigned integer of at most 64 bits, little-endian unless said otherwise.
     public mutating func read<Integer: FixedWidthInteger & UnsignedInteger>(
         _ type: Integer.Type = Integer.self, _ order: ByteOrder = .littleEndian
     ) throws(Truncated) -> Integer {
-        let bytes = try read(Integer.bitWidth / 8)
-        let value = bytes.reduce(Integer.zero) { value, byte in
-            // A shift by 8 would be an overshift for UInt8; truncating is what is meant there.
-            (value << 8) | Integer(truncatingIfNeeded: byte)
+        Integer(truncatingIfNeeded: try readInteger(ofBytes: Integer.bitWidth / 8, order))
+    }
+
+    /// Not generic: other modules call `read` for each integer of each frame, and it is not specialised for them.
+    private mutating func readInteger(ofBytes count: Int, _ order: ByteOrder) throws(Truncated) -> UInt64 {
+        let bytes = try read(count)
+        var value: UInt64 = 0
+        switch order {
+        case .bigEndian: for byte in bytes { value = value << 8 | UInt64(byte) }
+        case .littleEndian: for byte in bytes.reversed() { value = value << 8 | UInt64(byte) }
         }
-        return order == .bigEndian ? value : value.byteSwapped
+        return value
     }
 
     /// The next `count` bytes. A negative count reads none.

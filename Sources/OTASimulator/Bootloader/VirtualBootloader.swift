@@ -99,10 +99,12 @@ public struct VirtualBootloader {
     private var newest: (record: BootRecord, offset: Int)? {
         let area = flash.layout.bootRecords..<flash.layout.coreRecords
         var newest: (record: BootRecord, offset: Int)?
-        for offset in stride(from: area.lowerBound, to: area.upperBound, by: BootRecord.size) {
-            let record = try? flash.withBytes(at: offset, count: BootRecord.size) { BootRecord($0) }
-            guard let record, record.generation >= newest?.record.generation ?? 0 else { continue }
-            newest = (record, offset)
+        // The later ones are the newer ones, but for those of the other page.
+        for offset in stride(from: area.lowerBound, to: area.upperBound, by: BootRecord.size).reversed() {
+            let record = try? flash.withBytes(at: offset, count: BootRecord.size) {
+                BootRecord($0, newerThan: newest?.record.generation)
+            }
+            if let record { newest = (record, offset) }
         }
         return newest
     }
