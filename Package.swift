@@ -171,7 +171,8 @@ let package = Package(
         .target(
             name: "Gauntlet",
             dependencies: [
-                "OTAEngine", "OTAProfile", "OTASimulator", "OTATransport", "OTAUpdate", "OTASigning", "OTAFirmware",
+                "OTAEngine", "OTAProfile", "OTASMP", "OTASimulator", "OTATransport", "OTAUpdate", "OTASigning",
+                "OTAFirmware",
             ], path: "Tests/Gauntlet", swiftSettings: swift),
         .executableTarget(
             name: "otaflash-gauntlet", dependencies: ["Gauntlet", "OTAUpdate", arguments],

@@ -43,22 +43,28 @@ public struct ByteReader: Sendable {
     /// The bytes not yet read.
     public var unread: ArraySlice<UInt8> { rest }
 
-    /// An unsigned integer of at most 64 bits, little-endian unless said otherwise.
+    /// An unsigned integer of at most 128 bits, little-endian unless said otherwise.
     public mutating func read<Integer: FixedWidthInteger & UnsignedInteger>(
         _ type: Integer.Type = Integer.self, _ order: ByteOrder = .littleEndian
     ) throws(Truncated) -> Integer {
-        Integer(truncatingIfNeeded: try readInteger(ofBytes: Integer.bitWidth / 8, order))
+        let size = Integer.bitWidth / 8
+        guard size <= rest.count else { throw Truncated(offset: offset, expected: size, found: rest.count) }
+        let word = try readWord(of: min(size, 8), order)
+        guard size > 8 else { return Integer(truncatingIfNeeded: word) }
+        let next = try readWord(of: size - 8, order)
+        let (high, low) = order == .bigEndian ? (word, next) : (next, word)
+        return Integer(truncatingIfNeeded: high) << 64 | Integer(truncatingIfNeeded: low)
     }
 
     /// Not generic: other modules call `read` for each integer of each frame, and it is not specialised for them.
-    private mutating func readInteger(ofBytes count: Int, _ order: ByteOrder) throws(Truncated) -> UInt64 {
+    private mutating func readWord(of count: Int, _ order: ByteOrder) throws(Truncated) -> UInt64 {
         let bytes = try read(count)
-        var value: UInt64 = 0
+        var word: UInt64 = 0
         switch order {
-        case .bigEndian: for byte in bytes { value = value << 8 | UInt64(byte) }
-        case .littleEndian: for byte in bytes.reversed() { value = value << 8 | UInt64(byte) }
+        case .bigEndian: for byte in bytes { word = word << 8 | UInt64(byte) }
+        case .littleEndian: for byte in bytes.reversed() { word = word << 8 | UInt64(byte) }
         }
-        return value
+        return word
     }
 
     /// The next `count` bytes. A negative count reads none.

@@ -90,6 +90,12 @@ public struct VirtualBootloader {
         try append(state)
     }
 
+    /// What lies in the slot of an image that is about to be tried; nil: none is.
+    var markedImage: [UInt8]? {
+        guard let state, state.trial == .pending, let image = state.images[state.other] else { return nil }
+        return try? flash.withBytes(at: flash.layout.slot(state.other), count: image.size) { Array($0) }
+    }
+
     private func intactImage(_ state: BootState, in slot: Int) throws(FlashError) -> BootImage? {
         guard let image = state.images[slot], image.size <= flash.layout.slotSize else { return nil }
         let digest = try flash.withBytes(at: flash.layout.slot(slot), count: image.size) { SHA256.digest(of: $0) }

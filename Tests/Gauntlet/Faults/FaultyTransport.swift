@@ -8,12 +8,10 @@ struct FaultyTransport: Transport {
     private let time: VirtualTime
     private let agent: FaultAgent?
 
-    init(
-        _ base: SimulatedTransport<VirtualTime>, to device: VirtualDevice, _ time: VirtualTime, _ faults: WorldFaults?
-    ) {
+    init(_ base: SimulatedTransport<VirtualTime>, _ time: VirtualTime, _ agent: FaultAgent?) {
         self.base = base
         self.time = time
-        agent = faults.map { FaultAgent($0, device) }
+        self.agent = agent
     }
 
     func withLink<Result: Sendable>(_ body: (any Link) async -> Result) async throws(LinkError) -> Result {
