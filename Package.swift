@@ -171,7 +171,8 @@ let package = Package(
         .target(
             name: "Gauntlet",
             dependencies: [
-                "OTAEngine", "OTAProfile", "OTASimulator", "OTATransport", "OTAUpdate", "OTASigning", "OTAFirmware",
+                "OTAEngine", "OTAProfile", "OTASMP", "OTASimulator", "OTATransport", "OTAUpdate", "OTASigning",
+                "OTAFirmware",
             ], path: "Tests/Gauntlet", swiftSettings: swift),
         .executableTarget(
             name: "otaflash-gauntlet", dependencies: ["Gauntlet", "OTAUpdate", arguments],
@@ -195,11 +196,12 @@ let package = Package(
     cLanguageStandard: .c99
 )
 
-// The exhaustive suites run in release (scripts/test), as do the tests that the radio lab plays: targets without any of either would
-// take most of the time to build.
+// The exhaustive suites and the gauntlet run in release (scripts/test, scripts/gauntlet), as do the tests that the radio lab plays: targets
+// without any of these would take most of the time to build.
 if Context.environment["OTAFLASH_EXHAUSTIVE_ONLY"] != nil {
     let withoutAny = [
-        "DescriptorIOTests", "FuzzTargets", "FuzzTargetsTests", "OTABlueZTests", "OTACommands", "OTACommandsTests",
+        "DescriptorIOTests", "FuzzTargets", "FuzzTargetsTests", "OTABlueZ", "OTABlueZTests", "OTACommands",
+        "OTACommandsTests", "OTAUDP", "OTAUDPTests",
         "otaflash",
     ]
     package.products.removeAll { withoutAny.contains($0.name) }

@@ -27,4 +27,10 @@ public struct SMPImage: Sendable {
     func digest(ofLength length: Int) -> [UInt8]? {
         verified.image.tlvs.first { Self.digestTypes.contains($0.type) && $0.value.count == length }?.value
     }
+
+    /// An upload's first packet, of at most so many bytes, has room for the image's header beside length and digest.
+    func canBeOpened(inPacketsOf longest: Int) -> Bool {
+        let opening = SMPChunk.Opening(length: bytes.count, digest: fileDigest, image: number)
+        return SMPChunk.capacity(opening: opening, offset: 0, longest: longest) >= SMPChunk.openingLength
+    }
 }

@@ -4,17 +4,15 @@ import OTAUpdate
 
 /// What a seed has in store: the radio, the device, the faults, and the clients that try to update it one after the other.
 struct Fate: Sendable {
-    /// What client and device speak. A second protocol is a case here, with clients and vices of its own.
-    enum Wire: Sendable, CaseIterable {
-        case profile
-    }
-
-    var wire = Wire.profile
+    /// Or the profile.
+    let speaksSMP: Bool
     var radio = RadioModel()
     var plan = FaultPlan()
     var faults = WorldFaults()
     var window = 64
     var writeUnit = 4
+    /// What an SMP device is, but for its keys and its flash.
+    var board = VirtualSMPConfiguration()
     /// The device has been on for so long.
     var age = Duration.zero
     /// Which of the world's two releases each client pushes; the last one is left alone by death.
@@ -24,13 +22,16 @@ struct Fate: Sendable {
         var release: Int
         var resumes: Bool
         var death: Int?
-        var clockJump: Client.ClockJump?
+        var clockJump: ClockJump?
         var pause = Duration.zero
     }
 
+    /// Odd seeds are worlds of the profile, even ones of SMP.
     init(seed: UInt64) {
+        speaksSMP = seed.isMultiple(of: 2)
         var dice = Dice(seed: seed)
-        wire = dice.one(of: Wire.allCases)
+        // One number is spent for nothing, so that the worlds from before SMP are still the same.
+        _ = dice.next()
         shape(&dice)
         breakRadio(&dice)
         breakDevice(&dice)
@@ -40,6 +41,10 @@ struct Fate: Sendable {
         // From numbers of their own, so that the worlds from before this fault are still the same in all else.
         var wear = Dice(seed: ~seed)
         if wear.happens(0.1) { plan.wornPrograms = (0..<wear.number(1...2)).map { _ in wear.number(1...60) } }
+        if speaksSMP {
+            var board = Dice(seed: seed ^ 0x534D50)
+            makeBoard(&board)
+        }
     }
 
     private mutating func shape(_ dice: inout Dice) {
@@ -110,21 +115,7 @@ struct Fate: Sendable {
         }
         clients.append(ClientFate(release: dice.number(0...1), resumes: dice.happens(0.8)))
         for index in clients.indices where dice.happens(0.1) {
-            clients[index].clockJump = Client.ClockJump(
-                event: dice.number(2...100), by: .seconds(dice.number(1...5000)))
+            clients[index].clockJump = ClockJump(event: dice.number(2...100), by: .seconds(dice.number(1...5000)))
         }
     }
-}
-
-/// A seed's numbers, as decisions.
-private struct Dice {
-    private var random: SplitMix64
-
-    init(seed: UInt64) { random = SplitMix64(seed: seed) }
-
-    mutating func next() -> UInt64 { random.next() }
-    mutating func happens(_ probability: Double) -> Bool { Double.random(in: 0..<1, using: &random) < probability }
-    mutating func part() -> Double { Double.random(in: 0...1, using: &random) }
-    mutating func number(_ range: ClosedRange<Int>) -> Int { Int.random(in: range, using: &random) }
-    mutating func one<Choice>(of choices: [Choice]) -> Choice { choices[number(0...choices.count - 1)] }
 }

@@ -1,25 +1,33 @@
 import OTAFirmware
-import OTAProfile
+import OTASMP
 import OTASigning
 import OTASimulator
 import OTAUpdate
 
 /// Looks at the device after every step of every client: what must hold at any time, whatever goes wrong.
 final class Watcher: @unchecked Sendable {
-    private let device: VirtualDevice
+    private let device: any VisibleDevice
     /// All that may ever boot.
     private let images: [[UInt8]]
     private let digests: Set<SHA256Digest>
     private(set) var offences: [String] = []
+    private let offence: () -> String?
     /// What happened, for people; kept if asked for.
     private(set) var transcript: [String] = []
     private let keepsTranscript: Bool
+    /// Whether nothing else than these images may be marked for boot: who marks has checked.
+    var expectsCheckedMarks = true
     private var restarts = -1
-    private var flashOperations = -1
+    /// The restarts, and the operations of the flash, when this was last looked at.
+    private var (bootSeen, memorySeen, marksSeen) = (-1, -1, -1)
 
-    init(_ device: VirtualDevice, images: [[UInt8]], keepsTranscript: Bool) {
+    /// - Parameter offence: what is wrong in the device's memory; asked whenever that has changed.
+    init(
+        _ device: any VisibleDevice, images: [[UInt8]], keepsTranscript: Bool, offence: @escaping () -> String?
+    ) {
         self.device = device
         self.images = images
+        self.offence = offence
         digests = Set(images.map { SHA256.digest(of: $0) })
         self.keepsTranscript = keepsTranscript
     }
@@ -45,12 +53,24 @@ final class Watcher: @unchecked Sendable {
         if device.restartCount != restarts {
             restarts = device.restartCount
             note("the device has restarted \(restarts) times")
-            lookAtRunningImage()
+        }
+        let operations = device.flashOperationCount
+        // It may still be starting.
+        if restarts != bootSeen || operations != memorySeen, device.running != nil {
+            if restarts != bootSeen { lookAtRunningImage() }
+            (bootSeen, memorySeen) = (restarts, operations)
+            if let offence = offence() { require(false, offence) }
         }
         // A mark stays on record until the next one: it is enough to look when no page of an image is being written.
-        guard device.imageReception == nil, device.flashOperationCount != flashOperations else { return }
-        flashOperations = device.flashOperationCount
+        if operations != marksSeen, device.imageReception == nil {
+            marksSeen = operations
+            lookAtMarks()
+        }
+    }
+
+    private func lookAtMarks() {
         guard let state = device.bootState else { return require(false, "the bootloader's records are gone") }
+        guard expectsCheckedMarks else { return }
         for image in state.images.compactMap({ $0 }) {
             require(digests.contains(image.digest), "an image that nobody signed is marked for boot")
         }
@@ -100,6 +120,7 @@ final class Watcher: @unchecked Sendable {
         case VirtualGATT.data: "Data"
         case VirtualGATT.progress: "Progress"
         case VirtualGATT.version: "Version"
+        case SMPChannel.value: "SMP"
         default: "another"
         }
     }

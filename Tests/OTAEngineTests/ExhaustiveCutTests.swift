@@ -30,14 +30,14 @@ import Testing
         try #require(hostEvents > 50 && devicePackets > 423 && sessionEvents > 50 && flashOperations > 75)
     }
 
-    private func world(_ faults: (inout FaultPlan) -> Void) throws -> World {
+    private func world(_ faults: (inout FaultPlan) -> Void) throws -> World<ProfileWire> {
         var plan = FaultPlan()
         faults(&plan)
         return try World(release, faults: plan)
     }
 
     /// What must hold whatever happened.
-    private func check(_ world: World, _ run: World.Run, _ what: Comment) {
+    private func check(_ world: World<ProfileWire>, _ run: Run, _ what: Comment) {
         #expect(!world.device.isUnbootable, what)
         #expect(world.device.flashViolationCount == 0, what)
         #expect(world.transport.statistics.maximumChunksInFlight <= 64, what)

@@ -24,12 +24,11 @@ struct OTAFlashGauntlet: AsyncParsableCommand {
     private static let warmUp = 500
 
     func run() async throws {
-        let gauntlet = try Gauntlet()
         let start = ContinuousClock.now
         let warmUp = min(worlds, Self.warmUp)
-        var figures = try await play(gauntlet, 0..<warmUp)
+        var figures = try await play(0..<warmUp)
         let warm = Footprint()
-        figures.add(try await play(gauntlet, warmUp..<max(warmUp, worlds)))
+        figures.add(try await play(warmUp..<max(warmUp, worlds)))
         let last = Footprint()
         let isStable = last.isStable(since: warm)
         if !isStable { print("the process has grown: \(last.growth(since: warm))") }
@@ -38,12 +37,12 @@ struct OTAFlashGauntlet: AsyncParsableCommand {
     }
 
     /// On all processors. Each thread plays a world at a time, from first step to last: virtual time suspends nobody.
-    private func play(_ gauntlet: Gauntlet, _ range: Range<Int>) async throws -> Figures {
+    private func play(_ range: Range<Int>) async throws -> Figures {
         let threads = max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)))
         return try await withThrowingTaskGroup(of: Figures.self) { group in
             for thread in 0..<threads {
                 group.addTask {
-                    try play(gauntlet, stride(from: range.lowerBound + thread, to: range.upperBound, by: threads))
+                    try play(stride(from: range.lowerBound + thread, to: range.upperBound, by: threads))
                 }
             }
             var figures = Figures()
@@ -52,7 +51,9 @@ struct OTAFlashGauntlet: AsyncParsableCommand {
         }
     }
 
-    private func play(_ gauntlet: Gauntlet, _ worlds: StrideTo<Int>) throws -> Figures {
+    private func play(_ worlds: StrideTo<Int>) throws -> Figures {
+        // One for each thread: bytes that two processors count references to are passed to and fro between them.
+        let gauntlet = try Gauntlet()
         var figures = Figures()
         for world in worlds {
             let seed = firstSeed &+ UInt64(world)

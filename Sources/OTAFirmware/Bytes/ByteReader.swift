@@ -43,16 +43,28 @@ public struct ByteReader: Sendable {
     /// The bytes not yet read.
     public var unread: ArraySlice<UInt8> { rest }
 
-    /// An unsigned integer, little-endian unless said otherwise.
+    /// An unsigned integer of at most 128 bits, little-endian unless said otherwise.
     public mutating func read<Integer: FixedWidthInteger & UnsignedInteger>(
         _ type: Integer.Type = Integer.self, _ order: ByteOrder = .littleEndian
     ) throws(Truncated) -> Integer {
-        let bytes = try read(Integer.bitWidth / 8)
-        let value = bytes.reduce(Integer.zero) { value, byte in
-            // A shift by 8 would be an overshift for UInt8; truncating is what is meant there.
-            (value << 8) | Integer(truncatingIfNeeded: byte)
+        let size = Integer.bitWidth / 8
+        guard size <= rest.count else { throw Truncated(offset: offset, expected: size, found: rest.count) }
+        let word = try readWord(of: min(size, 8), order)
+        guard size > 8 else { return Integer(truncatingIfNeeded: word) }
+        let next = try readWord(of: size - 8, order)
+        let (high, low) = order == .bigEndian ? (word, next) : (next, word)
+        return Integer(truncatingIfNeeded: high) << 64 | Integer(truncatingIfNeeded: low)
+    }
+
+    /// Not generic: other modules call `read` for each integer of each frame, and it is not specialised for them.
+    private mutating func readWord(of count: Int, _ order: ByteOrder) throws(Truncated) -> UInt64 {
+        let bytes = try read(count)
+        var word: UInt64 = 0
+        switch order {
+        case .bigEndian: for byte in bytes { word = word << 8 | UInt64(byte) }
+        case .littleEndian: for byte in bytes.reversed() { word = word << 8 | UInt64(byte) }
         }
-        return order == .bigEndian ? value : value.byteSwapped
+        return word
     }
 
     /// The next `count` bytes. A negative count reads none.

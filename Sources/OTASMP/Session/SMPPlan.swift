@@ -40,7 +40,10 @@ struct SMPPlan {
             return blocker.map { .blocked($0) } ?? .mark(held, digest: digest)
         }
         if first(.pending) != nil { return .restart }
-        guard let trial = first(.onTrial), let digest = digest(of: trial) else { return .finish }
+        guard let trial = first(.onTrial), let digest = digest(of: trial) else {
+            // What waits for the next start would run then, and not this.
+            return blocker.map { .blocked($0) } ?? .finish
+        }
         return ending == .trial ? .leaveOnTrial : .confirm(trial, digest: digest)
     }
 

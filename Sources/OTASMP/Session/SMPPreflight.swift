@@ -53,9 +53,7 @@ struct SMPPreflight {
     /// The first chunk has to carry the image's header.
     private func checkRoom(_ image: SMPImage) throws(UpdateError) {
         let longest = device.longestFrame(valueLength: valueLength)
-        let opening = SMPChunk.Opening(
-            length: image.bytes.count, digest: image.fileDigest, image: image.number)
-        guard SMPChunk.capacity(opening: opening, offset: 0, longest: longest) >= SMPChunk.openingLength else {
+        guard image.canBeOpened(inPacketsOf: longest) else {
             throw UpdateError(
                 .unsupportedDevice,
                 "packets of \(longest) bytes are too short for an upload: its first one needs the image's header, "

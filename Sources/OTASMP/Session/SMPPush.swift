@@ -22,6 +22,8 @@ struct SMPPush {
     var wasOpened = false
     /// Times that the device held another file in the end.
     var digestsDiffered = 0
+    /// Times that it knew of no upload when all was sent.
+    var forgotten = 0
     var firstByteAt: Duration?
     var transfer = TransferReport()
 

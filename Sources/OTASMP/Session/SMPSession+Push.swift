@@ -13,7 +13,7 @@ extension SMPSession {
         if restart != .none || push.sawTrial, !plan.allRun { return judgeRestart(plan, list) }
         switch plan.step {
         case .upload(let image): if isReady(for: list) { begin(image) }
-        case .mark(let image, let digest): if isReady(for: list) { mark(image, digest: digest) }
+        case .mark(let image, let digest): if isReady(for: list) { markListed(image, digest: digest) }
         case .restart:
             self.push?.hasActed = true
             askToRestart()
@@ -43,6 +43,17 @@ extension SMPSession {
         }
         self.push?.isChecked = true
         return true
+    }
+
+    /// What is listed has the image's header and records, and is marked; but where the device has once said that the rest is not
+    /// what was sent, it has to say otherwise first.
+    private mutating func markListed(_ image: SMPImage, digest: [UInt8]) {
+        guard let push, push.underWay == image.number, !push.complete.contains(image.number) else {
+            return mark(image, digest: digest)
+        }
+        if push.digestsDiffered > 0 { return begin(image) }
+        arrived()
+        mark(image, digest: digest)
     }
 
     private mutating func mark(_ image: SMPImage, digest: [UInt8]) {

@@ -26,7 +26,12 @@ extension SMPSession {
 
     private mutating func open(_ image: SMPImage) {
         let longest = device.longestFrame(valueLength: valueLength)
-        push?.transfer.chunkSize = longest
+        guard image.canBeOpened(inPacketsOf: longest) else {
+            return breakLink(LinkError(.lost, "its packets of \(longest) bytes are too short for an upload"))
+        }
+        let before = push?.transfer.chunkSize ?? 0
+        // The longest used: the next link may carry less.
+        push?.transfer.chunkSize = max(longest, before)
         if !link.keepsMessagesApart { push?.transfer.mtu = link.maximumValueLength + 3 }
         upload = SMPUpload(
             image.bytes, digest: image.fileDigest, image: image.number, longestFrame: longest,
@@ -100,6 +105,7 @@ extension SMPSession {
             push?.sentOffset = offset
             // Only a restart makes a device forget, and then all of it.
             report(offset == 0 && told > 0 ? .deviceReset(offset: offset) : .gap(offset: offset))
+        case .forgotten: return askWhatIsThere()
         case .stuck:
             return fail(
                 UpdateError(
@@ -163,11 +169,32 @@ extension SMPSession {
     private mutating func complete(_ upload: SMPUpload) {
         self.upload = nil
         guard upload.match != false else { return differed() }
+        arrived()
+        list = nil
+        askNext()
+    }
+
+    /// The device has said that it holds the whole image, or lists it.
+    mutating func arrived() {
         if let number = push?.underWay { push?.complete.insert(number) }
         if let began = push?.firstByteAt { push?.transfer.duration = now - began }
         retry.progressed()
         report(.phase(.verify))
+    }
+
+    /// Nothing is sent again before the list has said that it is not there.
+    private mutating func askWhatIsThere() {
+        upload = nil
+        push?.forgotten += 1
+        guard let push, push.forgotten <= Self.mostForgotten else {
+            return fail(
+                UpdateError(
+                    .protocolViolation, "the device forgets the upload whenever all of it was sent, and lists no image")
+            )
+        }
         list = nil
         askNext()
     }
+
+    private static let mostForgotten = 3
 }

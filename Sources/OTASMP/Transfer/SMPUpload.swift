@@ -9,6 +9,9 @@ package struct SMPUpload {
         case agreed
         /// Chunks were lost, or came when no buffer was free; so many bytes are sent again.
         case rewound(resent: Int)
+        /// The device knows of no upload, and all of the image was sent: it has all of it and its last answer got lost, or it
+        /// was restarted.
+        case forgotten
         /// Again and again at the same offset.
         case stuck
         /// The device claims more bytes than there are.
@@ -54,6 +57,8 @@ package struct SMPUpload {
     package private(set) var acknowledgedOffset = 0
     /// Where the next chunk begins.
     package private(set) var sentOffset = 0
+    /// Every byte was sent since the device took the first chunk.
+    private var wasSent = false
     /// The device has taken the first chunk, which says what comes.
     package private(set) var isOpen = false
     /// What is in flight does not fit any more: its answers are waited for, and nothing is sent.
@@ -109,6 +114,7 @@ package struct SMPUpload {
         let limit = isOpen ? answerLimit : Self.openingLimit
         inFlight.append(Sent(sequence: sequence, end: end, since: now, due: now + limit))
         sentOffset = end
+        wasSent = wasSent || end == bytes.count
     }
 
     /// A link that is slow shows it in its answers; one that was quick and falls silent need not be waited for as long.
@@ -166,6 +172,7 @@ package struct SMPUpload {
         guard !isDraining else { return .agreed }
         let resent = max(0, sentOffset - acknowledgedOffset)
         sentOffset = acknowledgedOffset
+        if isOpen, wasSent, acknowledgedOffset == 0 { return .forgotten }
         // A device that has lost its upload wants to be told anew what comes.
         isOpen = isOpen && acknowledgedOffset > 0
         rewinds = (acknowledgedOffset, rewinds.offset == acknowledgedOffset ? rewinds.count + 1 : 1)

@@ -24,9 +24,11 @@ struct BootRecord: Equatable {
         self.state = state
     }
 
-    /// Nil: torn, or none.
-    init?(_ bytes: UnsafeRawBufferPointer) {
+    /// Nil: torn, none, or not of a later generation than `other`.
+    init?(_ bytes: UnsafeRawBufferPointer, newerThan other: UInt32? = nil) {
         guard bytes.count == Self.size, bytes.starts(with: Self.magic) else { return nil }
+        let claimed = UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: 4, as: UInt32.self))
+        if let other, claimed <= other { return nil }
         let body = UnsafeRawBufferPointer(rebasing: bytes.prefix(Self.size - 4))
         let checksum = UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: body.count, as: UInt32.self))
         guard CRC32.update(0, body) == checksum else { return nil }

@@ -90,6 +90,12 @@ public struct VirtualBootloader {
         try append(state)
     }
 
+    /// What lies in the slot of an image that is about to be tried; nil: none is.
+    var markedImage: [UInt8]? {
+        guard let state, state.trial == .pending, let image = state.images[state.other] else { return nil }
+        return try? flash.withBytes(at: flash.layout.slot(state.other), count: image.size) { Array($0) }
+    }
+
     private func intactImage(_ state: BootState, in slot: Int) throws(FlashError) -> BootImage? {
         guard let image = state.images[slot], image.size <= flash.layout.slotSize else { return nil }
         let digest = try flash.withBytes(at: flash.layout.slot(slot), count: image.size) { SHA256.digest(of: $0) }
@@ -99,10 +105,12 @@ public struct VirtualBootloader {
     private var newest: (record: BootRecord, offset: Int)? {
         let area = flash.layout.bootRecords..<flash.layout.coreRecords
         var newest: (record: BootRecord, offset: Int)?
-        for offset in stride(from: area.lowerBound, to: area.upperBound, by: BootRecord.size) {
-            let record = try? flash.withBytes(at: offset, count: BootRecord.size) { BootRecord($0) }
-            guard let record, record.generation >= newest?.record.generation ?? 0 else { continue }
-            newest = (record, offset)
+        // The later ones are the newer ones, but for those of the other page.
+        for offset in stride(from: area.lowerBound, to: area.upperBound, by: BootRecord.size).reversed() {
+            let record = try? flash.withBytes(at: offset, count: BootRecord.size) {
+                BootRecord($0, newerThan: newest?.record.generation)
+            }
+            if let record { newest = (record, offset) }
         }
         return newest
     }

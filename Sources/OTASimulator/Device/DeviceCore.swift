@@ -146,6 +146,15 @@ extension DeviceCore {
         return (Int(device.pointee.object_offset), Int(device.pointee.object_size))
     }
 
+    /// What its record says that it holds: of the image with which manifest, and how many bytes. Nil: nothing that it believes, as
+    /// where that image runs.
+    var record: (manifest: SHA256Digest, size: Int)? {
+        let manifest = withUnsafeBytes(of: device.pointee.held_digest) { SHA256Digest(bytes: $0) }
+        let size = Int(device.pointee.held_recorded)
+        guard let manifest, size > 0, !boot.isOnTrial, manifest != boot.image.manifestDigest else { return nil }
+        return (manifest, size)
+    }
+
     private static func check(_ error: ota_att_error) throws(ATTError) {
         guard error == OTA_ATT_OK else { throw ATTError(code: UInt8(truncatingIfNeeded: error.rawValue)) }
     }

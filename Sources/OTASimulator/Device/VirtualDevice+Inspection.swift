@@ -1,3 +1,5 @@
+public import OTAFirmware
+
 /// What a test or a person wants to know of a virtual device. It may be asked at any time.
 extension VirtualDevice {
     /// The latest time it was told, since it was switched on.
@@ -35,12 +37,14 @@ extension VirtualDevice {
     }
 
     /// What lies in the slot of an image that is about to be tried; nil: none is.
-    public var markedImage: [UInt8]? {
+    public var markedImage: [UInt8]? { lock.locked { VirtualBootloader(flash: flash).markedImage } }
+
+    /// What the core's records tell of a half-received image that it goes on from: the digest of its manifest, and as many bytes of
+    /// the slot as are told of. Nil: nothing runs, or they tell of nothing.
+    public var recordedImage: (manifest: SHA256Digest, bytes: [UInt8])? {
         lock.locked {
-            guard let state = VirtualBootloader(flash: flash).state, state.trial == .pending,
-                let image = state.images[state.other]
-            else { return nil }
-            return try? flash.withBytes(at: flash.layout.slot(state.other), count: image.size) { Array($0) }
+            guard case .on(let core) = power, let (manifest, size) = core.record else { return nil }
+            return (try? flash.withBytes(at: core.downloadSlot, count: size) { Array($0) }).map { (manifest, $0) }
         }
     }
 

@@ -35,14 +35,14 @@ final class SimulatedLink<C: Clock>: Link, @unchecked Sendable where C.Duration 
                     guard await transport.sleep(until: time) else { break running }
                     world.lock.locked { connection.advance(to: time) }
                 case .idle(let timer):
+                    // The earliest one may have gone off while there was other work.
+                    if let due = earliest, due <= transport.now { earliest = nil }
                     if let timer, earliest.map({ timer < $0 }) ?? true {
                         earliest = timer
                         timers.addTask { await self.wake(at: timer) }
                     }
                     guard await wakes.next() != nil else { break running }
-                    let now = transport.now
-                    if let due = earliest, due <= now { earliest = nil }
-                    world.lock.locked { connection.advance(to: now) }
+                    world.lock.locked { connection.advance(to: transport.now) }
                 }
             }
             timers.cancelAll()

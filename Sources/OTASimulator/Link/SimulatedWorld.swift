@@ -20,7 +20,7 @@ final class SimulatedWorld: @unchecked Sendable {
     /// The device cannot be reached before this.
     var outOfReachUntil = Duration.zero
 
-    private var connections: [UInt16: RadioConnection] = [:]
+    private let connections = RadioConnections()
 
     init(device: any SimulatedDevice, radio: RadioModel, plan: FaultPlan, seed: UInt64) {
         self.device = device
@@ -31,9 +31,11 @@ final class SimulatedWorld: @unchecked Sendable {
         self.random = SplitMix64(seed: seed)
         self.firstFlashOperation = device.schedule(plan.powerCuts, worn: plan.wornPrograms)
         device.observe(
-            onNotification: { [weak self] in self?.connections[$0]?.offer($2, on: $1) ?? true },
-            onRestart: { [weak self] in self?.connections.values.forEach { $0.wakeIfIdle() } })
+            onNotification: { [connections] in connections.all[$0]?.offer($2, on: $1) ?? true },
+            onRestart: { [connections] in connections.all.values.forEach { $0.wakeIfIdle() } })
     }
+
+    deinit { connections.all = [:] }
 
     /// When the device can be connected: `now`, or later, or never (nil).
     func reachable(at now: Duration) -> Duration? {
@@ -45,14 +47,20 @@ final class SimulatedWorld: @unchecked Sendable {
         links += 1
         let handle = UInt16(truncatingIfNeeded: links)
         let connection = RadioConnection(world: self, handle: handle, out: out, at: now)
-        connections[handle] = connection
+        connections.all[handle] = connection
         guard device.connect(handle, valueLength: radio.maximumValueLength, at: now) else {
-            connections[handle] = nil
+            connections.all[handle] = nil
             return nil
         }
         window.restart()
         return connection
     }
 
-    func forget(_ handle: UInt16) { connections[handle] = nil }
+    func forget(_ handle: UInt16) { connections.all[handle] = nil }
+}
+
+/// The links that are up. The device, which may outlive the world, holds them in its stead: a weak reference to the world would
+/// slow each use of it down.
+private final class RadioConnections: @unchecked Sendable {
+    var all: [UInt16: RadioConnection] = [:]
 }

@@ -25,6 +25,7 @@ struct SMPReception {
         let unit = flash.layout.writeUnit
         if offset == size { unwritten += Array(repeating: 0xFF, count: (unit - unwritten.count % unit) % unit) }
         let whole = unwritten.count / unit * unit
+        guard whole > 0 else { return }
         while erased < written + whole {
             try flash.erasePage(at: slot + erased)
             erased += flash.layout.pageSize

@@ -15,6 +15,9 @@ extension VirtualSMPDevice {
 
     public var bootState: BootState? { lock.locked { VirtualBootloader(flash: flash).state } }
 
+    /// What lies in the slot of an image that is about to be tried; nil: none is.
+    public var markedImage: [UInt8]? { lock.locked { VirtualBootloader(flash: flash).markedImage } }
+
     /// What runs; nil: nothing does, for the moment or for good.
     public var running: VirtualBootloader.Boot? {
         lock.locked { if case .on(let server) = power { server.slots.boot } else { nil } }

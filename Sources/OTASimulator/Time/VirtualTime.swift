@@ -19,8 +19,6 @@ public final class VirtualTime: TaskExecutor, Clock, @unchecked Sendable {
     private let lock = Lock()
     private var time = Instant(offset: .zero)
     private var jobs: [UnownedJob] = []
-    /// The job to be run next: those before it have run.
-    private var head = 0
     private var sleepers = SleeperQueue()
     private var lastTicket: SleeperQueue.Ticket = 0
 
@@ -84,18 +82,13 @@ public final class VirtualTime: TaskExecutor, Clock, @unchecked Sendable {
 
     private func runJobs() {
         let executor = asUnownedTaskExecutor()
-        while let job = takeJob() { job.runSynchronously(on: executor) }
-    }
-
-    private func takeJob() -> UnownedJob? {
-        lock.locked {
-            guard head < jobs.count else {
-                jobs.removeAll(keepingCapacity: true)
-                head = 0
-                return nil
-            }
-            head += 1
-            return jobs[head - 1]
+        var batch: [UnownedJob] = []
+        while true {
+            batch.removeAll(keepingCapacity: true)
+            // What these enqueue comes behind them.
+            lock.locked { swap(&batch, &jobs) }
+            if batch.isEmpty { return }
+            for job in batch { job.runSynchronously(on: executor) }
         }
     }
 

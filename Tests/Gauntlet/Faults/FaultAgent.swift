@@ -4,7 +4,8 @@ import OTAUpdate
 /// Who makes a world's faults happen, over all of its connections. Under virtual time everything runs on one thread.
 final class FaultAgent: @unchecked Sendable {
     private let faults: WorldFaults
-    private let device: VirtualDevice
+    private let device: any VisibleDevice
+    private let messages: any Messages.Type
     private var random: SplitMix64
     private var connections = 0
     private var events = 0
@@ -15,9 +16,10 @@ final class FaultAgent: @unchecked Sendable {
     private var kept: LinkEvent?
     private var tags: [UInt8] = []
 
-    init(_ faults: WorldFaults, _ device: VirtualDevice) {
+    init(_ faults: WorldFaults, _ device: any VisibleDevice, _ messages: any Messages.Type) {
         self.faults = faults
         self.device = device
+        self.messages = messages
         random = SplitMix64(seed: faults.seed)
         reverts = faults.reverts
     }
@@ -50,7 +52,7 @@ final class FaultAgent: @unchecked Sendable {
     func alter(_ command: LinkCommand) -> LinkCommand? {
         guard case .send(let values, let channel) = command else { return command }
         var altered: [[UInt8]] = []
-        for value in values {
+        for message in messages.split(values) {
             if overflowing == 0, happens(faults.overflow.probability) { overflowing = faults.overflow.chunks }
             if overflowing > 0 {
                 overflowing -= 1
@@ -58,7 +60,9 @@ final class FaultAgent: @unchecked Sendable {
                 if overflowing == 0 { overflowing = -1 }
             } else {
                 overflowing = 0
-                altered.append(happens(faults.corruption) ? flipped(value, in: 2..<value.count) : value)
+                altered += message.map { value in
+                    happens(faults.corruption) ? flipped(value, in: messages.spoilable(value, of: message)) : value
+                }
             }
         }
         return altered.isEmpty ? nil : .send(altered, channel)
@@ -79,29 +83,30 @@ final class FaultAgent: @unchecked Sendable {
         guard case .notified(let bytes, let channel) = event else { return ([event], stall) }
         let told = LinkEvent.notified(distorted(bytes), channel)
         var all = [told]
-        if happens(faults.duplicate) { all.append(told) }
-        if let late = kept {
-            all.append(late)
-            kept = nil
-        } else if happens(faults.late) {
-            kept = told
-            all = []
+        // Parts of a message come once, and in order.
+        if messages.isWhole(bytes) {
+            if happens(faults.duplicate) { all.append(told) }
+            if let late = kept {
+                all.append(late)
+                kept = nil
+            } else if happens(faults.late) {
+                kept = told
+                all = []
+            }
         }
-        if happens(faults.garbage) {
-            let count = Int.random(in: 0...20, using: &random)
-            // Nothing that could be taken for an answer, which has the highest bit first.
-            all.append(.notified((0..<count).map { _ in UInt8.random(in: 0...127, using: &random) }, channel))
-        }
+        if happens(faults.garbage) { all.append(.notified(messages.garbage(after: bytes, &random), channel)) }
         return (all, stall)
     }
 
-    /// A profile's notification with a lie in it: in its position, which is its last ten bytes, or in its tag.
+    /// A notification with a lie in it: in its position, or in what it answers.
     private func distorted(_ bytes: [UInt8]) -> [UInt8] {
-        if bytes.count > 10, happens(faults.lie) { return flipped(bytes, in: bytes.count - 10..<bytes.count) }
-        guard bytes.count >= 3, bytes[0] & 0x80 != 0 else { return bytes }
-        defer { tags.append(bytes[1]) }
+        if let position = messages.position(in: bytes), happens(faults.lie) { return flipped(bytes, in: position) }
+        guard let place = messages.tag(in: bytes) else { return bytes }
+        defer { tags.append(bytes[place]) }
         guard happens(faults.staleTag), let tag = tags.randomElement(using: &random) else { return bytes }
-        return [bytes[0], tag] + bytes[2...]
+        var bytes = bytes
+        bytes[place] = tag
+        return bytes
     }
 
     private func flipped(_ bytes: [UInt8], in range: Range<Int>) -> [UInt8] {

@@ -4,16 +4,14 @@ import OTAUpdate
 
 /// The way to a virtual device with a world's faults on it. Without any it changes nothing.
 struct FaultyTransport: Transport {
-    private let base: SimulatedTransport<VirtualTime>
+    private let base: any Transport
     private let time: VirtualTime
     private let agent: FaultAgent?
 
-    init(
-        _ base: SimulatedTransport<VirtualTime>, to device: VirtualDevice, _ time: VirtualTime, _ faults: WorldFaults?
-    ) {
+    init(_ base: any Transport, _ time: VirtualTime, _ agent: FaultAgent?) {
         self.base = base
         self.time = time
-        agent = faults.map { FaultAgent($0, device) }
+        self.agent = agent
     }
 
     func withLink<Result: Sendable>(_ body: (any Link) async -> Result) async throws(LinkError) -> Result {

@@ -14,7 +14,7 @@ package final class Tally: @unchecked Sendable {
 package struct MortalSession<Session: UpdateSession>: UpdateSession {
     private var session: Session
     private let death: Int?
-    private let clockJump: Client.ClockJump?
+    private let clockJump: ClockJump?
     private let tally: Tally
     private let sentOffset: @Sendable (Session) -> Int
     private let observe: @Sendable (UpdateEvent, Duration, [UpdateAction]) -> Void
@@ -25,7 +25,7 @@ package struct MortalSession<Session: UpdateSession>: UpdateSession {
     ///   - sentOffset: how many image bytes the session has handed to the link.
     ///   - observe: sees each step: the event, the time, and what the session made of it.
     package init(
-        _ session: Session, _ tally: Tally, diesAt death: Int?, clockJump: Client.ClockJump? = nil,
+        _ session: Session, _ tally: Tally, diesAt death: Int?, clockJump: ClockJump? = nil,
         sentOffset: @escaping @Sendable (Session) -> Int,
         observe: @escaping @Sendable (UpdateEvent, Duration, [UpdateAction]) -> Void = { _, _, _ in }
     ) {
@@ -37,11 +37,16 @@ package struct MortalSession<Session: UpdateSession>: UpdateSession {
         self.observe = observe
     }
 
+    /// More than any course takes that has an end.
+    package static var mostEvents: Int { 200_000 }
+
     package var deadline: Duration? { session.deadline.map { max(.zero, $0 - ahead) } }
 
     package mutating func handle(_ event: UpdateEvent, at now: Duration) -> [UpdateAction] {
         tally.events += 1
-        if tally.events == death { return [.fail(UpdateError(.interrupted, "killed"))] }
+        if tally.events == death || tally.events == Self.mostEvents {
+            return [.fail(UpdateError(.interrupted, "killed"))]
+        }
         if let clockJump, clockJump.event == tally.events { ahead += clockJump.by }
         let actions = session.handle(event, at: now + ahead)
         tally.sentOffset = sentOffset(session)

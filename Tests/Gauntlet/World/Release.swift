@@ -1,11 +1,12 @@
-import OTAFirmware
+package import OTAFirmware
 package import OTASigning
 import OTAUpdate
 
 /// An image of so many bytes, signed.
-package struct Release: Sendable {
+package struct Release: PushedImage {
     package let bundle: VerifiedBundle
     package let key: PublicKey
+    package let manifestDigest: SHA256Digest
     package var image: [UInt8] { bundle.bundle.image }
 
     /// - Parameter seed: of the key; nil: a new one.
@@ -27,6 +28,7 @@ package struct Release: Sendable {
         else { throw NoName() }
         let envelope = try Envelope(manifest: manifest, signatures: [signature])
         key = privateKey.publicKey
+        manifestDigest = SHA256.digest(of: manifest.bytes)
         bundle = try Verifier(trust: try TrustStore([key])).verify(try SignedBundle(envelope: envelope, image: image))
     }
 }

@@ -8,8 +8,8 @@ import Testing
 @Suite struct DatagramTests {
     private static let release = Result { try SMPRelease(bytes: 40_000) }
 
-    private func run(_ harm: DatagramNetwork.Harm, seed: UInt64) throws -> (SMPWorld, SMPWorld.Run, lost: Int) {
-        let world = try SMPWorld(try Self.release.get())
+    private func run(_ harm: DatagramNetwork.Harm, seed: UInt64) throws -> (World<SMPWire>, Run, lost: Int) {
+        let world = try World(try Self.release.get())
         let network = DatagramNetwork(harm, before: world.device, in: world.time, seed: seed)
         let run = try #require(try world.run([world.push], seed: seed, over: network).first)
         return (world, run, network.lost)

@@ -17,7 +17,7 @@ import Testing
 
     init() throws {
         release = try SMPRelease(bytes: Self.imageSize)
-        let world = try SMPWorld(release)
+        let world = try World(release)
         let before = world.device.flashOperationCount
         let run = try world.run()
         try #require(run.report?.outcome == .confirmed)
@@ -29,14 +29,14 @@ import Testing
         try #require(hostEvents > 30 && devicePackets > 250 && sessionEvents > 30 && flashOperations > 25)
     }
 
-    private func world(_ faults: (inout FaultPlan) -> Void) throws -> SMPWorld {
+    private func world(_ faults: (inout FaultPlan) -> Void) throws -> World<SMPWire> {
         var plan = FaultPlan()
         faults(&plan)
-        return try SMPWorld(release, faults: plan)
+        return try World(release, faults: plan)
     }
 
     /// What must hold whatever happened.
-    private func check(_ world: SMPWorld, _ run: SMPWorld.Run, _ what: Comment) {
+    private func check(_ world: World<SMPWire>, _ run: Run, _ what: Comment) {
         #expect(!world.device.isUnbootable, what)
         #expect(world.device.flashViolationCount == 0, what)
         switch run.outcome {

@@ -15,7 +15,7 @@ import Testing
         var radio = RadioModel()
         radio.mtu = 498
         radio.loss = loss
-        let world = try SMPWorld(try Self.release.get(), radio: radio, adjust: adjust)
+        let world = try World(try Self.release.get(), radio: radio, adjust: adjust)
         let report = try #require(try world.run().report)
         #expect(report.outcome == .confirmed && world.runsNewImage)
         #expect(world.device.mostPacketsWaiting <= 3)

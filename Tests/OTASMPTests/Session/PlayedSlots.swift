@@ -17,8 +17,9 @@ final class PlayedSlots {
     private(set) var uploads: [Int] = []
     private(set) var resets = 0
 
-    init(running: [Int: Image], known: [[UInt8]: Image]) {
+    init(running: [Int: Image], others: [Int: Image] = [:], known: [[UInt8]: Image]) {
         self.running = running
+        self.others = others
         self.known = known
     }
 
@@ -89,7 +90,10 @@ final class PlayedSlots {
         guard var upload, upload.offset == offset else { return .fields(["off": CBORValue(self.upload?.offset ?? 0)]) }
         upload.offset += data.count
         self.upload = upload
-        if upload.offset == upload.size { others[upload.image] = known[upload.digest] }
+        if upload.offset == upload.size {
+            others[upload.image] = known[upload.digest]
+            self.upload = nil
+        }
         return .fields(["off": CBORValue(upload.offset)])
     }
 }

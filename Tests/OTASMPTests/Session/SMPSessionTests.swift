@@ -108,6 +108,33 @@ import Testing
         #expect(played.now < .seconds(10))
     }
 
+    /// Zephyr's server has forgotten a finished upload, and wants the repeated chunk from the image's beginning: what it lists says
+    /// that nothing is missing.
+    @Test func sendsNothingAgainWhereTheLastAnswerIsLost() throws {
+        let image = try ExampleImage.make()
+        let slots = slots(image)
+        var isLost = false
+        let played = PlayedDevice(push(image), valueLength: 244) { frame, _ in
+            let reply = slots.answer(frame)
+            guard frame.isUpload, slots.others[0] != nil, !isLost else { return reply }
+            isLost = true
+            return .silence
+        }
+        #expect(played.report?.outcome == .confirmed, "\(String(describing: played.outcome))")
+        #expect(isLost && slots.uploads == [0])
+        #expect((played.report?.transfer?.resentBytes ?? .max) < 244)
+    }
+
+    /// It runs, and another one waits for the next start: that would not be a success.
+    @Test func tellsThatAnotherImageWaitsForItsStart() throws {
+        let image = try ExampleImage.make()
+        var other = old
+        other.pending = true
+        let slots = PlayedSlots(running: [0: image.listed()], others: [0: other], known: [:])
+        let played = PlayedDevice(push(image)) { frame, _ in slots.answer(frame) }
+        #expect(played.error == .inTrial, "\(String(describing: played.outcome))")
+    }
+
     @Test func waitsForABusyDevice() throws {
         let image = try ExampleImage.make()
         let slots = slots(image)

@@ -1,0 +1,47 @@
+import OTAProfile
+import OTASimulator
+import OTAUpdate
+
+extension ProfileWire: GauntletWire {
+    static func world(_ fate: Fate, _ releases: [Release], seed: UInt64) throws -> World<ProfileWire> {
+        let largest = releases.map(\.image.count).max() ?? 0
+        return try World(releases[0], radio: fate.radio, faults: fate.plan, seed: seed, age: fate.age) {
+            $0.window = fate.window
+            $0.layout = FlashLayout(slotSize: largest.roundedUp(to: 4096), writeUnit: fate.writeUnit)
+        }
+    }
+
+    static func push(_ release: Release, resumes: Bool) -> ProfileTask {
+        .push(release.bundle, PushOptions(resume: resumes))
+    }
+
+    static func checksMarks(_ fate: Fate, clients: Int) -> Bool { true }
+
+    /// The core's record never tells of a byte that is not there: whoever goes on from there relies on it.
+    static func offence(in device: VirtualDevice, _ releases: [Release], _ fate: Fate) -> String? {
+        guard fate.faults.corruption == 0, fate.plan.wornPrograms.isEmpty, let recorded = device.recordedImage,
+            let release = releases.first(where: { $0.manifestDigest == recorded.manifest })
+        else { return nil }
+        return release.image.starts(with: recorded.bytes)
+            ? nil : "the device's record tells of bytes that are not there"
+    }
+
+    static func excuses(_ fate: Fate) -> Set<UpdateError.Code> {
+        var codes: Set<UpdateError.Code> = [.linkLost, .noAnswer, .wentBack, .didNotReturn, .interrupted, .deviceBusy]
+        // Another client's release may be on trial, or have raised the counter.
+        if fate.clients.count > 1 { codes.formUnion([.inTrial, .protocolViolation, .counterTooLow]) }
+        if !fate.plan.wornPrograms.isEmpty { codes.formUnion([.digestDiffers, .protocolViolation]) }
+        if fate.faults.deceives { codes.formUnion([.protocolViolation, .digestDiffers]) }
+        return codes
+    }
+
+    /// A window and two pages for each break.
+    static func resentLimit(_ transfer: TransferReport, _ fate: Fate, _ world: World<ProfileWire>) -> Int? {
+        guard !fate.faults.deceives, fate.plan.wornPrograms.isEmpty else { return nil }
+        let window = fate.window * max(transfer.chunkSize, 20) + 2 * world.device.configuration.layout.pageSize
+        return (transfer.disconnects + transfer.gaps + world.device.restartCount + 1) * window
+    }
+
+    /// Time is all it takes.
+    static func clear(_ error: UpdateError.Code, _ world: World<ProfileWire>, seed: UInt64) {}
+}

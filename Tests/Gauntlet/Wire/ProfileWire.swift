@@ -1,0 +1,42 @@
+import OTAFirmware
+package import OTAProfile
+import OTASigning
+package import OTASimulator
+
+/// The GATT OTA profile: bundles, to a device with the C core.
+package enum ProfileWire: Wire {
+    package typealias Device = VirtualDevice
+    package typealias Image = Release
+
+    package static var messages: any Messages.Type { ProfileMessages.self }
+
+    package static func session(_ task: ProfileTask, seed: UInt64) -> ProfileSession {
+        ProfileSession(task, seed: seed)
+    }
+    package static func sentOffset(_ session: ProfileSession) -> Int { session.sentOffset }
+}
+
+extension World where Kind == ProfileWire {
+    /// A new device, with a slot as large as the release needs: a world is made anew for every cut.
+    package init(
+        _ release: Release, radio: RadioModel = RadioModel(), faults: FaultPlan = FaultPlan(), seed: UInt64 = 1,
+        age: Duration = .zero, adjust: (inout VirtualDeviceConfiguration) -> Void = { _ in }
+    ) throws {
+        var configuration = VirtualDeviceConfiguration(
+            product: release.bundle.bundle.envelope.manifest.product, trustedKeys: [release.key])
+        configuration.layout = FlashLayout(slotSize: release.image.count.roundedUp(to: 4096))
+        adjust(&configuration)
+        let device = try VirtualDevice(configuration, version: try factoryVersion.get(), securityCounter: 1)
+        self.init(device, release, radio: radio, faults: faults, seed: seed, age: age)
+    }
+
+    package func push(_ options: PushOptions = PushOptions()) throws -> Run {
+        try run([.push(release.bundle, options)])[0]
+    }
+}
+
+private let factoryVersion = Result {
+    struct NoVersion: Error {}
+    guard let version = SemanticVersion("1.0.0") else { throw NoVersion() }
+    return version
+}

@@ -1,0 +1,31 @@
+package import OTASMP
+package import OTASimulator
+
+/// SMP: MCUboot images, to a device with a virtual server.
+package enum SMPWire: Wire {
+    package typealias Device = VirtualSMPDevice
+    package typealias Image = SMPRelease
+
+    package static var messages: any Messages.Type { SMPMessages.self }
+
+    package static func session(_ task: SMPTask, seed: UInt64) -> SMPSession { SMPSession(task, seed: seed) }
+    package static func sentOffset(_ session: SMPSession) -> Int { session.sentOffset }
+}
+
+extension World where Kind == SMPWire {
+    /// A new device, with a slot as large as the release needs: a world is made anew for every cut.
+    package init(
+        _ release: SMPRelease, radio: RadioModel = RadioModel(), faults: FaultPlan = FaultPlan(), seed: UInt64 = 1,
+        adjust: (inout VirtualSMPConfiguration) -> Void = { _ in }
+    ) throws {
+        var configuration = VirtualSMPConfiguration(trustedKeys: [release.key])
+        configuration.layout = FlashLayout(slotSize: release.image.count.roundedUp(to: 4096))
+        adjust(&configuration)
+        self.init(try VirtualSMPDevice(configuration), release, radio: radio, faults: faults, seed: seed)
+    }
+
+    package var push: SMPTask { push(SMPPushOptions()) }
+    package func push(_ options: SMPPushOptions) -> SMPTask { .push([SMPImage(release.verified)], options) }
+
+    package func run(_ options: SMPPushOptions = SMPPushOptions()) throws -> Run { try run([push(options)])[0] }
+}
