@@ -20,9 +20,11 @@ extension Fate {
         // A session has a few packets for each hundred chunks of the profile.
         for index in clients.indices { clients[index].death = clients[index].death.map { $0 / 3 + 1 } }
         if !faults.valueLengths.isEmpty, dice.happens(0.3) { faults.valueLengths.append(20) }
-        // Where each value is a packet, the first chunk needs this much.
-        if !takesPacketsInParts { radio.mtu = max(radio.mtu, 103) }
+        if !takesPacketsInParts { radio.mtu = max(radio.mtu, Self.leastMTU) }
     }
+
+    /// Where each value is a packet, the first chunk needs this much.
+    static let leastMTU = 103
 
     /// A packet may be sent in several values.
     var takesPacketsInParts: Bool { board.reassembles && board.tellsParameters }

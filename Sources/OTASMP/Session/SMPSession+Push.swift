@@ -45,13 +45,13 @@ extension SMPSession {
         return true
     }
 
-    /// What is listed has the image's header and records, and is marked; but where the device has once said that the rest is not
-    /// what was sent, it has to say otherwise first.
+    /// What is listed has the image's header and records, and is marked. But where not all of it was sent, since the device was
+    /// restarted near the end, or where the device has once said that it holds something else, it is sent first.
     private mutating func markListed(_ image: SMPImage, digest: [UInt8]) {
         guard let push, push.underWay == image.number, !push.complete.contains(image.number) else {
             return mark(image, digest: digest)
         }
-        if push.digestsDiffered > 0 { return begin(image) }
+        if push.digestsDiffered > 0 || push.sentOffset < image.bytes.count { return begin(image) }
         arrived()
         mark(image, digest: digest)
     }

@@ -20,7 +20,9 @@ extension SMPWire: GauntletWire {
 
     /// Where the server compares, a client knows to which its verdict gets through. The list says nothing of it.
     static func checksMarks(_ fate: Fate, clients: Int) -> Bool {
-        !fate.spoilsPackets || fate.board.checksImage && clients == 1 && !fate.losesAnswers
+        if fate.spoilsPackets { return fate.board.checksImage && clients == 1 && !fate.losesAnswers }
+        // An image whose last bytes are missing may be listed.
+        return !fate.restartsDevice
     }
 
     /// It remembers nothing.
@@ -36,7 +38,7 @@ extension SMPWire: GauntletWire {
         // What is spoilt may ask for anything.
         if fate.faults.corruption > 0 { codes.formUnion([.imageTooLarge, .refusedByPolicy, .unsupportedDevice]) }
         // Also where the question for it got lost, a device is taken to want each packet in one value.
-        if !fate.faults.valueLengths.isEmpty { codes.insert(.unsupportedDevice) }
+        if !fate.faults.valueLengths.isEmpty || fate.radio.mtu < Fate.leastMTU { codes.insert(.unsupportedDevice) }
         return codes
     }
 

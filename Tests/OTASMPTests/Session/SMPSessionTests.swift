@@ -125,6 +125,22 @@ import Testing
         #expect((played.report?.transfer?.resentBytes ?? .max) < 244)
     }
 
+    /// The device lost its power near the image's end, and what it lists lacks its last bytes.
+    @Test func marksNothingThatWasNotSentWhole() throws {
+        let image = try ExampleImage.make()
+        let first = slots(image)
+        let then = PlayedSlots(
+            running: [0: old], others: [0: image.listed()], known: [image.fileDigest.bytes: image.listed()])
+        var isCut = false
+        let played = PlayedDevice(push(image)) { frame, _ in
+            if isCut { return then.answer(frame) }
+            isCut = (frame.fields["off"]?.integer ?? 0) > 500
+            return isCut ? .loss : first.answer(frame)
+        }
+        #expect(played.report?.outcome == .confirmed, "\(String(describing: played.outcome))")
+        #expect(first.uploads == [0] && then.uploads == [0])
+    }
+
     /// It runs, and another one waits for the next start: that would not be a success.
     @Test func tellsThatAnotherImageWaitsForItsStart() throws {
         let image = try ExampleImage.make()
