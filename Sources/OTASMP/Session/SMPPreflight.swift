@@ -17,7 +17,7 @@ struct SMPPreflight {
             try checkDigest(image)
             try checkSize(image)
             if let remark = try checkVersion(image) { remarks.append(remark) }
-            try checkRoom(image)
+            try Self.checkRoom(for: image, in: device.longestFrame(valueLength: valueLength))
         }
         try checkEnding()
         return remarks
@@ -50,9 +50,8 @@ struct SMPPreflight {
         return remark
     }
 
-    /// The first chunk has to carry the image's header.
-    private func checkRoom(_ image: SMPImage) throws(UpdateError) {
-        let longest = device.longestFrame(valueLength: valueLength)
+    /// The first chunk has to carry the image's header: over each link anew, as a later one may have shorter values.
+    static func checkRoom(for image: SMPImage, in longest: Int) throws(UpdateError) {
         let opening = SMPChunk.Opening(
             length: image.bytes.count, digest: image.fileDigest, image: image.number)
         guard SMPChunk.capacity(opening: opening, offset: 0, longest: longest) >= SMPChunk.openingLength else {

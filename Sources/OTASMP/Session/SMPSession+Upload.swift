@@ -26,6 +26,11 @@ extension SMPSession {
 
     private mutating func open(_ image: SMPImage) {
         let longest = device.longestFrame(valueLength: valueLength)
+        do throws(UpdateError) {
+            try SMPPreflight.checkRoom(for: image, in: longest)
+        } catch {
+            return fail(error)
+        }
         push?.transfer.chunkSize = longest
         if !link.keepsMessagesApart { push?.transfer.mtu = link.maximumValueLength + 3 }
         upload = SMPUpload(

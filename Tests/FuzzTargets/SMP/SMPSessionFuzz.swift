@@ -18,6 +18,7 @@ enum SMPSessionFuzz {
 /// A device that answers the requests in their order, as it should or as the input says.
 private struct SMPPeer: FuzzPeer {
     let release: SMPRelease
+    private var isConnecting = false
     private var valueLength = 0
     private var assembler = SMPFrameAssembler()
     /// Not yet answered.
@@ -28,6 +29,7 @@ private struct SMPPeer: FuzzPeer {
     mutating func hear(_ action: UpdateAction) -> String? {
         switch action {
         case .connect, .disconnect:
+            isConnecting = action == .connect
             assembler = SMPFrameAssembler()
             asked = []
         case .link(.send(let values, let channel)):
@@ -57,10 +59,13 @@ private struct SMPPeer: FuzzPeer {
         let what = input.next()
         switch what & 15 {
         case 0:
-            valueLength = Int(input.next()) * 2
+            let length = Int(input.next()) * 2
+            // Another one than was asked for is none.
+            if isConnecting { valueLength = length }
+            isConnecting = false
             return .linkUp(
                 LinkProperties(
-                    channels: what & 32 == 0 ? [SMPChannel.value] : [], maximumValueLength: valueLength,
+                    channels: what & 32 == 0 ? [SMPChannel.value] : [], maximumValueLength: length,
                     keepsMessagesApart: what & 16 != 0))
         case 1: return .link(.subscribed(SMPChannel.value))
         case 2: return .link(.notified(input.bytes(upTo: Int(input.next())), SMPChannel.value))
@@ -76,14 +81,17 @@ private struct SMPPeer: FuzzPeer {
         case 8, 9:
             now = max(now, deadline ?? now)
             return .deadlinePassed
-        case 10: return .link(.notified(answer(to: asked.first, what, body: input.body()), SMPChannel.value))
-        case 11: return .link(.notified(answer(to: asked.popLast(), what, body: input.body()), SMPChannel.value))
+        case 10: return .link(.notified(answer(to: nextAsked(), what, body: input.body()), SMPChannel.value))
+        // It may be answered once more.
+        case 11: return .link(.notified(answer(to: asked.last, what, body: input.body()), SMPChannel.value))
         default:
-            let frame = asked.isEmpty ? nil : asked.removeFirst()
+            let frame = nextAsked()
             let body = frame.map { wanted($0, &input) } ?? [:]
             return .link(.notified(answer(to: frame, what, body: CBOREncoder.encode(.map(body))), SMPChannel.value))
         }
     }
+
+    private mutating func nextAsked() -> SMPFrame? { asked.isEmpty ? nil : asked.removeFirst() }
 
     /// With (16) in version 1 of SMP, (32) under another number, (64) without its end.
     private func answer(to frame: SMPFrame?, _ variant: UInt8, body: [UInt8]) -> [UInt8] {
