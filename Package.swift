@@ -155,8 +155,8 @@ let package = Package(
         .target(
             name: "FuzzTargets",
             dependencies: [
-                "BlueZ", "DBus", "OTABlueZ", "OTAFirmware", "OTAProfile", "OTASigning", "OTASimulator", "OTAUpdate",
-                system,
+                "BlueZ", "DBus", "OTAArchive", "OTABlueZ", "OTACommands", "OTAFirmware", "OTAProfile", "OTASerial",
+                "OTASigning", "OTASimulator", "OTASMP", "OTAUDP", "OTAUpdate", system,
             ], path: "Tests/FuzzTargets", swiftSettings: swift),
         .target(name: "DeviceFuzz", dependencies: ["COTADevice"], path: "Tests/DeviceFuzz", cSettings: c),
         .testTarget(name: "FuzzTargetsTests", dependencies: ["FuzzTargets", "DeviceFuzz"], swiftSettings: swift),

@@ -1,6 +1,8 @@
 import BlueZ
 import OTABlueZ
+import OTASerial
 import OTASimulator
+import OTAUDP
 
 /// Device addresses as people type them.
 enum AddressFuzz {
@@ -14,6 +16,14 @@ enum AddressFuzz {
             return "another address comes out"
         }
         _ = BluetoothUUID(text)
+        if let address = try? SerialAddress(parsing: text),
+            (try? SerialAddress(parsing: address.description)) != address
+        {
+            return "another serial port comes out"
+        }
+        if let address = try? UDPAddress(parsing: text), (try? UDPAddress(parsing: address.description)) != address {
+            return "another host comes out"
+        }
         return nil
     }
 }

@@ -12,6 +12,13 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case deviceFile = "device-file"
     case deviceFlash = "device-flash"
     case addresses
+    case cbor
+    case smpFrames = "smp-frames"
+    case smpSession = "smp-session"
+    case smpDevice = "smp-device"
+    case console
+    case zip
+    case package
 
     /// Hands it the bytes. It may refuse them, but neither trap nor hang.
     ///
@@ -30,6 +37,13 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .deviceFile: DeviceFileFuzz.run(bytes)
         case .deviceFlash: DeviceFlashFuzz.run(bytes)
         case .addresses: AddressFuzz.run(bytes)
+        case .cbor: CBORFuzz.run(bytes)
+        case .smpFrames: SMPFrameFuzz.run(bytes)
+        case .smpSession: SMPSessionFuzz.run(bytes)
+        case .smpDevice: SMPDeviceFuzz.run(bytes)
+        case .console: ConsoleFuzz.run(bytes)
+        case .zip: ZipFuzz.run(bytes)
+        case .package: PackageFuzz.run(bytes)
         }
     }
 }

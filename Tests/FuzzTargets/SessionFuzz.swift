@@ -2,47 +2,43 @@ import OTAProfile
 import OTASigning
 import OTAUpdate
 
-/// A whole session whose link, device and clock are the input's: it ends once, and says nothing afterwards.
+/// A whole session of the profile, whose device is the input's.
 enum SessionFuzz {
     private static let release = try? FuzzRelease()
 
     static func run(_ bytes: [UInt8]) -> String? {
         guard let release else { return "there is no release" }
         var input = FuzzInput(bytes)
-        var session = ProfileSession(release.task(input.next()), seed: UInt64(input.next()))
-        var now = Duration.zero
-        var hasEnded = false
-        var tag: UInt8 = 0
-        var event = UpdateEvent.started
-        while true {
-            let actions = session.handle(event, at: now)
-            if hasEnded, !actions.isEmpty { return "it goes on behind its end" }
-            for action in actions {
-                switch action {
-                case .finish, .fail:
-                    if hasEnded { return "it ends twice" }
-                    hasEnded = true
-                case .link(.write(let value, ProfileChannel.control)) where value.count >= 2: tag = value[1]
-                case .link(.send(let values, _)):
-                    if values.contains(where: { $0.count < 3 || $0.count > 512 }) { return "a chunk of the wrong size" }
-                default: break
-                }
-            }
-            if hasEnded != (session.deadline == nil) {
-                return hasEnded ? "it waits behind its end" : "it waits for ever"
-            }
-            guard !input.isEmpty else { return nil }
-            event = next(&input, release, tag: tag, session.deadline, &now)
+        let session = ProfileSession(release.task(input.next()), seed: UInt64(input.next()))
+        var peer = ProfilePeer(release: release)
+        return peer.run(session, &input)
+    }
+}
+
+private struct ProfilePeer: FuzzPeer {
+    private static let channels = [
+        ProfileChannel.info, ProfileChannel.control, ProfileChannel.data, ProfileChannel.progress,
+        ProfileChannel.version, ProfileChannel.battery,
+    ]
+
+    let release: FuzzRelease
+    /// Of the last request.
+    private var tag: UInt8 = 0
+
+    init(release: FuzzRelease) { self.release = release }
+
+    mutating func hear(_ action: UpdateAction) -> String? {
+        switch action {
+        case .link(.write(let value, ProfileChannel.control)) where value.count >= 2: tag = value[1]
+        case .link(.send(let values, _)):
+            if values.contains(where: { $0.count < 3 || $0.count > 512 }) { return "a chunk of the wrong size" }
+        default: break
         }
+        return nil
     }
 
-    private static func next(
-        _ input: inout FuzzInput, _ release: FuzzRelease, tag: UInt8, _ deadline: Duration?, _ now: inout Duration
-    ) -> UpdateEvent {
-        let channels = [
-            ProfileChannel.info, ProfileChannel.control, ProfileChannel.data, ProfileChannel.progress,
-            ProfileChannel.version, ProfileChannel.battery,
-        ]
+    mutating func event(_ input: inout FuzzInput, at now: inout Duration, deadline: Duration?) -> UpdateEvent {
+        let channels = Self.channels
         let what = input.next()
         let channel = channels[Int(what >> 4) % channels.count]
         switch what & 15 {

@@ -232,7 +232,7 @@ import Testing
     }
 
     @Test func oneAtATime() async throws {
-        let sandbox = try await Self.sandbox(size: 1_900_000)
+        let sandbox = try await Self.sandbox(size: 400_000)
         try await sandbox.serving(["--serial"]) { address, _ in
             let words = [
                 "push", "fw.signed.bin", "--device", address, "--trust", "release.pub.pem", "--progress", "json",
@@ -244,7 +244,10 @@ import Testing
                 var held: Run?
                 for try await line in execution.standardError.strings() where held == nil {
                     guard try JSONValue(parsing: line).event?.string == "progress" else { continue }
+                    // It holds the port without going on.
+                    try execution.send(signal: .suspend)
                     held = try await sandbox.run("status", "--device", address, "--format", "json")
+                    try execution.send(signal: .resume)
                 }
                 #expect(held?.exit == 69)
                 #expect(try held?.json().error?.code?.string == "device-held")

@@ -5,11 +5,14 @@ import Testing
 
 /// Pushes in real time that are ended from outside.
 @Suite struct InterruptionTests {
-    /// Starts a push of 400 KiB, some 28 s at its speed, and does `body` once a tenth of it is over.
+    /// Minutes at the speed of `pushing`, so that a slow machine is in time for it, too.
+    private static let size = 1_900_000
+
+    /// Starts a push and does `body` once it is under way.
     private func pushing(
         _ sandbox: Sandbox, _ body: @Sendable (ProcessIdentifier) async throws -> Void
     ) async throws -> (status: TerminationStatus, output: String) {
-        try await sandbox.release(size: 400 << 10)
+        try await sandbox.release(size: Self.size)
         try await sandbox.create()
         let words = [
             "push", "fw.otaf", "--device", "sim:kitchen?interval=100ms", "--trust", "release.pub.pem", "--format",
@@ -40,7 +43,7 @@ import Testing
         let json = try run.json()
         #expect(json.device?.running_version?.string == "1.1.0" && json.device?.confirmed?.bool == true)
         let offset = try #require(json.transfer?.resumed_from?.number)
-        #expect(offset > 0 && json.transfer?.sent_bytes?.number == Double(400 << 10) - offset)
+        #expect(offset > 0 && json.transfer?.sent_bytes?.number == Double(Self.size) - offset)
     }
 
     @Test(arguments: zip([SIGINT, SIGTERM], [Int32(130), 143]))
@@ -64,6 +67,8 @@ import Testing
     @Test func oneAtATime() async throws {
         let sandbox = try Sandbox()
         _ = try await pushing(sandbox) { process in
+            // It holds the device without going on.
+            kill(process.value, SIGSTOP)
             for words in [["push", "fw.otaf", "--trust", "release.pub.pem"], ["status"], ["discard"]] {
                 let run = try await sandbox.run(words + ["--device", "sim:kitchen", "--format", "json"])
                 #expect(run.exit == 69)

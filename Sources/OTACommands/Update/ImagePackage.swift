@@ -4,9 +4,9 @@ import OTASigning
 
 /// A package for nRF Connect Device Manager: the images that its manifest names. The manifest is signed by nobody; it
 /// says which of the device's images each file is, and may not contradict what the files say of themselves.
-enum ImagePackage {
+package enum ImagePackage {
     /// - Throws: `ZipError`, `PackageError`; `Failure` with the file's name for an image that cannot be read.
-    static func images(in bytes: [UInt8]) throws -> [NumberedFile] {
+    package static func images(in bytes: [UInt8]) throws -> [NumberedFile] {
         let archive = try ZipArchive(bytes)
         guard let entry = archive[PackageManifest.name] else {
             throw PackageError(.noManifest, "there is no manifest.json in it")

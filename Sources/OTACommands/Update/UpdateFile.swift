@@ -64,10 +64,10 @@ enum VerifiedUpdate: Sendable {
 }
 
 /// An MCUboot image and which of the device's images it replaces: 0 where the device has one.
-struct NumberedFile: Sendable {
-    let number: UInt32
+package struct NumberedFile: Sendable {
+    package let number: UInt32
     /// Its name in a package.
-    var name: String?
+    package var name: String?
     /// What the package says that it is for; nobody signs that.
     var board: String?
     let file: MCUbootFile

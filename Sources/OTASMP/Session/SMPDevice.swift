@@ -41,7 +41,8 @@ struct SMPDevice {
     func probe(valueLength: Int) -> String? {
         guard let parameters, reassembles == nil, probes < Self.mostProbes else { return nil }
         let length = min(parameters.bufferSize - Self.echoMargin, valueLength + 2 * SMPFrame.headerLength)
-        guard length > valueLength else { return nil }
-        return String(repeating: ".", count: length - SMPFrame.headerLength - 4)
+        let overhead = SMPFrame.headerLength + 4
+        guard length > max(valueLength, overhead) else { return nil }
+        return String(repeating: ".", count: length - overhead)
     }
 }

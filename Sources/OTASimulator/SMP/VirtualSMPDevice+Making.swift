@@ -1,14 +1,26 @@
 import OTAFirmware
-import OTASigning
+package import OTASigning
 
 extension VirtualSMPDevice {
     /// A new device in memory, with a small image of version 1.0.0 in slot 0 that a key of its own has signed.
     ///
     /// - Throws: `badConfiguration`.
     public convenience init(_ configuration: VirtualSMPConfiguration) throws(VirtualDeviceError) {
+        do {
+            try self.init(configuration, factoryKey: PrivateKey.generate())
+        } catch let error as VirtualDeviceError {
+            throw error
+        } catch {
+            throw VirtualDeviceError(.badConfiguration, "such a device cannot be made: \(error)")
+        }
+    }
+
+    /// The same, whose image is signed with this key.
+    package convenience init(
+        _ configuration: VirtualSMPConfiguration, factoryKey key: PrivateKey
+    ) throws(VirtualDeviceError) {
         let flash = VirtualFlash(layout: configuration.layout)
         do {
-            let key = try PrivateKey.generate()
             var configuration = configuration
             configuration.trustedKeys.append(key.publicKey)
             guard let version = SemanticVersion("1.0.0") else { preconditionFailure("1.0.0 is a version") }

@@ -3,7 +3,7 @@ import OTAFirmware
 import OTASigning
 
 /// `device.json` in the folder of a virtual device that speaks SMP.
-struct SMPDeviceFile: Codable {
+package struct SMPDeviceFile: Codable {
     private let schema: Int
     private let `protocol`: String
     private let board: String
@@ -12,7 +12,7 @@ struct SMPDeviceFile: Codable {
     private let bufferSize, bufferCount: Int
     private let tellsParameters, reassembles, marksImages, tellsSlots, refusesDowngrade: Bool
 
-    init(_ configuration: VirtualSMPConfiguration) {
+    package init(_ configuration: VirtualSMPConfiguration) {
         schema = DeviceFile.newestSchema
         self.protocol = VirtualDeviceProtocol.smp.rawValue
         board = configuration.board
@@ -30,12 +30,12 @@ struct SMPDeviceFile: Codable {
     }
 
     /// - Throws: `malformed` or `fromNewerVersion`, without the path.
-    init(json: [UInt8]) throws(VirtualDeviceError) { self = try DeviceFile.read(json) }
+    package init(json: [UInt8]) throws(VirtualDeviceError) { self = try DeviceFile.read(json) }
 
-    var json: [UInt8] { get throws { try DeviceFile.write(self) } }
+    package var json: [UInt8] { get throws { try DeviceFile.write(self) } }
 
     /// - Throws: `malformed`, without the path.
-    var configuration: VirtualSMPConfiguration {
+    package var configuration: VirtualSMPConfiguration {
         get throws(VirtualDeviceError) {
             var configuration = VirtualSMPConfiguration(trustedKeys: try DeviceFile.keys(trustedKeys))
             configuration.board = board

@@ -51,7 +51,8 @@ package struct World<Kind: Wire>: Sendable {
         observe: @escaping @Sendable (Int, UpdateEvent, Duration, [UpdateAction]) -> Void = { _, _, _, _ in }
     ) throws -> [Run] {
         let time = time
-        let faulty = FaultyTransport(transport ?? self.transport, time, way.map { FaultAgent($0, device, Kind.messages) })
+        let faulty = FaultyTransport(
+            transport ?? self.transport, time, way.map { FaultAgent($0, device, Kind.messages) })
         return try time.run {
             var runs: [Run] = []
             for (index, client) in clients.enumerated() {

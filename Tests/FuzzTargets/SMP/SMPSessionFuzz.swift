@@ -1,0 +1,154 @@
+import OTASMP
+import OTASigning
+import OTAUpdate
+
+/// A whole session of SMP, whose device is the input's.
+enum SMPSessionFuzz {
+    private static let release = try? SMPRelease()
+
+    static func run(_ bytes: [UInt8]) -> String? {
+        guard let release else { return "there is no release" }
+        var input = FuzzInput(bytes)
+        let session = SMPSession(release.task(input.next()), seed: UInt64(input.next()))
+        var peer = SMPPeer(release: release)
+        return peer.run(session, &input)
+    }
+}
+
+/// A device that answers the requests in their order, as it should or as the input says.
+private struct SMPPeer: FuzzPeer {
+    let release: SMPRelease
+    private var isConnecting = false
+    private var valueLength = 0
+    private var assembler = SMPFrameAssembler()
+    /// Not yet answered.
+    private var asked: [SMPFrame] = []
+
+    init(release: SMPRelease) { self.release = release }
+
+    mutating func hear(_ action: UpdateAction) -> String? {
+        switch action {
+        case .connect, .disconnect:
+            isConnecting = action == .connect
+            assembler = SMPFrameAssembler()
+            asked = []
+        case .link(.send(let values, let channel)):
+            guard channel == SMPChannel.value else { return "a value for another channel" }
+            for value in values {
+                guard 1...max(1, valueLength) ~= value.count else { return "a value of \(value.count) bytes" }
+                guard let frames = try? assembler.take(value) else { return "what is sent is no frame" }
+                asked += frames
+                if let frame = frames.first(where: { !isOfImage($0) }) { return "a chunk of no image: \(frame)" }
+            }
+        default: break
+        }
+        return nil
+    }
+
+    /// A chunk has the image's own bytes, at their place.
+    private func isOfImage(_ frame: SMPFrame) -> Bool {
+        guard frame.group == SMPRequest.imageGroup, frame.command == 1 else { return true }
+        guard let chunk = Chunk(frame) else { return false }
+        return release.images.contains { image in
+            let bytes = image.verified.bytes
+            return chunk.end <= bytes.count && bytes[chunk.offset..<chunk.end].elementsEqual(chunk.data)
+        }
+    }
+
+    mutating func event(_ input: inout FuzzInput, at now: inout Duration, deadline: Duration?) -> UpdateEvent {
+        let what = input.next()
+        switch what & 15 {
+        case 0:
+            let length = Int(input.next()) * 2
+            // Another one than was asked for is none.
+            if isConnecting { valueLength = length }
+            isConnecting = false
+            return .linkUp(
+                LinkProperties(
+                    channels: what & 32 == 0 ? [SMPChannel.value] : [], maximumValueLength: length,
+                    keepsMessagesApart: what & 16 != 0))
+        case 1: return .link(.subscribed(SMPChannel.value))
+        case 2: return .link(.notified(input.bytes(upTo: Int(input.next())), SMPChannel.value))
+        case 3:
+            let error = LinkError(what & 128 == 0 ? .refused : .notPermitted, "fuzz")
+            return .link(.refused(error, SMPChannel.value))
+        case 4: return .linkDown(LinkError(what & 128 == 0 ? .lost : .noSuchDevice, "fuzz"))
+        case 5: return .link(.lost(LinkError(.lost, "fuzz")))
+        case 6: return .interrupted
+        case 7:
+            now += .milliseconds(Int(input.nextNumber()))
+            return .deadlinePassed
+        case 8, 9:
+            now = max(now, deadline ?? now)
+            return .deadlinePassed
+        case 10: return .link(.notified(answer(to: nextAsked(), what, body: input.body()), SMPChannel.value))
+        // It may be answered once more.
+        case 11: return .link(.notified(answer(to: asked.last, what, body: input.body()), SMPChannel.value))
+        default:
+            let frame = nextAsked()
+            let body = frame.map { wanted($0, &input) } ?? [:]
+            return .link(.notified(answer(to: frame, what, body: CBOREncoder.encode(.map(body))), SMPChannel.value))
+        }
+    }
+
+    private mutating func nextAsked() -> SMPFrame? { asked.isEmpty ? nil : asked.removeFirst() }
+
+    /// With (16) in version 1 of SMP, (32) under another number, (64) without its end.
+    private func answer(to frame: SMPFrame?, _ variant: UInt8, body: [UInt8]) -> [UInt8] {
+        guard let frame else { return body }
+        let answer = SMPFrame(
+            version: variant & 16 != 0 ? .first : frame.version,
+            operation: frame.operation == .read ? .readAnswer : .writeAnswer, group: frame.group,
+            sequence: frame.sequence &+ (variant & 32 == 0 ? 0 : 1), command: frame.command, body: body)
+        return variant & 64 == 0 ? answer.bytes : Array(answer.bytes.dropLast())
+    }
+
+    /// What a device answers where all is well.
+    private func wanted(_ frame: SMPFrame, _ input: inout FuzzInput) -> [String: CBORValue] {
+        let fields = (try? CBORDecoder.decode(frame.body))?.map ?? [:]
+        switch (frame.group, frame.command) {
+        case (0, 0): return ["r": fields["d"] ?? .null]
+        case (0, 6): return ["buf_size": CBORValue(Int(input.next()) << 3), "buf_count": CBORValue(Int(input.next()))]
+        case (0, 7): return ["output": .text("board")]
+        case (0, 8): return ["mode": CBORValue(Int(input.next()))]
+        case (1, 0): return ["images": release.list(input.next())]
+        case (1, 1):
+            guard let end = Chunk(frame)?.end else { return [:] }
+            // Less is a chunk that got lost, or an upload that goes on; more than there is cannot be.
+            let offset = end + Int(Int8(bitPattern: input.next())) * 8
+            return ["off": offset < 0 ? .negative(UInt64(-1 - offset)) : CBORValue(offset)]
+        case (1, 6):
+            let slot = CBORValue.map(["slot": CBORValue(1), "size": CBORValue(Int(input.next()) << 4)])
+            return ["images": .array([.map(["image": CBORValue(0), "slots": .array([slot])])])]
+        default: return [:]
+        }
+    }
+
+    private struct Chunk {
+        let offset: Int
+        let data: [UInt8]
+        var end: Int { offset + data.count }
+
+        init?(_ frame: SMPFrame) {
+            guard let fields = (try? CBORDecoder.decode(frame.body))?.map, let offset = fields["off"]?.integer,
+                let data = fields["data"]?.bytes
+            else { return nil }
+            self.offset = offset
+            self.data = data
+        }
+    }
+}
+
+extension FuzzInput {
+    /// An error of SMP's or of a group's, or any bytes.
+    fileprivate mutating func body() -> [UInt8] {
+        let code = Int(next())
+        switch next() % 4 {
+        case 0: return CBOREncoder.encode(.map(["rc": CBORValue(code)]))
+        case 1:
+            let error = CBORValue.map(["group": CBORValue(Int(next())), "rc": CBORValue(code)])
+            return CBOREncoder.encode(.map(["err": error]))
+        default: return bytes(upTo: code)
+        }
+    }
+}
