@@ -130,7 +130,7 @@ import Testing
     /// The device forgets the upload, and the file is sent once more from its beginning, by the same command.
     @Test(arguments: bearers)
     func aDeviceThatRestartsByItself(_ bearer: [String]) async throws {
-        let sandbox = try await Self.sandbox(size: 1_900_000)
+        let sandbox = try await Self.sandbox(size: 1_000_000)
         try await sandbox.serving(bearer) { device, _ in
             try await Relay.before(device) { relay in
                 let words = [

@@ -35,7 +35,8 @@ extension SMPSession {
         if !link.keepsMessagesApart { push?.transfer.mtu = link.maximumValueLength + 3 }
         upload = SMPUpload(
             image.bytes, digest: image.fileDigest, image: image.number, longestFrame: longest,
-            window: device.window, isInSeveralValues: longest > valueLength)
+            window: device.window,
+            way: longest > valueLength ? .inPieces : link.keepsMessagesApart ? .lossy : .whole)
         stage = .talking
         pump()
     }

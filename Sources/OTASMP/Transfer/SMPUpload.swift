@@ -17,6 +17,31 @@ package struct SMPUpload {
         /// The device claims more bytes than there are.
         case impossible(offset: Int)
     }
+    /// How chunks get to the device, and so how long an answer may take: at most, before it is known how long they do, and at
+    /// least, where they are quick.
+    package enum Way: Sendable {
+        /// Each by itself, and it may get lost: a datagram, a line.
+        case lossy
+        /// Each in one value of a link that loses none.
+        case whole
+        /// In several values, for which a slow link takes long.
+        case inPieces
+
+        package var longestWait: Duration { self == .inPieces ? .seconds(20) : .seconds(4) }
+        /// A page of the flash may be erased for a chunk, which takes up to 4 s (STM32H7, 128 KiB); but a chunk that comes twice, for
+        /// one too many, does no harm.
+        package var shortestWait: Duration {
+            switch self {
+            case .lossy: .milliseconds(500)
+            case .whole: .seconds(4)
+            case .inPieces: .seconds(5)
+            }
+        }
+        /// How often in a row a chunk may go unanswered.
+        fileprivate var silences: Int { self == .lossy ? 5 : 3 }
+        /// The same of the first one: a minute in all.
+        fileprivate var openingSilences: Int { self == .lossy ? 9 : 6 }
+    }
     private struct Sent {
         var sequence: UInt8
         var end: Int
@@ -27,17 +52,8 @@ package struct SMPUpload {
 
     /// A device may erase its whole slot with the first chunk, and then finds it as often as it was sent: no matter.
     package static let openingLimit = Duration.seconds(10)
-    /// For a chunk in one value.
-    package static let chunkLimit = Duration.seconds(4)
-    /// For a chunk in several, which a slow link takes long for, and at least: a page of the flash may be erased for it, which
-    /// takes up to 4 s (STM32H7, 128 KiB).
-    package static let longChunkLimit = Duration.seconds(20)
-    package static let shortestLongLimit = Duration.seconds(5)
     /// So many times as long as the slowest answer yet.
     private static let patience = 4
-    /// How often a chunk may go unanswered, the first one and any other.
-    private static let openingSilences = 6
-    private static let silencesAtOneOffset = 3
     package static let rewindsAtOneOffset = 20
 
     package let bytes: [UInt8]
@@ -45,9 +61,7 @@ package struct SMPUpload {
     private let image: Int
     /// The longest frame, in bytes, header included.
     package let longestFrame: Int
-    /// How long an answer may take, before it is known how long they do.
-    private let longestWait: Duration
-    private let shortestWait: Duration
+    private let way: Way
     /// The slowest answer to a chunk behind the first one.
     private var slowest: Duration?
     /// Most chunks in flight.
@@ -74,12 +88,10 @@ package struct SMPUpload {
     ///   - image: its number on a device with several processors.
     ///   - longestFrame: in bytes, header included.
     ///   - window: most chunks in flight.
-    ///   - isInSeveralValues: whether a frame needs more than one of the link's values.
     package init(
-        _ bytes: [UInt8], digest: [UInt8], image: Int, longestFrame: Int, window: Int, isInSeveralValues: Bool = false
+        _ bytes: [UInt8], digest: [UInt8], image: Int, longestFrame: Int, window: Int, way: Way
     ) {
-        longestWait = isInSeveralValues ? Self.longChunkLimit : Self.chunkLimit
-        shortestWait = isInSeveralValues ? Self.shortestLongLimit : Self.chunkLimit
+        self.way = way
         self.bytes = bytes
         self.digest = digest
         self.image = image
@@ -111,15 +123,21 @@ package struct SMPUpload {
     /// A chunk went out.
     package mutating func sent(_ chunk: SMPChunk, sequence: UInt8, at now: Duration) {
         let end = chunk.offset + chunk.data.count
-        let limit = isOpen ? answerLimit : Self.openingLimit
+        let limit = isOpen ? answerLimit : openingLimit
         inFlight.append(Sent(sequence: sequence, end: end, since: now, due: now + limit))
         sentOffset = end
         wasSent = wasSent || end == bytes.count
     }
 
-    /// A link that is slow shows it in its answers; one that was quick and falls silent need not be waited for as long.
+    private var openingLimit: Duration {
+        way == .lossy ? min(.seconds(1) * (1 << silences), Self.openingLimit) : Self.openingLimit
+    }
+
+    /// A link that is slow shows it in its answers; one that was quick and falls silent need not be waited for as long, though
+    /// twice as long after each silence.
     private var answerLimit: Duration {
-        slowest.map { min(max(shortestWait, $0 * Self.patience), longestWait) } ?? longestWait
+        guard let slowest else { return way.longestWait }
+        return min(max(way.shortestWait, slowest * Self.patience) * (1 << silences), way.longestWait)
     }
 
     /// The device took a chunk, or says what it wants in its place.
@@ -151,7 +169,7 @@ package struct SMPUpload {
     /// No answer came in time: what is in flight is given up. Nil: and so it was too often.
     package mutating func timedOut() -> Verdict? {
         silences += 1
-        guard silences < (isOpen ? Self.silencesAtOneOffset : Self.openingSilences) else { return nil }
+        guard silences < (isOpen ? way.silences : way.openingSilences) else { return nil }
         inFlight = []
         return outOfStep()
     }

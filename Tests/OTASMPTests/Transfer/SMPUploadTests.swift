@@ -12,10 +12,10 @@ import Testing
         var chunks: [UInt8: SMPChunk] = [:]
         var now = Duration.zero
 
-        init(window: Int, isInSeveralValues: Bool = false) {
+        init(window: Int, way: SMPUpload.Way = .whole) {
             upload = SMPUpload(
                 SMPUploadTests.bytes, digest: [UInt8](repeating: 7, count: 32), image: 0, longestFrame: 500,
-                window: window, isInSeveralValues: isInSeveralValues)
+                window: window, way: way)
         }
 
         /// Sends what may be sent.
@@ -129,7 +129,7 @@ import Testing
 
     @Test func sendsAgainAfterASilence() {
         var (flight, _) = Flight.open(window: 3)
-        #expect(flight.upload.deadline == SMPUpload.chunkLimit)
+        #expect(flight.upload.deadline == .seconds(4))
         #expect(flight.upload.timedOut() == .rewound(resent: flight.end(4) - 32))
         _ = flight.send()
         _ = flight.upload.timedOut()
@@ -140,21 +140,38 @@ import Testing
     /// Nobody knows how slow the link is before the first long chunk is answered; nor how long its erase takes before the first
     /// one is.
     @Test func waitsAsLongAsTheLinkHasNeed() {
-        var flight = Flight(window: 2, isInSeveralValues: true)
+        var flight = Flight(window: 2, way: .inPieces)
         _ = flight.send()
         #expect(flight.upload.deadline == SMPUpload.openingLimit)
         flight.now = .seconds(9)
         #expect(flight.upload.answered(1, offset: 32, match: nil, at: flight.now) == .agreed)
         #expect(flight.send() == [2, 3])
-        #expect(flight.upload.deadline == .seconds(9) + SMPUpload.longChunkLimit)
+        #expect(flight.upload.deadline == .seconds(29))
         // Quick: what is behind it is not waited for much longer.
         #expect(flight.upload.answered(2, offset: flight.end(2), match: nil, at: .milliseconds(9100)) == .agreed)
-        #expect(flight.upload.deadline == .milliseconds(9100) + SMPUpload.shortestLongLimit)
+        #expect(flight.upload.deadline == .milliseconds(14_100))
         // Slow: four times as long.
         flight.now = .milliseconds(12_100)
         #expect(flight.upload.answered(3, offset: flight.end(3), match: nil, at: flight.now) == .agreed)
         _ = flight.send()
         #expect(flight.upload.deadline == .milliseconds(24_100))
+    }
+
+    /// Where a datagram may get lost it is sent again soon, and then later and later.
+    @Test func sendsALostDatagramAgainSoon() {
+        var flight = Flight(window: 1, way: .lossy)
+        _ = flight.send()
+        #expect(flight.upload.deadline == .seconds(1))
+        #expect(flight.upload.answered(1, offset: 32, match: nil, at: .zero) == .agreed)
+        #expect(flight.send() == [2] && flight.upload.deadline == .seconds(4))
+        #expect(flight.upload.answered(2, offset: flight.end(2), match: nil, at: .milliseconds(30)) == .agreed)
+        for wait in [500, 1000, 2000, 4000, 4000] as [Int64] {
+            _ = flight.send()
+            #expect(flight.upload.deadline == flight.now + .milliseconds(wait))
+            flight.now += .milliseconds(wait)
+            let isOver = flight.upload.timedOut() == nil
+            #expect(isOver == (flight.now == .milliseconds(11_500)))
+        }
     }
 
     /// The longest string for each length of frame, where a head grows.
