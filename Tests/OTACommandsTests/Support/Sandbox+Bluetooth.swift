@@ -1,6 +1,7 @@
 import DBus
 import FakeBlueZ
 import FoundationEssentials
+import SystemPackage
 import Testing
 
 extension Sandbox {
@@ -44,12 +45,18 @@ extension World {
         get throws {
             guard case .address(let address) = bus else { return 0 }
             return try FileManager.default.contentsOfDirectory(atPath: "/proc").filter { process in
-                // One that ends meanwhile has neither.
-                let commandLine = FileManager.default.contents(atPath: "/proc/\(process)/cmdline") ?? Data()
-                let environment = FileManager.default.contents(atPath: "/proc/\(process)/environ") ?? Data()
-                return String(decoding: commandLine, as: UTF8.self).contains("--guard-links")
-                    && String(decoding: environment, as: UTF8.self).contains(address)
+                Self.text("/proc/\(process)/cmdline").contains("--guard-links")
+                    && Self.text("/proc/\(process)/environ").contains(address)
             }.count
         }
+    }
+
+    /// What a file of /proc holds; a process that ends meanwhile has none. Foundation loses its buffer where one is empty.
+    private static func text(_ path: String) -> String {
+        guard let file = try? FileDescriptor.open(FilePath(path), .readOnly) else { return "" }
+        defer { try? file.close() }
+        var bytes = [UInt8](repeating: 0, count: 1 << 16)
+        let count = (try? bytes.withUnsafeMutableBytes { try file.read(into: $0) }) ?? 0
+        return String(decoding: bytes.prefix(count), as: UTF8.self)
     }
 }

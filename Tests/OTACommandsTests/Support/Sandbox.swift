@@ -53,7 +53,7 @@ final class Sandbox: Sendable {
             "HOME": home.string, "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "OTAFLASH_STATE_DIR": state.string,
             "SWIFT_BACKTRACE": "enable=no",
         ]
-        for name in ["LD_LIBRARY_PATH", "LLVM_PROFILE_FILE", "ASAN_OPTIONS", "TSAN_OPTIONS"] {
+        for name in ["LD_LIBRARY_PATH", "LLVM_PROFILE_FILE", "ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS"] {
             variables[name] = getenv(name).map { String(cString: $0) }
         }
         variables.merge(extra) { $1 }
