@@ -33,7 +33,7 @@ struct Course<Kind: GauntletWire> {
         let clients = fate.clients.map { client in
             Client(
                 Kind.push(releases[client.release], resumes: client.resumes), death: client.death,
-                clockJump: client.clockJump, pause: client.pause)
+                clockJump: client.clockJump, powerCut: client.powerCut, pause: client.pause)
         }
         let watcher = watcher
         let runs = try world.run(clients, seed: seed, through: fate.faults) { watcher.saw($0, $1, $2, $3) }
