@@ -176,7 +176,7 @@ let package = Package(
             ], path: "Tests/Gauntlet", swiftSettings: swift),
         .executableTarget(
             name: "otaflash-gauntlet", dependencies: ["Gauntlet", "OTAUpdate", arguments],
-            path: "Tests/otaflash-gauntlet",
+            path: "Tests/otaflash-gauntlet", exclude: ["Planted"],
             swiftSettings: swift),
         .testTarget(
             name: "OTAEngineTests",

@@ -43,6 +43,7 @@ extension Fate {
 
     /// The device may start anew before the image on trial was confirmed.
     var restartsDevice: Bool {
-        !plan.powerCuts.isEmpty || !plan.resetAt.isEmpty || !faults.restarts.isEmpty || faults.reverts > 0
+        !plan.powerCuts.isEmpty || clients.contains { $0.powerCut != nil } || !plan.resetAt.isEmpty
+            || !faults.restarts.isEmpty || faults.reverts > 0
     }
 }

@@ -23,6 +23,7 @@ struct Fate: Sendable {
         var resumes: Bool
         var death: Int?
         var clockJump: ClockJump?
+        var powerCut: PowerCut?
         var pause = Duration.zero
     }
 
@@ -41,10 +42,22 @@ struct Fate: Sendable {
         // From numbers of their own, so that the worlds from before this fault are still the same in all else.
         var wear = Dice(seed: ~seed)
         if wear.happens(0.1) { plan.wornPrograms = (0..<wear.number(1...2)).map { _ in wear.number(1...60) } }
+        var start = Dice(seed: seed ^ 0x5354_4152_54)
+        if start.happens(0.1) { startAnew(&start) }
         if speaksSMP {
             var board = Dice(seed: seed ^ 0x534D50)
             makeBoard(&board)
         }
+    }
+
+    /// A client dies amid an image, the next one starts the same image from its beginning, and soon the power goes: between what is
+    /// recorded and what is there nothing may gape.
+    private mutating func startAnew(_ dice: inout Dice) {
+        let release = dice.number(0...1)
+        let cut = PowerCut(operation: dice.number(1...8), moment: dice.one(of: PowerCut.Moment.allCases))
+        let first = ClientFate(release: release, resumes: true, death: dice.number(20...150))
+        let second = ClientFate(release: release, resumes: false, powerCut: cut)
+        clients.insert(contentsOf: [first, second], at: 0)
     }
 
     private mutating func shape(_ dice: inout Dice) {

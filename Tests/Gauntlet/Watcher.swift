@@ -17,6 +17,10 @@ final class Watcher: @unchecked Sendable {
     private let keepsTranscript: Bool
     /// Whether nothing else than these images may be marked for boot: who marks has checked.
     var expectsCheckedMarks = true
+    /// The client that is at it, the image that it pushes, and the one that ran for good when it began or was confirmed since.
+    private var client = -1
+    private var pushed: SHA256Digest?
+    private var permanent: SHA256Digest?
     private var restarts = -1
     /// The restarts, and the operations of the flash, when this was last looked at.
     private var (bootSeen, memorySeen, marksSeen) = (-1, -1, -1)
@@ -41,7 +45,12 @@ final class Watcher: @unchecked Sendable {
         if keepsTranscript { transcript.append(line()) }
     }
 
-    func saw(_ client: Int, _ event: UpdateEvent, _ now: Duration, _ actions: [UpdateAction]) {
+    func saw(
+        _ client: Int, pushing image: SHA256Digest, _ event: UpdateEvent, _ now: Duration, _ actions: [UpdateAction]
+    ) {
+        if client != self.client {
+            (self.client, pushed, permanent) = (client, image, device.permanentImage)
+        }
         note("client \(client), \(now): \(brief(event)) → \(actions.map(brief).joined(separator: ", "))")
         look()
     }
@@ -70,6 +79,10 @@ final class Watcher: @unchecked Sendable {
 
     private func lookAtMarks() {
         guard let state = device.bootState else { return require(false, "the bootloader's records are gone") }
+        if let confirmed = device.permanentImage, confirmed != permanent {
+            permanent = confirmed
+            require(confirmed == pushed, "an image was confirmed that its client did not push")
+        }
         guard expectsCheckedMarks else { return }
         for image in state.images.compactMap({ $0 }) {
             require(digests.contains(image.digest), "an image that nobody signed is marked for boot")
@@ -124,4 +137,9 @@ final class Watcher: @unchecked Sendable {
         default: "another"
         }
     }
+}
+
+extension VisibleDevice {
+    /// The digest of what runs for good.
+    fileprivate var permanentImage: SHA256Digest? { bootState.flatMap { $0.images[$0.permanent]?.digest } }
 }

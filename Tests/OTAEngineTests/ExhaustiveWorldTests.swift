@@ -6,11 +6,16 @@ import Testing
     private static let worlds: ClosedRange<UInt64> = 1...1000
     /// Seeds of worlds in which something was lost once, with what it was.
     private static let formerFailures: [UInt64] = [
-        529, 659,  // The verdict did not wait for a device that was just restarting.
-        19177,  // A report named the last link's chunk length, and not the longest.
-        10,  // An SMP upload's last answer was lost: all of it was sent again, over and over. A timer of the device was forgotten.
-        54,  // An SMP upload was opened with a packet that the link did not carry.
-        1012,  // The virtual SMP server programmed nothing, and that wore the flash.
+        // The verdict did not wait for a device that was just restarting.
+        529, 659,
+        // A report named the last link's chunk length, and not the longest.
+        19177,
+        // An SMP upload's last answer was lost: all of it was sent again, over and over. A timer of the device was forgotten.
+        10,
+        // An SMP upload was opened with a packet that the link did not carry.
+        54,
+        // The virtual SMP server programmed nothing, and that wore the flash.
+        1012,
     ]
 
     @Test func nothingIsEverLost() throws {

@@ -1,4 +1,4 @@
-import OTAProfile
+import OTASigning
 import OTASimulator
 import OTAUpdate
 
@@ -33,10 +33,13 @@ struct Course<Kind: GauntletWire> {
         let clients = fate.clients.map { client in
             Client(
                 Kind.push(releases[client.release], resumes: client.resumes), death: client.death,
-                clockJump: client.clockJump, pause: client.pause)
+                clockJump: client.clockJump, powerCut: client.powerCut, pause: client.pause)
         }
         let watcher = watcher
-        let runs = try world.run(clients, seed: seed, through: fate.faults) { watcher.saw($0, $1, $2, $3) }
+        let pushed = fate.clients.map { SHA256.digest(of: releases[$0.release].image) }
+        let runs = try world.run(clients, seed: seed, through: fate.faults) {
+            watcher.saw($0, pushing: pushed[$0], $1, $2, $3)
+        }
         for run in runs { judge(run) }
         let last = runs[runs.count - 1]
         // It may just be restarting.
@@ -77,9 +80,9 @@ struct Course<Kind: GauntletWire> {
         watcher.expectsCheckedMarks = Kind.checksMarks(fate, clients: fate.clients.count + 1)
         watcher.look()
         let client = Client(Kind.push(release, resumes: true), pause: .seconds(100))
-        let watcher = watcher
+        let (watcher, pushed) = (watcher, SHA256.digest(of: release.image))
         for _ in 0..<clientsAfterwards {
-            let run = try healthy.run([client], seed: seed) { watcher.saw(100, $1, $2, $3) }[0]
+            let run = try healthy.run([client], seed: seed) { watcher.saw(100, pushing: pushed, $1, $2, $3) }[0]
             watcher.look()
             guard let error = run.error else { break }
             try Kind.clear(error, healthy, seed: seed)

@@ -50,12 +50,13 @@ package struct World<Kind: Wire>: Sendable {
         over transport: (any Transport)? = nil,
         observe: @escaping @Sendable (Int, UpdateEvent, Duration, [UpdateAction]) -> Void = { _, _, _, _ in }
     ) throws -> [Run] {
-        let time = time
+        let (time, device) = (time, device)
         let faulty = FaultyTransport(
             transport ?? self.transport, time, way.map { FaultAgent($0, device, Kind.messages) })
         return try time.run {
             var runs: [Run] = []
             for (index, client) in clients.enumerated() {
+                if let cut = client.powerCut { _ = device.schedule([cut], worn: []) }
                 let tally = Tally()
                 let session = MortalSession(
                     Kind.session(client.task, seed: seed &+ UInt64(index)), tally, diesAt: client.death,

@@ -41,8 +41,9 @@ final class Sandbox: Sendable {
 
     func exists(_ name: String) -> Bool { FileManager.default.fileExists(atPath: path(name)) }
 
-    /// The tool as it was built, beside the tests.
+    /// The tool as it was built, beside the tests, or the one that OTAFLASH names.
     static let binary: FilePath = {
+        if let named = getenv("OTAFLASH") { return FilePath(String(cString: named)) }
         let own = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
         return FilePath(own).removingLastComponent().appending("otaflash")
     }()
