@@ -58,6 +58,8 @@ package actor FakeBlueZ {
     var writeEnds: [DBusObjectPath: CInt] = [:]
     var notifyEnds: [DBusObjectPath: CInt] = [:]
     var outbox: AsyncStream<Outgoing>.Continuation?
+    /// What the peripheral says, on its way to the central.
+    private var feed: AsyncStream<Notification>.Continuation?
     var busy: Set<DBusObjectPath> = []
     var notifying: Set<DBusObjectPath> = []
 
@@ -107,6 +109,7 @@ package actor FakeBlueZ {
         self.outbox = outbox
         Task { for await item in queue { self.sendOut(item) } }
         let (notifications, feed) = AsyncStream.makeStream(of: Notification.self)
+        self.feed = feed
         peripheral.observe { connection, channel, value in
             feed.yield(.value(connection, channel, value))
             return true
@@ -129,6 +132,8 @@ package actor FakeBlueZ {
         drop(tells: false)
         outbox?.finish()
         outbox = nil
+        feed?.finish()
+        feed = nil
         for discoverer in discoverers.values { discoverer.cancel() }
         discoverers = [:]
         visible = []
