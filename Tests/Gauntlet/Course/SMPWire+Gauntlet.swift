@@ -35,6 +35,8 @@ extension SMPWire: GauntletWire {
         if fate.clients.count > 1 { codes.formUnion([.inTrial, .wentBack, .noSuchDevice]) }
         if fate.spoilsPackets { codes.formUnion([.wentBack, .digestDiffers, .wrongImageFormat, .protocolViolation]) }
         if fate.faults.deceives { codes.formUnion([.protocolViolation, .wrongImageFormat]) }
+        // An answer in several values of which one got lost is none; the third such answer is told.
+        if fate.plan.notificationLoss > 0 { codes.insert(.protocolViolation) }
         // What is spoilt may ask for anything.
         if fate.faults.corruption > 0 { codes.formUnion([.imageTooLarge, .refusedByPolicy, .unsupportedDevice]) }
         // Also where the question for it got lost, a device is taken to want each packet in one value.
