@@ -15,16 +15,16 @@ class Case:
     name: str
     limit: float
     otaflash: bool
-    alone: bool
+    real: bool
     function: object
 
 
-def case(limit=60, otaflash=True, alone=False):
-    """Registers a function as a case; `limit` in seconds, `otaflash` where it needs the program, `alone` where it measures and no other
-    guest is to run beside it."""
+def case(limit=60, otaflash=True, real=False):
+    """Registers a function as a case; `limit` in seconds, `otaflash` where it needs the program, `real` where it measures this machine: in
+    real time, with nothing beside it."""
 
     def register(function):
-        registered.append(Case(function.__name__, limit, otaflash, alone, function))
+        registered.append(Case(function.__name__, limit, otaflash, real, function))
         return function
 
     return register

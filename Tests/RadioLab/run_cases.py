@@ -17,7 +17,7 @@ from pathlib import Path
 from air import air
 from cases import Skip, quiet, registered
 
-MODULES = ("fake", "faults", "smp_cases", "refusals", "updates", "peers", "speed")  # what takes longest comes first, what measures last
+MODULES = ("fake", "faults", "smp_cases", "refusals", "updates", "peers", "speed")  # what takes longest comes first
 AIR = "per_event 6 loss 0 range 1 advert 0.1 rssi -50 interval 0".split()
 
 
@@ -128,8 +128,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--list", action="store_true", help="tell the cases' names and end")
     parser.add_argument("--peers", action="store_true", help="only the cases that need no otaflash")
-    parser.add_argument("--beside", action="store_true", help="only the cases that bear other guests beside theirs")
-    parser.add_argument("--alone", action="store_true", help="only the others: those that measure")
+    parser.add_argument("--virtual", action="store_true", help="only the cases that are played in virtual time")
+    parser.add_argument("--real", action="store_true", help="only the others: those that measure the machine")
     parser.add_argument("--share", metavar="FOLDER", type=Path, help="guests that name the same folder take each case once")
     parser.add_argument("--verbose", action="store_true", help="what the cases say, also where they pass")
     parser.add_argument("pattern", nargs="*", help="parts of names; none: all cases")
@@ -138,7 +138,7 @@ def main():
         importlib.import_module(name)
     wanted = [
         it for it in sorted(registered, key=lambda it: MODULES.index(it.function.__module__))
-        if not (options.peers and it.otaflash or options.beside and it.alone or options.alone and not it.alone)
+        if not (options.peers and it.otaflash or options.virtual and it.real or options.real and not it.real)
         and (not options.pattern or any(part in it.name for part in options.pattern))
     ]
     if options.list:
