@@ -111,6 +111,7 @@ extension ConnectionMachine {
         let hasNone = !missing.isEmpty && missing == request.services
         let isStale = hadServices && hasNone || !advertised.isDisjoint(with: missing)
         if isStale, !hasForgotten, !isShared, !record.isPaired { return forget(record) }
+        endedLinks = tree.endedLinks(of: device)
         phase = .ready
         actions.append(.ready(device))
     }
@@ -125,7 +126,7 @@ extension ConnectionMachine {
 
     /// The link is up: only its end is of interest.
     mutating func watch(_ tree: ObjectTree) {
-        guard let device, tree.devices[device]?.isConnected == true else {
+        guard let device, tree.isConnected(device, since: endedLinks) else {
             return fail(BlueZError(.disconnected, "the device has disconnected"))
         }
     }

@@ -61,7 +61,7 @@ extension ConnectionMachine {
         device = chosen.path
         advertised = chosen.serviceUUIDs
         hadServices = !tree.services(of: chosen.path).isEmpty
-        guard request.admits != nil else { return approach(chosen) }
+        guard request.admits != nil else { return approach(chosen, tree) }
         phase = .admitting
         actions.append(.call(.admit(chosen.path)))
     }
@@ -70,13 +70,13 @@ extension ConnectionMachine {
         switch event {
         case .finished(.admit(let path)):
             guard let chosen = tree.devices[path] else { return rescan() }
-            approach(chosen)
+            approach(chosen, tree)
         case .failed(.admit, let error): fail(error)
         default: break
         }
     }
 
-    private mutating func approach(_ chosen: BluetoothDevice) {
+    private mutating func approach(_ chosen: BluetoothDevice, _ tree: ObjectTree) {
         if request.forgets, !hasForgotten { return forget(chosen) }
         if chosen.isConnected, request.takesOver {
             let call = Call.disconnect(chosen.path)
@@ -84,6 +84,7 @@ extension ConnectionMachine {
             actions.append(.call(call))
         } else {
             isShared = chosen.isConnected
+            endedLinks = tree.endedLinks(of: chosen.path)
             takeTurn(until: nil)
         }
     }

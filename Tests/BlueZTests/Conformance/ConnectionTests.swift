@@ -203,9 +203,16 @@ extension ConformanceTests {
             try await client.withConnection(request) { _ in }
             try await world.pull(.leave)
             let task = Task { try await client.withConnection(request) { _ in } }
-            try await Task.sleep(for: .milliseconds(700))
+            if let fake = world.fake {
+                try await world.until("it listens") { await fake.isListening }
+            } else {
+                try await Task.sleep(for: .milliseconds(700))
+            }
             task.cancel()
             await #expect(throws: BlueZError(.cancelled, "")) { try await task.value }
+            if let fake = world.fake {
+                try await world.until("nobody listens") { await !fake.isListening }
+            }
             try await world.pull(.comeBack)
             try await Task.sleep(for: .milliseconds(500))
             try await world.expectQuiet()
