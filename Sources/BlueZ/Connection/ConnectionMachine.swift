@@ -64,8 +64,6 @@ package struct ConnectionMachine: Sendable {
         case fail(BlueZError)
     }
 
-    /// Waiting, scanning, connecting and discovering have this long each.
-    package static let limit = Duration.seconds(10)
     /// How long a candidate must stay the only one where any of several could be meant.
     package static let decisionTime = Duration.milliseconds(1500)
     /// From the end of a link to the next attempt. bluetoothd answers `Disconnect` before the link is down, and an attempt that
@@ -116,7 +114,7 @@ package struct ConnectionMachine: Sendable {
             stopSharing(tree)
             fail(BlueZError(.cancelled, "the task was cancelled"))
         case (.idle, _):
-            phase = .waiting(until: now + Self.limit)
+            phase = .waiting(until: now + request.limit)
             wait(tree)
         case (.waiting, _): wait(tree)
         default:

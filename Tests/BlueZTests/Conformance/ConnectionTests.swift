@@ -187,9 +187,10 @@ extension ConformanceTests {
     @Test func aDeviceThatIsNotThere() async throws {
         try await World.run { world in
             let client = try await BlueZClient.open(world.bus)
-            let nobody = try #require(BluetoothAddress("00:AA:01:09:00:42"))
+            var request = ConnectionRequest(.address(try #require(BluetoothAddress("00:AA:01:09:00:42"))))
+            request.limit = .seconds(2)
             await #expect(throws: BlueZError(.noSuchDevice, "")) {
-                try await client.withConnection(ConnectionRequest(.address(nobody))) { _ in }
+                try await client.withConnection(request) { _ in }
             }
             try await world.expectQuiet()
         }
