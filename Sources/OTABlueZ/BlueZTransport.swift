@@ -14,23 +14,26 @@ public final class BlueZTransport: Transport {
     ///   - adapter: such as `hci1`; nil: the first that is powered.
     ///   - responder: for a device that demands to be paired.
     ///   - links: is told of each link that is made.
+    ///   - limit: how long scanning, connecting and discovering may take, each.
     ///   - admits: asked of the device that was found, before each link; what it throws ends the attempt.
     public init(
         _ address: BLEAddress, services: Set<UInt128>, adapter: String? = nil,
         pairing responder: PairingResponder = .unattended,
         bus: DBusBus = .system, logger: Logger = Logger(label: "ota.bluez"), links: (any LinkAccount)? = nil,
+        limit: Duration = .seconds(10),
         admits: (@Sendable (BluetoothDevice) async throws(BlueZError) -> Void)? = nil
     ) {
         self.responder = responder
         let services = Set(services.map { BluetoothUUID($0) })
         var request = ConnectionRequest(address.target(services: services), adapter: adapter, services: services)
         request.admits = admits
+        request.limit = limit
         // What another program has subscribed to or acquired would be in the way.
         request.takesOver = true
         state = TransportState(request, bus, logger, links)
     }
 
-    /// Scans where it must, connects and discovers, with 10 s for each.
+    /// Scans where it must, connects and discovers.
     ///
     /// Once a device was connected it is meant from then on, by its address, whatever else comes into reach.
     ///

@@ -46,8 +46,7 @@ extension FakeBlueZ {
         let socket = [DBusArgument("fd", .unixFileDescriptor), DBusArgument("mtu", .uint16)]
         var methods = [
             method("ReadValue", takes: [options], returns: [value]) { fake, _ in try await fake.read(channel) },
-            // Not by `method`, which loses the order of calls: a closure of another form than this one runs on any thread (Swift 6.3.1).
-            DBusMethod("WriteValue", takes: [value, options]) { try await self.write(channel, $0) },
+            method("WriteValue", takes: [value, options]) { try await $0.write(channel, $1) },
             method("StartNotify") { fake, _ in try await fake.startNotify(channel) },
             method("StopNotify") { fake, _ in try await fake.stopNotify(channel) },
         ]

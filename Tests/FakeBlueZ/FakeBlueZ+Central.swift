@@ -26,7 +26,7 @@ extension FakeBlueZ {
                 BlueZName.gattManager,
                 methods: [
                     method("RegisterApplication", takes: [object, options]) { try await $0.registerApplication($1) },
-                    method("UnregisterApplication", takes: [object]) { try await $0.unregisterApplication($1) },
+                    method("UnregisterApplication", takes: [object]) { try $0.unregisterApplication($1) },
                 ]),
             DBusInterface(
                 BlueZName.advertisingManager,
@@ -34,7 +34,7 @@ extension FakeBlueZ {
                     method("RegisterAdvertisement", takes: [object, options]) {
                         try await $0.registerAdvertisement($1)
                     },
-                    method("UnregisterAdvertisement", takes: [object]) { try await $0.unregisterAdvertisement($1) },
+                    method("UnregisterAdvertisement", takes: [object]) { try $0.unregisterAdvertisement($1) },
                 ]),
         ]
     }

@@ -42,15 +42,15 @@ extension FakeBlueZ {
     private func listen() async {
         while connecting != nil {
             try? await Task.sleep(for: .milliseconds(5))
-            guard connecting != nil, connection != nil, isAdvertising else { continue }
+            guard let caller = connecting, connection != nil, endsToTell == 0, isAdvertising else { continue }
             lastLink += 1
             guard peripheral.connect(lastLink, at: now) else { continue }
-            link = lastLink
-            await update(Self.device, BlueZName.device, ["Connected": true])
             let number = lastLink
-            Task { await resolve(number) }
-            connecting?.resume()
+            link = number
             connecting = nil
+            await update(Self.device, BlueZName.device, ["Connected": true])
+            Task { await resolve(number) }
+            caller.resume()
         }
     }
 
@@ -104,9 +104,12 @@ extension FakeBlueZ {
         self.link = nil
         peripheral.disconnect(link, at: now)
         guard tells else { return }
+        endsToTell += 1
         Task {
+            if endsAreLate { try? await Task.sleep(for: .milliseconds(300)) }
             await update(Self.device, BlueZName.device, ["ServicesResolved": false])
             await update(Self.device, BlueZName.device, ["Connected": false])
+            endsToTell -= 1
         }
     }
 

@@ -9,12 +9,12 @@ extension FakeBlueZ {
             BlueZName.agentManager,
             methods: [
                 method("RegisterAgent", takes: [path, DBusArgument("capability", .string)]) { fake, call in
-                    try await fake.register(
+                    try fake.register(
                         call.sender, try call.arguments.require(0, \.objectPath),
                         try call.arguments.require(1, \.string))
                 },
-                method("RequestDefaultAgent", takes: [path]) { fake, call in try await fake.prefer(call.sender) },
-                method("UnregisterAgent", takes: [path]) { fake, call in try await fake.unregister(call.sender) },
+                method("RequestDefaultAgent", takes: [path]) { fake, call in try fake.prefer(call.sender) },
+                method("UnregisterAgent", takes: [path]) { fake, call in try fake.unregister(call.sender) },
             ])
     }
 

@@ -48,7 +48,10 @@ package actor FakeBlueZ {
     // The link.
     var link: UInt16?
     var lastLink: UInt16 = 0
+    /// Who waits for a link that is to come.
     var connecting: CheckedContinuation<Void, any Error>?
+    /// Links that have ended, which nobody was told of yet. Another comes only afterwards.
+    var endsToTell = 0
     var isPaired = false
     var agent: (owner: String, path: DBusObjectPath, capability: String)?
     // What programs offer.
@@ -72,9 +75,13 @@ package actor FakeBlueZ {
     package var staleTables = 0
     /// What its GAP service calls the device, where that is not what it advertises.
     package var nameInService: String?
+    /// Whether it takes 0.3 s to tell of the end of a link, long after it has answered `Disconnect`.
+    package var endsAreLate = false
     /// Whether bluetoothd is too old for, or out of, sockets.
     package var offersSockets = true
     package internal(set) var connects = 0
+    /// Whether it listens for the device, to connect it.
+    package var isListening: Bool { connecting != nil }
 
     package init(
         _ bus: DBusBus, _ peripheral: VirtualDevice, name: String = "Virtual", passkey: UInt32? = nil,
@@ -173,13 +180,17 @@ package actor FakeBlueZ {
 
     nonisolated func method(
         _ name: String, takes inputs: [DBusArgument] = [], returns outputs: [DBusArgument] = [],
-        _ body: @escaping @Sendable (FakeBlueZ, DBusIncomingCall) async throws -> [DBusValue]
+        _ body: @escaping @Sendable (isolated FakeBlueZ, DBusIncomingCall) async throws -> [DBusValue]
     ) -> DBusMethod {
-        DBusMethod(name, takes: inputs, returns: outputs) { [weak self] call throws(DBusError) in
-            guard let self else { throw .bluez("Failed", "gone") }
-            do { return try await body(self, call) } catch {
-                throw error as? DBusError ?? .bluez("Failed", "\(error)")
-            }
+        // A closure of another form than this one runs on any thread, and loses the order of calls (Swift 6.3.1).
+        DBusMethod(name, takes: inputs, returns: outputs) { try await self.carryOut($0, body) }
+    }
+
+    private func carryOut(
+        _ call: DBusIncomingCall, _ body: @Sendable (isolated FakeBlueZ, DBusIncomingCall) async throws -> [DBusValue]
+    ) async throws -> [DBusValue] {
+        do { return try await body(self, call) } catch {
+            throw error as? DBusError ?? .bluez("Failed", "\(error)")
         }
     }
 

@@ -91,7 +91,9 @@ struct PushTests {
 
     @Test func saysThatNobodyIsThere() async throws {
         try await World.run { world in
-            await #expect(throws: UpdateError(.noSuchDevice, "")) { _ = try await world.push("name=Nobody") }
+            await #expect(throws: UpdateError(.noSuchDevice, "")) {
+                _ = try await world.push("name=Nobody", limit: .seconds(2))
+            }
         }
     }
 

@@ -13,11 +13,12 @@ final class Diary: @unchecked Sendable {
 
 extension World {
     func transport(
-        _ address: String? = nil, pairing: PairingResponder = .unattended
+        _ address: String? = nil, pairing: PairingResponder = .unattended, limit: Duration = .seconds(10)
     ) throws -> BlueZTransport {
         guard let address = BLEAddress(address ?? self.address.description) else { throw TimeIsUp(what: "an address") }
         return BlueZTransport(
-            address, services: [ProfileChannel.service], adapter: "hci0", pairing: pairing, bus: bus)
+            address, services: [ProfileChannel.service], adapter: "hci0", pairing: pairing, bus: bus,
+            limit: limit)
     }
 
     /// A whole update.
@@ -25,7 +26,7 @@ extension World {
     /// - Parameter disturbance: what happens once, when this part of the image is there.
     func push(
         _ address: String? = nil, pairing: PairingResponder = .unattended, resume: Bool = false, at part: Double = 0.3,
-        _ disturbance: (@Sendable () async throws -> Void)? = nil
+        limit: Duration = .seconds(10), _ disturbance: (@Sendable () async throws -> Void)? = nil
     ) async throws -> (report: UpdateReport, diary: Diary) {
         let diary = Diary()
         let runner = UpdateRunner(clock: ContinuousClock()) { progress, _ in
@@ -38,7 +39,7 @@ extension World {
         }
         let report = try await runner.run(
             ProfileSession(.push(release.bundle, PushOptions(resume: resume)), seed: 1),
-            over: try transport(address, pairing: pairing), interrupts: AsyncStream<Void> { $0.finish() })
+            over: try transport(address, pairing: pairing, limit: limit), interrupts: AsyncStream<Void> { $0.finish() })
         return (report, diary)
     }
 }

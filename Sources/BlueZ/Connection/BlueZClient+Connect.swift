@@ -60,6 +60,7 @@ extension BlueZClient {
                 case .stopScan: await attempt.stopScan()
                 case .yieldTurn: await attempt.yieldTurn()
                 case .letGo(let device): await attempt.letGo(device)
+                case .own(let device): await attempt.own(device)
                 case .ready(let device):
                     return .success(Established(machine: machine, device: device, start: start, attempt: attempt))
                 case .fail(let error): return .failure(error)
@@ -100,6 +101,25 @@ extension BlueZClient {
 
     /// Ends a link and waits for the end.
     func disconnect(_ device: DBusObjectPath) async throws(BlueZError) {
+        let endedLinks = tree.endedLinks(of: device)
         _ = try await call("disconnect", device, BlueZName.device, "Disconnect", timeout: .seconds(5))
+        await hearOfEnd(of: device, since: endedLinks)
+    }
+
+    /// bluetoothd answers `Disconnect` and tells of the end of the link afterwards (5.66, `device_remove_connection`). Who looked at
+    /// the device in between would take our own link for another program's.
+    private func hearOfEnd(of device: DBusObjectPath, since endedLinks: Int) async {
+        let changes = changes()
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask {
+                for await _ in changes {
+                    guard await self.tree.isConnected(device, since: endedLinks) else { return }
+                }
+            }
+            // It is a matter of milliseconds.
+            group.addTask { try? await Task.sleep(for: .seconds(1)) }
+            await group.next()
+            group.cancelAll()
+        }
     }
 }

@@ -54,10 +54,7 @@ actor ConnectionAttempt {
 
     private func connect(_ device: DBusObjectPath, _ isShared: Bool) async throws(BlueZError) {
         if let responder, agent == nil { try await register(responder, for: device) }
-        if !isShared, opened == nil {
-            opened = device
-            client.links?.opened(device)
-        }
+        if !isShared { own(device) }
         // The machine's patience ends sooner.
         _ = try await client.call("connect to \(target)", device, BlueZName.device, "Connect", timeout: .seconds(60))
     }
@@ -71,6 +68,12 @@ actor ConnectionAttempt {
             throw error
         }
         self.agent = (agent, ticket)
+    }
+
+    func own(_ device: DBusObjectPath) {
+        guard opened == nil else { return }
+        opened = device
+        client.links?.opened(device)
     }
 
     func stopScan() {

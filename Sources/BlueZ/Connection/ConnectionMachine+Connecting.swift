@@ -12,7 +12,7 @@ extension ConnectionMachine {
         switch event {
         case .finished(.takeTurn):
             guard let device else { return }
-            phase = .connecting(until: until ?? now + Self.limit)
+            phase = .connecting(until: until ?? now + request.limit)
             actions.append(.call(.connect(device)))
         case .failed(.takeTurn, let error): fail(error)
         default: break
@@ -28,7 +28,7 @@ extension ConnectionMachine {
             connectFailed(error, tree, until)
         default:
             if now >= until {
-                fail(BlueZError(.timedOut, "no connection within \(Self.limit.components.seconds) s"))
+                fail(BlueZError(.timedOut, "no connection within \(request.limit.components.seconds) s"))
             }
         }
     }
@@ -68,7 +68,7 @@ extension ConnectionMachine {
     }
 
     private mutating func startDiscovery(_ tree: ObjectTree) {
-        let until = now + Self.limit
+        let until = now + request.limit
         phase = .discovering(until: until, wasConnected: false)
         discover(.treeChanged, tree, until, false)
     }
@@ -90,7 +90,7 @@ extension ConnectionMachine {
             return again()
         }
         if now >= until {
-            fail(BlueZError(.timedOut, "no services within \(Self.limit.components.seconds) s"))
+            fail(BlueZError(.timedOut, "no services within \(request.limit.components.seconds) s"))
         }
     }
 
@@ -111,6 +111,7 @@ extension ConnectionMachine {
         let hasNone = !missing.isEmpty && missing == request.services
         let isStale = hadServices && hasNone || !advertised.isDisjoint(with: missing)
         if isStale, !hasForgotten, !isShared, !record.isPaired { return forget(record) }
+        endedLinks = tree.endedLinks(of: device)
         phase = .ready
         actions.append(.ready(device))
     }
@@ -125,7 +126,7 @@ extension ConnectionMachine {
 
     /// The link is up: only its end is of interest.
     mutating func watch(_ tree: ObjectTree) {
-        guard let device, tree.devices[device]?.isConnected == true else {
+        guard let device, tree.isConnected(device, since: endedLinks) else {
             return fail(BlueZError(.disconnected, "the device has disconnected"))
         }
     }

@@ -24,7 +24,7 @@ extension ConnectionMachine {
     }
 
     private mutating func startScan(_ adapter: DBusObjectPath) {
-        phase = .scanning(until: now + Self.limit, decision: nil)
+        phase = .scanning(until: now + request.limit, decision: nil)
         device = nil
         actions.append(.call(.scan(adapter: adapter)))
     }
@@ -48,7 +48,8 @@ extension ConnectionMachine {
             let list = candidates.map { "\($0.address) \($0.name ?? "–")" }.joined(separator: ", ")
             fail(BlueZError(.ambiguousDevice, "\(candidates.count) devices in reach are meant by it: \(list)"))
         } else if now >= until {
-            fail(BlueZError(.noSuchDevice, "\(request.target) was not seen within \(Self.limit.components.seconds) s"))
+            let seconds = request.limit.components.seconds
+            fail(BlueZError(.noSuchDevice, "\(request.target) was not seen within \(seconds) s"))
         }
     }
 
@@ -61,7 +62,7 @@ extension ConnectionMachine {
         device = chosen.path
         advertised = chosen.serviceUUIDs
         hadServices = !tree.services(of: chosen.path).isEmpty
-        guard request.admits != nil else { return approach(chosen) }
+        guard request.admits != nil else { return approach(chosen, tree) }
         phase = .admitting
         actions.append(.call(.admit(chosen.path)))
     }
@@ -70,20 +71,21 @@ extension ConnectionMachine {
         switch event {
         case .finished(.admit(let path)):
             guard let chosen = tree.devices[path] else { return rescan() }
-            approach(chosen)
+            approach(chosen, tree)
         case .failed(.admit, let error): fail(error)
         default: break
         }
     }
 
-    private mutating func approach(_ chosen: BluetoothDevice) {
+    private mutating func approach(_ chosen: BluetoothDevice, _ tree: ObjectTree) {
         if request.forgets, !hasForgotten { return forget(chosen) }
         if chosen.isConnected, request.takesOver {
             let call = Call.disconnect(chosen.path)
-            phase = .clearing(call, until: now + Self.limit)
+            phase = .clearing(call, until: now + request.limit)
             actions.append(.call(call))
         } else {
             isShared = chosen.isConnected
+            endedLinks = tree.endedLinks(of: chosen.path)
             takeTurn(until: nil)
         }
     }
@@ -91,7 +93,7 @@ extension ConnectionMachine {
     mutating func forget(_ device: BluetoothDevice) {
         hasForgotten = true
         let call = Call.forget(device.path, adapter: device.adapter)
-        phase = .clearing(call, until: now + Self.limit)
+        phase = .clearing(call, until: now + request.limit)
         actions.append(.call(call))
     }
 

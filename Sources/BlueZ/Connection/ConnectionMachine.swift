@@ -57,13 +57,13 @@ package struct ConnectionMachine: Sendable {
         case yieldTurn
         /// Ends a link, or an attempt, that is of no more use. Not answered.
         case letGo(DBusObjectPath)
+        /// Another program's link to it has ended: the one that comes is ours to end.
+        case own(DBusObjectPath)
         case ready(DBusObjectPath)
         /// The last action.
         case fail(BlueZError)
     }
 
-    /// Waiting, scanning, connecting and discovering have this long each.
-    package static let limit = Duration.seconds(10)
     /// How long a candidate must stay the only one where any of several could be meant.
     package static let decisionTime = Duration.milliseconds(1500)
     /// From the end of a link to the next attempt. bluetoothd answers `Disconnect` before the link is down, and an attempt that
@@ -84,6 +84,8 @@ package struct ConnectionMachine: Sendable {
     var hadServices = false
     /// Whether somebody else had connected it. It is not ours to end, then.
     package internal(set) var isShared = false
+    /// How many links to it had ended when the one that is of interest was there.
+    var endedLinks = 0
 
     var now = Duration.zero
     var actions: [Action] = []
@@ -108,9 +110,11 @@ package struct ConnectionMachine: Sendable {
         actions = []
         switch (phase, event) {
         case (.failed, _): break
-        case (_, .cancelled): fail(BlueZError(.cancelled, "the task was cancelled"))
+        case (_, .cancelled):
+            stopSharing(tree)
+            fail(BlueZError(.cancelled, "the task was cancelled"))
         case (.idle, _):
-            phase = .waiting(until: now + Self.limit)
+            phase = .waiting(until: now + request.limit)
             wait(tree)
         case (.waiting, _): wait(tree)
         default:
@@ -124,6 +128,7 @@ package struct ConnectionMachine: Sendable {
     }
 
     private mutating func proceed(_ event: Event, _ tree: ObjectTree) {
+        stopSharing(tree)
         switch phase {
         case .idle, .waiting, .failed: break
         case .scanning(let until, let decision): scan(event, tree, until, decision)
@@ -136,6 +141,14 @@ package struct ConnectionMachine: Sendable {
         case .refreshing(let until): refresh(event, tree, until)
         case .ready: watch(tree)
         }
+    }
+
+    /// A link that another program had made, or that was just going down, ends before it is of use: `Connect` makes one that
+    /// nobody else would end.
+    private mutating func stopSharing(_ tree: ObjectTree) {
+        guard isShared, phase != .ready, let device, !tree.isConnected(device, since: endedLinks) else { return }
+        isShared = false
+        actions.append(.own(device))
     }
 
     /// Ends the attempt, and what it has under way.

@@ -13,6 +13,8 @@ public struct ConnectionRequest: Sendable {
     public var forgets: Bool
     /// Asked of the device that was found, before anything is done to it; what it throws ends the attempt.
     public var admits: (@Sendable (BluetoothDevice) async throws(BlueZError) -> Void)?
+    /// Waiting, scanning, connecting and discovering have this long each.
+    package var limit = Duration.seconds(10)
     /// Whether bluetoothd and the adapter were there before, so that it makes sense to wait for them.
     package var isPatient = false
 

@@ -3,7 +3,8 @@ public import DBus
 /// Keeps account of the links that are a client's to end, for whoever ends them when the program cannot any more: bluetoothd keeps
 /// a link whose program was killed.
 public protocol LinkAccount: Sendable {
-    /// bluetoothd is about to be told to connect this device, which was not connected. Called once for each connection.
+    /// bluetoothd is about to be told to connect this device, which was not connected; or was told so, and another program's link
+    /// has ended since. Called once for each connection.
     func opened(_ device: DBusObjectPath)
     /// Its link has ended, or bluetoothd was told to end it, or none came about.
     func ended(_ device: DBusObjectPath)

@@ -16,6 +16,7 @@ package struct ObjectTree: Sendable, Equatable {
     package private(set) var services: [DBusObjectPath: ServiceRecord] = [:]
     package private(set) var characteristics: [DBusObjectPath: CharacteristicRecord] = [:]
     private var objects: [DBusObjectPath: [String: Properties]] = [:]
+    private var endedLinks: [DBusObjectPath: Int] = [:]
 
     package init() {}
 
@@ -23,9 +24,12 @@ package struct ObjectTree: Sendable, Equatable {
     package mutating func apply(_ change: DBusObjectChange) -> [MalformedObject] {
         switch change {
         case .snapshot(let objects):
+            let before = devices
             removeAll()
             isServiceRunning = true
-            return objects.flatMap { add($0, $1) }
+            let malformed = objects.flatMap { add($0, $1) }
+            for device in before.values { noteEnd(of: device) }
+            return malformed
         case .added(let path, let interfaces): return add(path, interfaces)
         case .removed(let path, let interfaces):
             for interface in interfaces { remove(path, interface) }
@@ -62,7 +66,10 @@ package struct ObjectTree: Sendable, Equatable {
         do throws(MalformedObject) {
             switch interface {
             case BlueZName.adapter: adapters[path] = try BluetoothAdapter(path, reader)
-            case BlueZName.device: devices[path] = try BluetoothDevice(path, reader)
+            case BlueZName.device:
+                let before = devices[path]
+                devices[path] = try BluetoothDevice(path, reader)
+                noteEnd(of: before)
             case BlueZName.gattService: services[path] = try ServiceRecord(path, reader)
             case BlueZName.gattCharacteristic: characteristics[path] = try CharacteristicRecord(path, reader)
             default: return nil
@@ -77,13 +84,27 @@ package struct ObjectTree: Sendable, Equatable {
     private mutating func remove(_ path: DBusObjectPath, _ interface: String) {
         switch interface {
         case BlueZName.adapter: adapters[path] = nil
-        case BlueZName.device: devices[path] = nil
+        case BlueZName.device: noteEnd(of: devices.removeValue(forKey: path))
         case BlueZName.gattService: services[path] = nil
         case BlueZName.gattCharacteristic: characteristics[path] = nil
         default: return
         }
         objects[path]?[interface] = nil
         if objects[path]?.isEmpty == true { objects[path] = nil }
+    }
+
+    private mutating func noteEnd(of before: BluetoothDevice?) {
+        guard let before, before.isConnected, devices[before.path]?.isConnected != true else { return }
+        endedLinks[before.path, default: 0] += 1
+    }
+
+    /// How many links to a device were seen to end.
+    package func endedLinks(of device: DBusObjectPath) -> Int { endedLinks[device] ?? 0 }
+
+    /// Whether there is a link still that was there when so many had ended: one that ends and is made anew before anybody looks is
+    /// another.
+    package func isConnected(_ device: DBusObjectPath, since endedLinks: Int) -> Bool {
+        devices[device]?.isConnected == true && self.endedLinks(of: device) == endedLinks
     }
 }
 

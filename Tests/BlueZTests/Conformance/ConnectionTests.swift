@@ -187,9 +187,10 @@ extension ConformanceTests {
     @Test func aDeviceThatIsNotThere() async throws {
         try await World.run { world in
             let client = try await BlueZClient.open(world.bus)
-            let nobody = try #require(BluetoothAddress("00:AA:01:09:00:42"))
+            var request = ConnectionRequest(.address(try #require(BluetoothAddress("00:AA:01:09:00:42"))))
+            request.limit = .seconds(2)
             await #expect(throws: BlueZError(.noSuchDevice, "")) {
-                try await client.withConnection(ConnectionRequest(.address(nobody))) { _ in }
+                try await client.withConnection(request) { _ in }
             }
             try await world.expectQuiet()
         }
@@ -203,9 +204,16 @@ extension ConformanceTests {
             try await client.withConnection(request) { _ in }
             try await world.pull(.leave)
             let task = Task { try await client.withConnection(request) { _ in } }
-            try await Task.sleep(for: .milliseconds(700))
+            if let fake = world.fake {
+                try await world.until("it listens") { await fake.isListening }
+            } else {
+                try await Task.sleep(for: .milliseconds(700))
+            }
             task.cancel()
             await #expect(throws: BlueZError(.cancelled, "")) { try await task.value }
+            if let fake = world.fake {
+                try await world.until("nobody listens") { await !fake.isListening }
+            }
             try await world.pull(.comeBack)
             try await Task.sleep(for: .milliseconds(500))
             try await world.expectQuiet()

@@ -68,7 +68,7 @@ struct ConnectionMachineRandomTests {
                 case .yieldTurn:
                     #expect(hasTurn)
                     hasTurn = false
-                case .letGo, .ready: break
+                case .letGo, .own, .ready: break
                 case .fail: isOver = true
                 }
             }

@@ -80,6 +80,24 @@ struct ConnectionMachineTests {
         #expect(rig.tell(.treeChanged) == [])
     }
 
+    /// It was made anew before anybody looked.
+    @Test func seesTheEndOfALinkThatIsBackAtOnce() {
+        var rig = Rig(Objects.tree())
+        rig.reachReady()
+        rig.tree.set(Rig.device, BlueZName.device, "Connected", false)
+        #expect(rig.set("Connected", true) == [.fail(BlueZError(.disconnected, ""))])
+        // An object that was removed and is there again; one that a snapshot has without its link.
+        var told = Rig(Objects.tree())
+        told.reachReady()
+        _ = told.tree.apply(.removed(Rig.device, [BlueZName.device]))
+        _ = told.tree.apply(.snapshot(Objects.all))
+        #expect(told.set("Connected", true) == [.fail(BlueZError(.disconnected, ""))])
+        var listed = Rig(Objects.tree())
+        listed.reachReady()
+        _ = listed.tree.apply(.snapshot(Objects.all))
+        #expect(listed.set("Connected", true) == [.fail(BlueZError(.disconnected, ""))])
+    }
+
     @Test func scansForADeviceThatIsNot() {
         var rig = Rig(Self.empty)
         #expect(rig.tell(.started) == [.call(.scan(adapter: Rig.adapter))])
@@ -322,6 +340,42 @@ struct ConnectionMachineTests {
         #expect(rig.machine.isShared)
         // What is not ours is not ended.
         #expect(rig.tell(.cancelled) == [.fail(BlueZError(.cancelled, ""))])
+    }
+
+    /// The link that was there, perhaps our own of before, ends while `Connect` is under way: what comes of it is nobody else's.
+    @Test func sharesNoLinkThatHasEnded() {
+        var tree = Objects.tree()
+        tree.set(Rig.device, BlueZName.device, "Connected", true)
+        var told = Rig(tree)
+        told.reachConnecting()
+        #expect(told.machine.isShared)
+        #expect(told.set("Connected", false) == [.own(Rig.device)])
+        #expect(!told.machine.isShared)
+        #expect(told.tell(.cancelled) == [.letGo(Rig.device), .yieldTurn, .fail(BlueZError(.cancelled, ""))])
+        // It is back before the end is looked at.
+        var back = Rig(tree)
+        back.reachConnecting()
+        back.tree.set(Rig.device, BlueZName.device, "Connected", false)
+        #expect(back.set("Connected", true) == [.own(Rig.device)])
+        // The cancellation comes in before the news is looked at.
+        var cancelled = Rig(tree)
+        cancelled.reachConnecting()
+        cancelled.tree.set(Rig.device, BlueZName.device, "Connected", false)
+        #expect(
+            cancelled.tell(.cancelled)
+                == [.own(Rig.device), .letGo(Rig.device), .yieldTurn, .fail(BlueZError(.cancelled, ""))])
+    }
+
+    @Test func sharesNoLinkThatIsMadeAnew() throws {
+        var tree = Objects.tree()
+        tree.set(Rig.device, BlueZName.device, "Connected", true)
+        var rig = Rig(tree)
+        rig.reachConnecting()
+        #expect(rig.tell(.finished(.connect(Rig.device))) == [.yieldTurn])
+        #expect(rig.set("Connected", false) == [.own(Rig.device)])
+        #expect(try rig.waitForDeadline() == [.call(.takeTurn(adapter: Rig.adapter))])
+        _ = rig.tell(.finished(.takeTurn(adapter: Rig.adapter)))
+        #expect(rig.tell(.cancelled).contains(.letGo(Rig.device)))
     }
 
     // MARK: Cancellation
