@@ -120,8 +120,10 @@ public actor DBusConnection {
     private static let messagesPerRound = 64
 
     private func turn() -> Bool {
-        calls.expire()
-        defer { wire?.deadline = calls.deadline }
+        defer {
+            calls.expire()
+            wire?.deadline = calls.deadline
+        }
         for _ in 0..<Self.messagesPerRound {
             guard let message = wire?.receive() else { return false }
             received(message)

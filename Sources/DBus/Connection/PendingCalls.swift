@@ -12,6 +12,8 @@ struct PendingCalls {
     private var pending: [UInt32: Pending] = [:]
     /// No deadline is earlier. It may be one of a call that was answered: whoever wakes for it looks again.
     private(set) var deadline: ContinuousClock.Instant?
+    /// When answers were last looked for.
+    private var lastLook = ContinuousClock.now
 
     mutating func add(_ serial: UInt32, ticket: UInt64, timeout: Duration?, finish: @escaping (Answer) -> Void) {
         let due = timeout.map { ContinuousClock.now.advanced(by: $0) }
@@ -30,10 +32,13 @@ struct PendingCalls {
         }
     }
 
+    /// Gives up the calls whose time was over before the last look for answers. After a while in which this machine slept or the
+    /// thread had no processor, an answer may lie there that came in time.
     mutating func expire() {
-        guard let earliest = deadline, earliest <= .now else { return }
-        let now = ContinuousClock.now
-        let over = pending.filter { $0.value.deadline.map { $0 <= now } ?? false }
+        let look = lastLook
+        lastLook = .now
+        guard let earliest = deadline, earliest <= look else { return }
+        let over = pending.filter { $0.value.deadline.map { $0 <= look } ?? false }
         for serial in over.keys.sorted() {
             finish(serial, .failure(DBusError(.timedOut, "no answer came in time")))
         }

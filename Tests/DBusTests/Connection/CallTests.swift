@@ -60,6 +60,24 @@ import Testing
         }
     }
 
+    /// As after a suspend: the answer lies there, and the deadline is past.
+    @Test func anAnswerThatCameWhileTheThreadStoodStill() async throws {
+        try await Peer.run { connection, peer in
+            let begun = ContinuousClock.now
+            let call = Task {
+                try await connection.call(
+                    Peer.name, Peer.path, Peer.name, "Run", ["await asyncio.sleep(0.05)"], timeout: .seconds(1))
+            }
+            _ = try await peer.call("Echo")
+            await standStill(connection, until: begun.advanced(by: .milliseconds(1_200)))
+            _ = try await call.value
+        }
+    }
+
+    private func standStill(_: isolated DBusConnection, until end: ContinuousClock.Instant) {
+        while ContinuousClock.now < end { usleep(1_000) }
+    }
+
     @Test func cancellation() async throws {
         try await Peer.run { connection, peer in
             let calls = (0..<20).map { _ in
