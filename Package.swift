@@ -213,7 +213,7 @@ if Context.environment["OTAFLASH_EXHAUSTIVE_ONLY"] != nil {
     }
 }
 
-// Under a sanitizer (scripts/sanitize) what computes most is optimized: that costs a minute of processor time and saves six.
+// Under a sanitizer (scripts/sanitize) what computes most is optimized; to optimize the commands takes longer than it saves.
 if Context.environment["OTAFLASH_SANITIZED"] != nil {
     for target in package.targets
     where ["OTAFirmware", "OTASigning", "OTAProfile", "OTASMP", "OTASimulator"].contains(target.name) {
