@@ -212,3 +212,11 @@ if Context.environment["OTAFLASH_EXHAUSTIVE_ONLY"] != nil {
         target.swiftSettings = (target.swiftSettings ?? []) + [.unsafeFlags(["-Onone"])]
     }
 }
+
+// Under a sanitizer (scripts/sanitize) what computes most is optimized; to optimize the commands takes longer than it saves.
+if Context.environment["OTAFLASH_SANITIZED"] != nil {
+    for target in package.targets
+    where ["OTAFirmware", "OTASigning", "OTAProfile", "OTASMP", "OTASimulator"].contains(target.name) {
+        target.swiftSettings = (target.swiftSettings ?? []) + [.unsafeFlags(["-O"])]
+    }
+}

@@ -21,7 +21,7 @@ import Testing
     @Test func aWriterWaitsForRoom() async throws {
         let (here, there) = try Self.pair(SOCK_STREAM)
         // More than any socket buffer holds.
-        let bytes = (0..<4_000_000).map { UInt8(truncatingIfNeeded: $0 / 251) }
+        let bytes = (0..<1_000_000).map { UInt8(truncatingIfNeeded: $0 / 251) }
         async let written: Void = here.write(bytes)
         var read: [UInt8] = []
         while read.count < bytes.count { read += try await there.read() }

@@ -3,7 +3,7 @@ import Testing
 
 /// The power goes before or in the middle of every flash operation. What is held afterwards is what was recorded, every byte
 /// of it is right, and the update ends well. Pages are small: each page of records is filled and left several times.
-@Suite struct PowerCutTests {
+@Suite struct ExhaustivePowerCutTests {
     @Test(arguments: Story.allCases, Flash.Cut.allCases)
     func everyOperation(_ story: Story, _ cut: Flash.Cut) {
         var operation = 0
