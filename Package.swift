@@ -214,7 +214,8 @@ if Context.environment["OTAFLASH_EXHAUSTIVE_ONLY"] != nil {
 }
 
 // Under a sanitizer (scripts/sanitize) what computes most is optimized; to optimize the commands takes longer than it saves.
-if Context.environment["OTAFLASH_SANITIZED"] != nil {
+if let parts = Context.environment["OTAFLASH_SANITIZED"] {
+    if parts == "libraries" { package.targets.removeAll { $0.name == "OTACommandsTests" } }
     for target in package.targets
     where ["OTAFirmware", "OTASigning", "OTAProfile", "OTASMP", "OTASimulator"].contains(target.name) {
         target.swiftSettings = (target.swiftSettings ?? []) + [.unsafeFlags(["-O"])]

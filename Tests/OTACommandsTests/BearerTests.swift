@@ -97,7 +97,9 @@ import Testing
                 }
             }
             #expect(result.terminationStatus == .exited(75))
-            #expect(try JSONValue(parsing: result.standardOutput).error?.code?.string == "link-lost")
+            // A line is silent first, where its process takes a while to die.
+            let code = try JSONValue(parsing: result.standardOutput).error?.code?.string
+            #expect(["link-lost", "no-answer"].contains(code))
         }
     }
 
