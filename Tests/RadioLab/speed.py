@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 from cases import Skip, case
 from lab import HERE, until
@@ -79,7 +80,7 @@ for part in PARTS:
     register(*part)
 
 
-@case(limit=120, real=True)
+@case(limit=300, real=True)
 def speed_in_real_time(lab):
     """15 ms, MTU 247, on this machine's own clock: as fast, the first byte within 2 s, and 10 % of a core for 100 kB/s."""
     if os.environ.get("RADIO_LAB_TIME") == "virtual":
@@ -88,7 +89,9 @@ def speed_in_real_time(lab):
     lab.air("set", "interval", interval)
     it = lab.bumble(mtu=mtu)
     ideal = bound(mtu, interval)
-    for attempt in range(1, 6):  # other work on this machine comes and goes
+    for attempt in range(1, 11):  # other work on this machine comes and goes
+        lab.assert_nothing_left()  # bluetoothd takes 2 s to end the link of who was there before
+        time.sleep(3)
         events, late = lab.count("events"), lab.count("late")
         rate, first, share = measure(lab, it, mtu, interval, f"2.{attempt}.0")
         late = (lab.count("late") - late) / (lab.count("events") - events)
@@ -98,4 +101,4 @@ def speed_in_real_time(lab):
         )
         if rate >= 0.95 * ideal and first <= 2 and share <= 0.1 * max(1, rate / 100_000):
             return
-    raise AssertionError("too slow five times")
+    raise AssertionError("too slow ten times")
