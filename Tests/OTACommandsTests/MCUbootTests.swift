@@ -231,6 +231,7 @@ import Testing
         (#"{"files": [{"file": "app.bin", "version_MCUBOOT": "1.4.0"}]}"#, "package-file-differs"),
         (#"{"files": [{"file": "app.bin", "image_index": "-1"}]}"#, "bad-package-manifest"),
         (#"{"files": [{"file": "app.bin"}, {"file": "app.bin", "image_index": 0}]}"#, "same-image-twice"),
+        (#"{"files": [{"file": "app.bin"}, {"file": "app.bin", "image_index": 1}]}"#, "bad-package-manifest"),
         (#"{"files": [{"file": "manifest.json"}]}"#, "wrong-image-format"),
     ])
     func refusesAPackage(manifest: String, code: String) async throws {

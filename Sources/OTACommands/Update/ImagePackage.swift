@@ -16,13 +16,20 @@ package enum ImagePackage {
         }
         let manifest = try PackageManifest(parsing: archive.contents(of: entry))
         guard !manifest.files.isEmpty else { throw PackageError(.badManifest, "its manifest.json names no file") }
-        let images = try manifest.files.map { try image($0, in: archive) }
-        for (index, image) in images.enumerated() where images[..<index].contains(where: { $0.number == image.number })
-        {
+        // Before anything is unpacked: a file that is named a thousand times would be in memory as often.
+        if let number = repeated(manifest.files.map(\.number)) {
             throw PackageError(
-                .sameImageTwice, "several of its files are for the image \(image.number), such as one for each slot")
+                .sameImageTwice, "several of its files are for the image \(number), such as one for each slot")
         }
-        return images
+        if let name = repeated(manifest.files.map(\.file)) {
+            throw PackageError(.badManifest, "its manifest.json names \(name.printableLine) for several images")
+        }
+        return try manifest.files.map { try image($0, in: archive) }
+    }
+
+    private static func repeated<Value: Hashable>(_ values: [Value]) -> Value? {
+        var seen: Set<Value> = []
+        return values.first { !seen.insert($0).inserted }
     }
 
     private static let maximumManifestSize = 1 << 20
@@ -42,7 +49,7 @@ package enum ImagePackage {
             throw Failure(error, in: Situation(command: "inspect", file: entry.name))
         }
         try check(image.image.version, file)
-        return NumberedFile(number: file.imageIndex?.value ?? 0, name: entry.name, board: file.board, file: image)
+        return NumberedFile(number: file.number, name: entry.name, board: file.board, file: image)
     }
 
     private static func check(_ version: MCUbootImage.Version, _ file: PackageManifest.File) throws(PackageError) {

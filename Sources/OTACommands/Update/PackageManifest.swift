@@ -15,6 +15,9 @@ struct PackageManifest: Decodable {
         let imageIndex: Number?
         let versionMCUboot: String?
 
+        /// Of the device's images, which it is for.
+        var number: UInt32 { imageIndex?.value ?? 0 }
+
         private enum CodingKeys: String, CodingKey {
             case file, type, board, size
             case imageIndex = "image_index"
