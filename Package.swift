@@ -128,7 +128,9 @@ let package = Package(
             path: "Tests/FakeBlueZ", swiftSettings: swift),
         .testTarget(
             name: "BlueZTests",
-            dependencies: ["BlueZ", "DBus", "FakeBlueZ", "OTASimulator", "bluez-explore", subprocess, system],
+            dependencies: [
+                "BlueZ", "DBus", "DescriptorIO", "FakeBlueZ", "OTASimulator", "bluez-explore", subprocess, system,
+            ],
             swiftSettings: swift),
         .testTarget(
             name: "OTABlueZTests",

@@ -1,7 +1,7 @@
 import BlueZ
 import DBus
+import DescriptorIO
 import FakeBlueZ
-import Glibc
 import Testing
 
 /// Whose a link is, where bluetoothd tells of an end later than it could be known: a link that is taken for another program's is
@@ -9,31 +9,14 @@ import Testing
 @Suite(.enabled(if: !World.isLab, "bluetoothd tells of an end a moment later, not when it is asked to"))
 struct SharedLinkTests {
     /// Which links are a client's to end.
-    private final class Account: LinkAccount, @unchecked Sendable {
-        private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
-        private var links: Set<DBusObjectPath> = []
+    private final class Account: LinkAccount {
+        private let links = Guarded<Set<DBusObjectPath>>([])
 
-        init() {
-            mutex.initialize(to: pthread_mutex_t())
-            pthread_mutex_init(mutex, nil)
-        }
+        var isEmpty: Bool { links.with { $0.isEmpty } }
 
-        deinit {
-            pthread_mutex_destroy(mutex)
-            mutex.deallocate()
-        }
+        func opened(_ device: DBusObjectPath) { links.with { #expect($0.insert(device).inserted) } }
 
-        var isEmpty: Bool { with { $0.isEmpty } }
-
-        func opened(_ device: DBusObjectPath) { with { #expect($0.insert(device).inserted) } }
-
-        func ended(_ device: DBusObjectPath) { with { #expect($0.remove(device) != nil) } }
-
-        private func with<Result>(_ body: (inout Set<DBusObjectPath>) -> Result) -> Result {
-            pthread_mutex_lock(mutex)
-            defer { pthread_mutex_unlock(mutex) }
-            return body(&links)
-        }
+        func ended(_ device: DBusObjectPath) { links.with { #expect($0.remove(device) != nil) } }
     }
 
     private func run(_ body: @Sendable (World, FakeBlueZ, Account, BlueZClient) async throws -> Void) async throws {
