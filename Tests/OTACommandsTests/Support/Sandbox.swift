@@ -77,22 +77,24 @@ final class Sandbox: Sendable {
     }
 
     /// Runs `otaflash` as somebody whom the rights of files mean something to: root may read and write everything, so the tool is run
-    /// as nobody then, from where nobody can get at it.
+    /// as nobody then, from where nobody can get at it. Another program changes the user and makes the copy: this process has threads, and
+    /// between its fork and an exec `setuid` may wait for ever for them (glibc), and a file it has open for writing cannot be executed.
     func runWithoutRights(_ arguments: [String]) async throws -> Run {
-        var options = PlatformOptions()
-        if getuid() == 0 { options.userID = 65534 }
         chmod(folder.string, 0o755)
-        try write("otaflash", try read(Self.binary))
-        chmod(path("otaflash"), 0o755)
-        let result = try await Subprocess.run(
-            .path(folder.appending("otaflash")), arguments: Arguments(arguments), environment: environment(),
-            workingDirectory: folder, platformOptions: options, output: .string(limit: 1 << 20),
-            error: .string(limit: 1 << 20))
-        return Run(result.terminationStatus, result.standardOutput, result.standardError)
+        let asNobody = """
+            [ "$(id -u)" = 0 ] || exec "$0" "$@"
+            [ -e otaflash ] || install --mode=755 "$0" otaflash || exit
+            exec setpriv --reuid=65534 --clear-groups "$PWD/otaflash" "$@"
+            """
+        return try await shell(asNobody, arguments)
     }
 
     /// Runs `otaflash`, whose arguments are part of a shell script as `"$@"`.
     func shell(_ script: String, _ arguments: String..., env: [String: String] = [:]) async throws -> Run {
+        try await shell(script, arguments, env: env)
+    }
+
+    private func shell(_ script: String, _ arguments: [String], env: [String: String] = [:]) async throws -> Run {
         let result = try await Subprocess.run(
             .path("/bin/sh"), arguments: Arguments(["-c", script, Self.binary.string] + arguments),
             environment: environment(env), workingDirectory: folder, output: .string(limit: 1 << 20),
