@@ -105,13 +105,13 @@ let package = Package(
         .executableTarget(name: "otaflash", dependencies: ["OTACommands"], swiftSettings: swift),
 
         // Tests, and what they share.
-        .target(name: "OTATestSupport", dependencies: ["OTAUpdate"], swiftSettings: swift),
+        .target(name: "OTATestSupport", dependencies: ["OTAUpdate", subprocess, system], swiftSettings: swift),
         .testTarget(
             name: "OTAFirmwareTests",
-            dependencies: ["OTAFirmware", "OTATestSupport", "OTAUpdate", subprocess, system], swiftSettings: swift),
+            dependencies: ["OTAFirmware", "OTATestSupport", "OTAUpdate", system], swiftSettings: swift),
         .testTarget(
             name: "OTASigningTests",
-            dependencies: ["OTASigning", "OTAFirmware", "OTATestSupport", "OTAUpdate", subprocess, system],
+            dependencies: ["OTASigning", "OTAFirmware", "OTATestSupport", "OTAUpdate", system],
             exclude: ["Support/imgtool_peer.py"], swiftSettings: swift),
         .testTarget(
             name: "OTAArchiveTests", dependencies: ["OTAArchive", "OTAFirmware", "OTATestSupport", "OTAUpdate"],
@@ -129,7 +129,8 @@ let package = Package(
         .testTarget(
             name: "BlueZTests",
             dependencies: [
-                "BlueZ", "DBus", "DescriptorIO", "FakeBlueZ", "OTASimulator", "bluez-explore", subprocess, system,
+                "BlueZ", "DBus", "DescriptorIO", "FakeBlueZ", "OTASimulator", "OTATestSupport", "bluez-explore",
+                subprocess, system,
             ],
             swiftSettings: swift),
         .testTarget(
@@ -147,7 +148,7 @@ let package = Package(
             name: "OTAUDPTests", dependencies: ["OTAUDP", "OTATransport", "OTAUpdate"], swiftSettings: swift),
         .testTarget(
             name: "OTASerialTests",
-            dependencies: ["OTASerial", "OTATransport", "OTAUpdate", "OTATestSupport", subprocess, system],
+            dependencies: ["OTASerial", "OTATransport", "OTAUpdate", "OTATestSupport", system],
             swiftSettings: swift),
         .testTarget(
             name: "OTASimulatorTests",
@@ -167,7 +168,9 @@ let package = Package(
             swiftSettings: swift),
         .testTarget(
             name: "OTASMPTests",
-            dependencies: ["OTASMP", "OTASimulator", "OTAUpdate", "OTASigning", "OTAFirmware", subprocess, system],
+            dependencies: [
+                "OTASMP", "OTASimulator", "OTATestSupport", "OTAUpdate", "OTASigning", "OTAFirmware", system,
+            ],
             exclude: ["Golden/peer.py", "Golden/vectors.txt"], swiftSettings: swift),
         // Whole updates in worlds made by a seed; and the program that plays as many as one likes.
         .target(
@@ -216,8 +219,7 @@ if Context.environment["OTAFLASH_EXHAUSTIVE_ONLY"] != nil {
 }
 
 // Under a sanitizer (scripts/sanitize) what computes most is optimized; to optimize the commands takes longer than it saves.
-if let parts = Context.environment["OTAFLASH_SANITIZED"] {
-    if parts == "libraries" { package.targets.removeAll { $0.name == "OTACommandsTests" } }
+if Context.environment["OTAFLASH_SANITIZED"] != nil {
     for target in package.targets
     where ["OTAFirmware", "OTASigning", "OTAProfile", "OTASMP", "OTASimulator"].contains(target.name) {
         target.swiftSettings = (target.swiftSettings ?? []) + [.unsafeFlags(["-O"])]

@@ -2,6 +2,7 @@ import BlueZ
 import DBus
 import FakeBlueZ
 import Glibc
+import OTATestSupport
 import Subprocess
 import SystemPackage
 import Testing
@@ -15,12 +16,11 @@ struct ExampleTests {
         let count = readlink("/proc/self/exe", &buffer, buffer.count)
         let tests = FilePath(
             String(decoding: buffer.prefix(max(0, count)).map { UInt8(bitPattern: $0) }, as: UTF8.self))
-        let result = try await Subprocess.run(
-            .path(tests.removingLastComponent().appending("bluez-explore")), arguments: Arguments(words),
-            environment: .inherit.updating(["DBUS_SYSTEM_BUS_ADDRESS": address]), output: .string(limit: 1 << 16),
-            error: .discarded)
-        #expect(result.terminationStatus.isSuccess)
-        return result.standardOutput
+        let example = try await Command.run(
+            tests.removingLastComponent().appending("bluez-explore").string, words,
+            environment: .inherit.updating(["DBUS_SYSTEM_BUS_ADDRESS": address]))
+        #expect(example.succeeded)
+        return example.outputText
     }
 
     @Test func listsDevices() async throws {

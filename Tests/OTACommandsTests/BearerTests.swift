@@ -285,11 +285,10 @@ import Testing
         try await sandbox.serving(["--udp", "0"]) { address, _ in
             let script = FilePath(#filePath).removingLastComponent().appending("Support/smp_update.py").string
             let port = address.split(separator: ":").last.map(String.init) ?? ""
-            let result = try await Subprocess.run(
-                .path(FilePath(PythonEnvironment.python)), arguments: [script, port, sandbox.path("fw.signed.bin")],
-                output: .string(limit: 1 << 16), error: .string(limit: 1 << 16))
-            #expect(result.terminationStatus == .exited(0), "\(result.standardError)")
-            #expect(result.standardOutput == "1.1.0 confirmed\n")
+            let client = try await Command.run(
+                PythonEnvironment.python, [script, port, sandbox.path("fw.signed.bin")])
+            #expect(client.succeeded, "\(client.errorText)")
+            #expect(client.outputText == "1.1.0 confirmed\n")
             let status = try await sandbox.run("status", "--device", address, "--format", "json")
             #expect(try status.json().device?.running_version?.string == "1.1.0")
         }

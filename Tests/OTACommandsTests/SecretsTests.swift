@@ -1,4 +1,4 @@
-import Subprocess
+import OTATestSupport
 import SystemPackage
 import Testing
 
@@ -12,13 +12,12 @@ import Testing
     private func search(
         _ sandbox: Sandbox, marker: String, secrets: [String], _ command: [String], env: [String: String] = [:]
     ) async throws -> [Int] {
-        let result = try await Subprocess.run(
-            .path("/usr/bin/python3"),
-            arguments: Arguments([Self.script.string, marker] + secrets + ["--", Sandbox.binary.string] + command),
-            environment: sandbox.environment(env), workingDirectory: sandbox.folder, output: .string(limit: 4096),
-            error: .string(limit: 4096))
-        let found = result.standardOutput.split(whereSeparator: \.isWhitespace).compactMap { Int($0) }
-        try #require(found.count == secrets.count + 1, "\(result.standardError)")
+        let search = try await Command.run(
+            "/usr/bin/python3",
+            [Self.script.string, marker] + secrets + ["--", Sandbox.binary.string] + command,
+            environment: sandbox.environment(env), in: sandbox.folder)
+        let found = search.outputText.split(whereSeparator: \.isWhitespace).compactMap { Int($0) }
+        try #require(found.count == secrets.count + 1, "\(search.errorText)")
         return found
     }
 

@@ -1,14 +1,12 @@
-import Subprocess
+import OTATestSupport
 import Testing
 
 extension Sandbox {
     /// What the `openssl` command writes on stdout.
     @discardableResult
     func openssl(_ arguments: String...) async throws -> [UInt8] {
-        let result = try await Subprocess.run(
-            .name("openssl"), arguments: Arguments(arguments), workingDirectory: folder, output: .bytes(limit: 1 << 20),
-            error: .string(limit: 1 << 16))
-        try #require(result.terminationStatus.isSuccess, "\(arguments): \(result.standardError)")
-        return result.standardOutput
+        let command = try await Command.run("openssl", arguments, in: folder)
+        try #require(command.succeeded, "\(arguments): \(command.errorText)")
+        return command.output
     }
 }

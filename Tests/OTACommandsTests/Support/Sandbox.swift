@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Glibc
+import OTATestSupport
 import Subprocess
 import SystemPackage
 import Testing
@@ -69,11 +70,9 @@ final class Sandbox: Sendable {
 
     @discardableResult
     func run(_ arguments: [String], env: [String: String] = [:], input: [UInt8] = []) async throws -> Run {
-        let result = try await Subprocess.run(
-            .path(Self.binary), arguments: Arguments(arguments), environment: environment(env),
-            workingDirectory: folder,
-            input: .array(input), output: .string(limit: 1 << 20), error: .string(limit: 1 << 20))
-        return Run(result.terminationStatus, result.standardOutput, result.standardError)
+        Run(
+            try await Command.run(
+                Self.binary.string, arguments, environment: environment(env), in: folder, input: input))
     }
 
     /// Runs `otaflash` as somebody whom the rights of files mean something to: root may read and write everything, so the tool is run
@@ -95,11 +94,10 @@ final class Sandbox: Sendable {
     }
 
     private func shell(_ script: String, _ arguments: [String], env: [String: String] = [:]) async throws -> Run {
-        let result = try await Subprocess.run(
-            .path("/bin/sh"), arguments: Arguments(["-c", script, Self.binary.string] + arguments),
-            environment: environment(env), workingDirectory: folder, output: .string(limit: 1 << 20),
-            error: .string(limit: 1 << 20))
-        return Run(result.terminationStatus, result.standardOutput, result.standardError)
+        Run(
+            try await Command.run(
+                "/bin/sh", ["-c", script, Self.binary.string] + arguments, environment: environment(env),
+                in: folder))
     }
 }
 
@@ -108,10 +106,10 @@ struct Run: Sendable {
     let status: TerminationStatus
     let out, err: String
 
-    init(_ status: TerminationStatus, _ out: String, _ err: String) {
-        self.status = status
-        self.out = out
-        self.err = err
+    init(_ command: Command) {
+        status = command.status
+        out = command.outputText
+        err = command.errorText
     }
 
     /// Nil: a signal ended it.

@@ -3,7 +3,6 @@ import OTAFirmware
 import OTASigning
 import OTATestSupport
 import OTAUpdate
-import Subprocess
 import SystemPackage
 import Testing
 
@@ -73,9 +72,8 @@ import Testing
             openssl pkeyutl -verify -pubin -inkey release.pub.pem -rawin -in m -sigfile s
             """
         func run() async throws -> String {
-            let result = try await Subprocess.run(
-                .name("sh"), arguments: ["-c", script], workingDirectory: folder.path, output: .string(limit: 4096))
-            return result.terminationStatus.isSuccess ? result.standardOutput : "failed"
+            let command = try await Command.run("sh", ["-c", script], in: folder.path)
+            return command.succeeded ? command.outputText : "failed"
         }
         #expect(try await run() == "Signature Verified Successfully\n")
         var bytes = try contents(of: folder / "out.otaf")

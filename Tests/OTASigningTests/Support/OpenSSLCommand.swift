@@ -1,5 +1,5 @@
 import OTAFirmware
-import Subprocess
+import OTATestSupport
 import SystemPackage
 
 /// The `openssl` command: what the keys and bundles made here are held against.
@@ -17,13 +17,9 @@ enum OpenSSLCommand {
 
     @discardableResult
     static func run(_ arguments: [String], input: [UInt8] = []) async throws -> [UInt8] {
-        let result = try await Subprocess.run(
-            .name("openssl"), arguments: Arguments(arguments), input: .array(input), output: .bytes(limit: 1 << 20),
-            error: .string(limit: 1 << 16))
-        guard result.terminationStatus.isSuccess else {
-            throw Failed(arguments: arguments, message: result.standardError)
-        }
-        return result.standardOutput
+        let command = try await Command.run("openssl", arguments, input: input)
+        guard command.succeeded else { throw Failed(arguments: arguments, message: command.errorText) }
+        return command.output
     }
 
     /// Whether it takes `signature` over `message` for one by the key in `publicKey`.
@@ -32,14 +28,12 @@ enum OpenSSLCommand {
     ) async throws -> Bool {
         let message = try folder.write("message", message)
         let signature = try folder.write("signature", signature)
-        let result = try await Subprocess.run(
-            .name("openssl"),
-            arguments: [
+        let command = try await Command.run(
+            "openssl",
+            [
                 "pkeyutl", "-verify", "-pubin", "-inkey", publicKey.string, "-rawin", "-in", message.string,
                 "-sigfile", signature.string,
-            ],
-            output: .string(limit: 1 << 16), error: .discarded)
-        return result.terminationStatus.isSuccess
-            && result.standardOutput.contains("Signature Verified Successfully")
+            ])
+        return command.succeeded && command.outputText.contains("Signature Verified Successfully")
     }
 }
