@@ -13,6 +13,17 @@ build_release() {
         --explicit-target-dependency-import-check error -Xlinker -s
 }
 
+# Who builds something once and throws it away has one compiler for each module, which writes its interface in passing: that is half the
+# time where macros are expanded. Of what debuggers need, only the lines.
+build_once=()
+for flag in -whole-module-optimization -num-threads 2 -no-emit-module-separately-wmo -gline-tables-only; do
+    build_once+=(-Xswiftc "$flag")
+done
+
+# The same of everybody who builds the tests: a developer builds again what was changed, CI builds all of it, once.
+build_tests=(--explicit-target-dependency-import-check error)
+[ "${CI-}" != true ] || build_tests+=("${build_once[@]}")
+
 # What needs a bus of its own is run by scripts/test-bluetooth: hundreds of buses beside all other tests are too many for a small machine.
 bluetooth='^(DBusTests|BlueZTests|OTABlueZTests|OTACommandsTests\.(Bluetooth|Scan|Gatt|Doctor))'
 
