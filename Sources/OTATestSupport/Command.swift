@@ -12,8 +12,8 @@ public struct Command: Sendable {
     public var outputText: String { String(decoding: output, as: UTF8.self) }
     public var errorText: String { String(decoding: error, as: UTF8.self) }
 
-    /// Runs a program, by its path or by its name, until it ends. It reads and writes files instead of pipes, so that nobody has to keep pace with it: under load
-    /// the end of what came through a pipe was once missing.
+    /// Runs a program, by its path or by its name, until it ends. It reads and writes files instead of pipes, so that nobody has to
+    /// keep pace with it: under load the end of what came through a pipe was once missing.
     ///
     /// - Parameter input: what it finds on its standard input.
     public static func run(
