@@ -97,9 +97,9 @@ import Testing
                 }
             }
             #expect(result.terminationStatus == .exited(75))
-            // A line is silent first, where its process takes a while to die.
+            // A line is silent first, where its process takes a while to die; and on a slow machine all was sent before it died.
             let code = try JSONValue(parsing: result.standardOutput).error?.code?.string
-            #expect(["link-lost", "no-answer"].contains(code))
+            #expect(["link-lost", "no-answer", "did-not-return"].contains(code))
         }
     }
 
