@@ -1,3 +1,4 @@
+import DescriptorIO
 import Glibc
 import OTATestSupport
 import Subprocess
@@ -15,6 +16,8 @@ import Testing
     }
 
     private static let bearers = [["--udp", "0"], ["--serial"]]
+    /// Values of a push: there are some hundred in half a megabyte, of a kilobyte or two each.
+    private static let midTransfer = 100
 
     @Test(arguments: bearers)
     func aWholeUpdate(_ bearer: [String]) async throws {
@@ -52,28 +55,26 @@ import Testing
 
     @Test(arguments: bearers)
     func aClientThatIsKilledIsFollowedByOneThatGoesOn(_ bearer: [String]) async throws {
-        let sandbox = try await Self.sandbox(size: 1_900_000)
-        try await sandbox.serving(bearer) { address, _ in
-            let words = [
-                "push", "fw.signed.bin", "--device", address, "--trust", "release.pub.pem", "--progress", "json",
-            ]
-            _ = try await Subprocess.run(
-                .path(Sandbox.binary), arguments: Arguments(words), environment: sandbox.environment(),
-                workingDirectory: sandbox.folder, input: .none, output: .discarded, error: .sequence
-            ) { execution in
-                for try await line in execution.standardError.strings() {
-                    let event = try JSONValue(parsing: line)
-                    guard event.event?.string == "progress", event.offset?.number ?? 0 > 40_000 else { continue }
-                    try execution.send(signal: .kill)
-                    return
-                }
-                Issue.record("it was not under way")
+        let sandbox = try await Self.sandbox(size: 500_000)
+        try await sandbox.serving(bearer) { device, _ in
+            let (clients, started) = AsyncStream<ProcessIdentifier>.makeStream()
+            let moment = Relay.Moment(value: Self.midTransfer) { _ in
+                for await client in clients.prefix(1) { kill(client.value, SIGKILL) }
             }
-            let run = try await sandbox.push(address, image: "fw.signed.bin")
-            #expect(run.exit == 0, "\(run.err)")
-            let transfer = try run.json().transfer
-            let (from, sent) = (transfer?.resumed_from?.number ?? 0, transfer?.sent_bytes?.number ?? 0)
-            #expect(from > 40_000 && from + sent < 1_910_000)
+            try await Relay.before(device, at: moment) { relay in
+                let killed = try await Subprocess.run(
+                    .path(Sandbox.binary),
+                    arguments: ["push", "fw.signed.bin", "--device", relay.address, "--trust", "release.pub.pem"],
+                    environment: sandbox.environment(), workingDirectory: sandbox.folder, input: .none,
+                    output: .discarded, error: .discarded
+                ) { started.yield($0.processIdentifier) }
+                #expect(killed.terminationStatus == .signaled(SIGKILL))
+                let run = try await sandbox.push(relay.address, image: "fw.signed.bin")
+                #expect(run.exit == 0, "\(run.err)")
+                let transfer = try run.json().transfer
+                let (from, sent) = (transfer?.resumed_from?.number ?? 0, transfer?.sent_bytes?.number ?? 0)
+                #expect(from > 40_000 && from + sent < 510_000)
+            }
         }
     }
 
@@ -81,6 +82,9 @@ import Testing
     func aDeviceThatLosesPowerAndDoesNotComeBack(_ bearer: [String]) async throws {
         let sandbox = try await Self.sandbox(size: 1_900_000)
         try await sandbox.serving(bearer) { address, device in
+            // A terminal that is still open somewhere does not become another device's when its own is gone.
+            let terminal = open(String(address.drop { $0 != "/" }), O_RDONLY | O_NOCTTY | O_NONBLOCK)
+            defer { if terminal >= 0 { close(terminal) } }
             let words = [
                 "push", "fw.signed.bin", "--device", address, "--trust", "release.pub.pem", "--progress", "json",
                 "--format", "json",
@@ -92,7 +96,7 @@ import Testing
                 for try await line in execution.standardError.strings() {
                     let event = try JSONValue(parsing: line)
                     if event.event?.string == "progress", event.offset?.number ?? 0 > 40_000 {
-                        kill(device.value, SIGKILL)
+                        kill(device.process.value, SIGKILL)
                     }
                 }
             }
@@ -132,35 +136,21 @@ import Testing
     /// The device forgets the upload, and the file is sent once more from its beginning, by the same command.
     @Test(arguments: bearers)
     func aDeviceThatRestartsByItself(_ bearer: [String]) async throws {
-        let sandbox = try await Self.sandbox(size: 1_000_000)
-        try await sandbox.serving(bearer) { device, _ in
-            try await Relay.before(device) { relay in
-                let words = [
-                    "push", "fw.signed.bin", "--device", relay.address, "--trust", "release.pub.pem", "--progress",
-                    "json", "--format", "json",
-                ]
-                let result = try await Subprocess.run(
-                    .path(Sandbox.binary), arguments: Arguments(words), environment: sandbox.environment(),
-                    workingDirectory: sandbox.folder, input: .none, output: .string(limit: 1 << 16), error: .sequence
-                ) { execution in
-                    var events: [JSONValue] = []
-                    for try await line in execution.standardError.strings() {
-                        let event = try JSONValue(parsing: line)
-                        guard event.event?.string != "progress" else {
-                            if events.last?.phase?.string == "transfer", event.offset?.number ?? 0 > 40_000 {
-                                relay.inject(Self.reset)
-                                events.append(event)
-                            }
-                            continue
-                        }
-                        events.append(event)
-                    }
-                    return events
-                }
-                #expect(result.terminationStatus == .exited(0))
-                let forgotten = result.closureResult.filter { $0.event?.string == "device-reset" }
+        let sandbox = try await Self.sandbox(size: 500_000)
+        try await sandbox.serving(bearer) { device, served in
+            let moment = Relay.Moment(value: Self.midTransfer) { relay in
+                relay.inject(Self.reset)
+                _ = await served.notes.first { $0.contains("it restarts") }
+            }
+            try await Relay.before(device, at: moment) { relay in
+                let run = try await sandbox.run(
+                    "push", "fw.signed.bin", "--device", relay.address, "--trust", "release.pub.pem", "--format",
+                    "json",
+                    "--progress", "json")
+                #expect(run.exit == 0, "\(run.err)")
+                let forgotten = try run.events().filter { $0.event?.string == "device-reset" }
                 #expect(forgotten.map { $0.offset?.number } == [0])
-                let json = try JSONValue(parsing: result.standardOutput)
+                let json = try run.json()
                 #expect(json.outcome?.string == "confirmed" && json.device?.running_version?.string == "1.1.0")
                 #expect(json.transfer?.resent_bytes?.number ?? 0 > 40_000)
             }
@@ -234,27 +224,20 @@ import Testing
     }
 
     @Test func oneAtATime() async throws {
-        let sandbox = try await Self.sandbox(size: 400_000)
-        try await sandbox.serving(["--serial"]) { address, _ in
-            let words = [
-                "push", "fw.signed.bin", "--device", address, "--trust", "release.pub.pem", "--progress", "json",
-            ]
-            let result = try await Subprocess.run(
-                .path(Sandbox.binary), arguments: Arguments(words), environment: sandbox.environment(),
-                workingDirectory: sandbox.folder, input: .none, output: .discarded, error: .sequence
-            ) { execution in
-                var held: Run?
-                for try await line in execution.standardError.strings() where held == nil {
-                    guard try JSONValue(parsing: line).event?.string == "progress" else { continue }
-                    // It holds the port without going on.
-                    try execution.send(signal: .suspend)
-                    held = try await sandbox.run("status", "--device", address, "--format", "json")
-                    try execution.send(signal: .resume)
-                }
-                #expect(held?.exit == 69)
-                #expect(try held?.json().error?.code?.string == "device-held")
+        let sandbox = try await Self.sandbox(size: 500_000)
+        try await sandbox.serving(["--serial"]) { device, _ in
+            let second = Guarded<Run?>(nil)
+            let moment = Relay.Moment(value: Self.midTransfer) { relay in
+                let run = try? await sandbox.run("status", "--device", relay.address, "--format", "json")
+                second.with { $0 = run }
             }
-            #expect(result.terminationStatus == .exited(0))
+            try await Relay.before(device, at: moment) { relay in
+                let run = try await sandbox.push(relay.address, image: "fw.signed.bin")
+                #expect(run.exit == 0, "\(run.err)")
+            }
+            let held = second.exchange(nil)
+            #expect(held?.exit == 69)
+            #expect(try held?.json().error?.code?.string == "device-held")
         }
     }
 

@@ -13,6 +13,11 @@ struct Relay: Sendable {
         /// It comes behind the one that follows it.
         var delay = 0.0
     }
+    /// What is done in mid transfer: when the client's value of this number has come, and before it is passed on. Meanwhile nothing is.
+    struct Moment: Sendable {
+        let value: Int
+        let action: @Sendable (Relay) async -> Void
+    }
     /// What the client speaks to.
     private enum Front {
         case udp(UDPListener)
@@ -27,35 +32,36 @@ struct Relay: Sendable {
 
     /// Stands before the device at this address for as long as `body` lasts.
     static func before<Result: Sendable>(
-        _ device: String, harm: Harm = Harm(), seed: UInt64 = 1, _ body: (Relay) async throws -> Result
+        _ device: String, harm: Harm = Harm(), seed: UInt64 = 1, at moment: Moment? = nil,
+        _ body: (Relay) async throws -> Result
     ) async throws -> Result {
         let place = String(device.drop { $0 != ":" }.dropFirst())
         if device.hasPrefix("udp:") {
             let listener = try await UDPListener(at: UDPAddress(host: "127.0.0.1", port: 0))
             return try await relay(
                 .udp(listener), at: "udp:127.0.0.1:\(listener.port)",
-                over: UDPTransport(try UDPAddress(parsing: place), channel: channel), Fate(harm, seed), body)
+                over: UDPTransport(try UDPAddress(parsing: place), channel: channel), Fate(harm, seed), moment, body)
         }
         let terminal = try PseudoTerminal()
         return try await relay(
             .serial(terminal), at: "serial:\(terminal.path)",
-            over: SerialTransport(try SerialAddress(parsing: place), channel: channel), Fate(harm, seed), body)
+            over: SerialTransport(try SerialAddress(parsing: place), channel: channel), Fate(harm, seed), moment, body)
     }
 
     private static func relay<Outcome: Sendable>(
         _ front: Front, at address: String, over transport: some Transport, _ fate: Fate,
-        _ body: (Relay) async throws -> Outcome
+        _ moment: Moment?, _ body: (Relay) async throws -> Outcome
     ) async throws -> Outcome {
         try await transport.withLink { link in
             link.submit(.subscribe(channel))
-            let inject: @Sendable ([UInt8]) -> Void = { link.submit(.send([$0], channel)) }
+            let relay = Relay(address: address) { link.submit(.send([$0], channel)) }
             return await withTaskGroup(of: Void.self) { group in
                 let client = Guarded<SocketAddress?>(nil)
-                group.addTask { await carryDown(front, fate, client, inject) }
+                group.addTask { await carryDown(front, fate, client, relay, moment) }
                 group.addTask { await carryUp(link.events, fate.other, front, client) }
                 defer { group.cancelAll() }
                 do {
-                    return Result<Outcome, any Error>.success(try await body(Relay(address: address, inject: inject)))
+                    return Result<Outcome, any Error>.success(try await body(relay))
                 } catch {
                     return .failure(error)
                 }
@@ -64,17 +70,23 @@ struct Relay: Sendable {
     }
 
     private static func carryDown(
-        _ front: Front, _ fate: Fate, _ client: Guarded<SocketAddress?>, _ send: ([UInt8]) -> Void
+        _ front: Front, _ fate: Fate, _ client: Guarded<SocketAddress?>, _ relay: Relay, _ moment: Moment?
     ) async {
         var fate = fate
+        var count = 0
+        func pass(_ value: [UInt8]) async {
+            count += 1
+            if let moment, moment.value == count { await moment.action(relay) }
+            fate.passing(value).forEach(relay.inject)
+        }
         switch front {
         case .udp(let listener):
             while let (value, sender) = await listener.receive() {
                 client.with { $0 = sender }
-                fate.passing(value).forEach(send)
+                await pass(value)
             }
         case .serial(let terminal):
-            while let value = try? await terminal.device.receive() { fate.passing(value).forEach(send) }
+            while let value = try? await terminal.device.receive() { await pass(value) }
         }
     }
 

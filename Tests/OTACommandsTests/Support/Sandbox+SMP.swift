@@ -40,24 +40,36 @@ extension Sandbox {
     @discardableResult
     func serving<Result: Sendable>(
         _ bearer: [String], endingBy signal: Signal = .terminate,
-        _ body: (String, ProcessIdentifier) async throws -> Result
+        _ body: (String, Served) async throws -> Result
     ) async throws -> Result {
         let result = try await Subprocess.run(
             .path(Self.binary), arguments: Arguments(["simulate", "serve", "kitchen"] + bearer),
             environment: environment(), workingDirectory: folder, input: .none, output: .discarded,
             error: .sequence
         ) { execution in
+            let lines = execution.standardError.strings()
+            let (notes, note) = AsyncStream<String>.makeStream()
+            async let _: Void = {
+                defer { note.finish() }
+                for try await line in lines { note.yield(line) }
+            }()
             defer { try? execution.send(signal: signal) }
-            var lines = execution.standardError.strings().makeAsyncIterator()
-            while let line = try await lines.next() {
+            for await line in notes {
                 guard let start = line.firstRange(of: " is at ")?.upperBound else { continue }
                 let address = line[start...].trimmingSuffix { $0.isNewline }
-                return try await body(String(address), execution.processIdentifier)
+                return try await body(String(address), Served(process: execution.processIdentifier, notes: notes))
             }
             throw SandboxError(message: "the device is not served")
         }
         return result.closureResult
     }
+}
+
+/// A virtual device in a process of its own.
+struct Served: Sendable {
+    let process: ProcessIdentifier
+    /// What it says of itself from now on, a line each.
+    let notes: AsyncStream<String>
 }
 
 extension Substring {
