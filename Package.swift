@@ -18,6 +18,17 @@ let swift: [SwiftSetting] = [
 let c: [CSetting] = [
     .treatAllWarnings(as: .error), .enableWarning("all"), .enableWarning("extra"), .enableWarning("conversion"),
 ]
+// A release has the Swift runtime inside, and no symbols. By the link alone (--static-swift-stdlib would be a flag of every compilation, and
+// the tests, which link the runtime as they find it, could not share what is compiled); so the parts of FoundationEssentials that it does
+// not name itself are named here. Not under a sanitizer (scripts/sanitize), which must come between the program and the runtime.
+let selfContained: [LinkerSetting] =
+    Context.environment["OTAFLASH_SANITIZED"] != nil
+    ? []
+    : [
+        .unsafeFlags(
+            ["-static-stdlib", "-l_FoundationCollections", "-l_FoundationCShims", "-Xlinker", "-s"],
+            .when(configuration: .release))
+    ]
 let system: Target.Dependency = .product(name: "SystemPackage", package: "swift-system")
 let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
 let subprocess: Target.Dependency = .product(name: "Subprocess", package: "swift-subprocess")
@@ -102,7 +113,8 @@ let package = Package(
                 "OTASimulator", "OTASMP", "OTATransport", "OTAUDP", "OTAUpdate", arguments, logging, system,
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ], swiftSettings: swift),
-        .executableTarget(name: "otaflash", dependencies: ["OTACommands"], swiftSettings: swift),
+        .executableTarget(
+            name: "otaflash", dependencies: ["OTACommands"], swiftSettings: swift, linkerSettings: selfContained),
 
         // Tests, and what they share.
         .target(name: "OTATestSupport", dependencies: ["OTAUpdate", subprocess, system], swiftSettings: swift),
@@ -192,7 +204,7 @@ let package = Package(
         .testTarget(
             name: "OTACommandsTests",
             dependencies: [
-                "OTACommands", "otaflash", "BlueZ", "DBus", "DescriptorIO", "FakeBlueZ", "OTAArchive", "OTAFirmware",
+                "OTACommands", "BlueZ", "DBus", "DescriptorIO", "FakeBlueZ", "OTAArchive", "OTAFirmware",
                 "OTASerial", "OTASigning", "OTASimulator", "OTATestSupport", "OTATransport", "OTAUDP", "OTAUpdate",
                 subprocess, system,
             ], exclude: ["Support/search_memory.py", "Support/smp_update.py"], swiftSettings: swift),
@@ -201,27 +213,9 @@ let package = Package(
     cLanguageStandard: .c99
 )
 
-// The exhaustive suites and the gauntlet run in release (scripts/test, scripts/gauntlet), as do the tests that the radio lab plays: targets
-// without any of these would take most of the time to build.
-if Context.environment["OTAFLASH_EXHAUSTIVE_ONLY"] != nil {
-    let withoutAny = [
-        "DescriptorIOTests", "FuzzTargets", "FuzzTargetsTests", "OTABlueZ", "OTABlueZTests", "OTACommands",
-        "OTACommandsTests", "OTAUDP", "OTAUDPTests",
-        "otaflash",
-    ]
-    package.products.removeAll { withoutAny.contains($0.name) }
-    package.targets.removeAll { withoutAny.contains($0.name) }
-    // What is tested is optimized; to optimize the tests as well takes longer than it saves, but for those that compute most themselves.
-    for target in package.targets
-    where target.type == .test && !["OTAProfileTests", "OTASimulatorTests"].contains(target.name) {
-        target.swiftSettings = (target.swiftSettings ?? []) + [.unsafeFlags(["-Onone"])]
-    }
-}
-
-// Under a sanitizer (scripts/sanitize) what computes most is optimized; to optimize the commands takes longer than it saves.
-if Context.environment["OTAFLASH_SANITIZED"] != nil {
-    for target in package.targets
-    where ["OTAFirmware", "OTASigning", "OTAProfile", "OTASMP", "OTASimulator"].contains(target.name) {
-        target.swiftSettings = (target.swiftSettings ?? []) + [.unsafeFlags(["-O"])]
-    }
+// What is tested is optimized in release; to optimize the tests as well takes longer than it saves, but for those that compute most
+// themselves.
+for target in package.targets
+where target.type == .test && !["OTAProfileTests", "OTASimulatorTests"].contains(target.name) {
+    target.swiftSettings = (target.swiftSettings ?? []) + [.unsafeFlags(["-Onone"], .when(configuration: .release))]
 }

@@ -1,0 +1,41 @@
+# shellcheck shell=bash
+# Sourced, behind common.sh, by the scripts that play tests: processes side by side, each with a row of tests. What a row says is shown when it
+# has ended, the closing lines of all once more at the end.
+
+rows_at_once=5
+declare -A rows=()
+closings=() failed=0
+said=$(mktemp -d)
+
+# Ctrl-C does not reach what is in the background.
+end_rows() {
+    ((${#rows[@]} == 0)) || kill "${!rows[@]}" 2>/dev/null || true
+    rm -rf "$said"
+}
+trap end_rows EXIT
+trap 'exit 143' TERM INT HUP
+
+start_row() { # NAME COMMAND...
+    ((${#rows[@]} < rows_at_once)) || await_row
+    "${@:2}" >"$said/$1" 2>&1 &
+    rows[$!]=$1
+}
+
+await_row() { # one of them
+    local row name status=0
+    wait -n -p row "${!rows[@]}" || status=$?
+    ((status == 0)) || failed=1
+    name=${rows[$row]}
+    unset "rows[$row]"
+    heading "$name"
+    cat "$said/$name"
+    closings+=("$name: $(grep -a 'Test run with' "$said/$name" || echo "exit $status")")
+}
+
+# Fails if one of them has.
+finish_rows() {
+    while ((${#rows[@]} > 0)); do await_row; done
+    heading "Summary"
+    printf '%s\n' "${closings[@]}"
+    return "$failed"
+}
