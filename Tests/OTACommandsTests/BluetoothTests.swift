@@ -168,11 +168,11 @@ import Testing
         try await World.run { world in
             try await world.setPower(false)
             let run = try await Sandbox().run(words + ["--format", "json"], env: Sandbox.environment(of: world))
-            #expect(run.exit == 69)
+            #expect(run.exit == 69, "\(run.err)")
             #expect(try run.json().error?.message?.string?.contains("hci0 is switched off") == true)
             let absent = try await Sandbox().run(
                 words + ["--adapter", "hci7", "--format", "json"], env: Sandbox.environment(of: world))
-            #expect(absent.exit == 69)
+            #expect(absent.exit == 69, "\(absent.err)")
             #expect(try absent.json().error?.message?.string?.contains("no adapter hci7") == true)
         }
     }
