@@ -23,8 +23,7 @@ actor AdapterRadio {
     private var lastTicket = 0
     /// What bluetoothd was told to look for; nil: no discovery of ours is on.
     private var discovery: Set<BluetoothUUID>?
-    /// The change that is under way: one after the other.
-    private var change: Task<Result<Void, BlueZError>, Never>?
+    private var changes = ChangeQueue()
 
     init(_ adapter: DBusObjectPath, _ bus: DBusConnection, _ logger: Logger) {
         self.adapter = adapter
@@ -93,17 +92,8 @@ actor AdapterRadio {
             ? [] : scans.values.reduce(into: []) { $0.formUnion($1.services) }
     }
 
-    /// Brings bluetoothd's discovery to what is wanted. A task of its own: a scan that is cancelled must not leave a discovery
-    /// half started.
-    private func settle() async -> Result<Void, BlueZError> {
-        let previous = change
-        let task = Task { () -> Result<Void, BlueZError> in
-            _ = await previous?.value
-            return await self.adjust()
-        }
-        change = task
-        return await task.value
-    }
+    /// Brings bluetoothd's discovery to what is wanted.
+    private func settle() async -> Result<Void, BlueZError> { await changes.add { await self.adjust() }.value }
 
     private func adjust() async -> Result<Void, BlueZError> {
         let wanted = wanted

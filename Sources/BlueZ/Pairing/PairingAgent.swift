@@ -24,7 +24,7 @@ actor PairingAgent {
     private var entries: [Entry] = []
     private var lastTicket = 0
     private var registered: String?
-    private var change: Task<Result<Void, BlueZError>, Never>?
+    private var changes = ChangeQueue()
     /// bluetoothd asks one question at a time, and may take it back.
     private var question: Task<[DBusValue]?, Never>?
 
@@ -55,15 +55,7 @@ actor PairingAgent {
         _ = await settle()
     }
 
-    private func settle() async -> Result<Void, BlueZError> {
-        let previous = change
-        let task = Task { () -> Result<Void, BlueZError> in
-            _ = await previous?.value
-            return await self.adjust()
-        }
-        change = task
-        return await task.value
-    }
+    private func settle() async -> Result<Void, BlueZError> { await changes.add { await self.adjust() }.value }
 
     private func adjust() async -> Result<Void, BlueZError> {
         let wanted = capability
