@@ -87,7 +87,7 @@ let package = Package(
         .target(name: "DBus", dependencies: ["CDBus", "DescriptorIO", logging], swiftSettings: swift),
 
         // Bluetooth LE over BlueZ, useful by itself; and as a bearer.
-        .target(name: "BlueZ", dependencies: ["DBus", logging], swiftSettings: swift),
+        .target(name: "BlueZ", dependencies: ["DBus", "DescriptorIO", logging], swiftSettings: swift),
         .target(
             name: "OTABlueZ", dependencies: ["BlueZ", "DBus", "OTATransport", "OTAUpdate", logging],
             swiftSettings: swift),

@@ -1,12 +1,13 @@
 import BlueZ
 import DBus
+import DescriptorIO
 import FoundationEssentials
 import Glibc
 import Logging
 
 /// Has another process, a second otaflash that nobody sees, end the links that this one leaves behind when it is killed
 /// (docs/decisions/0007). It is started before the first device is connected, and ends by `stop`, or with this process.
-final class LinkGuard: LinkAccount, @unchecked Sendable {
+final class LinkGuard: LinkAccount {
     private enum State {
         case idle
         case running(CInt, pid_t)
@@ -14,29 +15,18 @@ final class LinkGuard: LinkAccount, @unchecked Sendable {
     }
 
     private let logger: Logger
-    private let mutex: UnsafeMutablePointer<pthread_mutex_t>
-    private var state = State.idle
+    private let state = Guarded(State.idle)
 
-    init(_ logger: Logger) {
-        self.logger = logger
-        mutex = .allocate(capacity: 1)
-        mutex.initialize(to: pthread_mutex_t())
-        pthread_mutex_init(mutex, nil)
-    }
-
-    deinit {
-        pthread_mutex_destroy(mutex)
-        mutex.deallocate()
-    }
+    init(_ logger: Logger) { self.logger = logger }
 
     /// When all links have ended: then it ends at once, and leaves no entry in the process table.
     func stop() {
-        pthread_mutex_lock(mutex)
-        defer { pthread_mutex_unlock(mutex) }
-        guard case .running(let line, let process) = state else { return }
-        state = .idle
-        close(line)
-        waitpid(process, nil, 0)
+        state.with { state in
+            guard case .running(let line, let process) = state else { return }
+            state = .idle
+            close(line)
+            waitpid(process, nil, 0)
+        }
     }
 
     func opened(_ device: DBusObjectPath) { tell(.opened, device, startsIt: true) }
@@ -44,13 +34,13 @@ final class LinkGuard: LinkAccount, @unchecked Sendable {
     func ended(_ device: DBusObjectPath) { tell(.ended, device, startsIt: false) }
 
     private func tell(_ news: LinkGuardProcess.News, _ device: DBusObjectPath, startsIt: Bool) {
-        pthread_mutex_lock(mutex)
-        defer { pthread_mutex_unlock(mutex) }
-        if case .idle = state, startsIt { state = Self.start(logger) }
-        guard case .running(let line, _) = state else { return }
-        let message = [news.rawValue] + device.text.utf8
-        // Where it has ended somebody has killed it: then nobody guards, and the update goes on.
-        _ = message.withUnsafeBytes { send(line, $0.baseAddress, $0.count, CInt(MSG_NOSIGNAL)) }
+        state.with { state in
+            if case .idle = state, startsIt { state = Self.start(logger) }
+            guard case .running(let line, _) = state else { return }
+            let message = [news.rawValue] + device.text.utf8
+            // Where it has ended somebody has killed it: then nobody guards, and the update goes on.
+            _ = message.withUnsafeBytes { send(line, $0.baseAddress, $0.count, CInt(MSG_NOSIGNAL)) }
+        }
     }
 
     /// It blocks all signals from its first moment on: those of a terminal or a service manager are meant for this process.
