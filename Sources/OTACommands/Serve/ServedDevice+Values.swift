@@ -45,7 +45,9 @@ extension ServedDevice {
                 }
             }
             while let (value, peer) = await receive() {
-                take(value, from: callers.with { $0.number(of: peer) })
+                let (caller, forgotten) = callers.with { $0.number(of: peer) }
+                if let forgotten { device.disconnect(forgotten, at: now) }
+                take(value, from: caller)
                 wake.yield()
             }
             answer.finish()
