@@ -192,7 +192,7 @@ let package = Package(
                 "OTAFirmware",
             ], path: "Tests/Gauntlet", swiftSettings: swift),
         .executableTarget(
-            name: "otaflash-gauntlet", dependencies: ["Gauntlet", "OTAUpdate", arguments],
+            name: "otaflash-gauntlet", dependencies: ["Gauntlet", "OTATestSupport", "OTAUpdate", arguments],
             path: "Tests/otaflash-gauntlet", exclude: ["Planted"],
             swiftSettings: swift),
         .testTarget(

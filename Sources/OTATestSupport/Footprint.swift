@@ -1,0 +1,43 @@
+package import Glibc
+
+/// What a process takes of the machine.
+package struct Footprint: Sendable {
+    /// Resident, in bytes.
+    package let memory: Int
+    package let descriptors: Int
+
+    /// Now; nil: this process.
+    package init(of process: pid_t? = nil) {
+        let folder = "/proc/\(process.map(String.init) ?? "self")"
+        memory = Self.residentPages(folder) * sysconf(Int32(_SC_PAGESIZE))
+        descriptors = Self.openDescriptors(folder)
+    }
+
+    /// Whether it has not grown since, but for `slack`, bytes that an allocator keeps of what was freed.
+    package func isStable(since earlier: Footprint, slack: Int) -> Bool {
+        descriptors <= earlier.descriptors && memory - earlier.memory <= slack
+    }
+
+    package func growth(since earlier: Footprint) -> String {
+        "memory \((memory - earlier.memory) >> 10) KiB more, file descriptors \(descriptors - earlier.descriptors) more"
+    }
+
+    /// The second number of statm.
+    private static func residentPages(_ folder: String) -> Int {
+        guard let file = fopen("\(folder)/statm", "r") else { return 0 }
+        defer { fclose(file) }
+        var line = [CChar](repeating: 0, count: 128)
+        guard fgets(&line, CInt(line.count), file) != nil else { return 0 }
+        let text = String(decoding: line.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        let numbers = text.split(separator: " ")
+        return numbers.count > 1 ? Int(numbers[1]) ?? 0 : 0
+    }
+
+    private static func openDescriptors(_ folder: String) -> Int {
+        guard let folder = opendir("\(folder)/fd") else { return 0 }
+        defer { closedir(folder) }
+        var count = 0
+        while readdir(folder) != nil { count += 1 }
+        return count
+    }
+}

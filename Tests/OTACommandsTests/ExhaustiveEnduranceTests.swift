@@ -1,0 +1,41 @@
+import FoundationEssentials
+import OTATestSupport
+import Subprocess
+import SystemPackage
+import Testing
+
+/// What goes on for long.
+@Suite struct ExhaustiveEnduranceTests {
+    /// Pages of freed memory that an allocator keeps, in bytes.
+    private static let slack = 2 << 20
+
+    /// A thousand pushes in a row, each of another image than the one before: the device's process has grown by nothing, and there is no
+    /// file more than after the first ones.
+    @Test func aThousandPushes() async throws {
+        let sandbox = try Sandbox()
+        let images = ["even.bin", "odd.bin"]
+        for (image, version) in zip(images, ["1.1.0", "1.2.0"]) {
+            try await sandbox.mcuboot(size: 2000, version: version, as: image)
+        }
+        try await sandbox.create(options: ["--protocol", "smp"])
+        try await sandbox.serving(["--udp", "0"]) { address, device in
+            func push(_ rounds: Range<Int>) async throws -> (footprint: Footprint, files: [String]) {
+                for round in rounds {
+                    let run = try await sandbox.push(address, image: images[round % 2], "--upload-only")
+                    try #require(run.exit == 0, "push \(round): \(run.err)")
+                    #expect(try run.json().transfer?.sent_bytes?.number ?? 0 > 2000, "push \(round)")
+                }
+                return (
+                    Footprint(of: device.process.value),
+                    try FileManager.default.subpathsOfDirectory(atPath: sandbox.folder.string).sorted()
+                )
+            }
+            let warm = try await push(0..<100)
+            let last = try await push(100..<1000)
+            #expect(
+                last.footprint.isStable(since: warm.footprint, slack: Self.slack),
+                "\(last.footprint.growth(since: warm.footprint))")
+            #expect(last.files == warm.files)
+        }
+    }
+}
