@@ -1,4 +1,8 @@
 import OTACommands
+import OTASimulator
+import OTATransport
+import OTAUDP
+import OTAUpdate
 import Testing
 
 @Suite struct CallersTests {
@@ -25,5 +29,30 @@ import Testing
             #expect(callers.peer(number) == peer)
         }
         #expect(callers.number(of: 0).forgotten != nil)
+    }
+
+    /// As many connections as callers that are known: it does not keep those of all there ever were.
+    @Test func aServedDeviceForgetsThem() async throws {
+        let device = try VirtualSMPDevice(VirtualSMPConfiguration(trustedKeys: []))
+        _ = device.poll(at: .seconds(10))
+        let listener = try await UDPListener(at: UDPAddress(host: "127.0.0.1", port: 0))
+        let served = ServedDevice(device) { _ in }
+        async let serving: Void = served.serve(listener)
+        let count = Callers<SocketAddress>.most + 6
+        for _ in 0..<count { try await Self.askOnce(UDPAddress(host: "127.0.0.1", port: listener.port)) }
+        let connected = (1...count).filter { device.isConnected(UInt16($0)) }
+        #expect(connected == Array(7...count))
+        await listener.close()
+        await serving
+    }
+
+    /// SMP's echo (version 2, write, group 0, command 0) of `{"d": "x"}`, and its answer.
+    private static func askOnce(_ address: UDPAddress) async throws {
+        let channel = Channel(service: 1, characteristic: 2)
+        try await UDPTransport(address, channel: channel).withLink { link in
+            link.submit(.subscribe(channel))
+            link.submit(.send([[0x0A, 0, 0, 5, 0, 0, 0, 0, 0xA1, 0x61, 0x64, 0x61, 0x78]], channel))
+            for await case .notified in link.events { break }
+        }
     }
 }

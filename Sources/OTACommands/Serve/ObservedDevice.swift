@@ -1,7 +1,7 @@
-import OTASimulator
+package import OTASimulator
 
 /// A virtual device that a person watches.
-protocol ObservedDevice: SimulatedDevice {
+package protocol ObservedDevice: SimulatedDevice {
     /// What runs; nil: nothing does, for the moment or for good.
     var running: VirtualBootloader.Boot? { get }
     /// What the bootloader has on record.
@@ -14,5 +14,5 @@ protocol ObservedDevice: SimulatedDevice {
 extension VirtualDevice: ObservedDevice {}
 
 extension VirtualSMPDevice: ObservedDevice {
-    var identifyRequests: [Int] { [] }
+    package var identifyRequests: [Int] { [] }
 }

@@ -1,12 +1,12 @@
 import DescriptorIO
 import OTASerial
 import OTASimulator
-import OTAUDP
+package import OTAUDP
 import OTAUpdate
 
 /// Over UDP or a serial line, where a value is a whole message and nobody says when a connection begins.
 extension ServedDevice {
-    func serve(_ listener: UDPListener) async {
+    package func serve(_ listener: UDPListener) async {
         await serve {
             await listener.receive()
         } send: { value, peer in

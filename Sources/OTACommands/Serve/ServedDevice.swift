@@ -1,7 +1,7 @@
 import OTASimulator
 
 /// A virtual device behind a real bearer: it is handed what comes, and the time.
-final class ServedDevice: Sendable {
+package final class ServedDevice: Sendable {
     let device: any ObservedDevice
     let note: @Sendable (String) -> Void
     let start = ContinuousClock.now
@@ -10,7 +10,7 @@ final class ServedDevice: Sendable {
     let restarts: AsyncStream<Void>
     let restart: AsyncStream<Void>.Continuation
 
-    init(_ device: any ObservedDevice, note: @escaping @Sendable (String) -> Void) {
+    package init(_ device: any ObservedDevice, note: @escaping @Sendable (String) -> Void) {
         self.device = device
         self.note = note
         (wakes, wake) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
