@@ -144,9 +144,8 @@ import Testing
             }
             try await Relay.before(device, at: moment) { relay in
                 let run = try await sandbox.run(
-                    "push", "fw.signed.bin", "--device", relay.address, "--trust", "release.pub.pem", "--format",
-                    "json",
-                    "--progress", "json")
+                    "push", "fw.signed.bin", "--device", relay.address, "--trust", "release.pub.pem",
+                    "--format", "json", "--progress", "json")
                 #expect(run.exit == 0, "\(run.err)")
                 let forgotten = try run.events().filter { $0.event?.string == "device-reset" }
                 #expect(forgotten.map { $0.offset?.number } == [0])
