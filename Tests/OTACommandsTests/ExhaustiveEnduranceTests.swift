@@ -31,6 +31,7 @@ import Testing
                 )
             }
             let warm = try await push(0..<100)
+            try #require(warm.footprint.memory > 0 && warm.footprint.descriptors > 3 && warm.files.contains(images[1]))
             let last = try await push(100..<1000)
             #expect(
                 last.footprint.isStable(since: warm.footprint, slack: Self.slack),
