@@ -39,20 +39,33 @@ import Testing
         let served = ServedDevice(device) { _ in }
         async let serving: Void = served.serve(listener)
         let count = Callers<SocketAddress>.most + 6
-        for _ in 0..<count { try await Self.askOnce(UDPAddress(host: "127.0.0.1", port: listener.port)) }
+        let answered = await Self.ask(UDPAddress(host: "127.0.0.1", port: listener.port), callers: count)
+        #expect(answered == count)
         let connected = (1...count).filter { device.isConnected(UInt16($0)) }
         #expect(connected == Array(7...count))
         await listener.close()
         await serving
     }
 
-    /// SMP's echo (version 2, write, group 0, command 0) of `{"d": "x"}`, and its answer.
-    private static func askOnce(_ address: UDPAddress) async throws {
+    /// As many callers as told, each asks once, after the one before was answered. All of them stay until the last is done: the port of
+    /// one that left could be given to the next, and they would be the same caller.
+    /// - Returns: how many were answered.
+    private static func ask(_ address: UDPAddress, callers: Int) async -> Int {
+        guard callers > 0 else { return 0 }
         let channel = Channel(service: 1, characteristic: 2)
-        try await UDPTransport(address, channel: channel).withLink { link in
-            link.submit(.subscribe(channel))
-            link.submit(.send([[0x0A, 0, 0, 5, 0, 0, 0, 0, 0xA1, 0x61, 0x64, 0x61, 0x78]], channel))
-            for await case .notified in link.events { break }
+        do {
+            return try await UDPTransport(address, channel: channel).withLink { link in
+                link.submit(.subscribe(channel))
+                link.submit(.send([echo], channel))
+                for await case .notified in link.events { return 1 + (await ask(address, callers: callers - 1)) }
+                return 0
+            }
+        } catch {
+            Issue.record(error)
+            return 0
         }
     }
+
+    /// SMP's echo (version 2, write, group 0, command 0) of `{"d": "x"}`.
+    private static let echo: [UInt8] = [0x0A, 0, 0, 5, 0, 0, 0, 0, 0xA1, 0x61, 0x64, 0x61, 0x78]
 }
