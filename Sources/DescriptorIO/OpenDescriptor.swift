@@ -9,27 +9,38 @@ package actor OpenDescriptor {
     /// -1 once closed.
     private var descriptor: CInt
     private var scratch = [UInt8](repeating: 0, count: 1 << 16)
+    private let release: @Sendable (CInt) -> Void
 
     /// Takes the descriptor over, also when it throws.
-    package init(adopting descriptor: CInt, on thread: LoopThread) throws(DescriptorError) {
+    ///
+    /// - Parameter release: gives back what was taken with it, such as a lock, just before it is closed. By closing alone that would last
+    ///   as long as any copy does, and each process that this one starts has one until it executes its program.
+    package init(
+        adopting descriptor: CInt, on thread: LoopThread, release: @escaping @Sendable (CInt) -> Void = { _ in }
+    ) throws(DescriptorError) {
         let flags = fcntl(descriptor, F_GETFL)
         guard flags >= 0, fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) == 0 else {
             let reason = errno
+            release(descriptor)
             _ = Glibc.close(descriptor)
             throw .system("it cannot be read without blocking", reason)
         }
         self.descriptor = descriptor
         self.thread = thread
+        self.release = release
     }
 
     deinit {
-        if descriptor >= 0 { _ = Glibc.close(descriptor) }
+        guard descriptor >= 0 else { return }
+        release(descriptor)
+        _ = Glibc.close(descriptor)
     }
 
     /// What is written or awaited meanwhile throws `closed`. May be called more than once.
     package func close() {
         guard descriptor >= 0 else { return }
         thread.loop.endWaits(on: descriptor)
+        release(descriptor)
         _ = Glibc.close(descriptor)
         descriptor = -1
     }

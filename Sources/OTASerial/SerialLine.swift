@@ -13,10 +13,13 @@ package actor SerialLine: ValuePipe {
 
     /// Takes the port over, a terminal in raw mode.
     ///
+    /// - Parameter release: gives back what the port was taken by, before it is closed.
     /// - Throws: `unavailable`.
-    package init(_ port: CInt, name: String) throws(LinkError) {
+    package init(
+        _ port: CInt, name: String, release: @escaping @Sendable (CInt) -> Void = { _ in }
+    ) throws(LinkError) {
         do throws(DescriptorError) {
-            descriptor = try OpenDescriptor(adopting: port, on: LoopThread())
+            descriptor = try OpenDescriptor(adopting: port, on: LoopThread(), release: release)
         } catch {
             throw LinkError(.unavailable, "\(name): \(error)")
         }

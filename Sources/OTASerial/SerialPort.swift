@@ -27,6 +27,12 @@ enum SerialPort {
         if !address.path.hasPrefix("/dev/pts/") { _ = ioctl(port, UInt(TIOCEXCL)) }
     }
 
+    /// Undoes `take`.
+    static func release(_ port: CInt) {
+        _ = flock(port, LOCK_UN)
+        _ = ioctl(port, UInt(TIOCNXCL))
+    }
+
     private static func configure(_ port: CInt, _ address: SerialAddress) throws(LinkError) {
         var settings = termios()
         guard tcgetattr(port, &settings) == 0 else { throw failure(errno, address) }

@@ -26,6 +26,18 @@ import Testing
         }
     }
 
+    /// The client and the device: when one of them fails, the other waits for nothing more.
+    private static func together(
+        _ client: @escaping @Sendable () async throws -> Void,
+        _ device: @escaping @Sendable () async throws -> Void
+    ) async throws {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await client() }
+            group.addTask { try await device() }
+            for try await _ in group {}
+        }
+    }
+
     @Test(arguments: [1, 86, 87, 1500, 20_000])
     func packetsGoBothWays(_ length: Int) async throws {
         let terminal = try PseudoTerminal()
@@ -33,11 +45,14 @@ import Testing
         let transport = try Self.transport(terminal.path)
         // One client after the other.
         for _ in 0..<2 {
-            async let events = Self.events(1, over: transport, sending: value)
-            let received = try await terminal.device.receive()
-            #expect(received == value)
-            try await terminal.device.send(received.reversed())
-            #expect(try await events == [.notified(value.reversed(), Self.channel)])
+            try await Self.together {
+                let events = try await Self.events(1, over: transport, sending: value)
+                #expect(events == [.notified(value.reversed(), Self.channel)])
+            } _: {
+                let received = try await terminal.device.receive()
+                #expect(received == value)
+                try await terminal.device.send(received.reversed())
+            }
         }
     }
 
@@ -59,6 +74,26 @@ import Testing
             await #expect(throws: LinkError(.held, "")) { try await transport.withLink { _ in } }
         }
         #expect(error?.detail == "another program has the serial port \(terminal.path)")
+    }
+
+    /// Each process that is started has a copy of all that is open, for a moment.
+    @Test func aCopyDoesNotKeepThePort() async throws {
+        let terminal = try PseudoTerminal()
+        let transport = try Self.transport(terminal.path)
+        let copies = try await transport.withLink { _ in Self.copies(of: terminal.path) }
+        defer { copies.forEach { _ = close($0) } }
+        // One is of the end that the terminal keeps open.
+        #expect(copies.count == 2)
+        try await transport.withLink { _ in }
+    }
+
+    /// One of each of this process's descriptors that are this file's.
+    private static func copies(of path: String) -> [CInt] {
+        (0..<1024).filter { descriptor in
+            var target = [UInt8](repeating: 0, count: path.utf8.count + 1)
+            let count = readlink("/proc/self/fd/\(descriptor)", &target, target.count)
+            return count >= 0 && target[..<count].elementsEqual(path.utf8)
+        }.map { dup($0) }
     }
 
     @Test func thePortIsRawAndKeepsDTR() async throws {
