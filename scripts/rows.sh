@@ -3,6 +3,8 @@
 # has ended, the closing lines of all once more at the end.
 
 rows_at_once=5
+# More than ten times what any takes. One that waits for what will never come is ended, and tells where it was.
+row_seconds=900
 declare -A rows=()
 closings=() failed=0
 said=$(mktemp -d)
@@ -17,8 +19,17 @@ trap 'exit 143' TERM INT HUP
 
 start_row() { # NAME COMMAND...
     ((${#rows[@]} < rows_at_once)) || await_row
-    "${@:2}" >"$said/$1" 2>&1 &
+    timeout "$row_seconds" "${@:2}" >"$said/$1" 2>&1 &
     rows[$!]=$1
+}
+
+# The tests that have begun and not ended.
+under_way() { # WHAT A ROW SAID
+    sed 's/\x1b\[[0-9;]*m//g' "$1" | awk '
+        $2 != "Test" || $3 == "run" || $3 == "case" { next }
+        / started\.$/ { open[$3]++ }
+        / (passed|failed) after / { open[$3]-- }
+        END { for (test in open) if (open[test] > 0) printf "%s ", test }'
 }
 
 await_row() { # one of them
@@ -29,6 +40,7 @@ await_row() { # one of them
     unset "rows[$row]"
     heading "$name"
     cat "$said/$name"
+    ((status != 124)) || echo "✘ $name: not through after $row_seconds s; still under way: $(under_way "$said/$name")"
     closings+=("$name: $(grep -a 'Test run with' "$said/$name" || echo "exit $status")")
 }
 
