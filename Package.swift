@@ -222,10 +222,10 @@ where target.type == .test && !["OTAProfileTests", "OTASimulatorTests"].contains
 
 // The thread sanitizer does not see what orders threads inside the Swift runtime: counts of references, and a continuation that is resumed
 // before its task waits. The optimizer makes the standard library's code for containers ours, and what that reads and writes is reported
-// then. So only what is without threads is optimized under it, which is also what computes most.
+// then. So only what computes most is optimized under it, in which there is hardly a thread.
 if Context.environment["OTAFLASH_SANITIZED"] == "thread" {
-    let withoutThreads = ["OTAFirmware", "OTASigning", "OTAUpdate", "OTAProfile", "OTASMP", "OTASimulator"]
-    for target in package.targets where target.swiftSettings != nil && !withoutThreads.contains(target.name) {
+    let computing = ["OTAFirmware", "OTASigning", "OTAUpdate", "OTAProfile", "OTASMP", "OTASimulator"]
+    for target in package.targets where target.swiftSettings != nil && !computing.contains(target.name) {
         target.swiftSettings = (target.swiftSettings ?? []) + [.unsafeFlags(["-Onone"])]
     }
 }

@@ -3,7 +3,7 @@
 # has ended, the closing lines of all once more at the end.
 
 rows_at_once=5
-# More than ten times what any takes. One that waits for what will never come is ended, and tells where it was.
+# Many times what any takes. One that waits for what will never come is ended, and tells where it was.
 row_seconds=900
 declare -A rows=()
 closings=() failed=0
