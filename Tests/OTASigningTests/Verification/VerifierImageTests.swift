@@ -216,7 +216,9 @@ import Testing
     @Test func aBundleAnswersForItsImage() throws {
         let bundle = try verifier.verify(
             makeBundle(image: ForgedImage(small: RFC8032.test1.privateKey()).bytes, signedBy: [key]))
-        #expect(try bundle.mcubootImage().warrant == .bundle([key.publicKey.id]))
+        let image = try bundle.mcubootImage()
+        #expect(image.warrant == .bundle([key.publicKey.id]))
+        #expect(image.manifest == bundle.bundle.envelope.manifest)
         let raw = try verifier.verify(makeBundle(image: [1, 2, 3], signedBy: [key]))
         #expect(throws: ImageError.self) { try raw.mcubootImage() }
     }
