@@ -25,6 +25,11 @@ extension Failure {
         case .readFailed: (.inputOutput, "see that the file is there and can be read: ls -l")
         case .writeFailed: (.inputOutput, "see that the disk has room: df")
         case .trustOpenToOthers: (.refused, "take that right away: chmod o-w PATH")
+        case .badTrustScope:
+            (
+                .malformed,
+                "a line is 'product = NAME, NAME' or 'format = bundle' (docs/command-line.md, \"Limit a trusted key\")"
+            )
         case .keyIDConflict: (.malformed, "one of the two is forged: take it away, and ask its owner for the right one")
         case .noTrustedKey: (.refused, TrustOptions.twoLines)
         case .cryptography: (.fault, "see that memory is left, and which release of libcrypto this is: openssl version")

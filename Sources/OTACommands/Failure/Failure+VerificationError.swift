@@ -16,6 +16,9 @@ extension Failure {
         case .untrustedKey:
             let trust = situation.line(adding: "--trust KEY.pub.pem")
             return "if you trust who signed it, name their public key: \(trust)" + consent(in: situation)
+        case .keyOutOfScope:
+            return "get the file that the key is for; or, if the key may sign this one, change the scope file"
+                + consent(in: situation)
         case .notSigned: return "sign it: \(sign)" + consent(in: situation)
         case .foreignSignature:
             return "sign the program in it with an Ed25519 key: \(sign)" + consent(in: situation)
