@@ -131,6 +131,18 @@ import Testing
         }
     }
 
+    /// The parser compares SHA-256 itself.
+    @Test("every byte of a SHA-512 is compared")
+    func comparesTheWholeDigest() throws {
+        let image = try small(.pure)
+        #expect(image[MCUbootTLV.sha512].count == 64)
+        for index in image[MCUbootTLV.sha512].indices {
+            var changed = image
+            changed[MCUbootTLV.sha512][index] ^= 1
+            #expect(try refusal(changed.bytes)?.code == .digestDiffers, "byte \(index)")
+        }
+    }
+
     @Test func otherDigestsAreChecked() throws {
         var image = try small(.pure)
         #expect(try verifier.verify(MCUbootFile(parsing: image.bytes)).image.digest == nil)
