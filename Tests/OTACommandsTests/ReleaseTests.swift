@@ -96,11 +96,14 @@ import Testing
         #expect(!sandbox.exists("SHA256SUMS.minisig"))
     }
 
-    @Test("a release that has to be signed fails before it builds when no key is named")
+    @Test("a release that has to be signed fails before it builds when no key is named, or one that is not there")
     func aSignedReleaseNeedsAKey() async throws {
         let run = try await script("release", "--signed")
         #expect(run.exit == 77 && run.out.isEmpty, "\(run.out)")
         #expect(run.err.contains("hint: OTAFLASH_RELEASE_KEY=PATH scripts/release --signed"))
+        let missing = try await script("release", env: ["OTAFLASH_RELEASE_KEY": "none.pem"])
+        #expect(missing.exit == 77 && missing.out.isEmpty, "\(missing.out)")
+        #expect(missing.err.contains("none.pem cannot be read"))
     }
 
     // MARK: The versions
