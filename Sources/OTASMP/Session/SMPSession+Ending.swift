@@ -109,6 +109,7 @@ extension SMPSession {
     }
 
     mutating func erased() {
+        if let number = push?.toErase { return begin(afterErasing: number) }
         guard let list else { return }
         finish(.done, describe(list))
     }

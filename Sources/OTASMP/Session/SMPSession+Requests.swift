@@ -143,7 +143,7 @@ extension SMPSession {
         case .echo: return probed(echoed: false)
         case .parameters, .bootloader, .bootloaderMode, .system, .slots: break
         case .setState(nil, confirm: false): device.marksImages = error != .unsupported
-        case .erase where isEmptySlot(error): return erased()
+        case .erase where push?.toErase != nil || isEmptySlot(error): return erased()
         default: return fail(error.update(request))
         }
         askNext()
