@@ -171,7 +171,7 @@ let package = Package(
             name: "FuzzTargets",
             dependencies: [
                 "BlueZ", "DBus", "OTAArchive", "OTABlueZ", "OTACommands", "OTAFirmware", "OTAProfile", "OTASerial",
-                "OTASigning", "OTASimulator", "OTASMP", "OTAUDP", "OTAUpdate", system,
+                "OTASigning", "OTASimulator", "OTASMP", "OTAUDP", "OTAUpdate", "Gauntlet", system,
             ], path: "Tests/FuzzTargets", swiftSettings: swift),
         .target(name: "DeviceFuzz", dependencies: ["COTADevice"], path: "Tests/DeviceFuzz", cSettings: c),
         .testTarget(name: "FuzzTargetsTests", dependencies: ["FuzzTargets", "DeviceFuzz"], swiftSettings: swift),
