@@ -248,6 +248,27 @@ import Testing
     }
 
     /// A device of the first version that refuses what is newer.
+    @Test(
+        "confirm does not take an image of the same version, to which the device rolled back, for the confirmed one",
+        arguments: [0, 1])
+    func seesThatTheTrialEndedBeforeConfirm(number: Int) throws {
+        var trial = PlayedSlots.Image(digest: [UInt8](repeating: 5, count: 32), version: "1.0.0")
+        let other = trial
+        trial.confirmed = false
+        let before = PlayedSlots(running: [0: other, 1: other].merging([number: trial]) { $1 }, known: [:])
+        let after = PlayedSlots(running: [0: other, 1: other].merging([number: old]) { $1 }, known: [:])
+        var isLost = false
+        let played = PlayedDevice(.confirm) { frame, _ in
+            // The mark arrives too late, and its answer gets lost.
+            if frame.group == 1, frame.command == 0, frame.operation == .write {
+                isLost = true
+                return .loss
+            }
+            return isLost ? after.answer(frame) : before.answer(frame)
+        }
+        #expect(isLost && played.error == .wentBack, "\(String(describing: played.outcome))")
+    }
+
     @Test func fallsBackToTheFirstVersion() throws {
         let image = try ExampleImage.make()
         let slots = slots(image)
