@@ -171,7 +171,7 @@ let package = Package(
             name: "FuzzTargets",
             dependencies: [
                 "BlueZ", "DBus", "OTAArchive", "OTABlueZ", "OTACommands", "OTAFirmware", "OTAProfile", "OTASerial",
-                "OTASigning", "OTASimulator", "OTASMP", "OTAUDP", "OTAUpdate", system,
+                "OTASigning", "OTASimulator", "OTASMP", "OTAUDP", "OTAUpdate", "Gauntlet", system,
             ], path: "Tests/FuzzTargets", swiftSettings: swift),
         .target(name: "DeviceFuzz", dependencies: ["COTADevice"], path: "Tests/DeviceFuzz", cSettings: c),
         .testTarget(name: "FuzzTargetsTests", dependencies: ["FuzzTargets", "DeviceFuzz"], swiftSettings: swift),
@@ -207,7 +207,9 @@ let package = Package(
                 "OTACommands", "BlueZ", "DBus", "DescriptorIO", "FakeBlueZ", "OTAArchive", "OTAFirmware",
                 "OTASerial", "OTASigning", "OTASimulator", "OTATestSupport", "OTATransport", "OTAUDP", "OTAUpdate",
                 subprocess, system,
-            ], exclude: ["Support/search_memory.py", "Support/smp_update.py"], swiftSettings: swift),
+            ],
+            exclude: ["Support/lying_smp_server.py", "Support/search_memory.py", "Support/smp_update.py"],
+            swiftSettings: swift),
     ],
     swiftLanguageModes: [.v6],
     cLanguageStandard: .c99

@@ -15,6 +15,13 @@ import SystemPackage
 struct Wiring {
     let console: Console
     let situation: Situation
+    /// How long a session may take; nil: no limit.
+    private(set) var limit: Duration?
+
+    init(console: Console, situation: Situation) {
+        self.console = console
+        self.situation = situation
+    }
 
     /// Carries out a task, and holds the device's lock for as long.
     ///
@@ -22,7 +29,15 @@ struct Wiring {
     func perform(
         _ task: DeviceTask, on target: DeviceOptions, trust: TrustStore? = nil
     ) async throws -> DeviceOutcome {
-        let choice = ProtocolChoice(task: task, forced: target.spoken.forced)
+        var wiring = self
+        wiring.limit = target.limit
+        return try await wiring.perform(
+            ProtocolChoice(task: task, forced: target.spoken.forced), on: target, trust: trust)
+    }
+
+    private func perform(
+        _ choice: ProtocolChoice, on target: DeviceOptions, trust: TrustStore?
+    ) async throws -> DeviceOutcome {
         switch try target.address().bearer {
         case .simulated(let address): return try await perform(choice, onVirtual: address, trust)
         case .bluetooth(let address): return try await perform(choice, onBluetooth: address, target.radio)
@@ -100,7 +115,7 @@ struct Wiring {
             device: device, clock: clock, radio: address.radio, faults: address.faults, seed: address.seed)
         let reporter = ProgressReporter(console)
         defer { reporter.finish() }
-        let runner = UpdateRunner(clock: clock) { reporter.report($0, at: $1) }
+        let runner = UpdateRunner(clock: clock, limit: limit) { reporter.report($0, at: $1) }
         return try await runner.run(session, over: transport, interrupts: stops)
     }
 
@@ -134,7 +149,7 @@ struct Wiring {
         try await interruptibly { stops in
             let reporter = ProgressReporter(console)
             defer { reporter.finish() }
-            let runner = UpdateRunner(clock: ContinuousClock()) { reporter.report($0, at: $1) }
+            let runner = UpdateRunner(clock: ContinuousClock(), limit: limit) { reporter.report($0, at: $1) }
             return try await runner.run(session, over: transport, interrupts: stops)
         }
     }

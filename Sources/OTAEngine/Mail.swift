@@ -5,6 +5,8 @@ import OTAUpdate
 /// still says is dropped.
 enum Mail<Instant: Sendable>: Sendable {
     case interrupted
+    /// The run's time limit has passed.
+    case limitReached
     case up(any Link, connection: Int)
     case link(LinkEvent, connection: Int)
     case down(LinkError, connection: Int)

@@ -6,6 +6,7 @@ struct RunnerLoop<Session: UpdateSession, Way: Transport, C: Clock> where C.Dura
     private var session: Session
     private let transport: Way
     private let clock: C
+    private let limit: Duration?
     private let report: @Sendable (UpdateProgress, Duration) -> Void
     private let post: AsyncStream<Mail<C.Instant>>.Continuation
     private let start: C.Instant
@@ -17,12 +18,14 @@ struct RunnerLoop<Session: UpdateSession, Way: Transport, C: Clock> where C.Dura
     private var outcome: Result<UpdateReport, UpdateError>?
 
     init(
-        session: Session, transport: Way, clock: C, report: @escaping @Sendable (UpdateProgress, Duration) -> Void,
+        session: Session, transport: Way, clock: C, limit: Duration?,
+        report: @escaping @Sendable (UpdateProgress, Duration) -> Void,
         post: AsyncStream<Mail<C.Instant>>.Continuation
     ) {
         self.session = session
         self.transport = transport
         self.clock = clock
+        self.limit = limit
         self.report = report
         self.post = post
         start = clock.now
@@ -36,6 +39,11 @@ struct RunnerLoop<Session: UpdateSession, Way: Transport, C: Clock> where C.Dura
         for await mail in mailbox {
             switch mail {
             case .interrupted: tell(.interrupted, &group)
+            case .limitReached:
+                tell(.interrupted, &group)
+                if case .failure(let error)? = outcome, error.code == .interrupted, let limit {
+                    outcome = .failure(UpdateError(.timedOut, "not done after \(limit.components.seconds) s"))
+                }
             case .up(let link, connection):
                 self.link = link
                 tell(.linkUp(link.properties), &group)

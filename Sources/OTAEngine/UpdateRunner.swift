@@ -5,11 +5,18 @@ public import OTAUpdate
 /// hand; in real and in virtual time alike.
 public struct UpdateRunner<C: Clock>: Sendable where C.Duration == Duration {
     private let clock: C
+    private let limit: Duration?
     private let report: @Sendable (UpdateProgress, Duration) -> Void
 
-    /// - Parameter report: called in order with what the session tells, and the time since it was started.
-    public init(clock: C, report: @escaping @Sendable (UpdateProgress, Duration) -> Void = { _, _ in }) {
+    /// - Parameters:
+    ///   - limit: how long a run may take. Afterwards the session is stopped as by an interrupt, and the run ends with `timedOut`.
+    ///   - report: called in order with what the session tells, and the time since it was started.
+    public init(
+        clock: C, limit: Duration? = nil,
+        report: @escaping @Sendable (UpdateProgress, Duration) -> Void = { _, _ in }
+    ) {
         self.clock = clock
+        self.limit = limit
         self.report = report
     }
 
@@ -25,8 +32,16 @@ public struct UpdateRunner<C: Clock>: Sendable where C.Duration == Duration {
         let outcome = await withDiscardingTaskGroup { group in
             let (mailbox, post) = AsyncStream.makeStream(of: Mail<C.Instant>.self)
             group.addTask { for await _ in interrupts { post.yield(.interrupted) } }
+            if let limit {
+                let (clock, instant) = (clock, clock.now.advanced(by: limit))
+                group.addTask {
+                    // Cancelled: the run is over, and nobody reads the mail.
+                    try? await clock.sleep(until: instant, tolerance: nil)
+                    post.yield(.limitReached)
+                }
+            }
             var loop = RunnerLoop(
-                session: session, transport: transport, clock: clock, report: report, post: post)
+                session: session, transport: transport, clock: clock, limit: limit, report: report, post: post)
             let outcome = await loop.run(mailbox, in: &group)
             group.cancelAll()
             return outcome

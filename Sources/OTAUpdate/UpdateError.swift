@@ -9,6 +9,8 @@ public struct UpdateError: Error, Sendable, Equatable {
         case linkLost = "link-lost"
         case notPermitted = "not-permitted"
         case interrupted
+        case noProgress = "no-progress"
+        case timedOut = "timed-out"
         // The device broke the protocol, or does not speak it.
         case unsupportedDevice = "unsupported-device"
         case protocolViolation = "protocol-violation"

@@ -34,11 +34,12 @@ extension Fate {
         faults.corruption > 0 || !plan.wornPrograms.isEmpty || plan.gap > 0 && board.reassembles
     }
 
-    /// What the device says may never get through.
+    /// An answer of the device may never arrive, or arrive with another content: a lie about the offset may change the verdict
+    /// beside it.
     var losesAnswers: Bool {
         restartsDevice || plan.notificationLoss > 0 || !plan.dropAt.isEmpty || !plan.cutAfterHostEvents.isEmpty
             || !plan.cutAfterDevicePackets.isEmpty || faults.late > 0 || faults.staleTag > 0 || faults.garbage > 0
-            || faults.silence != nil
+            || faults.lie > 0 || faults.silence != nil
     }
 
     /// The device may start anew before the image on trial was confirmed.

@@ -50,6 +50,9 @@ struct Fate: Sendable {
         }
     }
 
+    /// Chunks may get lost, or lies make them useless, again and again.
+    var losesChunks: Bool { plan.gap > 0 || faults.overflow.probability > 0 || faults.deceives }
+
     /// A client dies amid an image, the next one starts the same image from its beginning, and soon the power goes: between what is
     /// recorded and what is there nothing may gape.
     private mutating func startAnew(_ dice: inout Dice) {

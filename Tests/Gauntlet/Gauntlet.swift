@@ -49,8 +49,23 @@ package struct Gauntlet: Sendable {
     package func play(seed: UInt64, keepsTranscript: Bool = false) throws -> Ending {
         let fate = Fate(seed: seed)
         let pair = Int(seed % UInt64(bundles.count))
-        return fate.speaksSMP
+        var ending =
+            fate.speaksSMP
             ? try Course<SMPWire>(fate, images[pair], seed: seed, keepsTranscript: keepsTranscript).run()
             : try Course<ProfileWire>(fate, bundles[pair], seed: seed, keepsTranscript: keepsTranscript).run()
+        let offences = try meetLiar(seed: seed)
+        ending.offences += offences
+        if keepsTranscript { ending.transcript += offences.map { Self.offenceMark + $0 } }
+        return ending
+    }
+
+    /// In every tenth world a host meets a lying device as well.
+    private func meetLiar(seed: UInt64) throws -> [String] {
+        // From numbers of their own, so that the worlds from before the liars are still the same.
+        var dice = Dice(seed: seed ^ 0x4C49_4152)
+        guard dice.happens(0.1) else { return [] }
+        let course = LiarCourse { dice.number($0) }
+        return seed.isMultiple(of: 2)
+            ? try course.run(images[0][0], seed: seed) : try course.run(bundles[0][0], seed: seed)
     }
 }

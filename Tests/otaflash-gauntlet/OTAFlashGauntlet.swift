@@ -15,6 +15,12 @@ struct OTAFlashGauntlet: AsyncParsableCommand {
     @Option(help: "The first world's seed; those behind it count up.")
     var firstSeed: UInt64 = 1
 
+    @Option(
+        help: ArgumentHelp(
+            "Play the worlds of former failures, and then new ones whose first seed comes from this commit.",
+            valueName: "hash"))
+    var commit: String?
+
     @Flag(help: "Print all that happened in each world.")
     var transcript = false
 
@@ -26,12 +32,33 @@ struct OTAFlashGauntlet: AsyncParsableCommand {
     /// Pages of freed memory that the allocator keeps, in bytes.
     private static let slack = 24 << 20
 
+    /// Hex digits of a commit's hash that make a seed: 48 bits, so that two commits have no world in common.
+    private static let digits = 12
+
+    func validate() throws {
+        guard let commit, seed(of: commit) == nil else { return }
+        throw ValidationError(
+            "'\(commit)' is not a commit's hash: \(Self.digits) or more hex digits, such as 0123456789ab.")
+    }
+
+    private func seed(of commit: String) -> UInt64? {
+        commit.utf8.count < Self.digits || !commit.allSatisfy(\.isHexDigit)
+            ? nil : UInt64(commit.prefix(Self.digits), radix: 16)
+    }
+
     func run() async throws {
         let start = ContinuousClock.now
+        var first = firstSeed
+        var figures = Figures()
+        if let commit, let seed = seed(of: commit) {
+            first = seed
+            figures.add(try play(Gauntlet.formerFailures))
+            print("first seed \(first), of commit \(commit): scripts/gauntlet --worlds \(worlds) --first-seed \(first)")
+        }
         let warmUp = min(worlds, Self.warmUp)
-        var figures = try await play(0..<warmUp)
+        figures.add(try await play(0..<warmUp, from: first))
         let warm = Footprint()
-        figures.add(try await play(warmUp..<max(warmUp, worlds)))
+        figures.add(try await play(warmUp..<max(warmUp, worlds), from: first))
         let last = Footprint()
         let isStable = last.isStable(since: warm, slack: Self.slack)
         if !isStable { print("the process has grown: \(last.growth(since: warm))") }
@@ -40,12 +67,13 @@ struct OTAFlashGauntlet: AsyncParsableCommand {
     }
 
     /// On all processors. Each thread plays a world at a time, from first step to last: virtual time suspends nobody.
-    private func play(_ range: Range<Int>) async throws -> Figures {
+    private func play(_ range: Range<Int>, from first: UInt64) async throws -> Figures {
         let threads = max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)))
         return try await withThrowingTaskGroup(of: Figures.self) { group in
             for thread in 0..<threads {
                 group.addTask {
-                    try play(stride(from: range.lowerBound + thread, to: range.upperBound, by: threads))
+                    let part = stride(from: range.lowerBound + thread, to: range.upperBound, by: threads)
+                    return try play(part.lazy.map { first &+ UInt64($0) })
                 }
             }
             var figures = Figures()
@@ -54,12 +82,11 @@ struct OTAFlashGauntlet: AsyncParsableCommand {
         }
     }
 
-    private func play(_ worlds: StrideTo<Int>) throws -> Figures {
+    private func play(_ seeds: some Sequence<UInt64>) throws -> Figures {
         // One for each thread: bytes that two processors count references to are passed to and fro between them.
         let gauntlet = try Gauntlet()
         var figures = Figures()
-        for world in worlds {
-            let seed = firstSeed &+ UInt64(world)
+        for seed in seeds {
             let ending = try gauntlet.play(seed: seed, keepsTranscript: transcript)
             figures.add(ending)
             if transcript { print(ending.transcript.joined(separator: "\n")) }

@@ -16,6 +16,8 @@ extension Failure {
             case .linkLost: "the link was lost, and all attempts are used up"
             case .notPermitted: "the device does not permit it"
             case .interrupted: "interrupted"
+            case .noProgress: "the update makes no progress"
+            case .timedOut: "the time limit has passed"
             case .unsupportedDevice: "the device cannot be updated like this"
             case .protocolViolation: "the device broke the protocol"
             case .noAnswer: "the device does not answer"
@@ -62,6 +64,14 @@ extension Failure {
         case .deviceBusy:
             return (.unavailable, "another host may be updating it, or its self-test runs; later type: \(resumed)")
         case .linkLost, .noAnswer: return (.linkLost, "go on from where it stopped: \(resumed)")
+        case .noProgress:
+            return (
+                .linkLost,
+                "move closer to the device and continue: \(resumed); if it stops again, the device's firmware is at fault: "
+                    + "\(resumed) --verbose"
+            )
+        case .timedOut:
+            return (.linkLost, "continue with a longer --timeout, or without: \(resumed)")
         case .didNotReturn: return (.linkLost, "see what runs when it is back: \(status)")
         case .interrupted: return (.interrupted, "go on from where it stopped: \(resumed)")
         case .notPermitted: return (.refused, pairingAdvice(again))

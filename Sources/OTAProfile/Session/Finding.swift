@@ -9,8 +9,14 @@ struct Finding {
     /// Per cent; nil: mains.
     var battery: Int?
 
-    /// How long a device may stay away that restarts: it may go back by itself, and restart once more for that.
-    var longestReturn: Duration { .seconds(2 * info.restartSeconds + info.trialSeconds) }
+    /// The most that is believed of the times that a device announces, in seconds; both may be 18 hours in the frame.
+    private static let (mostRestartSeconds, mostTrialSeconds) = (600, 3600)
+
+    /// How long a device that restarts is looked for: it may roll back by itself, and restart a second time for that.
+    var longestReturn: Duration {
+        .seconds(
+            2 * min(info.restartSeconds, Self.mostRestartSeconds) + min(info.trialSeconds, Self.mostTrialSeconds))
+    }
 
     var description: DeviceDescription {
         DeviceDescription(

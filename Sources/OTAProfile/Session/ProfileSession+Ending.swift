@@ -7,6 +7,7 @@ extension ProfileSession {
     /// A device restarts when the host is gone, or 2 s after APPLY; before that its old image may still answer.
     private static let soonestVerdict = Duration.seconds(4)
     private static let mostApplies = 2
+    private static let mostConfirms = 24
 
     mutating func imageVerified() {
         guard let push, let finding else { return }
@@ -79,6 +80,10 @@ extension ProfileSession {
     }
 
     private mutating func askToConfirm(_ finding: Finding) {
+        confirms += 1
+        guard confirms <= Self.mostConfirms else {
+            return fail(UpdateError(.protocolViolation, "the device accepts CONFIRM and stays on trial"))
+        }
         report(.phase(.confirm))
         if !hasEndedTrial {
             // A break from here on is settled by another look, for as long as the trial may last.
@@ -128,7 +133,11 @@ extension ProfileSession {
         }
         if finding.state == .trial {
             hasEndedTrial = true
-            lookUntil = now + finding.longestReturn
+            let until = lookUntil ?? now + finding.longestReturn
+            guard now <= until else {
+                return fail(UpdateError(.didNotReturn, "the device accepts DISCARD and stays on trial"))
+            }
+            lookUntil = until
         }
         ask(.discard)
     }

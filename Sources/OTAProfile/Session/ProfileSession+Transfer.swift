@@ -93,10 +93,12 @@ extension ProfileSession {
             push.beganImage = true
             push.transfer.resumedFrom = offset
             push.furthestOffset = offset
+            push.budget.advanced(by: offset)
             report(.phase(.transfer))
         }
         push.transfer.resentBytes += max(0, push.sentOffset - offset)
         if offset < push.acknowledgedOffset {
+            push.budget.steppedBack()
             report(.deviceReset(offset: offset))
         } else if offset > 0 {
             report(.resumed(offset: offset, total: push.image.count))
@@ -113,6 +115,7 @@ extension ProfileSession {
         while true {
             let chunks = transfer.nextChunks()
             if !chunks.isEmpty {
+                push?.budget.sent(chunks.reduce(0) { $0 + $1.count })
                 if transfer.object == .image { push?.count(chunks, at: now) }
                 actions.append(.link(.send(chunks, ProfileChannel.data)))
             }
@@ -153,6 +156,7 @@ extension ProfileSession {
         switch verdict {
         case .agreed: break
         case .rewound(let resent):
+            push?.budget.steppedBack()
             if transfer.object == .image {
                 push?.transfer.gaps += 1
                 push?.transfer.resentBytes += resent
@@ -160,12 +164,6 @@ extension ProfileSession {
             }
         case .mismatch:
             return mismatched(transfer.object, as: .protocolViolation, "the device's position is not what was sent")
-        case .stuck:
-            return fail(
-                UpdateError(
-                    .protocolViolation,
-                    "the device asked \(ObjectTransfer.rewindsAtOneOffset) times in a row for the same bytes, from "
-                        + "offset \(transfer.acknowledgedOffset)"))
         }
         if transfer.object == .image { advanced(transfer) }
         pump()
@@ -176,6 +174,7 @@ extension ProfileSession {
         self.push?.note(state)
         if state.acknowledgedOffset > push.furthestOffset {
             self.push?.furthestOffset = state.acknowledgedOffset
+            self.push?.budget.advanced(by: state.acknowledgedOffset - push.furthestOffset)
             retry.progressed()
         }
         report(.transferred(offset: state.acknowledgedOffset, total: push.image.count))

@@ -47,6 +47,8 @@ public struct ProfileSession: UpdateSession {
     var lookUntil: Duration?
     /// CONFIRM, or DISCARD of a trial, went out: the device may have acted on it, whatever became of the answer.
     var hasEndedTrial = false
+    /// CONFIRMs that went out.
+    var confirms = 0
     /// As found when the first connection began.
     var first: Finding?
     var now = Duration.zero
@@ -78,7 +80,9 @@ public struct ProfileSession: UpdateSession {
     public mutating func handle(_ event: UpdateEvent, at now: Duration) -> [UpdateAction] {
         self.now = now
         actions = []
-        if case .over = stage { return [] }
+        if isOver { return [] }
+        // A restart has a limit of its own.
+        push?.budget.pass(to: now, counts: lookUntil == nil)
         switch event {
         case .started: connect()
         case .linkUp(let properties): linkUp(properties)
@@ -87,8 +91,11 @@ public struct ProfileSession: UpdateSession {
         case .deadlinePassed: deadlinePassed()
         case .interrupted: fail(UpdateError(.interrupted, "stopped"))
         }
+        if !isOver, let error = push?.budget.exhausted { fail(error) }
         return actions
     }
+
+    private var isOver: Bool { if case .over = stage { true } else { false } }
 
     /// A link that was given up may still speak until it is gone.
     private var listens: Bool {

@@ -16,6 +16,7 @@ struct Push {
     var furthestOffset = 0
     var firstByteAt: Duration?
     var transfer = TransferReport()
+    var budget: ProgressBudget
 
     var mismatches = 0
     var digestsDiffered = 0
@@ -43,6 +44,7 @@ struct Push {
     init(_ bundle: VerifiedBundle, _ options: PushOptions) {
         self.bundle = bundle
         self.options = options
+        budget = ProgressBudget(imageBytes: bundle.bundle.image.count)
         transfer.imageBytes = bundle.bundle.image.count
     }
 }

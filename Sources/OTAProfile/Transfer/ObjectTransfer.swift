@@ -10,14 +10,11 @@ package struct ObjectTransfer {
         case rewound(resent: Int)
         /// The device's answer contradicts what was sent: the object has to be opened anew.
         case mismatch
-        /// Rewind after rewind at the same offset: nothing gets through.
-        case stuck
     }
 
     package static let chunksPerFlush = 256
     package static let flushInterval = Duration.seconds(2)
     package static let longestSilence = Duration.seconds(1)
-    package static let rewindsAtOneOffset = 20
     /// A Data value starts with its sequence number.
     package static let sequenceLength = 2
 
@@ -30,7 +27,6 @@ package struct ObjectTransfer {
     private var chunksSinceFlush = 0
     private var lastFlushAt: Duration
     private var lastHeardAt: Duration
-    private var rewinds = (offset: -1, count: 0)
 
     /// A SYNC that is not yet answered.
     private struct Flush {
@@ -126,8 +122,7 @@ package struct ObjectTransfer {
         case .rewound:
             flush?.rewound = true
             chunksSinceFlush = 0
-            rewinds = (position.offset, rewinds.offset == position.offset ? rewinds.count + 1 : 1)
-            return rewinds.count >= Self.rewindsAtOneOffset ? .stuck : .rewound(resent: sent - position.offset)
+            return .rewound(resent: sent - position.offset)
         }
     }
 

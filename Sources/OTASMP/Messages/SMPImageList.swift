@@ -36,6 +36,11 @@ package struct SMPImageList: Sendable, Equatable {
     /// What runs as image `number`.
     package func running(_ number: Int) -> Entry? { entries.first { $0.image == number && $0.active } }
 
+    /// The digests of what runs, by image.
+    var runningDigests: [Int: [UInt8]?] {
+        Dictionary(entries.filter(\.active).map { ($0.image, $0.digest) }) { first, _ in first }
+    }
+
     /// What lies in the slots of image `number` that do not run.
     package func others(_ number: Int) -> [Entry] { entries.filter { $0.image == number && !$0.active } }
 }

@@ -8,8 +8,9 @@ struct SMPPush {
     /// Image bytes sent and acknowledged when last heard of, of the image under way.
     var sentOffset = 0
     var acknowledgedOffset = 0
-    /// The furthest the device has come with this image in this run: only what lies beyond is progress.
-    var furthestOffset = 0
+    /// The furthest that the device has come with each image in this run: only what lies beyond is progress.
+    var furthestOffsets: [Int: Int] = [:]
+    var budget: ProgressBudget
     /// The image under way; nil: none yet.
     var underWay: Int?
     /// Images of which the device has taken every byte in this run.
@@ -24,6 +25,12 @@ struct SMPPush {
     var isChecked = false
     /// The device has taken the first chunk of the image under way, in this run.
     var wasOpened = false
+    /// Images that the device may have taken in part from an earlier run, or of whose last bytes no answer came.
+    var uncertain: Set<Int> = []
+    /// Images that were sent again from 0, because the device did not list them.
+    var sentAgain: Set<Int> = []
+    /// The slot of this image is to be erased before the image is sent again.
+    var toErase: Int?
     /// Times that the device held another file in the end.
     var digestsDiffered = 0
     /// Times that it knew of no upload when all was sent.
@@ -39,5 +46,6 @@ struct SMPPush {
     init(_ images: [SMPImage], _ options: SMPPushOptions) {
         self.images = images
         self.options = options
+        budget = ProgressBudget(imageBytes: images.reduce(0) { $0 + $1.bytes.count })
     }
 }

@@ -82,7 +82,7 @@ extension SMPSession {
         guard hasConfirmed else {
             return fail(UpdateError(.notInTrial, "version \(version) is not on trial"))
         }
-        guard list.running(0)?.digest == first?.running(0)?.digest else {
+        guard list.runningDigests == first?.runningDigests else {
             return fail(UpdateError(.wentBack, "the device runs version \(version) again"))
         }
         report(.confirmed(version: version))
@@ -109,6 +109,7 @@ extension SMPSession {
     }
 
     mutating func erased() {
+        if let number = push?.toErase { return begin(afterErasing: number) }
         guard let list else { return }
         finish(.done, describe(list))
     }

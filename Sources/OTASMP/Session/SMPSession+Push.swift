@@ -55,6 +55,7 @@ extension SMPSession {
             return mark(image, digest: digest)
         }
         if push.digestsDiffered > 0 || push.sentOffset < image.bytes.count { return begin(image) }
+        self.push?.uncertain.insert(image.number)
         arrived()
         mark(image, digest: digest)
     }

@@ -146,7 +146,7 @@ extension SMPSession {
         case .system: device.wasAskedForBoard = true
         case .parameters, .bootloader, .bootloaderMode, .slots: break
         case .setState(nil, confirm: false): device.marksImages = error != .unsupported
-        case .erase where isEmptySlot(error): return erased()
+        case .erase where push?.toErase != nil || isEmptySlot(error): return erased()
         default: return fail(error.update(request))
         }
         askNext()

@@ -4,24 +4,58 @@ import OTAUpdate
 extension SMPSession {
     mutating func begin(_ image: SMPImage) {
         guard var push else { return }
-        guard !push.complete.contains(image.number) else {
-            return fail(
-                UpdateError(
-                    .wrongImageFormat,
-                    "the device has taken every byte of the image and does not list it: its bootloader cannot start it")
-            )
-        }
+        if push.complete.contains(image.number) { return notListed(image) }
+        if push.toErase == image.number { return erase(image) }
         if push.underWay != image.number {
             push.underWay = image.number
             push.wasOpened = false
-            (push.sentOffset, push.acknowledgedOffset, push.furthestOffset) = (0, 0, 0)
-            push.transfer.imageBytes += image.bytes.count
+            (push.sentOffset, push.acknowledgedOffset) = (0, 0)
+            if push.furthestOffsets[image.number] == nil {
+                push.furthestOffsets[image.number] = 0
+                push.transfer.imageBytes += image.bytes.count
+            }
             report(.phase(.transfer))
             if push.images.count > 1 { report(.note("image \(image.number), version \(image.version)")) }
         }
         push.hasActed = true
         self.push = push
         open(image)
+    }
+
+    /// The device has taken every byte of the image and does not list it. Bytes that an earlier run sent may be damaged, and a
+    /// device that restarts may lose the last ones: then the image is sent again from 0, once.
+    private mutating func notListed(_ image: SMPImage) {
+        guard let push, push.uncertain.contains(image.number), !push.sentAgain.contains(image.number) else {
+            return fail(
+                UpdateError(
+                    .wrongImageFormat,
+                    "the device has taken every byte of the image and does not list it: its bootloader cannot start it")
+            )
+        }
+        self.push?.sentAgain.insert(image.number)
+        report(.note("the device does not list the image that it holds; the image is sent again from the beginning"))
+        startOver(image)
+    }
+
+    /// Some servers continue an upload of the same file for ever, however damaged it is. An erase makes them discard it.
+    private mutating func startOver(_ image: SMPImage) {
+        push?.complete.remove(image.number)
+        push?.toErase = image.number
+        erase(image)
+    }
+
+    /// Zephyr counts the slots of all images: 0 and 1 are those of image 0. Without a number it takes slot 1.
+    private mutating func erase(_ image: SMPImage) {
+        ask(.erase(slot: image.number == 0 ? nil : 2 * image.number + 1))
+    }
+
+    /// The slot is erased, or the device refused that, as where the slot is empty.
+    mutating func begin(afterErasing number: Int) {
+        guard let push, let image = push.images.first(where: { $0.number == number }) else { return }
+        self.push?.toErase = nil
+        self.push?.sentOffset = 0
+        self.push?.acknowledgedOffset = 0
+        begin(image)
     }
 
     private mutating func open(_ image: SMPImage) {
@@ -58,6 +92,7 @@ extension SMPSession {
             upload.sent(chunk, sequence: send(.upload(chunk)), at: now)
             if push?.firstByteAt == nil { push?.firstByteAt = now }
             push?.transfer.sentBytes += chunk.data.count
+            push?.budget.sent(chunk.data.count)
         }
         let furthest = max(sentOffset, upload.sentOffset)
         push?.sentOffset = furthest
@@ -101,18 +136,13 @@ extension SMPSession {
         switch verdict {
         case .agreed: break
         case .rewound(let resent):
+            push?.budget.steppedBack()
             push?.transfer.gaps += 1
             push?.transfer.resentBytes += resent
             push?.sentOffset = offset
             // Only a restart makes a device forget, and then all of it.
             report(offset == 0 && told > 0 ? .deviceReset(offset: offset) : .gap(offset: offset))
         case .forgotten: return askWhatIsThere()
-        case .stuck:
-            return fail(
-                UpdateError(
-                    .protocolViolation,
-                    "the device asked \(SMPUpload.rewindsAtOneOffset) times in a row for the same bytes, from offset \(offset)"
-                ))
         case .impossible(let offset):
             return fail(
                 UpdateError(.protocolViolation, "the device goes on at offset \(offset) of \(upload.bytes.count)"))
@@ -135,6 +165,10 @@ extension SMPSession {
     private mutating func opened(at offset: Int, of total: Int) {
         guard var push else { return }
         let isResumed = offset > SMPChunk.openingLength
+        if let number = push.underWay {
+            if !isResumed { push.uncertain.remove(number) }
+            if isResumed, offset > push.sentOffset { push.uncertain.insert(number) }
+        }
         if push.wasOpened {
             push.transfer.resentBytes += max(0, push.sentOffset - offset)
             if offset < push.acknowledgedOffset { report(.deviceReset(offset: offset)) }
@@ -150,8 +184,10 @@ extension SMPSession {
     private mutating func advanced(to offset: Int, of total: Int) {
         guard let push, offset != push.acknowledgedOffset else { return }
         self.push?.acknowledgedOffset = offset
-        if offset > push.furthestOffset {
-            self.push?.furthestOffset = offset
+        let furthest = push.underWay.flatMap { push.furthestOffsets[$0] } ?? 0
+        if let number = push.underWay, offset > furthest {
+            self.push?.furthestOffsets[number] = offset
+            self.push?.budget.advanced(by: offset - furthest)
             retry.progressed()
         }
         report(.transferred(offset: offset, total: total))
@@ -164,7 +200,7 @@ extension SMPSession {
         }
         self.push?.digestsDiffered += 1
         report(.note("the device holds another file than the one that was sent; it is sent once more"))
-        open(image)
+        startOver(image)
     }
 
     private mutating func complete(_ upload: SMPUpload) {

@@ -93,7 +93,9 @@ public struct SMPSession: UpdateSession {
     public mutating func handle(_ event: UpdateEvent, at now: Duration) -> [UpdateAction] {
         self.now = now
         actions = []
-        if case .over = stage { return [] }
+        if isOver { return [] }
+        // A restart has a limit of its own.
+        push?.budget.pass(to: now, counts: lookUntil == nil)
         switch event {
         case .started: start()
         case .linkUp(let properties): linkUp(properties)
@@ -102,8 +104,11 @@ public struct SMPSession: UpdateSession {
         case .deadlinePassed: deadlinePassed()
         case .interrupted: fail(UpdateError(.interrupted, "stopped"))
         }
+        if !isOver, let error = push?.budget.exhausted { fail(error) }
         return actions
     }
+
+    private var isOver: Bool { if case .over = stage { true } else { false } }
 
     private mutating func start() {
         if case .identify = task {

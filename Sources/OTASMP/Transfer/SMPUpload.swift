@@ -12,8 +12,6 @@ package struct SMPUpload {
         /// The device knows of no upload, and all of the image was sent: it has all of it and its last answer got lost, or it
         /// was restarted.
         case forgotten
-        /// Again and again at the same offset.
-        case stuck
         /// The device claims more bytes than there are.
         case impossible(offset: Int)
     }
@@ -29,7 +27,6 @@ package struct SMPUpload {
     package static let openingLimit = Duration.seconds(10)
     /// So many times as long as the slowest answer yet.
     private static let patience = 4
-    package static let rewindsAtOneOffset = 20
 
     package let bytes: [UInt8]
     private let digest: [UInt8]
@@ -169,6 +166,6 @@ package struct SMPUpload {
         // A device that has lost its upload wants to be told anew what comes.
         isOpen = isOpen && acknowledgedOffset > 0
         rewinds = (acknowledgedOffset, rewinds.offset == acknowledgedOffset ? rewinds.count + 1 : 1)
-        return rewinds.count >= Self.rewindsAtOneOffset ? .stuck : .rewound(resent: resent)
+        return .rewound(resent: resent)
     }
 }

@@ -1,3 +1,4 @@
+import Gauntlet
 import OTASMP
 import OTASigning
 import OTAUpdate
@@ -9,7 +10,9 @@ enum SMPSessionFuzz {
     static func run(_ bytes: [UInt8]) -> String? {
         guard let release else { return "there is no release" }
         var input = FuzzInput(bytes)
-        let session = SMPSession(release.task(input.next()), seed: UInt64(input.next()))
+        let task = input.next()
+        if task >= FuzzInput.liar { return LiarCourse.offence(overSMP: true) { input.number(in: $0) } }
+        let session = SMPSession(release.task(task), seed: UInt64(input.next()))
         var peer = SMPPeer(release: release)
         return peer.run(session, &input)
     }

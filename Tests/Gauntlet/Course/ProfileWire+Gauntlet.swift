@@ -17,9 +17,13 @@ extension ProfileWire: GauntletWire {
 
     static func checksMarks(_ fate: Fate, clients: Int) -> Bool { true }
 
-    /// The core's record never tells of a byte that is not there: whoever goes on from there relies on it.
+    /// The core's record never counts a byte that is not there: a later BEGIN continues from it.
+    ///
+    /// Not checked where what the device takes is not what the host sends: corrupted chunks, worn flash, and a false sequence number
+    /// in BEGIN's answer. After such a number the host counts its chunks wrongly, and the device takes a later chunk for the first.
     static func offence(in device: VirtualDevice, _ releases: [Release], _ fate: Fate) -> String? {
-        guard fate.faults.corruption == 0, fate.plan.wornPrograms.isEmpty, let recorded = device.recordedImage,
+        guard fate.faults.corruption == 0, fate.faults.lie == 0, fate.plan.wornPrograms.isEmpty,
+            let recorded = device.recordedImage,
             let release = releases.first(where: { $0.manifestDigest == recorded.manifest })
         else { return nil }
         return release.image.starts(with: recorded.bytes)
@@ -30,6 +34,7 @@ extension ProfileWire: GauntletWire {
         var codes: Set<UpdateError.Code> = [.linkLost, .noAnswer, .wentBack, .didNotReturn, .interrupted, .deviceBusy]
         // Another client's release may be on trial, or have raised the counter.
         if fate.clients.count > 1 { codes.formUnion([.inTrial, .protocolViolation, .counterTooLow]) }
+        if fate.losesChunks { codes.insert(.noProgress) }
         if !fate.plan.wornPrograms.isEmpty { codes.formUnion([.digestDiffers, .protocolViolation]) }
         if fate.faults.deceives { codes.formUnion([.protocolViolation, .digestDiffers]) }
         return codes

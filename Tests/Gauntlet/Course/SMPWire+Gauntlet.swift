@@ -30,6 +30,7 @@ extension SMPWire: GauntletWire {
 
     static func excuses(_ fate: Fate) -> Set<UpdateError.Code> {
         var codes: Set<UpdateError.Code> = [.linkLost, .noAnswer, .didNotReturn, .interrupted, .deviceBusy]
+        if fate.losesChunks { codes.insert(.noProgress) }
         if fate.restartsDevice { codes.insert(.wentBack) }
         // Another client's image may wait for its start, have it just then, or be on trial.
         if fate.clients.count > 1 { codes.formUnion([.inTrial, .wentBack, .noSuchDevice]) }

@@ -21,7 +21,8 @@ struct Conversation {
         var format: UInt8 = 0
         var largest: [UInt8] = [0, 0, 16, 0]
         var window: UInt8 = 64
-        var trialSeconds: UInt8 = 60
+        var restartSeconds: UInt16 = 10
+        var trialSeconds: UInt16 = 60
         var key: [UInt8] = [0x21, 0xfe, 0x31, 0xdf, 0xa1, 0x54, 0xa2, 0x61]
         var running: [UInt8]?
         var held: [UInt8]?
@@ -33,7 +34,8 @@ struct Conversation {
             var fields: [(UInt8, [UInt8])] = [
                 (1, [1]), (2, Array(product.utf8)), (3, [hardware, 0]), (4, [counter, 0, 0, 0]),
                 (5, [format] + largest),
-                (6, [0, 2, window, 0]), (7, [10, 0, trialSeconds, 0]), (8, key),
+                (6, [0, 2, window, 0]),
+                (7, [restartSeconds, trialSeconds].flatMap { [UInt8($0 & 255), UInt8($0 >> 8)] }), (8, key),
             ]
             if let running { fields.append((9, running)) }
             if let held { fields.append((10, held)) }

@@ -402,6 +402,53 @@ import Testing
         #expect(talk.report?.device.previousVersion == "1.1.0")
     }
 
+    @Test("confirm ends where the device accepts CONFIRM again and again and stays on trial")
+    func endsWhereTheTrialDoesNotEnd() throws {
+        var talk = try Conversation(.confirm)
+        talk.comeUp(Device(version: "1.1.0", state: 5))
+        var tag = 0x21
+        while talk.outcome == nil, tag < 0x80 {
+            let number = String(tag, radix: 16)
+            talk.expect("05 \(number)", answering: "85 \(number) 00")
+            if talk.outcome == nil { talk.describe(Device(version: "1.1.0", state: 5)) }
+            tag += 1
+        }
+        #expect(talk.error == .protocolViolation && tag < 0x40)
+    }
+
+    @Test("discard ends where the device accepts DISCARD again and again and stays on trial")
+    func endsWhereTheDiscardedTrialDoesNotEnd() throws {
+        var talk = try Conversation(.discard)
+        talk.comeUp(Device(version: "1.1.0", state: 5))
+        var tag = 0x21
+        while talk.outcome == nil, tag < 0xF0 {
+            let number = String(tag, radix: 16)
+            talk.expect("06 \(number)", answering: "86 \(number) 00")
+            talk.expect(.disconnect)
+            talk.tell(.linkDown(LinkError(.lost, "closed")))
+            talk.waitForDeadline()
+            talk.expect(.connect)
+            talk.comeUp(Device(version: "1.1.0", state: 5))
+            tag += 1
+        }
+        #expect(talk.error == .didNotReturn && talk.now < .seconds(200))
+    }
+
+    @Test("a device that announces a trial of 18 hours and does not return is given up after 80 minutes")
+    func believesNoTimesBeyondTheMaxima() throws {
+        var talk = try push()
+        talk.comeUp(Device(restartSeconds: 65_535, trialSeconds: 65_535))
+        acceptEnvelope(&talk)
+        transferImage(&talk)
+        apply(&talk)
+        for _ in 0..<10_000 where talk.outcome == nil {
+            talk.tell(.linkDown(LinkError(.timedOut, "nobody is there")))
+            if talk.outcome == nil { talk.waitForDeadline() }
+            talk.forget()
+        }
+        #expect(talk.error == .didNotReturn && talk.now < .seconds(2 * 600 + 3600 + 60), "\(talk.now)")
+    }
+
     @Test func identifies() throws {
         var talk = try Conversation(.identify(seconds: 5))
         talk.comeUp(Device())

@@ -122,15 +122,4 @@ import Testing
         #expect(transfer.acknowledgedOffset == 0)
         #expect(transfer.flushed(to: wrong, at: .zero) == .mismatch)
     }
-
-    @Test func givesUpAfter20RewindsAtOneOffset() {
-        var transfer = transfer()
-        for rewind in 1...19 {
-            _ = transfer.nextChunks()
-            let verdict = transfer.progressed(to: position(0, rewinds: UInt16(rewind)), at: .zero)
-            #expect(verdict == .rewound(resent: 64 * 242))
-        }
-        _ = transfer.nextChunks()
-        #expect(transfer.progressed(to: position(0, rewinds: 20), at: .zero) == .stuck)
-    }
 }

@@ -115,18 +115,6 @@ import Testing
         #expect(other.answer(2, -1) == .impossible(offset: -1))
     }
 
-    @Test func givesUpWhereNothingGetsThrough() {
-        var (flight, sent) = Flight.open(window: 1)
-        for _ in 1..<SMPUpload.rewindsAtOneOffset {
-            guard case .rewound = flight.answer(sent[0], 32) else {
-                Issue.record("not rewound")
-                return
-            }
-            sent = flight.send()
-        }
-        #expect(flight.answer(sent[0], 32) == .stuck)
-    }
-
     @Test func sendsAgainAfterASilence() {
         var (flight, _) = Flight.open(window: 3)
         #expect(flight.upload.deadline == .seconds(4))

@@ -1,0 +1,25 @@
+extension Gauntlet {
+    /// Seeds of worlds in which something was lost once, with what it was.
+    package static let formerFailures: [UInt64] = [
+        // The verdict did not wait for a device that was just restarting.
+        529, 659,
+        // A report named the last link's chunk length, and not the longest.
+        19177,
+        // An SMP upload's last answer was lost: all of it was sent again, over and over. A timer of the device was forgotten.
+        10,
+        // An SMP upload was opened with a packet that the link did not carry.
+        54,
+        // The virtual SMP server programmed nothing, and that wore the flash.
+        1012,
+        // Three answers of a dozen values each came with holes, and the reason told was none that this world explained.
+        15000, 18520,
+        // An SMP device held a complete but damaged upload, and every later push continued it at its end.
+        77_019_608, 77_277_048, 77_284_952, 77_287_056,
+        // A false sequence number in BEGIN's answer: the device took a later chunk for the first one. The referee's fault.
+        77_054_337, 77_144_267, 77_196_895,
+        // A window of one chunk, and more than 20 of them lost in a row: the host gave up and blamed the device.
+        77_132_557, 77_138_315,
+        // The key of the server's verdict was corrupted, so no client knew it. The referee's fault.
+        77_125_764,
+    ]
+}

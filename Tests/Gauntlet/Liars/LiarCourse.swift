@@ -1,0 +1,107 @@
+import OTAEngine
+import OTAProfile
+import OTASMP
+import OTASimulator
+import OTAUpdate
+
+/// Runs one command against a lying device. It may end in any way, but within the limits of `ProgressBudget`.
+package struct LiarCourse: Sendable {
+    /// Which command meets the liar.
+    package enum Task: CaseIterable, Sendable { case push, pushPermanent, status, confirm, discard }
+
+    /// What comes after the transfer, and where nothing is sent: the device's announced times count up to 80 minutes, and a push
+    /// applies an image at most three times.
+    private static let longestAftermath = Duration.seconds(3 * 80 * 60)
+    /// Requests and headers beside the image bytes, and a window that was sent when the limit was reached.
+    private static let overhead = 2
+
+    private let plan: LiarPlan
+    private let task: Task
+
+    /// - Parameter draw: a number in the range: random, or a fuzzer's.
+    package init(draw: (ClosedRange<Int>) -> Int) {
+        plan = LiarPlan(draw: draw)
+        task = draw(0...9) < 6 ? .push : Task.allCases[draw(0...Task.allCases.count - 1)]
+    }
+
+    /// With small images: for fuzzers.
+    ///
+    /// - Returns: what must not be; nil: nothing.
+    package static func offence(overSMP isSMP: Bool, draw: (ClosedRange<Int>) -> Int) -> String? {
+        let course = LiarCourse(draw: draw)
+        do {
+            let offences =
+                isSMP ? try course.run(smallImage.get(), seed: 1) : try course.run(smallBundle.get(), seed: 1)
+            return offences.first
+        } catch {
+            return "a liar stalled the time: \(error)"
+        }
+    }
+
+    private static let smallBundle = Result { try Release(bytes: 2000, version: "1.1.0", counter: 2, keySeed: 1) }
+    private static let smallImage = Result { try SMPRelease(bytes: 2000, version: (1, 1, 0, 0), keySeed: 1) }
+
+    /// - Returns: what must not be.
+    package func run(_ release: Release, seed: UInt64) throws -> [String] {
+        let task: ProfileTask =
+            switch task {
+            case .push: .push(release.bundle, PushOptions(resume: plan.variant != 1))
+            case .pushPermanent: .push(release.bundle, PushOptions(ending: .permanent))
+            case .status: .status
+            case .confirm: .confirm
+            case .discard: .discard
+            }
+        return try run(
+            ProfileSession(task, seed: seed), ProfileLiar(plan, release, isOnTrial: isOnTrial), release.image.count
+        ) { $0.sentOffset }
+    }
+
+    /// The same over SMP.
+    package func run(_ release: SMPRelease, seed: UInt64) throws -> [String] {
+        let images = [SMPImage(release.verified)]
+        let task: SMPTask =
+            switch task {
+            case .push: .push(images, SMPPushOptions())
+            case .pushPermanent: .push(images, SMPPushOptions(ending: .permanent))
+            case .status: .status
+            case .confirm: .confirm
+            case .discard: .discard
+            }
+        return try run(
+            SMPSession(task, seed: seed), SMPLiar(plan, release, isOnTrial: isOnTrial), release.image.count
+        ) { $0.sentOffset }
+    }
+
+    private var isOnTrial: Bool { [.confirm, .discard].contains(task) }
+
+    private func run<Session: UpdateSession>(
+        _ session: Session, _ liar: some Liar, _ imageBytes: Int, sentOffset: @escaping @Sendable (Session) -> Int
+    ) throws -> [String] {
+        let time = VirtualTime()
+        let (tally, counter) = (Tally(), Counter())
+        let mortal = MortalSession(session, tally, diesAt: nil, sentOffset: sentOffset) { _, _, actions in
+            for case .link(.send(let values, _)) in actions { counter.bytes += values.reduce(0) { $0 + $1.count } }
+        }
+        let transport = LyingTransport(liar, time)
+        let duration = try time.run {
+            let start = time.now
+            _ = try? await UpdateRunner(clock: time).run(
+                mortal, over: transport, interrupts: AsyncStream<Void> { $0.finish() })
+            return start.duration(to: time.now)
+        }
+        var offences: [String] = []
+        let longest = ProgressBudget.longestTime(ofImage: imageBytes) + Self.longestAftermath
+        if duration > longest { offences.append("a liar held a host for \(duration): \(plan), \(task)") }
+        let most = Self.overhead * (ProgressBudget.mostBytes(ofImage: imageBytes) + imageBytes)
+        if counter.bytes > most { offences.append("a liar was sent \(counter.bytes) bytes: \(plan), \(task)") }
+        if tally.events >= MortalSession<Session>.mostEvents {
+            offences.append("a liar held a host for \(tally.events) events: \(plan), \(task)")
+        }
+        return offences
+    }
+}
+
+/// Under virtual time everything runs on one thread.
+private final class Counter: @unchecked Sendable {
+    var bytes = 0
+}

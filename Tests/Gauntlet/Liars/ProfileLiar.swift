@@ -1,0 +1,178 @@
+import OTAFirmware
+import OTAProfile
+import OTASigning
+import OTAUpdate
+
+/// A lying device with the GATT OTA profile. It knows the image, so its positions have the right CRC.
+struct ProfileLiar: Liar {
+    private let plan: LiarPlan
+    private let release: Release
+    private var links = 0
+    private var answers = 0
+    private var state = DeviceState.idle
+    private var object = TransferObject.envelope
+    private var offset = 0
+    private var next: UInt16 = 0
+    /// Of the image, in bytes.
+    private var held = 0
+    private var busyTimes = 0
+    private var isApplied = false
+    private var runsNew: Bool
+    private var isConfirmed = false
+
+    /// - Parameter isOnTrial: the new image runs on trial from the beginning.
+    init(_ plan: LiarPlan, _ release: Release, isOnTrial: Bool) {
+        self.plan = plan
+        self.release = release
+        runsNew = isOnTrial
+    }
+
+    private var bytes: [UInt8] {
+        object == .envelope ? release.bundle.bundle.envelope.bytes : release.image
+    }
+
+    mutating func connect() -> LinkProperties? {
+        if isApplied {
+            if plan.strategy == .staying, plan.variant == 0 { return nil }
+            (isApplied, runsNew) = (false, plan.strategy != .staying || plan.variant > 1)
+        }
+        links += 1
+        (state, answers) = (runsNew && !isConfirmed ? .trial : .idle, 0)
+        let channels: Set = [
+            ProfileChannel.info, ProfileChannel.control, ProfileChannel.data, ProfileChannel.progress,
+            ProfileChannel.version,
+        ]
+        return LinkProperties(channels: channels, maximumValueLength: plan.valueLength)
+    }
+
+    mutating func obey(_ command: LinkCommand) -> [LiarReply] {
+        switch command {
+        case .subscribe(let channel): return [LiarReply(delay: .zero, event: .subscribed(channel))]
+        case .read(let channel): return [LiarReply(delay: .zero, event: .value(value(of: channel), channel))]
+        case .write(let request, let channel):
+            let written = LiarReply(delay: .zero, event: .written(channel))
+            return [written] + plan.replies([answer(request)], on: channel, answers: &answers)
+        case .send(let chunks, _): return take(chunks)
+        }
+    }
+
+    private func value(of channel: Channel) -> [UInt8] {
+        switch channel {
+        case ProfileChannel.info: info
+        case ProfileChannel.version: Array((runsNew ? "1.1.0" : "1.0.0").utf8)
+        default: [state.rawValue, 0] + [UInt8](repeating: 0, count: 10)
+        }
+    }
+
+    private var info: [UInt8] {
+        var writer = ByteWriter()
+        func field(_ type: UInt8, _ value: (inout ByteWriter) -> Void) {
+            var content = ByteWriter()
+            value(&content)
+            writer.write(type)
+            writer.write(UInt8(content.bytes.count))
+            writer.write(content.bytes)
+        }
+        field(1) { $0.write(1 as UInt8) }
+        field(2) { $0.write(Array("demo".utf8)) }
+        field(3) { $0.write(1 as UInt16) }
+        field(4) { $0.write(1 as UInt32) }
+        field(5) {
+            $0.write(0 as UInt8); $0.write(1 << 20 as UInt32)
+        }
+        field(6) {
+            $0.write(plan.step < 18 ? 20 : 512 as UInt16); $0.write(UInt16(plan.window))
+        }
+        field(7) {
+            $0.write(plan.announcesMaxima ? UInt16.max : 10)
+            $0.write(plan.announcesMaxima ? UInt16.max : 60)
+        }
+        field(8) { $0.write(release.key.id.bytes) }
+        if held > 0 {
+            field(10) {
+                $0.write(release.manifestDigest.prefix); $0.write(UInt32(held))
+            }
+        }
+        return writer.bytes
+    }
+
+    private var position: [UInt8] {
+        var writer = ByteWriter()
+        writer.write(next)
+        writer.write(UInt32(offset))
+        writer.write(CRC32.checksum(of: bytes[..<offset]))
+        return writer.bytes
+    }
+
+    /// Chunks of which it accepts one, all, or none.
+    private mutating func take(_ chunks: [[UInt8]]) -> [LiarReply] {
+        let most: Int
+        switch plan.strategy {
+        case _ where object == .envelope: most = .max
+        case .creeping, .dripping: most = 1
+        case .alternating: most = 0
+        default: most = .max
+        }
+        var taken = 0
+        for chunk in chunks where chunk.count > 2 && UInt16(chunk[0]) | UInt16(chunk[1]) << 8 == next {
+            guard taken < most, offset + chunk.count - 2 <= bytes.count else { break }
+            taken += 1
+            next &+= 1
+            offset += chunk.count - 2
+        }
+        if object == .image { held = max(held, offset) }
+        if taken < chunks.count { next &+= 4096 }
+        if plan.strategy == .restarting, object == .image, offset < bytes.count,
+            offset >= bytes.count * 99 / 100 - 5000 + links * plan.step
+        {
+            if plan.variant > 1 { held = 0 }
+            return [.loss]
+        }
+        // The answer to the flush is all that a dripping device tells.
+        guard plan.strategy != .dripping else { return [] }
+        return plan.replies(
+            [[state.rawValue, 0] + position], on: ProfileChannel.progress, answers: &answers)
+    }
+
+    private mutating func answer(_ request: [UInt8]) -> [UInt8] {
+        guard request.count >= 2 else { return [] }
+        let head = [0x80 | request[0], request[1]]
+        if plan.strategy == .busy {
+            busyTimes = (busyTimes + 1) % 44
+            if busyTimes > 0 { return head + [DeviceStatus.busy.rawValue] }
+        }
+        switch request[0] {
+        case 1: return head + begin(request)
+        case 2:
+            if UInt16(request[2]) | UInt16(request[3]) << 8 != next { next &+= 4096 }
+            return head + [0] + position
+        case 3 where object == .image && plan.strategy == .denying:
+            (held, offset) = (0, 0)
+            return head + [DeviceStatus.digestDiffers.rawValue]
+        case 3: return head + [0]
+        case 4:
+            isApplied = true
+            return head + [0]
+        case 5 where plan.strategy != .staying:
+            (isConfirmed, state) = (true, .idle)
+            return head + [0]
+        case 6 where plan.strategy != .staying:
+            (runsNew, state) = (false, .idle)
+            return head + [0]
+        default: return head + [0]
+        }
+    }
+
+    private mutating func begin(_ request: [UInt8]) -> [UInt8] {
+        guard request.count == 19, let object = TransferObject(rawValue: request[2]) else {
+            return [DeviceStatus.badArgument.rawValue]
+        }
+        self.object = object
+        state = object == .envelope ? .envelope : .image
+        let from = request[7...10].reversed().reduce(0) { $0 << 8 | Int($1) }
+        if plan.strategy == .alternating { held = links.isMultiple(of: 2) ? 100 : 200 }
+        offset = object == .envelope ? 0 : min(from, held)
+        next &+= 4096
+        return [0] + position
+    }
+}

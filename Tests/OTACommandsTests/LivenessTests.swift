@@ -1,0 +1,72 @@
+import Subprocess
+import Testing
+
+/// Commands against devices that never come to an end: each stops by itself, with a code that says why.
+@Suite struct LivenessTests {
+    private static let server = Sandbox.repository("Tests/OTACommandsTests/Support/lying_smp_server.py")
+
+    /// Runs a command against the lying server, whose address it is given.
+    ///
+    /// - Returns: the run, and how many bytes the server received in upload packets.
+    private static func meet(
+        _ way: String, _ command: (Sandbox, String) async throws -> Run
+    ) async throws -> (Run, received: Int) {
+        let sandbox = try Sandbox()
+        try await sandbox.mcuboot(size: 60_000)
+        let result = try await Subprocess.run(
+            .name("python3"), arguments: Arguments([server, way]), input: .none, output: .sequence, error: .discarded
+        ) { execution in
+            var lines = execution.standardOutput.strings().makeAsyncIterator()
+            let port = try #require(try await lines.next())
+            let run = try await command(sandbox, "udp:127.0.0.1:\(port.filter(\.isNumber))")
+            try execution.send(signal: .terminate)
+            var received = 0
+            while let line = try await lines.next() { received = Int(line.filter(\.isNumber)) ?? received }
+            return (run, received: received)
+        }
+        return result.closureResult
+    }
+
+    @Test(
+        "a push to a lying SMP server ends by itself with no-progress and exit 75, after a limited number of bytes",
+        arguments: [("alternating", 400_000), ("creeping", 12_000_000)])
+    func lyingServer(way: String, most: Int) async throws {
+        let (run, received) = try await Self.meet(way) { try await $0.push($1, image: "fw.signed.bin") }
+        #expect(run.exit == 75, "\(run.err)")
+        let error = try run.json().error
+        #expect(error?.code?.string == "no-progress")
+        #expect(error?.hint?.string?.contains("--resume") == true)
+        #expect(received > 0 && received < most, "\(received)")
+    }
+
+    @Test("--timeout ends a push to a server that does not answer, with timed-out and exit 75")
+    func timeout() async throws {
+        let (run, _) = try await Self.meet("silent") {
+            try await $0.push($1, image: "fw.signed.bin", "--timeout", "1s")
+        }
+        #expect(run.exit == 75, "\(run.err)")
+        let error = try run.json().error
+        #expect(error?.code?.string == "timed-out")
+        #expect(error?.hint?.string?.contains("--resume") == true)
+        #expect(error?.hint?.string?.contains("--timeout 1s") == false)
+    }
+
+    @Test("--timeout limits status, confirm and discard as well", arguments: ["status", "confirm", "discard"])
+    func otherCommands(command: String) async throws {
+        let (run, _) = try await Self.meet("silent") {
+            try await $0.run(command, "--device", $1, "--timeout", "1s", "--format", "json")
+        }
+        #expect(run.exit == 75, "\(run.err)")
+        #expect(try run.json().error?.code?.string == "timed-out")
+    }
+
+    @Test(
+        "--timeout names the wrong value, what is expected, and an example",
+        arguments: ["10", "0s", "-1s", "1.5h", "10 m", "m", "9999999999999999999h", "169h", "5d"])
+    func wrongDurations(text: String) async throws {
+        let sandbox = try Sandbox()
+        let run = try await sandbox.run("status", "--device", "sim:kitchen", "--timeout=\(text)")
+        #expect(run.exit == 64)
+        #expect(run.err.contains("'\(text)'") && run.err.contains("--timeout 10m"), "\(run.err)")
+    }
+}

@@ -1,0 +1,59 @@
+import OTAUpdate
+import Testing
+
+@Suite struct ProgressBudgetTests {
+    private static let imageBytes = 60_000
+
+    @Test("steps back without progress end a push, and progress resets their number")
+    func stepsBack() {
+        var budget = ProgressBudget(imageBytes: Self.imageBytes)
+        for _ in 1..<ProgressBudget.mostStepsBack { budget.steppedBack() }
+        #expect(budget.exhausted == nil)
+        budget.advanced(by: 1)
+        for _ in 1..<ProgressBudget.mostStepsBack { budget.steppedBack() }
+        #expect(budget.exhausted == nil)
+        budget.steppedBack()
+        #expect(budget.exhausted?.code == .noProgress)
+    }
+
+    @Test("bytes sent are limited whatever the progress, since a device may creep by one byte for each window")
+    func bytes() {
+        var budget = ProgressBudget(imageBytes: Self.imageBytes)
+        budget.sent(ProgressBudget.mostBytes(ofImage: Self.imageBytes))
+        budget.advanced(by: 1)
+        #expect(budget.exhausted == nil)
+        budget.sent(1)
+        #expect(budget.exhausted?.code == .noProgress)
+    }
+
+    @Test("a transfer slower than the slowest rate ends, and progress buys time at that rate")
+    func time() {
+        var budget = ProgressBudget(imageBytes: Self.imageBytes)
+        var now = Duration.zero
+        func pass(_ seconds: Int) {
+            for _ in 0..<seconds {
+                now += .seconds(1)
+                budget.pass(to: now, counts: true)
+            }
+        }
+        pass(Int(ProgressBudget.spareTime.components.seconds))
+        #expect(budget.exhausted == nil)
+        pass(1)
+        #expect(budget.exhausted?.code == .noProgress)
+        budget.advanced(by: 10 * ProgressBudget.slowestRate)
+        pass(9)
+        #expect(budget.exhausted == nil)
+        pass(1)
+        #expect(budget.exhausted?.code == .noProgress)
+    }
+
+    @Test("a host that was asleep has not used up its time")
+    func sleep() {
+        var budget = ProgressBudget(imageBytes: Self.imageBytes)
+        budget.pass(to: .seconds(86_400), counts: true)
+        #expect(budget.exhausted == nil)
+        // What has a limit of its own is not counted.
+        for second in 1...10_000 { budget.pass(to: .seconds(86_400 + second), counts: false) }
+        #expect(budget.exhausted == nil)
+    }
+}
