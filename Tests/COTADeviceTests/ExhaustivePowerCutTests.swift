@@ -34,6 +34,7 @@ enum Story: CaseIterable {
         var settings = Settings()
         settings.eraseAhead = self == .eraseAhead
         settings.eraseStep = 4
+        settings.permanentAllowed = true
         let bench = Bench(settings)
         bench.boot()
         bench.flash.operationsLeft = operation
