@@ -4,6 +4,7 @@
 
 static bool keys_are_sound(const struct ota_config *config) {
     if (config->key_count < 1 || config->key_count > OTA_KEYS_LARGEST) return false;
+    if (config->required_signatures > ota_smaller(config->key_count, OTA_SIGNATURES_LARGEST)) return false;
     for (uint32_t i = 0; i < config->key_count; i++) {
         for (uint32_t k = 0; k < i; k++) {
             const uint8_t *one = config->key_ids + OTA_PREFIX_SIZE * i, *other = config->key_ids + OTA_PREFIX_SIZE * k;
@@ -22,6 +23,13 @@ static bool pages_are_sound(const struct ota_config *config) {
     return !config->erase_ahead || config->erase_step >= 1;
 }
 
+uint32_t ota_largest_image(const struct ota_config *config) {
+    uint32_t slot = config->slot_size, page = config->page_size, unit = config->write_unit, kept = 0;
+    if (config->image_format == OTA_FORMAT_MCUBOOT)
+        kept = config->trial_seconds > 0 ? OTA_MCUBOOT_TRAILER(page, unit, slot / page) + page : OTA_MCUBOOT_FLAGS(unit);
+    return kept < slot ? slot - kept : 0;
+}
+
 enum ota_start_error ota_config_check(const struct ota_config *config, uint32_t version[3]) {
     if (!config->product || !config->version || !config->key_ids) return OTA_START_MISSING;
     if (!ota_is_product((const uint8_t *)config->product, ota_text_size(config->product, OTA_TEXT_LARGEST)))
@@ -31,7 +39,8 @@ enum ota_start_error ota_config_check(const struct ota_config *config, uint32_t 
     if (!keys_are_sound(config)) return OTA_START_KEYS;
     if (config->image_format > OTA_FORMAT_MCUBOOT) return OTA_START_IMAGE_FORMAT;
     if (!pages_are_sound(config)) return OTA_START_PAGES;
-    if (config->largest_image < 1 || config->largest_image > config->slot_size) return OTA_START_LARGEST_IMAGE;
+    if (config->largest_image < 1 || config->largest_image > ota_largest_image(config))
+        return OTA_START_LARGEST_IMAGE;
     if (config->longest_data < 20 || config->longest_data > 512) return OTA_START_LONGEST_DATA;
     if (config->window < 1 || config->window > OTA_SEQUENCE_AHEAD) return OTA_START_WINDOW;
     if (config->restart_seconds < 1 || (config->on_trial && config->trial_seconds < 1)) return OTA_START_TIMES;

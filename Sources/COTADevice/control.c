@@ -26,13 +26,6 @@ static enum ota_status begin_envelope(struct ota_device *device, const struct re
     return OTA_OK;
 }
 
-/* Keeps a host that never finishes from wearing the flash out. */
-static void count_fresh_begin(struct ota_device *device, uint32_t now) {
-    if (device->fresh_begins < OTA_FRESH_BEGINS) device->fresh_begins++;
-    device->begins_barred = device->fresh_begins == OTA_FRESH_BEGINS;
-    device->begun_at = now;
-}
-
 static enum ota_status begin_image(struct ota_device *device, const struct request *request) {
     struct ota_envelope envelope;
     uint32_t size = ota_u32(request->arguments + 1);
@@ -41,11 +34,10 @@ static enum ota_status begin_image(struct ota_device *device, const struct reque
         memcmp(request->arguments + 9, envelope.manifest.image_digest, OTA_PREFIX_SIZE) != 0)
         return OTA_BAD_ARGUMENT;
     uint32_t offset = ota_image_resume(device, ota_u32(request->arguments + 5), size);
-    /* A step back has pages erased anew, as a start at 0 has. */
-    bool wears = offset == 0 || offset < device->held_flushed;
-    if (wears && device->begins_barred) return OTA_BUSY;
+    /* Room for APPLY, too: an image that was received can be installed. */
+    if (ota_image_erases_again(device, offset) && !ota_wear_allows(device, OTA_WEAR_ERASE + OTA_WEAR_APPLY))
+        return OTA_BUSY;
     if (!ota_image_begin(device, offset)) return OTA_FLASH_FAILED;
-    if (wears) count_fresh_begin(device, request->now);
     ota_own(device, request->connection, request->now);
     ota_enter(device, OTA_STATE_ACCEPTED);
     device->object_size = size;
@@ -82,14 +74,19 @@ static enum ota_status apply(struct ota_device *device, const struct request *re
     if (device->state != OTA_STATE_VERIFIED) return OTA_BAD_STATE;
     if (request->size != 1 || request->arguments[0] > OTA_BOOT_PERMANENT) return OTA_BAD_ARGUMENT;
     enum ota_boot boot = (enum ota_boot)request->arguments[0];
-    if (boot == OTA_BOOT_TRIAL && device->config->trial_seconds == 0) return OTA_BAD_ARGUMENT;
+    bool has_trial = device->config->trial_seconds > 0;
+    if (boot == OTA_BOOT_TRIAL && !has_trial) return OTA_BAD_ARGUMENT;
+    if (boot == OTA_BOOT_PERMANENT && has_trial && !device->config->permanent_allowed) return OTA_REFUSED;
+    if (!ota_wear_allows(device, OTA_WEAR_APPLY)) return OTA_BUSY;
     struct ota_envelope envelope;
     if (ota_envelope_parse(device->envelope, device->envelope_size, &envelope) != OTA_OK) return OTA_BAD_STATE;
     envelope.manifest.digest = device->manifest_digest;
     if (!device->port->mark(device->context, boot, &envelope.manifest)) return OTA_FLASH_FAILED;
+    ota_wear_charge(device, OTA_WEAR_APPLY);
     /* The slot is the bootloader's now. After a trial that ended by itself it still holds the image, and a host resumes
-     * without sending it again; should a record outlive its image, FINISH's digest tells. */
-    if (boot == OTA_BOOT_PERMANENT) (void)ota_image_forget(device);
+     * without sending it again. FINISH's digest finds out a record that outlived its image. Either record keeps the
+     * charge across the reboot. */
+    (void)(boot == OTA_BOOT_PERMANENT ? ota_image_forget(device) : ota_record_append(device, device->held_flushed));
     ota_want_reboot(device, request->connection, request->now + OTA_REBOOT_DELAY);
     return OTA_OK;
 }

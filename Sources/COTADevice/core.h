@@ -7,7 +7,8 @@
  *   job.c         requests that take several polls    data.c        sequences and chunks
  *   judge.c       whether an envelope is accepted     image.c       the half-received image, page by page
  *   envelope.c    its form                            record.c      how far it came, across a power cut
- *   text.c        texts from outside                  crc32.c
+ *   text.c        texts from outside                  wear.c        how often the slot may be erased
+ *   crc32.c
  */
 #ifndef OTA_CORE_H
 #define OTA_CORE_H
@@ -18,17 +19,18 @@
 enum {
     OTA_REBOOT_DELAY = 2000,   /* from APPLY's answer, for a host that does not disconnect */
     OTA_OWNER_SILENCE = 30000, /* after which another connection may take the update over */
-    OTA_BEGIN_BAR = 60000,     /* between two fresh starts, once too many came to nothing */
     OTA_NOTIFY_RETRY = 10      /* until a notification is offered again when nobody called meanwhile */
 };
 
 enum {
     OTA_SEQUENCE_JUMP = 4096,  /* what a rewind and a BEGIN add to the expected sequence */
     OTA_SEQUENCE_AHEAD = 2047, /* a sequence further ahead than this is a stale one */
-    OTA_FRESH_BEGINS = 3,      /* BEGINs of an image, at 0 or a step back, before the bar falls */
     OTA_POSITION_SIZE = 10,
     OTA_PROGRESS_SIZE = 12
 };
+
+/* Wear: what an erase of the slot and a trial (the bootloader swaps the images, and swaps them back) are charged. */
+enum { OTA_WEAR_ERASE = 8, OTA_WEAR_APPLY = 2 * OTA_WEAR_ERASE, OTA_WEAR_LARGEST = OTA_WEAR_BURST * OTA_WEAR_ERASE };
 
 enum ota_reboot { OTA_REBOOT_NONE, OTA_REBOOT_WANTED, OTA_REBOOT_DONE };
 
@@ -112,10 +114,23 @@ bool ota_record_load(struct ota_device *device);
 /* Appends a record that `offset` bytes of the image `held_digest` are in flash. */
 bool ota_record_append(struct ota_device *device, uint32_t offset);
 
+/* ---- wear.c ---- */
+
+/* Whether so much may be charged now. */
+bool ota_wear_allows(const struct ota_device *device, uint32_t charge);
+void ota_wear_charge(struct ota_device *device, uint32_t charge);
+/* Forgives what the time since the last call has earned. */
+void ota_wear_forgive(struct ota_device *device, uint32_t now);
+/* After the record was read. */
+void ota_wear_start(struct ota_device *device, uint32_t now);
+
 /* ---- image.c ---- */
 
 /* Where a BEGIN at `from` goes on, in an image of `size` bytes of the accepted manifest; changes nothing. */
 uint32_t ota_image_resume(const struct ota_device *device, uint32_t from, uint32_t size);
+
+/* Whether going on there erases pages that were erased since an erase was last charged. */
+bool ota_image_erases_again(const struct ota_device *device, uint32_t offset);
 
 /* Goes on there. False: the flash failed, and all is as it was. */
 bool ota_image_begin(struct ota_device *device, uint32_t offset);

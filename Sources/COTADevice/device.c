@@ -33,7 +33,9 @@ enum ota_start_error ota_device_start(struct ota_device *device, const struct ot
     /* APPLY leaves the record, for a trial that ends by itself; an image that runs is not held. */
     bool is_running =
         config->running_digest && memcmp(device->held_digest, config->running_digest, OTA_DIGEST_SIZE) == 0;
-    if (!is_running && !config->on_trial) device->held_offset = device->held_flushed = device->held_recorded;
+    if (!is_running && !config->on_trial)
+        device->held_offset = device->held_flushed = device->round_end = device->held_recorded;
+    ota_wear_start(device, now);
     return OTA_START_OK;
 }
 
@@ -58,7 +60,7 @@ static bool is_reached(uint32_t when, uint32_t now) { return now - when <= INT32
 void ota_keep_time(struct ota_device *device, uint32_t now) {
     if (device->owner && device->job == OTA_JOB_NONE && now - device->heard_at >= OTA_OWNER_SILENCE)
         device->owner_silent = true;
-    if (device->begins_barred && now - device->begun_at >= OTA_BEGIN_BAR) device->begins_barred = false;
+    ota_wear_forgive(device, now);
     if (device->trial_running && is_reached(device->trial_ends_at, now)) ota_want_reboot(device, NULL, now);
 }
 
@@ -91,7 +93,6 @@ static uint32_t next_wait(const struct ota_device *device, uint32_t now) {
     if (device->trial_running) wait = wait_for(wait, device->trial_ends_at, now);
     if (device->owner && device->job == OTA_JOB_NONE && !device->owner_silent)
         wait = wait_for(wait, device->heard_at + OTA_OWNER_SILENCE, now);
-    if (device->begins_barred) wait = wait_for(wait, device->begun_at + OTA_BEGIN_BAR, now);
     return wait;
 }
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { HEADER_SIZE = 64, MANIFEST_LARGEST = 1024, SIGNATURES_LARGEST = 4, CRITICAL = 0x8000 };
+enum { HEADER_SIZE = 64, MANIFEST_LARGEST = 1024, CRITICAL = 0x8000 };
 
 enum field_type {
     FIELD_VERSION = 0x0002,
@@ -103,7 +103,7 @@ static enum ota_status parse_fields(const uint8_t *bytes, struct ota_envelope *e
 }
 
 static bool parse_signatures(const uint8_t *bytes, uint32_t size, struct ota_envelope *envelope) {
-    if (size < 4 || bytes[0] < 1 || bytes[0] > SIGNATURES_LARGEST || !is_zero(bytes + 1, 3)) return false;
+    if (size < 4 || bytes[0] < 1 || bytes[0] > OTA_SIGNATURES_LARGEST || !is_zero(bytes + 1, 3)) return false;
     envelope->signature_count = bytes[0];
     envelope->signatures = bytes + 4;
     if (size != 4u + (uint32_t)OTA_SIGNATURE_ENTRY * envelope->signature_count) return false;

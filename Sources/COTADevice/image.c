@@ -10,6 +10,8 @@
  */
 
 static bool erase_page(struct ota_device *device, uint32_t offset) {
+    if (offset == 0 || offset < device->round_end) ota_wear_charge(device, OTA_WEAR_ERASE);
+    device->round_end = offset + device->config->page_size;
     if (device->held_recorded > offset && !ota_record_append(device, offset)) return false;
     if (!device->port->erase(device->context, OTA_AREA_SLOT, offset)) return false;
     device->erased_until = offset + device->config->page_size;
@@ -64,6 +66,13 @@ uint32_t ota_image_resume(const struct ota_device *device, uint32_t from, uint32
     if (flushed != device->held_flushed) return ota_round_down(ota_smaller(from, flushed), device->config->page_size);
     if (from >= flushed) return ota_smaller(from, device->held_offset);
     return ota_round_down(from, device->config->page_size);
+}
+
+bool ota_image_erases_again(const struct ota_device *device, uint32_t offset) {
+    uint32_t next = offset;
+    if (memcmp(device->held_digest, device->manifest_digest, OTA_DIGEST_SIZE) == 0 && offset >= device->held_flushed)
+        next = device->erased_until > device->held_flushed ? device->erased_until : device->held_flushed;
+    return next == 0 || next < device->round_end;
 }
 
 bool ota_image_begin(struct ota_device *device, uint32_t offset) {

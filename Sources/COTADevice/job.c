@@ -105,10 +105,6 @@ static void step_hash(struct ota_device *device, uint32_t now) {
         status = check_image(device);
     }
     ota_enter(device, status == OTA_OK ? OTA_STATE_VERIFIED : OTA_STATE_ACCEPTED);
-    if (status == OTA_OK) {
-        device->fresh_begins = 0;
-        device->begins_barred = false;
-    }
     if (status == OTA_DIGEST_DIFFERS && !ota_image_forget(device)) {
         /* Not durably, then: a reset would find it again, and FINISH would refuse it again. */
         device->held_offset = device->held_flushed = device->erased_until = 0;

@@ -16,9 +16,9 @@ static uint8_t find_key(const struct ota_config *config, const uint8_t *id) {
     return key;
 }
 
-/* At least one signature by a trusted key, and none by a trusted key that fails. */
+/* Signatures by enough trusted keys, and none by a trusted key that fails. An envelope has at most one for each key. */
 static bool is_trusted(const struct ota_device *device, const struct ota_envelope *envelope) {
-    bool is_signed = false;
+    uint32_t required = device->config->required_signatures, found = 0;
     for (uint32_t i = 0; i < envelope->signature_count; i++) {
         const uint8_t *entry = envelope->signatures + OTA_SIGNATURE_ENTRY * i;
         uint8_t key = find_key(device->config, entry + OTA_SIGNATURE_KEY);
@@ -26,9 +26,9 @@ static bool is_trusted(const struct ota_device *device, const struct ota_envelop
         if (!device->port->verify(device->context, key, device->envelope, envelope->manifest_size,
                                   entry + OTA_SIGNATURE_VALUE))
             return false;
-        is_signed = true;
+        found++;
     }
-    return is_signed;
+    return found >= (required > 1 ? required : 1);
 }
 
 static bool is_product(const struct ota_config *config, const struct ota_manifest *manifest) {
@@ -42,6 +42,11 @@ static bool is_for_hardware(const struct ota_envelope *envelope, uint16_t revisi
         if (revision >= ota_u16(pair) && revision <= ota_u16(pair + 2)) return true;
     }
     return envelope->hardware_pairs == 0;
+}
+
+static bool is_counter_jump(const struct ota_device *device, uint32_t counter) {
+    uint32_t largest = device->config->largest_counter_step;
+    return largest != 0 && counter - device->security_counter > largest;
 }
 
 static bool is_new_enough(const uint32_t running[3], const uint8_t *required_version) {
@@ -81,6 +86,7 @@ enum ota_status ota_judge(struct ota_device *device) {
     if (manifest->image_format != config->image_format) return OTA_WRONG_FORMAT;
     if (manifest->image_size > config->largest_image) return OTA_TOO_LARGE;
     if (!has_battery(device, envelope.minimum_battery)) return OTA_BATTERY_LOW;
+    if (is_counter_jump(device, manifest->security_counter)) return OTA_REFUSED;
     if (port->permits && !port->permits(device->context, manifest)) return OTA_REFUSED;
     return OTA_OK;
 }

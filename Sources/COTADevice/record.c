@@ -3,13 +3,14 @@
 #include <string.h>
 
 /*
- * A record: magic u32, generation u32, manifest SHA-256, offset u32, CRC-32 of the 44 bytes before it. Records are
+ * A record: magic u16, wear u16, generation u32, manifest SHA-256, offset u32, CRC-32 of the 44 bytes before it. Records are
  * appended; the valid one of the highest generation counts. A full page is left only after the other one was erased and
  * its first record read back, so that at any instant of a power cut the newest record, or the one before it, is there.
  */
-enum { RECORD_SIZE = 48, AT_GENERATION = 4, AT_DIGEST = 8, AT_OFFSET = 40, AT_CRC = 44 };
+enum { RECORD_SIZE = 48, AT_WEAR = 2, AT_GENERATION = 4, AT_DIGEST = 8, AT_OFFSET = 40, AT_CRC = 44 };
 
-static const uint32_t magic = 0x3152544F; /* "OTR1" */
+/* "R2". Records of another layout are none: the area is erased before the first one of this layout is written. */
+static const uint16_t magic = 0x3252;
 
 /* Bytes from one record to the next: whole write units. */
 static uint32_t stride(const struct ota_device *device) {
@@ -24,7 +25,7 @@ static uint32_t place(const struct ota_device *device, uint32_t page, uint32_t i
 
 /* 0 is no record's generation: it stands for "none is known". */
 static bool is_record(const uint8_t *bytes) {
-    return ota_u32(bytes) == magic && ota_u32(bytes + AT_GENERATION) != 0 &&
+    return ota_u16(bytes) == magic && ota_u32(bytes + AT_GENERATION) != 0 &&
            ota_u32(bytes + AT_CRC) == ota_crc32(0, bytes, AT_CRC);
 }
 
@@ -43,6 +44,7 @@ static void nothing_known(struct ota_device *device) {
     device->record_page = OTA_RECORD_PAGES - 1;
     device->record_index = records_per_page(device);
     device->held_recorded = 0;
+    device->wear = 0;
 }
 
 bool ota_record_load(struct ota_device *device) {
@@ -64,6 +66,7 @@ bool ota_record_load(struct ota_device *device) {
                 continue;
             device->record_generation = generation;
             device->record_page = (uint8_t)page;
+            device->wear = ota_u16(bytes + AT_WEAR);
             device->held_recorded = ota_u32(bytes + AT_OFFSET);
             memcpy(device->held_digest, bytes + AT_DIGEST, OTA_DIGEST_SIZE);
         }
@@ -78,7 +81,8 @@ static bool write_record(struct ota_device *device, uint32_t page, uint32_t inde
     uint8_t bytes[OTA_WRITE_UNIT_LARGEST], back[OTA_WRITE_UNIT_LARGEST];
     uint32_t at = place(device, page, index), count = stride(device);
     memset(bytes, 0xFF, sizeof bytes);
-    ota_put_u32(bytes, magic);
+    ota_put_u16(bytes, magic);
+    ota_put_u16(bytes + AT_WEAR, device->wear);
     ota_put_u32(bytes + AT_GENERATION, device->record_generation);
     memcpy(bytes + AT_DIGEST, device->held_digest, OTA_DIGEST_SIZE);
     ota_put_u32(bytes + AT_OFFSET, offset);

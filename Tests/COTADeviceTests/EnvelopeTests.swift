@@ -29,6 +29,15 @@ import Testing
         #expect(judge(release.with(0x7000, [1, 2, 3, 4, 5]).without(0x0002).envelope) == OTA_MALFORMED)
     }
 
+    /// The byte after the manifest is the number of signatures.
+    @Test("a field that ends one byte after the manifest is malformed, though the manifest is signed")
+    func aFieldOneByteTooLong() {
+        var manifest = Release().with(0x8005, [UInt8](repeating: 0, count: 12)).manifest
+        manifest.removeLast()
+        manifest.replaceSubrange(6..<8, with: little(UInt16(manifest.count)))
+        #expect(judge(Release.envelope(manifest, signers: [.rfc8032])) == OTA_MALFORMED)
+    }
+
     @Test func smallestAndLargest() {
         #expect(EnvelopeCase.largest.envelope.count == 1332)
         #expect(EnvelopeCase.smallest.envelope.count == 158)
@@ -38,7 +47,9 @@ import Testing
     /// A release's name is the digest of its manifest, and is what the bootloader gets.
     @Test func whatTheBootloaderIsTold() {
         let release = Release().with(0x0006, Array("v1.1-3-gabcdef".utf8))
-        let bench = Bench()
+        var settings = Settings()
+        settings.permanentAllowed = true
+        let bench = Bench(settings)
         bench.bring(to: OTA_STATE_VERIFIED, release)
         #expect(bench.request(OTA_APPLY, [1]) == OTA_OK)
         #expect(bench.marks == [.init(OTA_BOOT_PERMANENT, of: release, source: "v1.1-3-gabcdef")])

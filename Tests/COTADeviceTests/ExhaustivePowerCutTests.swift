@@ -34,6 +34,7 @@ enum Story: CaseIterable {
         var settings = Settings()
         settings.eraseAhead = self == .eraseAhead
         settings.eraseStep = 4
+        settings.permanentAllowed = true
         let bench = Bench(settings)
         bench.boot()
         bench.flash.operationsLeft = operation
@@ -87,9 +88,9 @@ struct Recovery {
     init(_ flash: Flash, _ release: Release, cutting operation: Int = .max, _ cut: Flash.Cut = .before) {
         bench.flash = flash
         bench.flash.tornRecord = nil
-        check(bench.boot() == OTA_START_OK, "it does not start")
-        bench.flash.operationsLeft = operation
-        bench.flash.cut = cut
+        check(bench.boot(cutting: operation, cut) == OTA_START_OK, "it does not start")
+        // It may go as the start records what it forgives.
+        guard bench.flash.hasPower else { return }
         bench.connect()
         check(bench.submit(release.envelope) == OTA_OK, "the envelope is refused")
         guard let position = bench.begin(OTA_OBJECT_IMAGE, release.image, from: .max) else {

@@ -13,11 +13,17 @@ import Testing
         return (bench, try #require(bench.begin(OTA_OBJECT_IMAGE, release.image)))
     }
 
+    private static let reported: [Flash.Failure] = [.withoutTrace, .halfway, .afterwards]
+
     /// It leaves *image* by itself, says why, and goes on from what is in flash once the flash works again.
-    @Test(arguments: [("erase slot 512", 512), ("write slot 512", 512), ("write record 96", 768)])
-    func whileReceiving(_ operation: String, _ offset: Int) throws {
+    @Test(
+        "a flash operation that fails, entirely or halfway, ends the transfer, and nothing it left behind is believed",
+        arguments: [("erase slot 512", 512), ("write slot 512", 512), ("write record 96", 768)], reported)
+    func whileReceiving(_ step: (operation: String, offset: Int), _ failure: Flash.Failure) throws {
+        let (operation, offset) = step
         let (bench, position) = try open()
         bench.send(release.image, at: position, upTo: 700)
+        bench.flash.failure = failure
         bench.flash.failing = { $0 == operation }
         bench.send(release.image, at: try #require(bench.progress?.position), upTo: 1400)
         #expect(bench.state == OTA_STATE_ACCEPTED)
@@ -38,18 +44,122 @@ import Testing
         #expect(bench.flash.violations.isEmpty)
     }
 
-    @Test(arguments: [("erase slot 512", 512), ("write slot 512", 512), ("write record 96", 512)])
-    func whileReceivingAndThenAReset(_ operation: String, _ offset: Int) throws {
+    @Test(
+        "a reset after a failed flash operation resumes from what is in flash",
+        arguments: ["erase slot 512", "write slot 512", "write record 96"], reported)
+    func whileReceivingAndThenAReset(_ operation: String, _ failure: Flash.Failure) throws {
         let (bench, position) = try open()
+        bench.flash.failure = failure
         bench.flash.failing = { $0 == operation }
         bench.send(release.image, at: position, upTo: 800)
+        bench.flash.failing = nil
+        let resumed = try resumeAfterReset(bench)
+        #expect(resumed.offset == (operation.contains("record") && failure == .afterwards ? 768 : 512))
+        bench.send(release.image, at: resumed)
+        #expect(bench.request(OTA_FINISH) == OTA_OK)
+        #expect(bench.flash.violations.isEmpty)
+    }
+
+    /// The power goes; what the device holds then must be there.
+    private func resumeAfterReset(_ bench: Bench) throws -> Position {
         bench.flash.failing = nil
         bench.boot()
         bench.connect()
         bench.submit(release.envelope)
         let resumed = try #require(bench.begin(OTA_OBJECT_IMAGE, release.image, from: .max))
-        #expect(resumed.offset == offset)
+        #expect(resumed.crc == Crypto.crc32(release.image.prefix(resumed.offset)))
+        return resumed
+    }
+
+    @Test("a page that is written wrongly without an error is found by FINISH, and the image is sent again")
+    func aPageWrittenWrongly() throws {
+        let (bench, position) = try open()
+        bench.flash.failure = .silently
+        bench.flash.failing = { $0 == "write slot 512" }
+        bench.send(release.image, at: position)
+        #expect(bench.request(OTA_FINISH) == OTA_DIGEST_DIFFERS)
+        bench.flash.failing = nil
+        let again = try #require(bench.begin(OTA_OBJECT_IMAGE, release.image, from: .max))
+        #expect(again.offset == 0)
+        bench.send(release.image, at: again)
+        #expect(bench.request(OTA_FINISH) == OTA_OK)
+        #expect(bench.flash.violations.isEmpty)
+    }
+
+    @Test("a record that is written wrongly without an error is read back, and counts as a failed one")
+    func aRecordWrittenWrongly() throws {
+        let (bench, position) = try open()
+        bench.flash.failure = .silently
+        bench.flash.failing = { $0 == "write record 96" }
+        bench.send(release.image, at: position, upTo: 800)
+        #expect(bench.state == OTA_STATE_ACCEPTED)
+        #expect(bench.progress?.status == 15)
+        bench.flash.failing = nil
+        let resumed = try #require(bench.begin(OTA_OBJECT_IMAGE, release.image, from: .max))
+        #expect(resumed.offset == 768)
         bench.send(release.image, at: resumed)
+        #expect(bench.request(OTA_FINISH) == OTA_OK)
+        #expect(bench.flash.violations.isEmpty)
+    }
+
+    /// A step back lowers the record before it erases. Where the lower record may not be in flash, nothing may be erased;
+    /// and the next attempt may not take it for written.
+    @Test(
+        "no page is erased while a record may still count it, however lowering that record fails",
+        arguments: Flash.Failure.allCases)
+    func theLowerRecordFails(_ failure: Flash.Failure) throws {
+        let (bench, position) = try open()
+        bench.send(release.image, at: position, upTo: 1100)
+        let back = try #require(bench.begin(OTA_OBJECT_IMAGE, release.image, from: 512))
+        bench.flash.operations = []
+        bench.flash.failure = failure
+        bench.flash.failing = { $0.hasPrefix("write record") }
+        bench.send(release.image, at: back, upTo: 800)
+        #expect(bench.progress?.status == 15)
+        #expect(bench.flash.operations.allSatisfy { $0.contains("record") })
+
+        bench.flash.failure = .withoutTrace
+        bench.flash.failing = { $0 == "write slot 512" }
+        let again = try #require(bench.begin(OTA_OBJECT_IMAGE, release.image, from: .max))
+        bench.send(release.image, at: again, upTo: 800)
+        #expect(bench.flash.operations.last == "write slot 512")
+        let resumed = try resumeAfterReset(bench)
+        #expect(resumed.offset == 512)
+        bench.send(release.image, at: resumed)
+        #expect(bench.request(OTA_FINISH) == OTA_OK)
+        #expect(bench.flash.violations.isEmpty)
+    }
+
+    /// The record of the third page is in flash, and the core was told that it is not.
+    @Test("a record that was reported as failed may be in flash: a step back lowers it before it erases")
+    func aRecordThatIsThereAfterAll() throws {
+        let (bench, position) = try open()
+        bench.flash.failure = .afterwards
+        bench.flash.failing = { $0 == "write record 96" }
+        bench.send(release.image, at: position, upTo: 800)
+        bench.flash.failure = .withoutTrace
+        bench.flash.failing = { $0 == "write slot 512" }
+        bench.send(release.image, at: try #require(bench.begin(OTA_OBJECT_IMAGE, release.image, from: 512)))
+        #expect(bench.progress?.status == 15)
+        #expect(try resumeAfterReset(bench).offset == 512)
+    }
+
+    /// Five records are a page's.
+    @Test("a page of records that could not be begun is erased again before it is begun again", arguments: reported)
+    func theOtherPageOfRecordsFails(_ failure: Flash.Failure) throws {
+        let (bench, position) = try open()
+        bench.flash.failure = failure
+        bench.flash.failing = { $0 == "write record 256" }
+        bench.send(release.image, at: position, upTo: 1600)
+        #expect(bench.progress?.status == 15)
+        bench.flash.failing = nil
+        bench.flash.operations = []
+        let resumed = try #require(bench.begin(OTA_OBJECT_IMAGE, release.image, from: .max))
+        bench.send(release.image, at: resumed)
+        #expect(
+            bench.flash.operations.filter { $0.contains("record") }.starts(with: [
+                "erase record 256", "write record 256", "write record 304",
+            ]))
         #expect(bench.request(OTA_FINISH) == OTA_OK)
         #expect(bench.flash.violations.isEmpty)
     }

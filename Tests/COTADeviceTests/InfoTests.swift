@@ -47,7 +47,7 @@ import Testing
         settings.runningDigest = [UInt8](repeating: 7, count: 32)
         let bench = Bench(settings)
         // A record made by hand, since no envelope is accepted here.
-        var record: [UInt8] = bytes("4f545231 01000000") + [UInt8](repeating: 8, count: 32) + little(UInt32(512))
+        var record: [UInt8] = bytes("52320000 01000000") + [UInt8](repeating: 8, count: 32) + little(UInt32(512))
         record += little(Crypto.crc32(record))
         bench.flash.record.replaceSubrange(0..<48, with: record)
         bench.boot()

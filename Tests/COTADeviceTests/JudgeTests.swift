@@ -96,6 +96,39 @@ import Testing
         #expect(bench.verifications == 2)
     }
 
+    @Test(
+        "a bundle needs as many different trusted signatures as the configuration requires",
+        arguments: [0, 1, 2, 3] as [UInt8])
+    func requiredSignatures(_ required: UInt8) {
+        let bench = bench {
+            $0.keys = [.second, .rfc8032, .third]
+            $0.requiredSignatures = required
+        }
+        let signers: [[SigningKey]] = [
+            [.stranger], [.rfc8032], [.rfc8032, .stranger], [.second, .third], [.second, .third, .stranger],
+            [.rfc8032, .second, .third],
+        ]
+        for keys in signers {
+            let trusted = keys.count { $0.id != SigningKey.stranger.id }
+            let isEnough = trusted >= max(1, Int(required))
+            #expect(bench.submit(Release(signers: keys).envelope) == (isEnough ? OTA_OK : OTA_UNTRUSTED), "\(trusted)")
+        }
+        // One key twice is not two keys: the form of an envelope excludes it.
+        let manifest = Release().manifest
+        let entry = [1, 0, 0, 0] + SigningKey.second.id + SigningKey.second.sign(manifest)
+        #expect(bench.submit(manifest + [2, 0, 0, 0] + entry + entry) == OTA_MALFORMED)
+    }
+
+    @Test(
+        "a security counter further above the device's than the configuration allows is refused",
+        arguments: [(0, UInt32.max, true), (10, 15, true), (10, 16, false), (10, .max, false), (1, 5, true)]
+            as [(UInt32, UInt32, Bool)])
+    func counterStep(_ largest: UInt32, _ counter: UInt32, _ fits: Bool) {
+        let bench = bench { $0.largestCounterStep = largest }
+        #expect(bench.submit(Release(counter: counter).envelope) == (fits ? OTA_OK : OTA_REFUSED))
+        #expect(bench.submit(Release(counter: 4).envelope) == OTA_TOO_OLD)
+    }
+
     /// A key id only selects: another key's signature under a trusted id is a trusted key's that fails.
     @Test func aKeyIDProvesNothing() {
         let bench = bench()
@@ -148,7 +181,10 @@ import Testing
 
     @Test(arguments: [0, 1, 2] as [UInt8])
     func format(_ format: UInt8) {
-        let bench = bench { $0.format = format }
+        let bench = bench {
+            $0.format = format
+            $0.largestImage = 1000
+        }
         for other in UInt8(0)...2 {
             #expect(bench.submit(Release(format: other).envelope) == (other == format ? OTA_OK : OTA_WRONG_FORMAT))
         }

@@ -31,6 +31,23 @@ import Testing
         #expect(bench.heard(OTA_PROGRESS, by: 2).isEmpty)
     }
 
+    @Test(
+        "Data from a connection that does not own the update is dropped, even under the sequence it expects",
+        arguments: [OTA_STATE_ENVELOPE, OTA_STATE_IMAGE])
+    func dataFromAnother(_ state: ota_state) throws {
+        let bench = twoConnections(state)
+        let before = bench.progress?.position
+        let expected = try #require(bench.read(OTA_PROGRESS, by: 2).flatMap { Position($0[2...]) })
+        bench.write(data: little(expected.next) + [1, 2, 3], by: 2)
+        #expect(bench.progress?.position == before)
+        #expect(bench.read(OTA_PROGRESS, by: 2).flatMap { Position($0[2...]) } == expected)
+        // Nor is it heard: the owner's silence goes on.
+        bench.pass(29_999)
+        bench.write(data: little(expected.next) + [1, 2, 3], by: 2)
+        bench.pass(1)
+        #expect(bench.request(OTA_DISCARD, by: 2) == OTA_OK)
+    }
+
     @Test func nobodyOwnsBeforeABegin() {
         let bench = twoConnections(OTA_STATE_IDLE)
         #expect(bench.request(OTA_BEGIN, [1], by: 1) == OTA_BAD_ARGUMENT)

@@ -112,10 +112,10 @@ import Testing
         resumed = try resume(bench, from: 600)
         bench.flash.operations = []
         bench.send(release.image, at: resumed, upTo: 768)
-        // Five records are a page's; the sixth begins the other page.
+        // Five records are a page's, the start's among them; the sixth begins the other page.
         #expect(
             bench.flash.operations == [
-                "write record 192", "erase slot 512", "write slot 512", "erase record 256", "write record 256",
+                "erase record 256", "write record 256", "erase slot 512", "write slot 512", "write record 304",
             ])
     }
 
@@ -154,6 +154,27 @@ import Testing
         #expect(try resume(bench).offset == 0)
     }
 
+    /// CONFIRM has made the image permanent, and could not forget the record: the slot holds the image before it.
+    @Test("an image that runs is not held, although its record is still there")
+    func theRunningImageIsNotHeld() throws {
+        let bench = Bench()
+        bench.bring(to: OTA_STATE_VERIFIED, release)
+        #expect(bench.request(OTA_APPLY, [0]) == OTA_OK)
+        bench.settings.runningDigest = release.digest
+        bench.settings.onTrial = true
+        bench.boot()
+        bench.connect()
+        bench.flash.failing = { $0.contains("record") }
+        #expect(bench.request(OTA_CONFIRM) == OTA_OK)
+        bench.flash.failing = nil
+
+        bench.settings.onTrial = false
+        bench.boot()
+        bench.connect()
+        #expect(info(bench, 10) == nil)
+        #expect(try resume(bench).offset == 0)
+    }
+
     /// With nothing held there is nothing to write, however often it is asked for.
     @Test func discardOfNothingWearsNothing() throws {
         let (bench, position) = try open()
@@ -164,7 +185,7 @@ import Testing
     }
 
     @Test func anAppliedImageIsNotHeldAnyMore() throws {
-        let (bench, position) = try open()
+        let (bench, position) = try open { $0.permanentAllowed = true }
         finish(bench, position)
         #expect(bench.request(OTA_APPLY, [1]) == OTA_OK)
         bench.disconnect()

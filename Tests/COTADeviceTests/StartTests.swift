@@ -29,6 +29,14 @@ import Testing
         #expect(start { $0.keyIDs = ids } == OTA_START_KEYS)
         #expect(start { $0.keyIDs = Array(ids.prefix(16)) } == OTA_START_OK)
         #expect(start { $0.keyIDs = [ids[0], ids[1], ids[0]] } == OTA_START_KEYS)
+        #expect(start { $0.requiredSignatures = 1 } == OTA_START_OK)
+        #expect(start { $0.requiredSignatures = 2 } == OTA_START_KEYS)
+        #expect(
+            start {
+                $0.keyIDs = ids
+                $0.keyIDs?.removeLast()
+                $0.requiredSignatures = 5
+            } == OTA_START_KEYS)
         #expect(start { $0.format = 3 } == OTA_START_IMAGE_FORMAT)
         #expect(start { $0.largestImage = 0 } == OTA_START_LARGEST_IMAGE)
         #expect(start { $0.largestImage = 16385 } == OTA_START_LARGEST_IMAGE)
@@ -49,6 +57,36 @@ import Testing
                 $0.trialSeconds = 0
                 $0.onTrial = true
             } == OTA_START_TIMES)
+    }
+
+    /// 64 pages of 256 bytes, write units of 4: three marks for each page and the flags fill four pages (824 bytes).
+    @Test("an MCUboot slot whose largest image leaves no room for the trailer is refused")
+    func mcubootTrailer() {
+        func start(_ largest: UInt32, trial: UInt16 = 60, unit: UInt8 = 4) -> ota_start_error {
+            self.start {
+                $0.format = 2
+                $0.largestImage = largest
+                $0.trialSeconds = trial
+                $0.writeUnit = unit
+            }
+        }
+        let largest: UInt32 = 16384 - 4 * 256 - 256
+        #expect(start(largest) == OTA_START_OK)
+        #expect(start(largest + 1) == OTA_START_LARGEST_IMAGE)
+        // What `boot_get_area_trailer_status_offset` returns.
+        #expect(start(16384 - 32) == OTA_START_LARGEST_IMAGE)
+        #expect(start(largest, unit: 8) == OTA_START_LARGEST_IMAGE)
+        #expect(start(16384 - 7 * 256 - 256, unit: 8) == OTA_START_OK)
+        // Without a swap: the flags.
+        #expect(start(16384 - 56, trial: 0) == OTA_START_OK)
+        #expect(start(16384 - 55, trial: 0) == OTA_START_LARGEST_IMAGE)
+        // A slot that is all trailer.
+        #expect(
+            self.start {
+                $0.format = 2
+                $0.slotSize = 512
+                $0.largestImage = 1
+            } == OTA_START_LARGEST_IMAGE)
     }
 
     @Test func pages() {

@@ -12,7 +12,7 @@ import Testing
     }
 
     @Test func applyRebootsTwoSecondsLater() {
-        let bench = bench(OTA_STATE_VERIFIED)
+        let bench = bench(OTA_STATE_VERIFIED) { $0.permanentAllowed = true }
         #expect(bench.request(OTA_APPLY, [1]) == OTA_OK)
         #expect(bench.settle() == 2000)
         bench.pass(1999)
@@ -71,6 +71,21 @@ import Testing
         let bench = bench(OTA_STATE_VERIFIED) { $0.trialSeconds = 0 }
         #expect(bench.request(OTA_APPLY, [0]) == OTA_BAD_ARGUMENT)
         #expect(bench.request(OTA_APPLY, [1]) == OTA_OK)
+    }
+
+    @Test("a permanent APPLY is refused where the bootloader has a trial, unless the configuration allows it")
+    func permanentNeedsPermission() {
+        let bench = bench(OTA_STATE_VERIFIED)
+        #expect(bench.request(OTA_APPLY, [1]) == OTA_REFUSED)
+        #expect(bench.state == OTA_STATE_VERIFIED)
+        #expect(bench.marks.isEmpty)
+        bench.pass(5000)
+        #expect(bench.log.isEmpty)
+        #expect(bench.request(OTA_APPLY, [0]) == OTA_OK)
+
+        let permissive = self.bench(OTA_STATE_VERIFIED) { $0.permanentAllowed = true }
+        #expect(permissive.request(OTA_APPLY, [1]) == OTA_OK)
+        #expect(permissive.marks.map(\.boot) == [OTA_BOOT_PERMANENT])
     }
 
     @Test func aMarkThatFails() {

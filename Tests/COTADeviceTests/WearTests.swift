@@ -1,10 +1,21 @@
 import COTADevice
 import Testing
 
-/// After three BEGINs of an image at 0, or that step back, without one that was finished, each further one is busy until
-/// 60 s after the last.
+/// The wear limit: each page of the slot is erased 100 times at most, and then once more for every 15 minutes. An APPLY counts
+/// as two erases, for the bootloader's swap and the swap back.
 @Suite struct WearTests {
     private let release = Release()
+    /// BEGIN leaves room for the APPLY that follows: of 100 erases the last two.
+    private let roundsAtOnce = 98
+
+    private func bench(_ edit: (inout Settings) -> Void = { _ in }) -> Bench {
+        var settings = Settings()
+        edit(&settings)
+        let bench = Bench(settings)
+        bench.boot()
+        bench.connect()
+        return bench
+    }
 
     private func begin(_ bench: Bench, from: UInt32 = 0, _ release: Release? = nil) -> ota_status? {
         let release = release ?? self.release
@@ -12,95 +23,218 @@ import Testing
         return bench.request(OTA_BEGIN, Bench.beginArguments(OTA_OBJECT_IMAGE, release.image, from: from))
     }
 
-    private func bench() -> Bench {
-        let bench = Bench()
-        bench.boot()
-        bench.connect()
-        return bench
+    /// Sends the image from its beginning up to `end`. False: BEGIN is answered with *busy*.
+    private func send(_ bench: Bench, upTo end: Int? = 256) -> Bool {
+        guard begin(bench) == OTA_OK, let position = bench.progress?.position else { return false }
+        bench.send(release.image, at: position, upTo: end)
+        return true
     }
 
-    @Test func theFourthIsBusyFor60Seconds() {
-        let bench = bench()
-        for _ in 0..<3 {
-            #expect(begin(bench) == OTA_OK)
-            bench.pass(1000)
-            bench.reconnect()
+    /// - Returns: How often the first page was erased until BEGIN was answered with *busy*.
+    private func exhaust(_ bench: Bench, upTo end: Int? = 256) -> Int {
+        bench.flash.operations = []
+        for _ in 0..<200 {
+            guard send(bench, upTo: end) else { break }
+            if end == nil { #expect(bench.request(OTA_FINISH) == OTA_OK) }
         }
-        #expect(begin(bench) == OTA_BUSY)
+        return bench.flash.operations.count { $0 == "erase slot 0" }
+    }
+
+    @Test("a page is erased 98 times at once, then once for every 15 minutes")
+    func erasesOverTime() {
+        let bench = bench()
+        #expect(exhaust(bench) == roundsAtOnce)
         #expect(bench.state == OTA_STATE_ACCEPTED)
         // Asking again does not put it off.
-        bench.pass(30_000)
-        #expect(begin(bench) == OTA_BUSY)
-        bench.pass(28_999)
+        bench.pass(899_999)
         #expect(begin(bench) == OTA_BUSY)
         bench.pass(1)
-        #expect(begin(bench) == OTA_OK)
-        // "Each further one".
-        #expect(begin(bench) == OTA_BUSY)
-        bench.pass(60_000)
-        #expect(begin(bench) == OTA_OK)
+        #expect(exhaust(bench) == 1)
+        bench.pass(10 * 900_000)
+        #expect(exhaust(bench) == 10)
+        // More than all is never forgiven.
+        bench.pass(1000 * 900_000)
+        #expect(exhaust(bench) == roundsAtOnce)
     }
 
-    /// What begins at 0 counts, whatever was asked for: another release makes a resumption a fresh start.
-    @Test func itIsWhereItBeginsThatCounts() {
+    @Test("an image that was verified does not reset the wear limit")
+    func finishResetsNothing() { #expect(exhaust(bench(), upTo: nil) == roundsAtOnce) }
+
+    @Test("a BEGIN alone costs nothing, and one that goes on costs nothing")
+    func onlyErasesCount() throws {
         let bench = bench()
-        let other = Release(counter: 8)
-        for release in [release, other, release] {
-            #expect(begin(bench, from: .max, release) == OTA_OK)
-            bench.send(release.image, at: bench.progress?.position ?? Position(next: 0, offset: 0, crc: 0), upTo: 300)
+        for _ in 0..<500 { #expect(begin(bench) == OTA_OK) }
+        for end in stride(from: 50, to: 600, by: 50) {
+            #expect(begin(bench, from: .max) == OTA_OK)
+            bench.send(release.image, at: try #require(bench.progress?.position), upTo: end)
+            bench.reconnect()
         }
-        #expect(begin(bench, from: .max, other) == OTA_BUSY)
-        // Nothing was forgotten for it.
-        #expect(begin(bench, from: .max, release) == OTA_OK)
-        #expect(bench.progress?.position?.offset == 300)
-        #expect(begin(bench, from: 100, release) == OTA_BUSY)
-        #expect(bench.progress?.position?.offset == 0)
-        #expect(begin(bench, from: 256, release) == OTA_OK)
+        #expect(exhaust(bench) == roundsAtOnce - 1)
     }
 
-    /// A step back erases its pages anew, as often as it is asked for, and never comes to 0.
-    @Test func aStepBackCountsToo() throws {
+    @Test("each step back that erases pages again counts as one erase")
+    func stepsBack() throws {
         let bench = bench()
-        #expect(begin(bench) == OTA_OK)
-        bench.send(release.image, at: try #require(bench.progress?.position), upTo: 512)
-        for _ in 0..<2 {
-            #expect(begin(bench, from: 256) == OTA_OK)
+        #expect(send(bench, upTo: 512))
+        for step in 1..<roundsAtOnce {
+            #expect(begin(bench, from: 256) == OTA_OK, "step \(step)")
             bench.send(release.image, at: try #require(bench.progress?.position), upTo: 512)
         }
         #expect(begin(bench, from: 256) == OTA_BUSY)
+        #expect(begin(bench) == OTA_BUSY)
+        #expect(begin(bench, from: .max) == OTA_OK)
+        #expect(bench.progress?.position?.offset == 512)
+        #expect(bench.flash.operations.count { $0 == "erase slot 256" } == roundsAtOnce)
+    }
+
+    @Test("another release's BEGIN counts where it begins, and a refused one forgets nothing")
+    func anotherRelease() throws {
+        let bench = bench()
+        #expect(exhaust(bench, upTo: 512) == roundsAtOnce)
+        #expect(begin(bench, from: .max, Release(counter: 8)) == OTA_BUSY)
         #expect(begin(bench, from: .max) == OTA_OK)
         #expect(bench.progress?.position?.offset == 512)
     }
 
-    @Test func aFinishedOneClearsIt() throws {
+    @Test("erasing ahead counts once for each time the pages are erased")
+    func eraseAhead() {
+        let bench = bench { $0.eraseAhead = true }
+        #expect(begin(bench) == OTA_OK)
+        // Nothing is written yet: the pages are still erased.
+        for _ in 0..<200 { #expect(begin(bench) == OTA_OK) }
+        #expect(bench.flash.operations == ["erase slot 0", "erase slot 256", "erase slot 512"])
+        #expect(exhaust(bench) == roundsAtOnce - 1)
+    }
+
+    @Test("at the wear limit a transfer goes on, and its image is verified and applied")
+    func atTheLimit() throws {
         let bench = bench()
-        for _ in 0..<3 { #expect(begin(bench) == OTA_OK) }
+        #expect(exhaust(bench) == roundsAtOnce)
+        bench.reconnect()
+        #expect(begin(bench, from: .max) == OTA_OK)
         bench.send(release.image, at: try #require(bench.progress?.position))
         #expect(bench.request(OTA_FINISH) == OTA_OK)
-        for _ in 0..<3 { #expect(begin(bench) == OTA_OK) }
-        #expect(begin(bench) == OTA_BUSY)
+        #expect(bench.request(OTA_APPLY, [0]) == OTA_OK)
+        #expect(bench.log == ["mark"])
     }
 
-    @Test func oneThatFinishedBadlyDoesNot() throws {
+    @Test("a flash that fails again and again is not erased without limit")
+    func aFlashThatFails() {
         let bench = bench()
-        for _ in 0..<3 { #expect(begin(bench) == OTA_OK) }
-        bench.send(Release.image(count: 600, seed: 5), at: try #require(bench.progress?.position))
-        #expect(bench.request(OTA_FINISH) == OTA_DIGEST_DIFFERS)
-        #expect(begin(bench) == OTA_BUSY)
+        bench.flash.failing = { $0 == "write slot 0" }
+        #expect(exhaust(bench) == roundsAtOnce)
     }
 
-    @Test func overTheClocksWrap() {
+    /// An update, its trial, DISCARD, and the boot of the old image; or the trial ends by itself and the image is not sent again.
+    /// - Returns: The number of trials until a request is answered with *busy*.
+    private func trials(discarding: Bool) throws -> (count: Int, refused: String) {
         let bench = bench()
-        for _ in 0..<3 { #expect(begin(bench) == OTA_OK) }
-        bench.pass(70_000)
-        bench.pass(.max - 65_000)
+        for trial in 0..<1000 {
+            guard begin(bench, from: .max) == OTA_OK else { return (trial, "BEGIN") }
+            bench.send(release.image, at: try #require(bench.progress?.position))
+            #expect(bench.request(OTA_FINISH) == OTA_OK)
+            guard bench.request(OTA_APPLY, [0]) == OTA_OK else { return (trial, "APPLY") }
+            #expect(bench.marks.count == trial + 1)
+            bench.disconnect()
+            bench.settings.onTrial = true
+            bench.boot()
+            bench.connect()
+            if discarding { #expect(bench.request(OTA_DISCARD) == OTA_OK) } else { bench.pass(60_000) }
+            bench.disconnect()
+            bench.settings.onTrial = false
+            bench.boot()
+            bench.connect()
+        }
+        return (1000, "nothing")
+    }
+
+    /// 800 points: 8 for each erase, and a boot forgives one.
+    @Test("trials that are discarded or not confirmed are limited, across their reboots")
+    func trialCycles() throws {
+        let discarded = try trials(discarding: true)
+        #expect(discarded.refused == "BEGIN")
+        #expect(discarded.count == 1 + (800 - 24) / (24 - 2))
+        let ended = try trials(discarding: false)
+        #expect(ended.refused == "APPLY")
+        #expect(ended.count == 1 + (800 - 8 - 16) / (16 - 2))
+    }
+
+    @Test("a device that restarts often is not locked out: each boot forgives an eighth of an erase")
+    func restarts() {
+        let bench = bench()
+        #expect(exhaust(bench) == roundsAtOnce)
+        for boot in 1...8 {
+            #expect(begin(bench) == OTA_BUSY, "boot \(boot)")
+            bench.boot()
+            bench.connect()
+        }
         #expect(begin(bench) == OTA_OK)
     }
 
-    /// Wrong arguments are told before it.
-    @Test func argumentsComeFirst() {
+    @Test("a boot's record is written only while there is wear to forgive")
+    func recordsOfBoots() {
         let bench = bench()
-        for _ in 0..<3 { #expect(begin(bench) == OTA_OK) }
+        bench.flash.operations = []
+        bench.boot()
+        #expect(bench.flash.operations.isEmpty)
+        bench.connect()
+        #expect(send(bench))
+        for _ in 0..<20 { bench.boot() }
+        bench.flash.operations = []
+        bench.boot()
+        #expect(bench.flash.operations.isEmpty)
+        #expect(bench.flash.violations.isEmpty)
+        bench.connect()
+        #expect(begin(bench, from: .max) == OTA_OK)
+        #expect(bench.progress?.position?.offset == 256)
+    }
+
+    @Test("the configuration chooses the minutes for each erase, or no limit")
+    func configured() {
+        let quick = bench { $0.wearMinutes = 1 }
+        #expect(exhaust(quick) == roundsAtOnce)
+        quick.pass(59_999)
+        #expect(begin(quick) == OTA_BUSY)
+        quick.pass(1)
+        #expect(begin(quick) == OTA_OK)
+        #expect(exhaust(bench { $0.wearMinutes = UInt8(OTA_WEAR_UNLIMITED) }) == 200)
+    }
+
+    @Test("wear is forgiven over the wrap of the clock")
+    func overTheClocksWrap() {
+        let bench = Bench()
+        bench.now = .max - 100_000
+        bench.boot()
+        bench.connect()
+        #expect(exhaust(bench) == roundsAtOnce)
+        bench.pass(899_999)
+        #expect(begin(bench) == OTA_BUSY)
+        bench.pass(1)
+        #expect(begin(bench) == OTA_OK)
+    }
+
+    @Test("wrong arguments are answered before the wear limit")
+    func argumentsComeFirst() {
+        let bench = bench()
+        _ = exhaust(bench)
         #expect(bench.request(OTA_BEGIN, Bench.beginArguments(OTA_OBJECT_IMAGE, [1, 2, 3])) == OTA_BAD_ARGUMENT)
+    }
+
+    /// "OTR1" records, as an earlier core wrote them.
+    @Test("records of an earlier core are erased before the first new one, and nothing of them is believed")
+    func recordsOfAnEarlierCore() throws {
+        let bench = bench()
+        var record = Array("OTR1".utf8) + little(UInt32(9)) + release.digest + little(UInt32(512))
+        record += little(Crypto.crc32(record))
+        bench.flash.record.replaceSubrange(0..<48, with: record)
+        #expect(bench.boot() == OTA_START_OK)
+        bench.connect()
+        #expect(info(bench, 10) == nil)
+        bench.flash.operations = []
+        #expect(send(bench))
+        #expect(
+            bench.flash.operations.filter { $0.contains("record") } == [
+                "erase record 256", "erase record 0", "write record 0",
+            ])
     }
 }

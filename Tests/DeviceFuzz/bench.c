@@ -71,6 +71,8 @@ static bool port_mark(void *context, enum ota_boot boot, const struct ota_manife
     find(bench, manifest->image_size == marked->image_size && manifest->security_counter == marked->counter,
          "mark: not what the manifest says");
     find(bench, marked->counter >= bench->counter, "mark: a security counter below the device's");
+    find(bench, boot == OTA_BOOT_TRIAL || bench->config.trial_seconds == 0 || bench->config.permanent_allowed,
+         "mark: permanent, although there is a trial");
     if (bench->mark_fails || !bench->flash.is_powered) return false;
     bench->installed[slot] = marked;
     bench->trial = boot == OTA_BOOT_TRIAL ? TRIAL_PENDING : TRIAL_NONE;
@@ -172,6 +174,8 @@ void bench_start(struct bench *bench, const uint8_t settings[4]) {
     config->page_size = settings[1] & 2 ? PAGE_LARGEST : OTA_PAGE_SMALLEST;
     config->slot_size = SLOT_SIZE;
     config->write_unit = units[settings[2] & 7];
+    config->permanent_allowed = (settings[1] & 8) != 0;
+    config->wear_minutes = settings[1] & 16 ? 1 : 0;
     config->erase_ahead = (settings[1] & 4) != 0;
     config->erase_step = (uint16_t)(1 + (settings[2] >> 3 & 3));
     bench->port = (struct ota_port){

@@ -34,6 +34,7 @@ struct flash {
     uint32_t operations_left; /* until the power goes; 0: it does not */
     enum moment moment;
     uint8_t failing; /* bit 0: writes fail, 1: erases, 2: reads, 3: only in the record area */
+    bool fails_halfway; /* half of what fails is done */
 };
 
 enum trial { TRIAL_NONE, TRIAL_PENDING, TRIAL_RUNNING };

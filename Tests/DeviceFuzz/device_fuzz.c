@@ -49,6 +49,7 @@ static void read_value(struct bench *bench, struct input *input, uint16_t connec
 
 static void fail(struct bench *bench, uint8_t what) {
     bench->flash.failing = what & 15;
+    bench->flash.fails_halfway = (what & 128) != 0;
     bench->mark_fails = (what & 16) != 0;
     bench->confirm_fails = (what & 32) != 0;
     bench->hash_fails = (what & 64) != 0;
@@ -111,7 +112,7 @@ static void step(struct bench *bench, struct input *input) {
     settle(bench);
 }
 
-/* All is well again, and so much time has passed that no bar holds; of a trial that runs the device has gone back. */
+/* All is well again; a trial that ran is over, and so much time has passed that all wear is forgiven. */
 static void heal(struct bench *bench) {
     fail(bench, 0);
     set_policy(bench, 0);
@@ -119,6 +120,8 @@ static void heal(struct bench *bench) {
     bench->now += 120000;
     settle(bench);
     boot(bench);
+    bench->now += OTA_WEAR_BURST * OTA_WEAR_MINUTES * 60000u;
+    settle(bench);
 }
 
 const char *device_fuzz(const uint8_t *bytes, size_t count) {

@@ -40,27 +40,30 @@ bool flash_write(struct bench *bench, enum ota_area area, uint32_t offset, const
     uint8_t *flash = place(bench, area, offset, count);
     uint32_t unit = bench->flash.write_unit;
     find(bench, offset % unit == 0 && count % unit == 0 && count > 0, "flash: a write that is not whole write units");
-    if (!flash || fails(&bench->flash, area, 1)) return false;
+    bool failing = fails(&bench->flash, area, 1);
+    if (!flash || !bench->flash.is_powered || (failing && !bench->flash.fails_halfway)) return false;
     bool cut = is_cut(&bench->flash);
     if (cut && bench->flash.moment == BEFORE) return false;
-    uint32_t written = cut && bench->flash.moment == DURING ? count / 2 : count;
+    uint32_t written = failing || (cut && bench->flash.moment == DURING) ? count / 2 : count;
     bool is_erased = true;
     for (uint32_t i = 0; i < written; i++) {
         is_erased = is_erased && flash[i] == 0xFF;
         flash[i] &= bytes[i];
     }
     find(bench, is_erased, "flash: a write on bytes that are not erased");
-    return !cut;
+    return !cut && !failing;
 }
 
 bool flash_erase(struct bench *bench, enum ota_area area, uint32_t offset) {
     uint32_t page_size = bench->flash.page_size;
     uint8_t *flash = place(bench, area, offset, page_size);
     find(bench, offset % page_size == 0, "flash: an erase that is not of a page");
-    if (!flash || fails(&bench->flash, area, 2)) return false;
+    bool failing = fails(&bench->flash, area, 2);
+    if (!flash || !bench->flash.is_powered || (failing && !bench->flash.fails_halfway)) return false;
     bool cut = is_cut(&bench->flash);
     if (cut && bench->flash.moment == BEFORE) return false;
     memset(flash, 0xFF, page_size);
-    if (cut && bench->flash.moment == DURING) memset(flash + page_size / 2, 0x3C, page_size - page_size / 2);
-    return !cut;
+    if (failing || (cut && bench->flash.moment == DURING))
+        memset(flash + page_size / 2, 0x3C, page_size - page_size / 2);
+    return !cut && !failing;
 }

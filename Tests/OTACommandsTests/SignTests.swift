@@ -239,6 +239,34 @@ import Testing
         #expect(both.exit == 64)
     }
 
+    @Test("sign warns when the security counter is more than 1000 above that of the bundle it replaces, or above 0")
+    func warnsOfACounterJump() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        func sign(_ counter: String, _ more: String...) async throws -> String {
+            let run = try await sandbox.run(
+                [
+                    "sign", "fw.bin", "--key", "release.pem", "--product", "demo", "--version", "1.0.0", "--counter",
+                    counter,
+                ]
+                    + ["-o", "new.otaf"] + more)
+            #expect(run.exit == 0, "\(run.err)")
+            return run.err
+        }
+        #expect(try await sign("1000") == "")
+        #expect(try await sign("2000", "--force") == "")
+        let jump = try await sign("3001", "--force")
+        #expect(jump.contains("otaflash: warning: the security counter 3001 is 1001 above 2000;"))
+        #expect(jump.contains("hint: "))
+        #expect(try await sign("4294967295", "--force", "--progress", "json").contains("4294964294 above 3001"))
+        #expect(try await sign("1", "--force") == "")
+        // A signature more changes no counter.
+        #expect(try await sandbox.run("keygen", "second").exit == 0)
+        #expect(try await sign("5000", "--force").contains("4999 above 1"))
+        let added = try await sandbox.run("sign", "new.otaf", "--key", "second.pem", "-o", "both.otaf")
+        #expect(added.exit == 0 && added.err == "", "\(added.err)")
+    }
+
     @Test func warnsOfTheDemoKey() async throws {
         let sandbox = try Sandbox()
         try sandbox.write("fw.bin", [1, 2, 3])

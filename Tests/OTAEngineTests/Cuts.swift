@@ -98,6 +98,30 @@ struct Cuts<Kind: Wire> {
         #expect(cut >= flashOperations - 2)
     }
 
+    /// One flash operation fails with the power on. The push ends well or names a cause; a second one, on a flash that works
+    /// again, ends with the new image.
+    func ofTheFlashAtEveryOperation(_ kind: FlashFault.Kind) throws {
+        var failed = 0
+        for operation in 1...flashOperations {
+            let what: Comment = "\(kind), operation \(operation) of \(flashOperations)"
+            let world = try world { $0.flashFaults = [FlashFault(operation: operation, kind: kind)] }
+            let runs = try world.run([push, resume])
+            #expect(!world.device.isUnbootable, what)
+            // An erase that lies about its success has the core write on bytes that are not erased.
+            #expect(kind == .silently || world.device.flashViolationCount == 0, what)
+            if case .failure(let error) = runs[0].outcome {
+                failed += 1
+                #expect([.flashFailed, .wentBack].contains(error.code), "\(what): \(error.code) \(error.context)")
+            }
+            let outcome = runs[1].report?.outcome
+            #expect(outcome == .confirmed || outcome == .alreadyRunning, "\(what): \(runs[1].outcome)")
+            let runsNewImage = world.runsNewImage
+            #expect(runsNewImage, what)
+        }
+        // The transfer retries by itself: only the mark and the confirmation are refused for good.
+        #expect(failed <= 4, "\(failed)")
+    }
+
     func ofTheClientAtEveryEvent() throws {
         for event in 1...sessionEvents {
             let world = try world { _ in }

@@ -24,5 +24,10 @@ import Testing
         try cuts.ofThePowerAtEveryFlashOperation(moment)
     }
 
+    @Test(
+        "one flash operation that fails with the power on costs a retry, and never the device",
+        arguments: FlashFault.Kind.allCases)
+    func oneFlashOperationFails(kind: FlashFault.Kind) throws { try cuts.ofTheFlashAtEveryOperation(kind) }
+
     @Test func theClientIsKilledAtEveryEvent() throws { try cuts.ofTheClientAtEveryEvent() }
 }

@@ -4,7 +4,7 @@
  * What it is: the whole protocol between the Bluetooth stack and the flash. It parses and judges the signed envelope,
  * takes the image, resumes it after a lost link or a power cut, has it marked for boot, and ends a trial. It allocates
  * nothing, has no global state and no clock, uses no floating point, and needs nothing but memcpy, memset and memcmp
- * from its surroundings. How it is tied to a Bluetooth stack, a flash and a bootloader is told at this file's end.
+ * from its surroundings.
  *
  * Threads and re-entrancy: all functions are called from one thread (or under one lock), in the order in which
  * the stack delivered what they tell: Data, Control and the disconnection share one queue. A callback of `ota_port`
@@ -31,6 +31,9 @@ extern "C" {
 #ifndef OTA_MAX_CONNECTIONS
 #define OTA_MAX_CONNECTIONS 4
 #endif
+
+/* The wear limit, and special values of `ota_config.wear_minutes`. */
+enum { OTA_WEAR_BURST = 100, OTA_WEAR_MINUTES = 15, OTA_WEAR_UNLIMITED = 255 };
 
 /* What `ota_device_poll` returns when it need not be called again until something happens. */
 #define OTA_FOREVER UINT32_MAX
@@ -59,7 +62,8 @@ struct ota_config {
 
     uint8_t image_format; /* enum ota_image_format: what the bootloader takes */
     uint16_t hardware;    /* revision */
-    /* Bytes, 1..slot_size; whatever the bootloader keeps at the slot's end (MCUboot's trailer) is deducted already. */
+    /* Bytes, 1..slot_size, without what the bootloader needs of the slot: for MCUboot OTA_MCUBOOT_LARGEST_IMAGE. More than
+     * `ota_largest_image` is refused. */
     uint32_t largest_image;
     /* Longest Data value in bytes, sequence included: 20..512, and what the stack can receive. */
     uint16_t longest_data;
@@ -83,7 +87,33 @@ struct ota_config {
     bool erase_ahead;
     /* With `erase_ahead`: pages erased in one poll; at least 1. */
     uint16_t erase_step;
+
+    /* Policy. 0 and false are the defaults. */
+
+    /* How many different trusted keys must have signed a bundle: at most `key_count` and 4. 0 means 1. */
+    uint8_t required_signatures;
+    /* Largest increase of the security counter by one update: it limits what a stolen key can use up. 0: no limit. */
+    uint32_t largest_counter_step;
+    /* Accept a permanent APPLY although the bootloader has a trial (`trial_seconds` > 0). */
+    bool permanent_allowed;
+    /* Wear limit: the minutes after which each page of the slot may be erased once more, beyond the first
+     * OTA_WEAR_BURST erases. 0 means OTA_WEAR_MINUTES; OTA_WEAR_UNLIMITED turns the limit off (for development). */
+    uint8_t wear_minutes;
 };
+
+/*
+ * MCUboot keeps a trailer at the end of a slot. `max_sectors` is the bootloader's own maximum of sectors in a slot
+ * (CONFIG_BOOT_MAX_IMG_SECTORS); where the bootloader counts them itself, the slot's. The trailer has three marks of a write
+ * unit for each sector, then four flags, a size and a magic, each aligned to 8 bytes or the write unit; its pages hold
+ * nothing else. Add to it where images are encrypted.
+ */
+#define OTA_MCUBOOT_FLAGS(write_unit) ((write_unit) <= 8u ? 56u : (write_unit) <= 16u ? 96u : 6u * (write_unit))
+#define OTA_MCUBOOT_TRAILER(page_size, write_unit, max_sectors) \
+    ((3u * (max_sectors) * (write_unit) + OTA_MCUBOOT_FLAGS(write_unit) + (page_size)-1u) / (page_size) * (page_size))
+
+/* Bytes: `ota_config.largest_image` for MCUboot's swap modes. Swapping by moving needs one more page. */
+#define OTA_MCUBOOT_LARGEST_IMAGE(slot_size, page_size, write_unit, max_sectors) \
+    ((slot_size)-OTA_MCUBOOT_TRAILER(page_size, write_unit, max_sectors) - (page_size))
 
 /* What a manifest says. Pointers go into the core's envelope buffer and hold during the callback only; texts do not end
  * with NUL. */
@@ -204,6 +234,7 @@ struct ota_device {
     uint8_t held_digest[OTA_DIGEST_SIZE];
     uint32_t held_offset, held_flushed, held_recorded;
     uint32_t erased_until; /* the slot's pages from `held_flushed` up to here are erased */
+    uint32_t round_end;    /* the slot's pages up to here were erased since an erase was last charged */
 
     /* Where the newest record lies. */
     uint32_t record_generation, record_index;
@@ -212,12 +243,12 @@ struct ota_device {
     uint32_t security_counter;
     uint32_t version[3];
 
-    uint32_t heard_at, trial_ends_at, reboot_at, begun_at;
+    uint32_t heard_at, trial_ends_at, reboot_at, wear_since;
     uint8_t state;  /* enum ota_state */
     uint8_t status; /* Progress's: OTA_OK or OTA_FLASH_FAILED */
     uint8_t reboot; /* enum ota_reboot */
-    uint8_t fresh_begins;
-    bool owner_silent, begins_barred, trial_running;
+    uint16_t wear; /* charged and not yet forgiven: OTA_WEAR_ERASE for each erase of the slot */
+    bool owner_silent, trial_running;
 
     /* The request that is answered by a later poll. */
     uint8_t job; /* enum ota_job */
@@ -236,7 +267,7 @@ enum ota_start_error {
     OTA_START_MISSING, /* a required pointer is NULL */
     OTA_START_PRODUCT,
     OTA_START_VERSION,
-    OTA_START_KEYS, /* none, too many, or two alike */
+    OTA_START_KEYS, /* none, too many, two alike, or fewer than `required_signatures` */
     OTA_START_IMAGE_FORMAT,
     OTA_START_LARGEST_IMAGE,
     OTA_START_LONGEST_DATA,
@@ -246,8 +277,13 @@ enum ota_start_error {
     OTA_START_FLASH  /* the record area could not be read: started, but with nothing held */
 };
 
+/* Bytes: the largest `largest_image` that can boot as far as the core knows. It is the slot's size; with
+ * OTA_FORMAT_MCUBOOT and a trial OTA_MCUBOOT_LARGEST_IMAGE for the slot's number of pages, without a trial all but the
+ * flags. 0: the slot is too small. */
+uint32_t ota_largest_image(const struct ota_config *config);
+
 /*
- * Starts the core after a boot and reads the record area. `page` is a buffer of `config->page_size` bytes, the core's
+ * Starts the core after a boot and reads the record area; where wear is recorded, it appends a record. `page` is a buffer of `config->page_size` bytes, the core's
  * own until the next start. Call it soon after boot: the trial time runs from `now`. With an error other than
  * OTA_START_FLASH nothing is started and no other function may be called.
  */
@@ -298,80 +334,9 @@ enum ota_state ota_device_state(const struct ota_device *device);
 #endif
 
 /*
- * ---- How it is wired ----
- *
- * One thread, one queue. Zephyr's and NimBLE's callbacks run on the stack's own thread, which must not wait for flash:
- * let them put what came into a queue, and one thread of yours take it out. The window is half that queue.
- *
- *     struct event { enum { CONNECTED, DISCONNECTED, SUBSCRIBED, CONTROL, DATA } kind; uint16_t connection; ... };
- *
- *     static struct ota_device device;
- *     static uint8_t page[PAGE_SIZE] __attribute__((aligned(8)));
- *
- *     void update_thread(void) {
- *         ota_device_start(&device, &config, &port, NULL, page, milliseconds());
- *         uint32_t wait = ota_device_poll(&device, milliseconds());
- *         for (struct event event;;) {
- *             if (queue_get(&event, wait)) {
- *                 switch (event.kind) {
- *                 case CONNECTED: ota_device_connected(&device, event.connection, milliseconds()); break;
- *                 case DATA: ota_device_write_data(&device, event.connection, event.bytes, event.count, ...); break;
- *                 ...
- *                 }
- *             }
- *             wait = ota_device_poll(&device, milliseconds());
- *         }
- *     }
- *
- * Control's ATT error is wanted before the queue is served: the stack's callback answers 0xFD itself where
- * notifications are off, 0x0D under 2 bytes, and success otherwise; what the core returns is then of no matter, as a
- * host that keeps to the profile meets no other. Reads may call `ota_device_read` under a lock held around each call of
- * the core. A device that demands a bond answers 0x05, 0x08, 0x0C or 0x0F before anything comes here.
- *
- *     Zephyr                                              NimBLE
- *     BT_GATT_PRIMARY_SERVICE(BT_UUID_DECLARE_128(        BLE_UUID128_INIT(OTA_UUID128_SERVICE)
- *         OTA_UUID128_SERVICE))
- *     Info: BT_GATT_CHRC_READ                             BLE_GATT_CHR_F_READ
- *     Control: BT_GATT_CHRC_WRITE | _NOTIFY               BLE_GATT_CHR_F_WRITE | _NOTIFY
- *     Data: _WRITE_WITHOUT_RESP | _WRITE                  BLE_GATT_CHR_F_WRITE_NO_RSP | _WRITE
- *     Progress: _READ | _NOTIFY                           BLE_GATT_CHR_F_READ | _NOTIFY
- *     Version: _READ                                      BLE_GATT_CHR_F_READ
- *     connection: bt_conn_index(conn)                     conn_handle
- *     subscribed: the CCC's cfg_changed, and again        BLE_GAP_EVENT_SUBSCRIBE
- *         for a bonded host that need not ask
- *     read: offset, len of the read callback              offset 0, os_mbuf_append of what comes
- *     notify: bt_gatt_notify != 0 is false                ble_gatts_notify_custom != 0 is false
- *     poll when: bt_gatt_notify_cb's callback ran         BLE_GAP_EVENT_NOTIFY_TX
- *     begun: bt_conn_le_data_len_update, _phy_update,     ble_gap_set_data_len, ble_gap_set_prefered_le_phy,
- *         _param_update                                   ble_gap_update_params
- *
- * Flash and bootloader. The record area is a partition of its own, of two pages.
- *
- *                 MCUboot on Zephyr                       ESP-IDF with rollback
- *     slot        flash_area_open(slot1_partition); with  esp_ota_get_next_update_partition
- *                 "swap using offset", from its second
- *                 sector on
- *     largest     boot_get_area_trailer_status_offset     the partition's size
- *     page size   flash_get_page_info_by_offs             4096 (esp_partition_t.erase_size)
- *     write unit  flash_area_align                        1, encrypted 16
- *     read        flash_area_read                         esp_partition_read
- *     write       flash_area_write                        esp_partition_write
- *     erase       flash_area_flatten or _erase            esp_partition_erase_range
- *     hash        psa_hash_setup, _update, _finish        mbedtls_sha256_*
- *     verify      PSA_ALG_PURE_EDDSA or ocrypto_ed25519   a library: mbedTLS has no Ed25519 (Monocypher, libsodium)
- *     mark        boot_request_upgrade(BOOT_UPGRADE_TEST  esp_ota_set_boot_partition: it checks the image itself, and
- *                 or BOOT_UPGRADE_PERMANENT)              the mark is the same for both; permanent, the new image
- *                                                         finds so in NVS, and confirms itself at its first start
- *     on_trial    !boot_is_img_confirmed()                esp_ota_get_state_partition: ESP_OTA_IMG_PENDING_VERIFY
- *     confirm     boot_write_img_confirmed                esp_ota_mark_app_valid_cancel_rollback
- *     give_up     nothing: any boot goes back             esp_ota_mark_app_invalid_rollback_and_reboot
- *     reboot      sys_reboot                              esp_restart
- *     counters    the image's own is a constant in it; the one it runs for good is in settings or NVS, written by
- *                 `confirm` behind the bootloader's own mark, and at a start that finds itself confirmed and the stored
- *                 one lower. So a power cut between the two is mended by the next start.
- *
- * Watchdog: keep it running in a trial, and feed it from what must work (the radio, the application): a new image that
- * hangs is reset, and any reset without CONFIRM goes back.
+ * How it is wired to Zephyr, NimBLE, MCUboot and ESP-IDF: docs/device-integration.md. In short: the stack's callbacks put
+ * what arrives into one queue, in order; one thread takes it out, calls the core, and polls after each call. Reads call
+ * `ota_device_read` under a lock held around each call of the core.
  */
 
 #endif

@@ -9,6 +9,7 @@ enum {
     OTA_ENVELOPE_SMALLEST = 158,
     OTA_ENVELOPE_LARGEST = 1332,
     OTA_KEYS_LARGEST = 16,
+    OTA_SIGNATURES_LARGEST = 4, /* in one envelope */
     OTA_TEXT_LARGEST = 63, /* bytes of a product's name and of a version */
     OTA_NOTIFICATION_LARGEST = 13,
     OTA_INFO_LARGEST = 251, /* bytes of the Info value as this core composes it */

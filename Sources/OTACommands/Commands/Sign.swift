@@ -69,7 +69,7 @@ struct Sign: Verb {
         switch kind {
         case .bundle:
             try mcuboot.refuse("it goes with --as mcuboot")
-            return try bundle(signedWith: signers(console))
+            return try bundle(signedWith: signers(console), console)
         case .mcuboot:
             try refuseBundleOptions()
             let layout = try mcuboot.layout(version: version)
@@ -77,12 +77,31 @@ struct Sign: Verb {
         }
     }
 
-    private func bundle(signedWith keys: [PrivateKey]) throws -> SignAnswer {
+    private func bundle(signedWith keys: [PrivateKey], _ console: Console) throws -> SignAnswer {
         let release = try release()
         let created = try CreationTime.now()
+        let known = [image, target].compactMap { Self.counter(ofBundleIn: $0) }.max() ?? 0
         let file = try BundleSigner(keys: keys).sign(
             FilePath(image), as: release, created: created, to: FilePath(target), replace: force)
+        warn(ofCounter: file.envelope.manifest.securityCounter, after: known, console)
         return SignAnswer(file)
+    }
+
+    private static let largestUsualCounterStep: UInt32 = 1000
+
+    /// A counter cannot be taken back: devices that confirmed it refuse every lower one.
+    private func warn(ofCounter counter: UInt32, after known: UInt32, _ console: Console) {
+        guard counter > known, counter - known > Self.largestUsualCounterStep else { return }
+        console.warn(
+            "the security counter \(counter) is \(counter - known) above \(known); a device that confirms this bundle "
+                + "refuses every lower counter for ever; hint: count releases by 1, or sign again with a lower --counter"
+        )
+    }
+
+    /// Nil: the file is not there, or is not a bundle.
+    private static func counter(ofBundleIn path: String) -> UInt32? {
+        guard let prefix = try? InputFile(FilePath(path)).prefix(Envelope.maximumLength) else { return nil }
+        return (try? Envelope(parsingPrefix: prefix))?.manifest.securityCounter
     }
 
     private func mcubootImage(_ layout: MCUbootLayout, signedWith keys: [PrivateKey]) throws -> SignAnswer {

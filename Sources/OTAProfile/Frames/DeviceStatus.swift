@@ -51,7 +51,7 @@ package enum DeviceStatus: UInt8 {
         case .busy: "it is busy"
         case .envelopeMalformed: "it finds the envelope malformed"
         case .criticalField: "the bundle holds a critical field that it does not know"
-        case .untrusted: "it trusts none of the keys that signed the bundle, or finds a signature wrong"
+        case .untrusted: "the bundle is not signed by enough keys that it trusts, or a signature is wrong"
         case .wrongProduct: "the bundle is for another product"
         case .wrongHardware: "the bundle is for other hardware revisions"
         case .counterTooLow: "the bundle's security counter is below its own, or older than its policy allows"
@@ -61,7 +61,9 @@ package enum DeviceStatus: UInt8 {
         case .batteryLow: "its battery is too low"
         case .flashFailed: "its flash failed"
         case .digestDiffers: "what it received has another digest"
-        case .refusedByPolicy: "its policy refuses it here and now; somebody may have to consent at the device"
+        case .refusedByPolicy:
+            "its policy refuses it: a person may have to consent at the device, or the security counter is too far "
+                + "above the device's"
         }
     }
 }

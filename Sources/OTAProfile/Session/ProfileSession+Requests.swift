@@ -57,6 +57,8 @@ extension ProfileSession {
         // The device left the state *image* when its flash failed, before the flush arrived.
         case (.sync, .badState), (.sync, .flashFailed):
             mismatched(transfer?.object ?? .image, as: .flashFailed, "the device's flash failed")
+        case (.apply(permanent: true), .refusedByPolicy):
+            fail(UpdateError(.trialAvailable, "the device refuses to install an image without a trial"))
         default:
             fail(UpdateError(status.error, "the device refused \(request.name): \(status.meaning)"))
         }

@@ -121,11 +121,18 @@ public struct VirtualBootloader {
         let page = last.map { $0.offset / pageSize } ?? 1
         let record = BootRecord(generation: (last?.record.generation ?? 0) &+ 1, state: state)
         if let place = try firstErasedPlace(after: last?.offset, in: page) {
-            return try flash.program(record.bytes, at: place)
+            return try write(record, at: place)
         }
         let otherPage = (1 - page) * pageSize
         try flash.erasePage(at: otherPage)
-        try flash.program(record.bytes, at: otherPage)
+        try write(record, at: otherPage)
+    }
+
+    /// A record counts when it was read back: a mark or a confirmation that is not there must not be reported as done.
+    private func write(_ record: BootRecord, at offset: Int) throws(FlashError) {
+        try flash.program(record.bytes, at: offset)
+        let isThere = try flash.withBytes(at: offset, count: BootRecord.size) { $0.elementsEqual(record.bytes) }
+        guard isThere else { throw .failed }
     }
 
     /// Where the next record of a page goes: behind the newest one, and behind what a power cut tore.

@@ -68,7 +68,6 @@ final class DeviceCore {
         config.pointee.on_trial = boot.isOnTrial
         config.pointee.image_format = configuration.imageFormat.rawValue
         config.pointee.hardware = configuration.hardware
-        config.pointee.largest_image = UInt32(clamping: layout.slotSize)
         config.pointee.longest_data = UInt16(clamping: configuration.longestData)
         config.pointee.window = UInt16(clamping: configuration.window)
         config.pointee.restart_seconds = UInt16(clamping: configuration.restartSeconds)
@@ -76,6 +75,8 @@ final class DeviceCore {
         config.pointee.page_size = UInt32(clamping: layout.pageSize)
         config.pointee.slot_size = UInt32(clamping: layout.slotSize)
         config.pointee.write_unit = UInt8(clamping: layout.writeUnit)
+        config.pointee.largest_image = ota_largest_image(config)
+        config.pointee.wear_minutes = configuration.limitsWear ? 0 : UInt8(OTA_WEAR_UNLIMITED)
     }
 
     /// A copy that lives as long as this object.

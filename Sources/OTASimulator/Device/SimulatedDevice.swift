@@ -42,6 +42,8 @@ public protocol SimulatedDevice: AnyObject, Sendable {
     ///
     /// - Returns: The operations before that.
     func schedule(_ cuts: [PowerCut], worn: [Int]) -> Int
+    /// Further flash operations that fail with the power on, counted from now.
+    func schedule(_ faults: [FlashFault])
     /// Erases and programs of its flash so far, those of its making included.
     var flashOperationCount: Int { get }
     /// How far it is with the image it is receiving, in bytes; nil: it is receiving none.

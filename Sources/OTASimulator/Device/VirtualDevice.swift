@@ -190,6 +190,8 @@ public final class VirtualDevice: @unchecked Sendable {
         lock.locked { flash.schedule(cuts, worn: worn) }
     }
 
+    public func schedule(_ faults: [FlashFault]) { lock.locked { flash.schedule(faults) } }
+
     // MARK: What the core asks for, under the lock already
 
     var batteryLevel: Int? { configuration.battery }

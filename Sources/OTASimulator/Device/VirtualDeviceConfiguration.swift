@@ -20,6 +20,8 @@ public struct VirtualDeviceConfiguration: Sendable, Equatable {
     public var restartSeconds = 10
     /// Time, in seconds, from boot within which a trial must be confirmed; 0: its bootloader has no way back.
     public var trialSeconds = 60
+    /// Whether the device core limits how often its slot is erased.
+    public var limitsWear = true
 
     public init(product: ProductName, trustedKeys: [PublicKey]) {
         self.product = product

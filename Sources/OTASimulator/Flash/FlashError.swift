@@ -2,6 +2,8 @@
 public enum FlashError: Error, Sendable, Equatable {
     /// The power went, before or in the middle of it.
     case noPower
+    /// It failed with the power on: a `FlashFault`.
+    case failed
     /// It reaches out of the flash. A violation.
     case outside
     /// It is not whole pages, or not whole write units. A violation.

@@ -15,6 +15,8 @@ public final class VirtualFlash {
     public private(set) var violationCount = 0
     /// Power cuts to come.
     public var powerCuts: [PowerCut] = []
+    /// Failures to come with the power on.
+    public var faults: [FlashFault] = []
     /// Programs of an image's bytes, by their operations, of which one bit does not take, and nobody is told: a worn flash.
     var wornPrograms: Set<Int> = []
     /// Whether it works. Set it to give the power back.
@@ -64,6 +66,11 @@ public final class VirtualFlash {
         return operationCount
     }
 
+    /// Further faults, at operations counted from now.
+    func schedule(_ faults: [FlashFault]) {
+        self.faults += faults.map { FlashFault(operation: operationCount + $0.operation, kind: $0.kind) }
+    }
+
     /// The bytes from `offset` on, as many as the buffer holds.
     public func read(at offset: Int, into buffer: UnsafeMutableRawBufferPointer) throws(FlashError) {
         guard isPowered else { throw .noPower }
@@ -90,13 +97,17 @@ public final class VirtualFlash {
         let range = try range(offset, new.count, alignment: layout.writeUnit)
         let cut = nextOperation()
         if cut == .before { throw .noPower }
-        let written = cut == .during ? range.prefix(range.count / 2) : range
+        let fault = takeFault()
+        if fault == .withoutTrace { throw .failed }
+        let written = cut == .during || fault == .halfway ? range.prefix(range.count / 2) : range
         let wasErased = bytes[written].allSatisfy { $0 == 0xFF }
         for (index, byte) in zip(written, new) { bytes[index] &= byte }
-        if wornPrograms.contains(operationCount), range.lowerBound >= layout.slot(0) { bytes[range.lowerBound] ^= 1 }
+        let isWorn = wornPrograms.contains(operationCount) && range.lowerBound >= layout.slot(0)
+        if isWorn || fault == .silently { bytes[range.lowerBound] ^= 1 }
         try store(written)
         if !wasErased { throw violation(.notErased) }
         if cut != nil { throw .noPower }
+        if let fault, fault != .silently { throw .failed }
     }
 
     /// Erases the page that begins at `offset`.
@@ -105,12 +116,20 @@ public final class VirtualFlash {
         let range = try range(offset, layout.pageSize, alignment: layout.pageSize)
         let cut = nextOperation()
         if cut == .before { throw .noPower }
+        let fault = takeFault()
+        if fault == .withoutTrace { throw .failed }
         _ = UnsafeMutableRawBufferPointer(rebasing: bytes[range]).initializeMemory(as: UInt8.self, repeating: 0xFF)
-        if cut == .during {
+        if cut == .during || fault == .halfway || fault == .silently {
             for index in range.suffix(range.count / 2) { bytes[index] = UInt8(truncatingIfNeeded: garbage.next()) }
         }
         try store(range)
         if cut != nil { throw .noPower }
+        if let fault, fault != .silently { throw .failed }
+    }
+
+    /// The fault of the operation that was counted last.
+    private func takeFault() -> FlashFault.Kind? {
+        faults.firstIndex { $0.operation == operationCount }.map { faults.remove(at: $0).kind }
     }
 
     private func range(_ offset: Int, _ count: Int, alignment: Int = 1) throws(FlashError) -> Range<Int> {

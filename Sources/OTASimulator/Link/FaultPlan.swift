@@ -21,6 +21,8 @@ public struct FaultPlan: Sendable, Equatable {
     public var cutAfterDevicePackets: [Int] = []
     /// The device loses power at these flash operations.
     public var powerCuts: [PowerCut] = []
+    /// These flash operations of the device fail, or succeed wrongly, with the power on.
+    public var flashFaults: [FlashFault] = []
     /// Of what the device programs into a slot at these flash operations one bit is wrong, and nobody is told.
     public var wornPrograms: [Int] = []
 

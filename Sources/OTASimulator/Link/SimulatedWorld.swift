@@ -29,6 +29,7 @@ final class SimulatedWorld: @unchecked Sendable {
         self.plan = plan
         self.faults = FaultCounter(plan)
         self.random = SplitMix64(seed: seed)
+        device.schedule(plan.flashFaults)
         self.firstFlashOperation = device.schedule(plan.powerCuts, worn: plan.wornPrograms)
         device.observe(
             onNotification: { [connections] in connections.all[$0]?.offer($2, on: $1) ?? true },

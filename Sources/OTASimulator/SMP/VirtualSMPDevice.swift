@@ -163,6 +163,8 @@ public final class VirtualSMPDevice: SimulatedDevice, @unchecked Sendable {
         lock.locked { flash.schedule(cuts, worn: worn) }
     }
 
+    public func schedule(_ faults: [FlashFault]) { lock.locked { flash.schedule(faults) } }
+
     // MARK: Private
 
     private func server(of connection: UInt16, _ channel: Channel, at now: Duration) throws(ATTError) -> SMPServer {

@@ -111,6 +111,8 @@ package struct DeviceFile: Codable {
             configuration.longestData = longestData
             configuration.restartSeconds = restartSeconds
             configuration.trialSeconds = trialSeconds
+            // A file does not wear out, and its device has no time to recover between two commands.
+            configuration.limitsWear = false
             do {
                 try configuration.validate()
             } catch {

@@ -71,11 +71,12 @@ final class Bench {
         port.deallocate()
     }
 
-    /// Powers the device up with the settings as they are now.
+    /// Powers the device up with the settings as they are now; the power goes at an operation of the flash.
     @discardableResult
-    func boot() -> ota_start_error {
+    func boot(cutting operation: Int = .max, _ cut: Flash.Cut = .before) -> ota_start_error {
         flash.hasPower = true
-        flash.operationsLeft = .max
+        flash.operationsLeft = operation
+        flash.cut = cut
         configuration = Configuration(settings)
         page.deallocate()
         page = .allocate(capacity: Int(settings.pageSize))

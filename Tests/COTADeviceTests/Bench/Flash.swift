@@ -25,8 +25,21 @@ struct Flash {
     var operationsLeft = Int.max
     var cut = Cut.before
     var hasPower = true
-    /// Operations that fail: by what `operations` says of them.
+    /// Operations that fail with the power on, by their names in `operations`; and how those fail that change the flash.
     var failing: (@Sendable (String) -> Bool)?
+    var failure = Failure.withoutTrace
+    private var currentFailure: Failure?
+
+    enum Failure: CaseIterable {
+        /// Nothing is changed.
+        case withoutTrace
+        /// Half of the bytes are written, or half of the page is erased.
+        case halfway
+        /// All is done, and yet reported as failed.
+        case afterwards
+        /// A wrong result is reported as success: a bit that was not cleared, or a page of which half is not erased.
+        case silently
+    }
 
     init(pageSize: Int, slotSize: Int, writeUnit: Int) {
         self.pageSize = pageSize
@@ -63,29 +76,31 @@ struct Flash {
         guard begin("write", area, offset, bytes.count) else { return false }
         if area == OTA_AREA_RECORD {
             let record = Record(digest: Array(bytes[8..<40]), offset: Int(number(bytes[40..<44])))
-            if hasPower { records.append(record) } else { tornRecord = record }
+            if !hasPower { tornRecord = record } else if currentFailure == nil { records.append(record) }
         }
         let done = part(of: bytes.count)
         // The byte that was being written as the power went: some of its bits.
-        let torn = done < bytes.count && cut != .before ? done : nil
+        let torn = done < bytes.count && !hasPower && cut != .before ? done : nil
+        let wrong = currentFailure == .silently ? bytes.firstIndex { $0 != 0xFF } : nil
         var isErased = true
         change(area, offset..<offset + bytes.count) { flash in
             isErased = flash.allSatisfy { $0 == 0xFF }
             for i in 0..<done { flash[i] &= bytes[i] }
             if let torn { flash[torn] &= bytes[torn] | 0xA5 }
+            if let wrong { flash[wrong] |= flash[wrong] + 1 }
         }
         check(isErased, "write on written bytes at \(offset)")
-        return hasPower
+        return hasPower && (currentFailure ?? .silently) == .silently
     }
 
     mutating func erase(_ area: ota_area, _ offset: Int) -> Bool {
         check(offset % pageSize == 0, "misaligned erase at \(offset)")
         guard begin("erase", area, offset, pageSize) else { return false }
-        let done = part(of: pageSize)
+        let done = currentFailure == .silently ? pageSize / 2 : part(of: pageSize)
         change(area, offset..<offset + pageSize) { flash in
             for i in 0..<flash.count { flash[i] = i < done ? 0xFF : flash[i] | 0x3C }
         }
-        return hasPower
+        return hasPower && (currentFailure ?? .silently) == .silently
     }
 
     /// Counts the operation; false if it does not happen at all.
@@ -97,14 +112,17 @@ struct Flash {
             return false
         }
         operations.append(operation)
-        if failing?(operation) == true { return false }
+        currentFailure = failing?(operation) == true ? failure : nil
+        if currentFailure == .withoutTrace { return false }
         operationsLeft -= 1
         hasPower = operationsLeft >= 0
         return hasPower || cut != .before
     }
 
     private func part(of count: Int) -> Int {
-        guard !hasPower else { return count }
+        guard !hasPower else {
+            return currentFailure == .halfway ? count / 2 : count
+        }
         switch cut {
         case .before: return 0
         case .early: return 1

@@ -22,6 +22,10 @@ struct Settings {
     var writeUnit: UInt8 = 4
     var eraseAhead = false
     var eraseStep: UInt16 = 1
+    var requiredSignatures: UInt8 = 0
+    var largestCounterStep: UInt32 = 0
+    var permanentAllowed = false
+    var wearMinutes: UInt8 = 0
 }
 
 /// The C structure and what it points to, for as long as a device runs.
@@ -53,6 +57,10 @@ final class Configuration {
         pointer.pointee.write_unit = settings.writeUnit
         pointer.pointee.erase_ahead = settings.eraseAhead
         pointer.pointee.erase_step = settings.eraseStep
+        pointer.pointee.required_signatures = settings.requiredSignatures
+        pointer.pointee.largest_counter_step = settings.largestCounterStep
+        pointer.pointee.permanent_allowed = settings.permanentAllowed
+        pointer.pointee.wear_minutes = settings.wearMinutes
     }
 
     private func text(_ string: String?) -> UnsafePointer<CChar>? {

@@ -308,6 +308,17 @@ import Testing
         #expect(talk.report?.outcome == .confirmed)
     }
 
+    /// Status 17 is the device's policy; for a permanent APPLY it has one meaning.
+    @Test("a permanent APPLY that the device refuses by its policy ends with trial-available")
+    func permanentIsRefusedByTheDevice() throws {
+        var talk = try push(PushOptions(resume: true, ending: .permanent))
+        talk.comeUp(Device(trialSeconds: 0))
+        acceptEnvelope(&talk)
+        transferImage(&talk)
+        talk.expect("04 27 01", answering: "84 27 11")
+        #expect(talk.error == .trialAvailable)
+    }
+
     @Test func refusesADeviceThatSpeaksAnotherLanguage() throws {
         var talk = try push()
         talk.tell(.linkUp(LinkProperties(channels: [ProfileChannel.info], maximumValueLength: 244)))

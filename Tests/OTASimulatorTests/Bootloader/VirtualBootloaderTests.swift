@@ -146,6 +146,24 @@ import Testing
         }
     }
 
+    @Test(
+        "a mark that fails or is written wrongly is reported, changes nothing, and can be repeated",
+        arguments: FlashFault.Kind.allCases)
+    func aMarkThatFails(kind: FlashFault.Kind) throws {
+        let (flash, bootloader) = try factory()
+        let old = try Example.unwrap(bootloader.boot())
+        let image = try write(7, into: 1, of: flash)
+        flash.faults = [FlashFault(operation: flash.operationCount + 1, kind: kind)]
+        #expect(throws: FlashError.failed) { try bootloader.mark(image, forGood: true) }
+        // What was reported as failed may be done all the same.
+        if kind != .afterwards {
+            #expect(try bootloader.boot() == old)
+            try bootloader.mark(image, forGood: true)
+        }
+        #expect(try bootloader.boot()?.image.version == "2.0.7")
+        #expect(flash.violationCount == 0)
+    }
+
     @Test(arguments: [512, 2048]) func aSecondPowerCutInTheRecoveryIsNoMatterEither(pageSize: Int) throws {
         let (whole, _) = try factory(pageSize: pageSize)
         let before = whole.operationCount

@@ -61,6 +61,43 @@ import Testing
         #expect(flash.powerCuts.isEmpty)
     }
 
+    @Test(
+        "a program that fails with the power on leaves nothing, half of its bytes, all of them, or a wrong bit",
+        arguments: [
+            (FlashFault.Kind.withoutTrace, [0xFF, 0xFF, 0xFF, 0xFF] as [UInt8]), (.halfway, [1, 2, 0xFF, 0xFF]),
+            (.afterwards, [1, 2, 3, 4]), (.silently, [0, 2, 3, 4]),
+        ])
+    func aProgramFails(kind: FlashFault.Kind, left: [UInt8]) throws {
+        let flash = VirtualFlash(layout: layout)
+        flash.faults = [FlashFault(operation: 2, kind: kind)]
+        try flash.erasePage(at: 0)
+        if kind == .silently {
+            try flash.program([1, 2, 3, 4], at: 8)
+        } else {
+            #expect(throws: FlashError.failed) { try flash.program([1, 2, 3, 4], at: 8) }
+        }
+        #expect(flash.isPowered && flash.faults.isEmpty && flash.violationCount == 0)
+        #expect(try contents(flash, 8, 4) == left)
+        try flash.program([5, 6, 7, 8], at: 16)
+    }
+
+    @Test(
+        "an erase that fails with the power on changes nothing, half of its page, or all of it",
+        arguments: FlashFault.Kind.allCases)
+    func anEraseFails(kind: FlashFault.Kind) throws {
+        let flash = VirtualFlash(layout: layout)
+        try flash.program([UInt8](repeating: 0, count: 512), at: 512)
+        flash.faults = [FlashFault(operation: 2, kind: kind)]
+        if kind == .silently {
+            try flash.erasePage(at: 512)
+        } else {
+            #expect(throws: FlashError.failed) { try flash.erasePage(at: 512) }
+        }
+        let erased = try contents(flash, 512, 512).prefix { $0 == 0xFF }.count
+        let expected = [.withoutTrace: 0, .halfway: 256, .afterwards: 512, .silently: 256] as [FlashFault.Kind: Int]
+        #expect(erased == expected[kind])
+    }
+
     @Test func aTornEraseLeavesHalfAPageOfGarbage() throws {
         let flash = VirtualFlash(layout: layout)
         flash.powerCuts = [PowerCut(operation: 1, moment: .during)]

@@ -43,6 +43,7 @@ import Testing
             let device = try store.open("alpha")
             var expected = try Example.configuration()
             expected.hardware = 2
+            expected.limitsWear = false
             #expect(device.configuration == expected)
             _ = device.poll(at: .zero)
             #expect(device.running?.image.version == "1.0.0-rc.1")

@@ -1,0 +1,39 @@
+#include "core.h"
+
+/*
+ * Limits how often each page of the slot is erased, whoever sends the updates. Pages are erased in ascending order, so one
+ * round through the slot erases each page at most once and is charged once (image.c). APPLY is charged for the bootloader's
+ * swap. Time forgives the charges. They survive a reboot in the records: otherwise a host could reset them with a trial.
+ *
+ * The time without power is unknown. Each boot therefore forgives one point, so that a device that restarts often is not
+ * locked out. An update causes two boots at most, and its APPLY is charged more than two points.
+ */
+
+static uint32_t minutes(const struct ota_device *device) {
+    return device->config->wear_minutes == 0 ? OTA_WEAR_MINUTES : device->config->wear_minutes;
+}
+
+bool ota_wear_allows(const struct ota_device *device, uint32_t charge) {
+    return minutes(device) == OTA_WEAR_UNLIMITED || device->wear + charge <= OTA_WEAR_LARGEST;
+}
+
+void ota_wear_charge(struct ota_device *device, uint32_t charge) {
+    device->wear = (uint16_t)ota_smaller(device->wear + charge, OTA_WEAR_LARGEST);
+}
+
+/* Needs no wake-up: where the clock wraps unnoticed too little is forgiven, never too much. */
+void ota_wear_forgive(struct ota_device *device, uint32_t now) {
+    uint32_t interval = minutes(device) * (60000 / OTA_WEAR_ERASE);
+    uint32_t points = (now - device->wear_since) / interval;
+    device->wear = (uint16_t)(device->wear - ota_smaller(points, device->wear));
+    device->wear_since += points * interval;
+}
+
+void ota_wear_start(struct ota_device *device, uint32_t now) {
+    device->wear_since = now;
+    if (minutes(device) == OTA_WEAR_UNLIMITED) device->wear = 0;
+    if (device->wear == 0) return;
+    device->wear--;
+    /* Where this fails the boot forgives nothing. */
+    (void)ota_record_append(device, device->held_recorded);
+}
