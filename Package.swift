@@ -207,7 +207,8 @@ let package = Package(
                 "OTACommands", "BlueZ", "DBus", "DescriptorIO", "FakeBlueZ", "OTAArchive", "OTAFirmware",
                 "OTASerial", "OTASigning", "OTASimulator", "OTATestSupport", "OTATransport", "OTAUDP", "OTAUpdate",
                 subprocess, system,
-            ], exclude: ["Support/search_memory.py", "Support/smp_update.py"], swiftSettings: swift),
+            ], exclude: ["Support/hostile_smp.py", "Support/search_memory.py", "Support/smp_update.py"],
+            swiftSettings: swift),
     ],
     swiftLanguageModes: [.v6],
     cLanguageStandard: .c99

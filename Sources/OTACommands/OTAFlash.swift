@@ -18,7 +18,7 @@ public enum OTAFlash {
     private static func perform(_ arguments: [String]) async -> ExitStatus {
         do {
             if asksForVersion(arguments) {
-                try console(for: arguments).say(Version.line)
+                try console(for: arguments).say([TerminalLine(Version.line)])
                 return .done
             }
             if let mistyped = mistypedCommand(in: arguments) { throw mistyped }
@@ -40,7 +40,7 @@ public enum OTAFlash {
         var failure = error as? Failure
         if failure == nil, RootCommand.exitCode(for: error).isSuccess {
             do {
-                try console.say(RootCommand.message(for: error))
+                try console.say(TerminalLine.page(RootCommand.message(for: error)))
                 return .done
             } catch {
                 failure = Failure(error, in: Situation(command: ""))

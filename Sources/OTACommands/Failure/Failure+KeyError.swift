@@ -6,6 +6,7 @@ extension Failure {
         self.init(
             error.code.rawValue, exit, error.context.isEmpty ? error.code.rawValue : error.context,
             hint: error.hint ?? hint)
+        if error.hint == nil, error.code == .noTrustedKey { hints.append(TrustOptions.secondHint) }
     }
 
     private static func advice(for code: KeyError.Code) -> (ExitStatus, hint: String) {
@@ -26,7 +27,7 @@ extension Failure {
         case .writeFailed: (.inputOutput, "see that the disk has room: df")
         case .trustOpenToOthers: (.refused, "take that right away: chmod o-w PATH")
         case .keyIDConflict: (.malformed, "one of the two is forged: take it away, and ask its owner for the right one")
-        case .noTrustedKey: (.refused, TrustOptions.twoLines)
+        case .noTrustedKey: (.refused, TrustOptions.firstHint)
         case .cryptography: (.fault, "see that memory is left, and which release of libcrypto this is: openssl version")
         }
     }

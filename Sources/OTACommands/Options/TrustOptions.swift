@@ -17,10 +17,10 @@ struct TrustOptions: ParsableArguments {
     var trust: [String] = []
 
     /// What to type where there is no key yet.
-    static var twoLines: String {
-        let folder = Shell.quoted((defaultFolder ?? "~/.config/otaflash/trust").string)
-        return "trust the key that signs: mkdir -p \(folder)\nand then: cp KEY.pub.pem \(folder)/"
-    }
+    static var firstHint: String { "trust the key that signs: mkdir -p \(quotedFolder)" }
+    static var secondHint: String { "and then: cp KEY.pub.pem \(quotedFolder)/" }
+
+    private static var quotedFolder: String { Shell.quoted((defaultFolder ?? "~/.config/otaflash/trust").string) }
 
     /// The paths in force.
     var paths: [FilePath] {
