@@ -104,10 +104,12 @@ let package = Package(
             swiftSettings: swift),
 
         // The command line.
+        .systemLibrary(name: "CLinux"),
         .target(
             name: "OTACommands",
             dependencies: [
-                "BlueZ", "DBus", "DescriptorIO", "OTAArchive", "OTABlueZ", "OTAEngine", "OTAFirmware", "OTAProfile",
+                "BlueZ", "CLinux", "DBus", "DescriptorIO", "OTAArchive", "OTABlueZ", "OTAEngine", "OTAFirmware",
+                "OTAProfile",
                 "OTASerial",
                 "OTASigning",
                 "OTASimulator", "OTASMP", "OTATransport", "OTAUDP", "OTAUpdate", arguments, logging, system,

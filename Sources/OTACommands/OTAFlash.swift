@@ -7,6 +7,7 @@ public enum OTAFlash {
     /// - Parameter arguments: without the program's name.
     /// - Returns: what the process ends with.
     public static func run(_ arguments: [String]) async -> Int32 {
+        CrashDumps.forbid()
         StandardStream.secure()
         if arguments == [LinkGuardProcess.word] {
             await LinkGuardProcess.run()

@@ -57,4 +57,39 @@ import Testing
             ["keygen", "release", "--encrypt", "--passphrase-env", "SECRET"], env: ["SECRET": "correct horse 8841"])
         #expect(found[0] > 0)
     }
+
+    /// Signs with two keys, the second of which is a pipe that nobody writes to: the first one is in memory then. It has the limits of a
+    /// shell that wants core dumps, runs as another user than root, and ends by the signal.
+    private static let midSign = """
+        mkfifo slow && ulimit -c unlimited && chmod 777 . || exit 99
+        rights=; [ "$(id -u)" != 0 ] || { install --mode=755 "$0" otaflash; rights='setpriv --reuid=65534 --clear-groups'; chown 65534 release.pem slow; }
+        [ -e otaflash ] || ln -s "$0" otaflash
+        $rights ./otaflash sign image --key release.pem --key slow --product demo --version 1.0.0 -o out.otaf &
+        exec 9>slow
+        grep 'core file' /proc/$!/limits
+        echo "owner of its memory: $(stat -c %u /proc/$!/mem)"
+        kill -s $1 $!
+        wait $!
+        echo "status $?"
+        ls
+        """
+
+    @Test(
+        "a signal in mid sign leaves no core dump and no crash report, and nobody but root can read the process's memory",
+        arguments: ["SEGV", "QUIT", "ABRT"])
+    func crashInMidSign(signal: String) async throws {
+        let sandbox = try sandbox()
+        #expect(try await sandbox.run("keygen", "release").exit == 0)
+        for env in [[:], ["SWIFT_BACKTRACE": "enable=yes"]] {
+            let run = try await sandbox.shell(Self.midSign + "\nrm slow", signal, env: env)
+            let lines = run.out.split(separator: "\n")
+            // Soft and hard.
+            #expect(lines.first?.split(separator: " ").filter { $0 == "0" }.count == 2, "\(run.out)\(run.err)")
+            #expect(lines.contains("owner of its memory: 0"), "\(run.out)")
+            let number = ["SEGV": 11, "QUIT": 3, "ABRT": 6][signal] ?? 0
+            #expect(lines.contains("status \(128 + number)"), "\(run.out)")
+            #expect(!lines.contains { $0.hasPrefix("core") } && !lines.contains("out.otaf"), "\(run.out)")
+            #expect(!run.err.contains("Crash") && !run.err.contains("Thread 0"), "\(run.err)")
+        }
+    }
 }
