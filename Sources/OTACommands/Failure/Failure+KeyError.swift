@@ -25,7 +25,9 @@ extension Failure {
         case .cannotCreate: (.cannotCreate, "see that the folder exists and can be written to")
         case .readFailed: (.inputOutput, "see that the file is there and can be read: ls -l")
         case .writeFailed: (.inputOutput, "see that the disk has room: df")
-        case .trustOpenToOthers: (.refused, "take that right away: chmod o-w PATH")
+        case .trustOpenToOthers: (.refused, "remove the right of others to write: chmod go-w PATH")
+        case .relativeTrustPath:
+            (.usage, "give a full path: export OTAFLASH_TRUST=\"$HOME/keys/release.pub.pem\"; or name it: --trust PATH")
         case .keyIDConflict: (.malformed, "one of the two is forged: take it away, and ask its owner for the right one")
         case .noTrustedKey: (.refused, TrustOptions.firstHint)
         case .cryptography: (.fault, "see that memory is left, and which release of libcrypto this is: openssl version")

@@ -12,17 +12,23 @@ public struct TrustStore: Sendable {
 
     /// Loads files, and folders, in which the files `*.pub.pem` count.
     ///
-    /// - Throws: `no-such-file`; `trust-open-to-others` for a file or folder that anybody may write to;
+    /// - Parameter filesAreChosen: the user has chosen each path in this very command. Of a path to a file it is checked only that not
+    ///   everybody may write to the file: what may lie in a folder that belongs to others is their own decision.
+    /// - Throws: `no-such-file`; `trust-open-to-others` for a path that others than root and the caller can change (`OwnedPath`);
     ///   `no-trusted-key` where none was found; `key-id-conflict`; what `KeyFile.publicKey(at:)` throws, with the path.
-    public init(paths: [FilePath]) throws(KeyError) {
+    public init(paths: [FilePath], filesAreChosen: Bool = false) throws(KeyError) {
         for path in paths {
-            let named = try Self.guarded(SmallFile(path))
+            let named = try SmallFile(path)
             guard named.isFolder else {
+                if filesAreChosen { try Self.check(named) } else { try OwnedPath.check(path) }
                 try add(named.publicKey(), from: path)
                 continue
             }
+            try OwnedPath.check(path)
             for name in try TrustFolder.keyFiles(in: path) {
-                try add(Self.guarded(SmallFile(path.appending(name))).publicKey(), from: path.appending(name))
+                let file = path.appending(name)
+                try OwnedPath.check(file)
+                try add(SmallFile(file).publicKey(), from: file)
             }
         }
         guard !keysByID.isEmpty else {
@@ -42,15 +48,14 @@ public struct TrustStore: Sendable {
         throw KeyError(.keyIDConflict, "\(place)another key with the id \(key.id) is trusted already")
     }
 
-    /// `file`, unless anybody may write to it.
-    private static func guarded(_ file: SmallFile) throws(KeyError) -> SmallFile {
-        // A device is meant for everybody, and no key.
-        if !file.isFolder { try file.expectFile() }
+    /// Refuses a file that everybody may write to.
+    private static func check(_ file: SmallFile) throws(KeyError) {
+        // A device is writable for everybody, and holds no key.
+        try file.expectFile()
         guard !file.status.permissions.contains(.otherWrite) else {
             throw KeyError(
                 .trustOpenToOthers, "\(file.path): anybody may write to it, and so decide what is trusted",
                 hint: "chmod o-w \(file.path.string.shellQuoted)")
         }
-        return file
     }
 }
