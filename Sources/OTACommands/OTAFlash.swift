@@ -7,12 +7,13 @@ public enum OTAFlash {
     /// - Parameter arguments: without the program's name.
     /// - Returns: what the process ends with.
     public static func run(_ arguments: [String]) async -> Int32 {
-        CrashDumps.forbid()
         StandardStream.secure()
+        // It is given no secrets, and no environment but what it needs to find the bus.
         if arguments == [LinkGuardProcess.word] {
             await LinkGuardProcess.run()
             return ExitStatus.done.rawValue
         }
+        CrashDumps.forbid()
         return await perform(arguments).rawValue
     }
 

@@ -1,3 +1,4 @@
+import Glibc
 import OTATestSupport
 import SystemPackage
 import Testing
@@ -5,6 +6,9 @@ import Testing
 /// Passphrases and private keys are wiped as soon as they have served: a process that has signed, and has only to say so, is
 /// searched for them, its arguments and its environment included.
 @Suite struct SecretsTests {
+    private static let isRoot = geteuid() == 0
+    private static let whyRoot: Comment = "only root can read the memory of a process that is not dumpable"
+
     private static let script = FilePath(#filePath).removingLastComponent()
         .appending("Support").appending("search_memory.py")
 
@@ -28,14 +32,16 @@ import Testing
         return sandbox
     }
 
-    @Test func keygenLeavesNoPassphrase() async throws {
+    @Test(.enabled(if: isRoot, whyRoot)) func keygenLeavesNoPassphrase() async throws {
         let found = try await search(
             sandbox(), marker: "release.pub.pem", secrets: ["secret"],
             ["keygen", "release", "--encrypt", "--passphrase-fd", "3"])
         #expect(found[0] == 0 && found[1] > 0)
     }
 
-    @Test(arguments: [true, false]) func signLeavesNeitherPassphraseNorKey(isEncrypted: Bool) async throws {
+    @Test(.enabled(if: isRoot, whyRoot), arguments: [true, false]) func signLeavesNeitherPassphraseNorKey(
+        isEncrypted: Bool
+    ) async throws {
         let sandbox = try sandbox()
         let options = isEncrypted ? ["--passphrase-fd", "3"] : []
         let keygen = try await sandbox.shell(
@@ -51,7 +57,7 @@ import Testing
     }
 
     /// What the caller puts there stays there; and so this search can find something.
-    @Test func theEnvironmentIsTheCallersOwn() async throws {
+    @Test(.enabled(if: isRoot, whyRoot)) func theEnvironmentIsTheCallersOwn() async throws {
         let found = try await search(
             sandbox(), marker: "release.pub.pem", secrets: ["secret"],
             ["keygen", "release", "--encrypt", "--passphrase-env", "SECRET"], env: ["SECRET": "correct horse 8841"])
