@@ -97,6 +97,29 @@ import Testing
         }
     }
 
+    @Test("scan shows the hostile board name of a device that it connected to read, escaped")
+    func scannedBoard() async throws {
+        let board = "evil\u{1B}]0;t\u{7}\u{1B}[31m\n✔ confirmed 9\r\u{202E}\u{9B}31m"
+        try await World.run(board: board) { world in
+            let sandbox = try Sandbox()
+            for options in [[], ["--progress", "json"], ["--verbose"], ["--format", "json"]] {
+                let run = try await sandbox.run(
+                    ["scan", "--timeout", "1.5"] + options, env: Sandbox.environment(of: world))
+                #expect(run.exit == 0 && run.out.contains("evil"), "\(run.err)")
+                expectSafe(run.out, "\(options), stdout")
+                expectSafe(run.err, "\(options), stderr")
+                if options == ["--format", "json"] {
+                    #expect(try run.json().devices?.array?.first?.product?.string == board)
+                }
+            }
+            let (_, screen) = try await sandbox.onTerminal(
+                "scan", "--timeout", "2.5", columns: 140, env: Sandbox.environment(of: world))
+            // In the live table, and in the answer.
+            #expect(screen.ranges(of: "evil").count > 1, "\(screen.debugDescription)")
+            expectOwnSequencesOnly(screen)
+        }
+    }
+
     @Test("an argument with line feeds cannot forge the usage of a command")
     func forgedUsage() async throws {
         let run = try await Sandbox().run("verify", "a", "b\nUsage: forged\nmore")

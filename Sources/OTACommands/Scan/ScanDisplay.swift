@@ -11,9 +11,10 @@ final class ScanDisplay: @unchecked Sendable {
         if console.style == .bar { draw([]) }
     }
 
-    func show(_ devices: [ScannedDevice], appeared: ScannedDevice? = nil) {
+    /// - Parameter isNews: it is shown at once, since nothing may follow it; a signal strength can wait.
+    func show(_ devices: [ScannedDevice], appeared: ScannedDevice? = nil, isNews: Bool = false) {
         switch console.style {
-        case .bar: if appeared != nil || throttle.isDue() { draw(devices) }
+        case .bar: if appeared != nil || isNews || throttle.isDue() { draw(devices) }
         case .lines, .json:
             guard let appeared else { return }
             let strength = appeared.rssi.map { ", \($0) dBm" } ?? ""
