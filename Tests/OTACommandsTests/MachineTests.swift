@@ -70,6 +70,21 @@ import Testing
         #expect(!sandbox.exists("nothing"))
     }
 
+    @Test("a file of a virtual device is not opened through a link", arguments: ["flash", "device.json"])
+    func linkInAVirtualDevice(file: String) async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release(size: 5000)
+        try await sandbox.create()
+        let before = try sandbox.read("state/kitchen/\(file)")
+        let made = try await sandbox.shell(
+            "mv state/kitchen/\(file) precious && ln -s ../../precious state/kitchen/\(file)")
+        #expect(made.exit == 0, "\(made.err)")
+        let run = try await sandbox.run(
+            "push", "fw.otaf", "--device", "sim:kitchen?pace=virtual", "--trust", "release.pub.pem")
+        #expect(refused(run) == 74 && run.err.contains(file), "\(run.err)")
+        #expect(try sandbox.read("precious") == before)
+    }
+
     @Test("a lock that belongs to another user is refused and not changed", .enabled(if: geteuid() == 0))
     func anotherUsersLock() async throws {
         let sandbox = try Sandbox()
