@@ -104,10 +104,12 @@ let package = Package(
             swiftSettings: swift),
 
         // The command line.
+        .systemLibrary(name: "CLinux"),
         .target(
             name: "OTACommands",
             dependencies: [
-                "BlueZ", "DBus", "DescriptorIO", "OTAArchive", "OTABlueZ", "OTAEngine", "OTAFirmware", "OTAProfile",
+                "BlueZ", "CLinux", "DBus", "DescriptorIO", "OTAArchive", "OTABlueZ", "OTAEngine", "OTAFirmware",
+                "OTAProfile",
                 "OTASerial",
                 "OTASigning",
                 "OTASimulator", "OTASMP", "OTATransport", "OTAUDP", "OTAUpdate", arguments, logging, system,
@@ -208,7 +210,10 @@ let package = Package(
                 "OTASerial", "OTASigning", "OTASimulator", "OTATestSupport", "OTATransport", "OTAUDP", "OTAUpdate",
                 subprocess, system,
             ],
-            exclude: ["Support/lying_smp_server.py", "Support/search_memory.py", "Support/smp_update.py"],
+            exclude: [
+                "Support/hostile_smp.py", "Support/lying_smp_server.py", "Support/search_memory.py",
+                "Support/smp_update.py",
+            ],
             swiftSettings: swift),
     ],
     swiftLanguageModes: [.v6],

@@ -8,17 +8,19 @@ public enum OTAFlash {
     /// - Returns: what the process ends with.
     public static func run(_ arguments: [String]) async -> Int32 {
         StandardStream.secure()
+        // It is given no secrets, and no environment but what it needs to find the bus.
         if arguments == [LinkGuardProcess.word] {
             await LinkGuardProcess.run()
             return ExitStatus.done.rawValue
         }
+        CrashDumps.forbid()
         return await perform(arguments).rawValue
     }
 
     private static func perform(_ arguments: [String]) async -> ExitStatus {
         do {
             if asksForVersion(arguments) {
-                try console(for: arguments).say(Version.line)
+                try console(for: arguments).say([TerminalLine(Version.line)])
                 return .done
             }
             if let mistyped = mistypedCommand(in: arguments) { throw mistyped }
@@ -40,7 +42,7 @@ public enum OTAFlash {
         var failure = error as? Failure
         if failure == nil, RootCommand.exitCode(for: error).isSuccess {
             do {
-                try console.say(RootCommand.message(for: error))
+                try console.say(TerminalLine.page(RootCommand.message(for: error)))
                 return .done
             } catch {
                 failure = Failure(error, in: Situation(command: ""))

@@ -30,6 +30,15 @@ struct ExampleTests {
         }
     }
 
+    @Test("a hostile name does not control the terminal of the example")
+    func hostileName() async throws {
+        let evil = FakeBlueZ.Neighbour("00:AA:01:07:00:42", "a\u{1B}]0;t\u{7}\nb\u{202E}\u{9B}31m", rssi: -90)
+        try await World.run(neighbours: [evil]) { world in
+            let lines = try await run([], in: world).split(separator: "\n")
+            #expect(lines.last == "00:AA:01:07:00:42 -90 dBm a\\u{1B}]0;t\\u{07}\\nb\\u{202E}\\u{009B}31m", "\(lines)")
+        }
+    }
+
     @Test func showsADevice() async throws {
         try await World.run { world in
             let lines = try await run([world.address.description], in: world).split(separator: "\n").map { String($0) }

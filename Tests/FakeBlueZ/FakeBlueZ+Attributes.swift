@@ -6,10 +6,14 @@ import OTAUpdate
 
 /// The peripheral's table of attributes, as bluetoothd shows it.
 extension FakeBlueZ {
+    /// MCUmgr's server (Zephyr, `smp_transport.rst`).
+    private static let smp = Channel(
+        service: 0x8D53_DC1D_1DB7_4CD3_868B_8A52_7460_AA84, characteristic: 0xDA2E_7828_FBCE_4E01_AE9E_2611_7499_7C48)
     private static let flags: [(Channel, [String])] = [
         (VirtualGATT.info, ["read"]), (VirtualGATT.control, ["write", "notify"]),
         (VirtualGATT.data, ["write-without-response", "write"]), (VirtualGATT.progress, ["read", "notify"]),
         (VirtualGATT.version, ["read"]), (VirtualGATT.battery, ["read"]),
+        (smp, ["write-without-response", "notify"]),
     ]
 
     private static func path(service: UInt128) -> DBusObjectPath {
@@ -80,7 +84,9 @@ extension FakeBlueZ {
 
     private func read(_ channel: Channel) async throws -> [DBusValue] {
         try? await Task.sleep(for: Self.roundTrip)
-        do { return [.bytes(try peripheral.read(try live(), channel, at: now))] } catch let error as ATTError {
+        do { return [.bytes(try peripheral.read(try live(), channel, offset: 0, capacity: 512, at: now))] } catch let
+            error as ATTError
+        {
             throw error.asBlueZ
         }
     }

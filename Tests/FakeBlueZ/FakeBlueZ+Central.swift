@@ -4,6 +4,9 @@ package import DBus
 /// The other half: programs that offer services, and a central on the air that uses them.
 extension FakeBlueZ {
     /// What a program has registered.
+    /// The bus name of the program that offers services.
+    package var offeringProgram: String? { application?.owner }
+
     struct Application {
         var owner: String
         var root: DBusObjectPath

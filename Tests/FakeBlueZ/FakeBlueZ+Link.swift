@@ -13,7 +13,7 @@ extension FakeBlueZ {
             DBusProperty("Alias", .string(name)),
             DBusProperty("Paired", .boolean(isPaired)), DBusProperty("Connected", .boolean(link != nil)),
             DBusProperty("ServicesResolved", false),
-            DBusProperty("UUIDs", .strings([BluetoothUUID(VirtualGATT.service).description])),
+            DBusProperty("UUIDs", .strings([BluetoothUUID(peripheral.dataChannel.service).description])),
         ]
         if let rssi { properties.append(DBusProperty("RSSI", .int16(rssi))) }
         return DBusInterface(
@@ -44,7 +44,7 @@ extension FakeBlueZ {
             try? await Task.sleep(for: .milliseconds(5))
             guard let caller = connecting, connection != nil, endsToTell == 0, isAdvertising else { continue }
             lastLink += 1
-            guard peripheral.connect(lastLink, at: now) else { continue }
+            guard peripheral.connect(lastLink, valueLength: 244, at: now) else { continue }
             let number = lastLink
             link = number
             connecting = nil

@@ -1,5 +1,5 @@
 import BlueZ
-import DBus
+package import DBus
 
 /// Agents, and a peripheral that wants to be paired by a passkey before anything is written to it.
 extension FakeBlueZ {
@@ -19,6 +19,8 @@ extension FakeBlueZ {
     }
 
     package var hasAgent: Bool { agent != nil }
+    /// The bus name and the path of the agent that is registered.
+    package var agentObject: (owner: String, path: DBusObjectPath)? { agent.map { ($0.owner, $0.path) } }
 
     private func register(_ owner: String, _ path: DBusObjectPath, _ capability: String) throws -> [DBusValue] {
         guard agent?.owner != owner else { throw DBusError.bluez("AlreadyExists", "Already Exists") }

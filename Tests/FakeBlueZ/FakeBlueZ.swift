@@ -29,7 +29,7 @@ package actor FakeBlueZ {
     static let address = "00:AA:01:01:00:42"
     static let device = adapter.appending("dev_00_AA_01_01_00_42")
 
-    nonisolated let peripheral: VirtualDevice
+    nonisolated let peripheral: any SimulatedDevice
     let passkey: UInt32?
     let name: String
     private let bus: DBusBus
@@ -84,7 +84,7 @@ package actor FakeBlueZ {
     package var isListening: Bool { connecting != nil }
 
     package init(
-        _ bus: DBusBus, _ peripheral: VirtualDevice, name: String = "Virtual", passkey: UInt32? = nil,
+        _ bus: DBusBus, _ peripheral: any SimulatedDevice, name: String = "Virtual", passkey: UInt32? = nil,
         neighbours: [Neighbour] = []
     ) {
         self.bus = bus
@@ -98,7 +98,7 @@ package actor FakeBlueZ {
 
     /// Whether the device runs this release, for good or on trial.
     package nonisolated func runs(_ release: Release) -> Bool {
-        peripheral.runningImage == release.bundle.bundle.image
+        (peripheral as? VirtualDevice)?.runningImage == release.bundle.bundle.image
     }
 
     var now: Duration { start.duration(to: .now) }
@@ -271,7 +271,7 @@ package actor FakeBlueZ {
     var isAdvertising: Bool {
         guard isInReach else { return false }
         _ = peripheral.poll(at: now)
-        return peripheral.running != nil
+        return peripheral.reachable(at: now).map { $0 <= peripheral.now } ?? false
     }
 
     private func forget(_ device: DBusObjectPath) async throws -> [DBusValue] {

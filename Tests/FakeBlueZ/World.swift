@@ -29,10 +29,12 @@ package struct World: Sendable {
     /// Whether this is the radio lab.
     package static var isLab: Bool { getenv("RADIO_LAB_PYTHON") != nil }
 
-    /// - Parameter passkey: what the device demands before it lets anything be written.
+    /// - Parameters:
+    ///   - passkey: what the device demands before it lets anything be written.
+    ///   - board: the device is another one: it speaks SMP, and this is the name of its board. Not in the lab.
     @discardableResult
     package static func run<Result: Sendable>(
-        passkey: UInt32? = nil, imageSize: Int = 20_000, neighbours: [FakeBlueZ.Neighbour] = [],
+        passkey: UInt32? = nil, board: String? = nil, imageSize: Int = 20_000, neighbours: [FakeBlueZ.Neighbour] = [],
         _ body: @Sendable (World) async throws -> Result
     ) async throws -> Result {
         guard let version = SemanticVersion("1.1.0"), let old = SemanticVersion("1.0.0"),
@@ -48,7 +50,12 @@ package struct World: Sendable {
         return try await PrivateBus.run { bus in
             var configuration = VirtualDeviceConfiguration(product: product, trustedKeys: [release.key])
             configuration.hardware = 2
-            let device = try VirtualDevice(configuration, version: old, securityCounter: 1)
+            let device: any SimulatedDevice =
+                if let board {
+                    try Self.smpDevice(board, release)
+                } else {
+                    try VirtualDevice(configuration, version: old, securityCounter: 1)
+                }
             let fake = FakeBlueZ(bus, device, passkey: passkey, neighbours: neighbours)
             try await fake.run()
             let world = World(bus: bus, address: address, name: "Virtual", release: release, fake: fake)
@@ -61,6 +68,12 @@ package struct World: Sendable {
                 throw error
             }
         }
+    }
+
+    private static func smpDevice(_ board: String, _ release: Release) throws -> VirtualSMPDevice {
+        var configuration = VirtualSMPConfiguration(trustedKeys: [release.key])
+        configuration.board = board
+        return try VirtualSMPDevice(configuration)
     }
 
     package func pull(_ lever: Lever) async throws {

@@ -89,6 +89,31 @@ import Testing
         #expect(!sandbox.exists("release.pem"))
     }
 
+    @Test("Ctrl-\\ at the passphrase prompt ends keygen, restores the echo and leaves no file")
+    func quitAtThePrompt() async throws {
+        let sandbox = try Sandbox()
+        let (status, screen) = try await sandbox.onTerminal(
+            "keygen", "release", "--encrypt", typing: [("Passphrase", "\u{1C}")],
+            script: "ulimit -c unlimited; trap : QUIT; \"$0\" \"$@\"; status=$?; stty -a; ls -A; exit $status")
+        #expect(status == .exited(130), "\(screen)")
+        #expect(screen.contains("interrupted") && screen.contains(" echo "))
+        #expect(!screen.contains("core dumped") && !sandbox.exists("release.pem") && !sandbox.exists("core"))
+    }
+
+    @Test("Ctrl-Z at the passphrase prompt restores the echo while keygen is stopped, and asks again when it goes on")
+    func stoppedAtThePrompt() async throws {
+        let sandbox = try Sandbox()
+        let (status, screen) = try await sandbox.onTerminal(
+            "keygen", "release", "--encrypt",
+            typing: [
+                ("Passphrase", "half\u{1A}"), ("Passphrase", "correct horse\n"), ("again", "correct horse\n"),
+            ],
+            script: "set -m; \"$0\" \"$@\"; stty -a; fg")
+        #expect(status == .exited(0), "\(screen)")
+        #expect(screen.contains(" echo ") && !screen.contains("-echo ") && !screen.contains("horse"), "\(screen)")
+        _ = try await sandbox.openssl("pkey", "-in", "release.pem", "-passin", "pass:correct horse", "-pubout")
+    }
+
     @Test func saysTheThreeWaysToAPassphrase() async throws {
         let run = try await Sandbox().run("keygen", "release", "--encrypt", "--format", "json")
         #expect(run.exit == 77)

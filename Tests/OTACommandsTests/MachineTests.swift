@@ -46,6 +46,73 @@ import Testing
                 == 73)
     }
 
+    /// What another user, or an archive, may have put in the place of a lock.
+    private static let notLocks = [
+        "ln -s ../precious $0", "ln ../precious $0", "ln ../1234 $0", "cp ../precious $0", "mkfifo $0",
+        "ln -s ../nothing $0",
+        "mkdir $0", "ln -s /dev/null $0",
+    ]
+
+    @Test("a file that is not a lock is neither followed, nor waited for, nor changed", arguments: notLocks)
+    func notALock(making: String) async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release(size: 5000)
+        try await sandbox.create()
+        try sandbox.write("precious", Array("do not touch\n".utf8))
+        try sandbox.write("1234", Array("1234\n".utf8))
+        let prepared = try await sandbox.shell("cd state && rm -f .kitchen.lock && sh -c '\(making)' .kitchen.lock")
+        #expect(prepared.exit == 0, "\(prepared.err)")
+        let run = try await sandbox.run("push", "fw.otaf", "--device", "sim:kitchen", "--trust", "release.pub.pem")
+        #expect(refused(run) == 73, "\(run.err)")
+        #expect(run.err.contains(".kitchen.lock"))
+        #expect(try sandbox.read("precious") == Array("do not touch\n".utf8))
+        #expect(try sandbox.read("1234") == Array("1234\n".utf8))
+        #expect(!sandbox.exists("nothing"))
+    }
+
+    @Test("a file of a virtual device is not opened through a link", arguments: ["flash", "device.json"])
+    func linkInAVirtualDevice(file: String) async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release(size: 5000)
+        try await sandbox.create()
+        let before = try sandbox.read("state/kitchen/\(file)")
+        let made = try await sandbox.shell(
+            "mv state/kitchen/\(file) precious && ln -s ../../precious state/kitchen/\(file)")
+        #expect(made.exit == 0, "\(made.err)")
+        let run = try await sandbox.run(
+            "push", "fw.otaf", "--device", "sim:kitchen?pace=virtual", "--trust", "release.pub.pem")
+        #expect(refused(run) == 74 && run.err.contains(file), "\(run.err)")
+        #expect(try sandbox.read("precious") == before)
+    }
+
+    @Test("a lock that belongs to another user is refused and not changed", .enabled(if: geteuid() == 0))
+    func anotherUsersLock() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release(size: 5000)
+        try await sandbox.create()
+        try sandbox.write("state/.kitchen.lock", Array("1234\n".utf8))
+        #expect(chown(sandbox.path("state/.kitchen.lock"), 65534, 65534) == 0)
+        let run = try await sandbox.run("push", "fw.otaf", "--device", "sim:kitchen", "--trust", "release.pub.pem")
+        #expect(refused(run) == 73 && run.err.contains("belongs to the user 65534"), "\(run.err)")
+        #expect(try sandbox.read("state/.kitchen.lock") == Array("1234\n".utf8))
+    }
+
+    @Test("a lock of a user is taken again, and holds the process id of its new owner alone")
+    func lockAgain() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release(size: 5000)
+        try await sandbox.create()
+        for old in ["", "7\n", "4194304        \n"] {
+            try sandbox.write("state/.kitchen.lock", Array(old.utf8))
+            let run = try await sandbox.shell(
+                "echo $$; exec \"$0\" \"$@\"", "status", "--device", "sim:kitchen?pace=virtual")
+            #expect(run.exit == 0, "\(run.err)")
+            let process = try #require(run.out.split(separator: "\n").first)
+            let lock = String(decoding: try sandbox.read("state/.kitchen.lock"), as: UTF8.self)
+            #expect(lock.split(whereSeparator: \.isWhitespace) == [process])
+        }
+    }
+
     /// Where nothing may be written nothing is lost, and what only reads goes on.
     @Test func foldersThatCannotBeWritten() async throws {
         let sandbox = try Sandbox()

@@ -1,3 +1,4 @@
+import Glibc
 import OTATestSupport
 import SystemPackage
 import Testing
@@ -5,6 +6,9 @@ import Testing
 /// Passphrases and private keys are wiped as soon as they have served: a process that has signed, and has only to say so, is
 /// searched for them, its arguments and its environment included.
 @Suite struct SecretsTests {
+    private static let isRoot = geteuid() == 0
+    private static let whyRoot: Comment = "only root can read the memory of a process that is not dumpable"
+
     private static let script = FilePath(#filePath).removingLastComponent()
         .appending("Support").appending("search_memory.py")
 
@@ -28,14 +32,16 @@ import Testing
         return sandbox
     }
 
-    @Test func keygenLeavesNoPassphrase() async throws {
+    @Test(.enabled(if: isRoot, whyRoot)) func keygenLeavesNoPassphrase() async throws {
         let found = try await search(
             sandbox(), marker: "release.pub.pem", secrets: ["secret"],
             ["keygen", "release", "--encrypt", "--passphrase-fd", "3"])
         #expect(found[0] == 0 && found[1] > 0)
     }
 
-    @Test(arguments: [true, false]) func signLeavesNeitherPassphraseNorKey(isEncrypted: Bool) async throws {
+    @Test(.enabled(if: isRoot, whyRoot), arguments: [true, false]) func signLeavesNeitherPassphraseNorKey(
+        isEncrypted: Bool
+    ) async throws {
         let sandbox = try sandbox()
         let options = isEncrypted ? ["--passphrase-fd", "3"] : []
         let keygen = try await sandbox.shell(
@@ -51,10 +57,45 @@ import Testing
     }
 
     /// What the caller puts there stays there; and so this search can find something.
-    @Test func theEnvironmentIsTheCallersOwn() async throws {
+    @Test(.enabled(if: isRoot, whyRoot)) func theEnvironmentIsTheCallersOwn() async throws {
         let found = try await search(
             sandbox(), marker: "release.pub.pem", secrets: ["secret"],
             ["keygen", "release", "--encrypt", "--passphrase-env", "SECRET"], env: ["SECRET": "correct horse 8841"])
         #expect(found[0] > 0)
+    }
+
+    /// Signs with two keys, the second of which is a pipe that nobody writes to: the first one is in memory then. It has the limits of a
+    /// shell that wants core dumps, runs as another user than root, and ends by the signal.
+    private static let midSign = """
+        mkfifo slow && ulimit -c unlimited && chmod 777 . || exit 99
+        rights=; [ "$(id -u)" != 0 ] || { install --mode=755 "$0" otaflash; rights='setpriv --reuid=65534 --clear-groups'; chown 65534 release.pem slow; }
+        [ -e otaflash ] || ln -s "$0" otaflash
+        $rights ./otaflash sign image --key release.pem --key slow --product demo --version 1.0.0 -o out.otaf &
+        exec 9>slow
+        grep 'core file' /proc/$!/limits
+        echo "owner of its memory: $(stat -c %u /proc/$!/mem)"
+        kill -s $1 $!
+        wait $!
+        echo "status $?"
+        ls
+        """
+
+    @Test(
+        "a signal in mid sign leaves no core dump and no crash report, and nobody but root can read the process's memory",
+        arguments: ["SEGV", "QUIT", "ABRT"])
+    func crashInMidSign(signal: String) async throws {
+        let sandbox = try sandbox()
+        #expect(try await sandbox.run("keygen", "release").exit == 0)
+        for env in [[:], ["SWIFT_BACKTRACE": "enable=yes"]] {
+            let run = try await sandbox.shell(Self.midSign + "\nrm slow", signal, env: env)
+            let lines = run.out.split(separator: "\n")
+            // Soft and hard.
+            #expect(lines.first?.split(separator: " ").filter { $0 == "0" }.count == 2, "\(run.out)\(run.err)")
+            #expect(lines.contains("owner of its memory: 0"), "\(run.out)")
+            let number = ["SEGV": 11, "QUIT": 3, "ABRT": 6][signal] ?? 0
+            #expect(lines.contains("status \(128 + number)"), "\(run.out)")
+            #expect(!lines.contains { $0.hasPrefix("core") } && !lines.contains("out.otaf"), "\(run.out)")
+            #expect(!run.err.contains("Crash") && !run.err.contains("Thread 0"), "\(run.err)")
+        }
     }
 }

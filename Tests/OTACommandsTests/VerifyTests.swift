@@ -131,8 +131,10 @@ import Testing
 
         // A variable takes the folder's place, and an option the variable's.
         try await sandbox.run("keygen", "other")
-        #expect(try await sandbox.run("verify", "fw.otaf", env: ["OTAFLASH_TRUST": "other.pub.pem"]).exit == 77)
-        let both = ["OTAFLASH_TRUST": "other.pub.pem:release.pub.pem"]
+        #expect(
+            try await sandbox.run("verify", "fw.otaf", env: ["OTAFLASH_TRUST": sandbox.path("other.pub.pem")]).exit
+                == 77)
+        let both = ["OTAFLASH_TRUST": "\(sandbox.path("other.pub.pem")):\(sandbox.path("release.pub.pem"))"]
         #expect(try await sandbox.run("verify", "fw.otaf", env: both).exit == 0)
         #expect(try await sandbox.run("verify", "fw.otaf", "--trust", "other.pub.pem", env: both).exit == 77)
     }
@@ -154,11 +156,52 @@ import Testing
         }
     }
 
+    @Test(
+        "a relative path in OTAFLASH_TRUST is refused, and a hint says what to type",
+        arguments: ["release.pub.pem", ".", "/:keys"])
+    func relativeTrust(list: String) async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        for command in [["verify", "fw.otaf"], ["push", "fw.otaf", "--device", "sim:"], ["inspect", "fw.otaf"]] {
+            let run = try await sandbox.run(command + ["--format", "json"], env: ["OTAFLASH_TRUST": list])
+            #expect(run.exit == 64, "\(run.out)")
+            let error = try #require(try run.json().error)
+            #expect(error.code?.string == "relative-trust-path")
+            #expect(error.hint?.string?.contains("export OTAFLASH_TRUST=") == true)
+        }
+        // The option takes the variable's place.
+        let words = ["verify", "fw.otaf", "--trust", "release.pub.pem"]
+        #expect(try await sandbox.run(words, env: ["OTAFLASH_TRUST": list]).exit == 0)
+    }
+
+    @Test(
+        "a trust folder below a folder that everybody can write to is refused, in the default place, the variable and the option"
+    )
+    func trustFolderBelowWritable() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        try sandbox.makeFolder("home/.config/otaflash/trust")
+        try sandbox.write("home/.config/otaflash/trust/release.pub.pem", sandbox.read("release.pub.pem"))
+        let folder = sandbox.home.appending(".config/otaflash/trust").string
+        let ways: [([String], [String: String])] = [
+            ([], [:]), ([], ["OTAFLASH_TRUST": folder]), (["--trust", folder], [:]),
+        ]
+        for isWritable in [false, true] {
+            chmod(sandbox.path("home/.config"), isWritable ? 0o777 : 0o755)
+            for (options, env) in ways {
+                let run = try await sandbox.run(["verify", "fw.otaf"] + options, env: env)
+                #expect(run.exit == (isWritable ? 77 : 0), "\(run.err)")
+                #expect(
+                    !isWritable || run.err.contains("hint: chmod go-w \(sandbox.home.string)/.config\n"), "\(run.err)")
+            }
+        }
+    }
+
     @Test func aTrustedPathHasToBeThere() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         #expect(try await sandbox.run("verify", "fw.otaf", "--trust", "missing").exit == 66)
-        #expect(try await sandbox.run("verify", "fw.otaf", env: ["OTAFLASH_TRUST": "missing"]).exit == 66)
+        #expect(try await sandbox.run("verify", "fw.otaf", env: ["OTAFLASH_TRUST": "/missing"]).exit == 66)
         try sandbox.makeFolder("empty")
         #expect(try await sandbox.run("verify", "fw.otaf", "--trust", "empty").exit == 77)
     }
@@ -185,7 +228,7 @@ import Testing
         chmod(sandbox.path(open), 0o777)
         let run = try await sandbox.run("verify", "fw.otaf", "--trust", "trust", "--format", "json")
         #expect(run.exit == 77)
-        #expect(try run.json().error?.hint?.string == "chmod o-w \(open)")
+        #expect(try run.json().error?.hint?.string == "chmod go-w \(sandbox.path(open))")
     }
 
     /// To make them less open would be bad advice.

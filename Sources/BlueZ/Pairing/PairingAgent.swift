@@ -1,7 +1,7 @@
 import DBus
 
 /// What bluetoothd asks while a device is paired (BlueZ, `doc/agent-api.txt`): one object for each connection to the bus, that has
-/// it answered by whoever connects to the device. It is registered only while somebody can answer.
+/// it answered by whoever connects to the device. It is registered only while somebody can answer, and bluetoothd alone may call it.
 ///
 /// It is the default one for as long, before those of other programs: bluetoothd pairs by itself when a device answers a read or a
 /// write with "insufficient authentication", asks the default agent, and repeats what was refused.
@@ -67,7 +67,7 @@ actor PairingAgent {
                 await bus.unexport(Self.path)
             }
             if let wanted {
-                try await bus.export(Self.path, [interface])
+                try await bus.export(Self.path, [interface], onlyFor: BlueZName.service)
                 try await call("RegisterAgent", [.objectPath(Self.path), .string(wanted)])
                 registered = wanted
                 // Without it our own `Pair` is answered nevertheless.

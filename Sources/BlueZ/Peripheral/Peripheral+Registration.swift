@@ -61,7 +61,7 @@ extension Peripheral {
         let path = application.root.appending("advertisement\(number)")
         let released = DBusMethod("Release") { _ in await self.released(number) }
         do throws(DBusError) {
-            try await bus.export(path, [advertisement.interface([released])])
+            try await bus.export(path, [advertisement.interface([released])], onlyFor: BlueZName.service)
         } catch { throw BlueZError(error, "advertise over \(adapter.lastElement)") }
         registration.advertisements[number] = Registration.Entry(path: path)
         do throws(BlueZError) { try await registerAll() } catch {

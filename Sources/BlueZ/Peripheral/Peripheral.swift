@@ -105,12 +105,12 @@ public actor Peripheral {
     }
 
     private func export() async throws(DBusError) {
-        try await bus.export(application.root, managesObjects: true)
+        try await bus.export(application.root, managesObjects: true, onlyFor: BlueZName.service)
         for service in application.services {
-            try await bus.export(service.path, [service.interface])
+            try await bus.export(service.path, [service.interface], onlyFor: BlueZName.service)
             for characteristic in service.characteristics {
                 let interface = characteristic.interface(of: service.path, methods(of: characteristic))
-                try await bus.export(characteristic.path, [interface])
+                try await bus.export(characteristic.path, [interface], onlyFor: BlueZName.service)
             }
         }
     }

@@ -4,11 +4,16 @@ extension DBusConnection {
     /// Exports an object, with Introspectable, Properties and Peer; with `managesObjects` it also has an ObjectManager that
     /// tells of every object beneath it. It is there until `unexport` or the end of the connection, and what its handlers
     /// hold is held. Throws `invalidArguments`, and `disconnected`.
+    ///
+    /// - Parameter caller: a well-known name such as `org.bluez`. Only its owner, at the time of each call, may call the object; others
+    ///   are answered `AccessDenied`. Nil: everybody may.
     public func export(
-        _ path: DBusObjectPath, _ interfaces: [DBusInterface] = [], managesObjects: Bool = false
-    ) throws(DBusError) {
+        _ path: DBusObjectPath, _ interfaces: [DBusInterface] = [], managesObjects: Bool = false,
+        onlyFor caller: String? = nil
+    ) async throws(DBusError) {
         try checkConnected()
-        try objects.add(path, interfaces, managesObjects: managesObjects)
+        if let caller { try await track(caller) }
+        try objects.add(path, interfaces, managesObjects: managesObjects, caller: caller)
         let properties = try objects.object(path).properties
         for manager in objects.managers(of: path) {
             try emit(manager, Standard.objectManager, "InterfacesAdded", [.objectPath(path), properties])
@@ -56,6 +61,7 @@ extension DBusConnection {
     func receivedCall(_ message: Message) {
         let address = message.wantsReply ? ReturnAddress(serial: message.serial, sender: message.sender) : nil
         do throws(DBusError) {
+            try checkCaller(message)
             let call = objects.completed(
                 DBusIncomingCall(
                     sender: message.sender, path: message.path, interface: message.interface, member: message.member,
@@ -79,6 +85,12 @@ extension DBusConnection {
         } catch {
             answer(address, .failure(error))
         }
+    }
+
+    /// Throws `AccessDenied` unless the sender may call the object. `owners` is in order with the messages.
+    private func checkCaller(_ message: Message) throws(DBusError) {
+        guard let name = objects.objects[message.path]?.caller, owners[name] != .some(message.sender) else { return }
+        throw .remote(DBusError.Name.accessDenied, "only the owner of \(name) may call \(message.path)")
     }
 
     /// Runs `body` on this actor and sends what comes of it.

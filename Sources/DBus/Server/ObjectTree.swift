@@ -6,6 +6,8 @@ struct ObjectTree {
         var values: [String: [String: DBusValue]]
         /// Whether it has an ObjectManager, for all objects beneath it.
         var managesObjects: Bool
+        /// The well-known name whose owner alone may call it; nil: everybody may.
+        var caller: String?
 
         func interface(_ name: String) throws(DBusError) -> DBusInterface {
             guard let interface = interfaces.first(where: { $0.name == name }) else {
@@ -25,7 +27,7 @@ struct ObjectTree {
 
     /// Throws `invalidArguments`.
     mutating func add(
-        _ path: DBusObjectPath, _ interfaces: [DBusInterface], managesObjects: Bool
+        _ path: DBusObjectPath, _ interfaces: [DBusInterface], managesObjects: Bool, caller: String? = nil
     ) throws(DBusError) {
         try Names.check(path: path)
         guard objects[path] == nil else { throw DBusError(.invalidArguments, "\(path) is exported already") }
@@ -37,7 +39,8 @@ struct ObjectTree {
             (interface.name, Dictionary(uniqueKeysWithValues: interface.properties.map { ($0.name, $0.value) }))
         }
         objects[path] = Object(
-            interfaces: interfaces, values: Dictionary(uniqueKeysWithValues: values), managesObjects: managesObjects)
+            interfaces: interfaces, values: Dictionary(uniqueKeysWithValues: values), managesObjects: managesObjects,
+            caller: caller)
     }
 
     /// `path` and all beneath it, deepest first.

@@ -36,7 +36,7 @@ struct Doctor: Verb {
             checks.append(
                 Check(
                     name: "trust", state: .missing, message: failure.message,
-                    advice: failure.hint.split(separator: "\n").map(String.init)))
+                    advice: failure.hints))
         }
         return DoctorAnswer(
             checks: checks,
@@ -58,7 +58,7 @@ struct DoctorAnswer: Answer {
         case checks, trust, versions
     }
 
-    var text: String {
+    var lines: [TerminalLine] {
         let width = checks.map(\.name.count).max() ?? 0
         let lines = checks.flatMap { check in
             let name = check.name + String(repeating: " ", count: width - check.name.count)
@@ -66,7 +66,7 @@ struct DoctorAnswer: Answer {
             let indent = String(repeating: " ", count: 7 + 2 + width + 2)
             return ["\(state)  \(name)  \(check.message)"] + (check.advice ?? []).map { indent + $0 }
         }
-        return (lines + [versions.text]).joined(separator: "\n")
+        return (lines + [versions.text]).map { TerminalLine($0) }
     }
 
     var failure: Failure? {
@@ -75,6 +75,6 @@ struct DoctorAnswer: Answer {
         return Failure(
             "not-ready", .unavailable,
             "a push over Bluetooth would not work yet: see \(missing.map(\.name).joined(separator: ", "))",
-            hint: first.advice?.joined(separator: "\n") ?? "see above")
+            hints: first.advice ?? ["see above"])
     }
 }

@@ -183,7 +183,7 @@ struct InspectAnswer: Answer {
         verdict = "Only read, not verified: \(reason)."
     }
 
-    var text: String {
+    var lines: [TerminalLine] {
         var rows = [("File", file)]
         if let container { rows.append(("Container", container)) }
         if let bundle { rows += bundle.rows }
@@ -194,6 +194,6 @@ struct InspectAnswer: Answer {
             rows.append(("Key", "ed25519, \(key.kind)\(demo)"))
             rows.append(("Key id", key.keyID))
         }
-        return TextTable.pairs(rows) + (verdict.map { "\n\n\($0.printableLine)" } ?? "")
+        return TextTable.pairs(rows) + (verdict.map { ["", TerminalLine($0)] } ?? [])
     }
 }

@@ -43,7 +43,7 @@ struct KeygenAnswer: Answer {
     }
     let key: Key
 
-    var text: String {
+    var lines: [TerminalLine] {
         TextTable.pairs([
             ("Private key", "\(key.private)\(key.encrypted ? ", encrypted" : ""); keep it to yourself"),
             ("Public key", "\(key.public); give it to whoever verifies"),

@@ -61,8 +61,8 @@ struct ScanAnswer: Answer {
         case devices
     }
 
-    var text: String {
-        let what = isForAll ? "No device is in reach." : "No device that can be updated is in reach."
-        return devices.isEmpty ? what : ScannedDevice.table(devices)
+    var lines: [TerminalLine] {
+        let what: TerminalLine = isForAll ? "No device is in reach." : "No device that can be updated is in reach."
+        return devices.isEmpty ? [what] : ScannedDevice.table(devices)
     }
 }

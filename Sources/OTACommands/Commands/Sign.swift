@@ -160,7 +160,7 @@ struct Sign: Verb {
             hardware: try Self.read(hardware, "hardware", HardwareRevisions.rule) { HardwareRevisions($0) },
             securityCounter: counter, minimumBattery: minimumBattery,
             source: try Self.read(source, "source", "1 to 127 bytes without control characters") { text in
-                (1...127).contains(text.utf8.count) && text.printableLine == text ? text : nil
+                (1...127).contains(text.utf8.count) && text.isPrintable ? text : nil
             },
             requires: try Self.read(requires, "requires", RequiredVersion.rule) { RequiredVersion($0) })
     }

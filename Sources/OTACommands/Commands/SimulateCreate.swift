@@ -72,7 +72,7 @@ struct SimulateCreate: Verb {
         let made = try store.summary(of: name)
         let rest = made.hardware.map { ", hardware revision \($0)" } ?? ", which speaks SMP"
         return VirtualDevicesAnswer(
-            devices: [.init(made)], text: "sim:\(name) is there: \(made.product) \(made.version)\(rest).")
+            devices: [.init(made)], lines: ["sim:\(name) is there: \(made.product) \(made.version)\(rest)."])
     }
 
     /// An option of the one kind is not passed over in silence by the other.

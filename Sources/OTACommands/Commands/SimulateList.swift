@@ -23,9 +23,9 @@ struct SimulateList: Verb {
                 unreadable.append(.init(address: "sim:\(name)", code: failure.code))
             }
         }
-        let none = "No virtual device yet: the first push to sim: makes one, or otaflash simulate create."
-        let text = devices.isEmpty && unreadable.isEmpty ? none : VirtualDevicesAnswer.table(devices)
+        let none: TerminalLine = "No virtual device yet: the first push to sim: makes one, or otaflash simulate create."
+        let lines = devices.isEmpty && unreadable.isEmpty ? [none] : VirtualDevicesAnswer.table(devices)
         return VirtualDevicesAnswer(
-            devices: devices, text: text, unreadable: unreadable.isEmpty ? nil : unreadable)
+            devices: devices, lines: lines, unreadable: unreadable.isEmpty ? nil : unreadable)
     }
 }

@@ -17,6 +17,6 @@ struct SimulateRemove: Verb {
         let lock = try devices.lock(name, in: situation)
         defer { withExtendedLifetime(lock) {} }
         try devices.store.remove(name)
-        return VirtualDevicesAnswer(devices: [], text: "sim:\(name) is gone.")
+        return VirtualDevicesAnswer(devices: [], lines: ["sim:\(name) is gone."])
     }
 }

@@ -35,11 +35,11 @@ struct SimulateServe: Verb {
     func answer(_ console: Console) async throws -> VirtualDevicesAnswer {
         try await Wiring(console: console, situation: situation).serve(name, over: bearer)
         let devices = try VirtualDevices().store.list().filter { $0.name == name }
-        let text = devices.map {
+        let lines: [TerminalLine] = devices.map {
             "sim:\($0.name) is reachable no more; it runs \($0.product) \($0.version)."
         }
         return VirtualDevicesAnswer(
-            devices: devices.map { VirtualDevicesAnswer.Device($0) }, text: text.joined(separator: "\n"))
+            devices: devices.map { VirtualDevicesAnswer.Device($0) }, lines: lines)
     }
 
     private var bearer: ServedBearer {

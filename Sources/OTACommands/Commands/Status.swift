@@ -45,7 +45,7 @@ struct StatusAnswer: Answer {
         case spoken = "protocol"
     }
 
-    var text: String {
+    var lines: [TerminalLine] {
         var rows = device.rows
         if let transfer {
             rows.append(

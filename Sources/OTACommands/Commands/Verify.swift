@@ -59,7 +59,7 @@ struct Verify: Verb {
 struct VerifyAnswer: Answer {
     var bundle: BundleSummary?
     var images: [PackagedImage]?
-    let text: String
+    let lines: [TerminalLine]
 
     private enum CodingKeys: CodingKey {
         case bundle, images
@@ -68,15 +68,16 @@ struct VerifyAnswer: Answer {
     init(_ verified: VerifiedBundle, file: String) {
         let bundle = BundleSummary(verified.bundle.envelope, reports: verified.signatures)
         self.bundle = bundle
-        text =
-            "\(file.printableLine) is verified: \(bundle.product) \(bundle.version), \(bundle.imageSize) bytes of "
-            + "image, signed by \(verified.signers.map(\.description).joined(separator: ", "))."
+        let signers = verified.signers.map(\.description).joined(separator: ", ")
+        lines = [
+            "\(file) is verified: \(bundle.product) \(bundle.version), \(bundle.imageSize) bytes of image, signed by \(signers)."
+        ]
     }
 
     init(_ images: [PackagedImage], file: String) {
         self.images = images
-        text = images.map { image in
-            ([image.sentence(of: file, isAlone: images.count == 1)] + image.lines).joined(separator: "\n")
-        }.joined(separator: "\n")
+        lines = images.flatMap { image in
+            [image.sentence(of: file, isAlone: images.count == 1)] + image.lines
+        }.map { TerminalLine($0) }
     }
 }

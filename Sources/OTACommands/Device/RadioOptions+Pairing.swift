@@ -7,7 +7,7 @@ extension RadioOptions {
         guard TerminalQuestion.canBeAsked else { return .unattended }
         return PairingResponder(
             passkey: { device in
-                let prompt = "\(Self.title(device)) wants to be paired. The six digits that it shows: "
+                let prompt: TerminalLine = "\(Self.title(device)) wants to be paired. The six digits that it shows: "
                 while let text = await TerminalQuestion.ask(prompt) {
                     if text.isEmpty { return nil }
                     if let number = Self.passkeyNumber(text) { return number }
@@ -18,13 +18,13 @@ extension RadioOptions {
             confirmation: { device, number in
                 let digits = String(number)
                 let shown = String(repeating: "0", count: max(0, 6 - digits.count)) + digits
-                let prompt = "\(Self.title(device)) wants to be paired. Does it show \(shown)? [y/N] "
+                let prompt: TerminalLine = "\(Self.title(device)) wants to be paired. Does it show \(shown)? [y/N] "
                 let answer = await TerminalQuestion.ask(prompt) ?? ""
                 return ["y", "yes"].contains(answer.lowercased())
             })
     }
 
     private static func title(_ device: BluetoothDevice) -> String {
-        (device.name.map { "\($0) (ble:\(device.address))" } ?? "ble:\(device.address)").printable
+        device.name.map { "\($0) (ble:\(device.address))" } ?? "ble:\(device.address)"
     }
 }

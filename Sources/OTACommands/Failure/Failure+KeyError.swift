@@ -6,6 +6,7 @@ extension Failure {
         self.init(
             error.code.rawValue, exit, error.context.isEmpty ? error.code.rawValue : error.context,
             hint: error.hint ?? hint)
+        if error.hint == nil, error.code == .noTrustedKey { hints.append(TrustOptions.secondHint) }
     }
 
     private static func advice(for code: KeyError.Code) -> (ExitStatus, hint: String) {
@@ -24,14 +25,16 @@ extension Failure {
         case .cannotCreate: (.cannotCreate, "see that the folder exists and can be written to")
         case .readFailed: (.inputOutput, "see that the file is there and can be read: ls -l")
         case .writeFailed: (.inputOutput, "see that the disk has room: df")
-        case .trustOpenToOthers: (.refused, "take that right away: chmod o-w PATH")
+        case .trustOpenToOthers: (.refused, "remove the right of others to write: chmod go-w PATH")
         case .badTrustScope:
             (
                 .malformed,
                 "a line is 'product = NAME, NAME' or 'format = bundle' (docs/command-line.md, \"Limit a trusted key\")"
             )
+        case .relativeTrustPath:
+            (.usage, "give a full path: export OTAFLASH_TRUST=\"$HOME/keys/release.pub.pem\"; or name it: --trust PATH")
         case .keyIDConflict: (.malformed, "one of the two is forged: take it away, and ask its owner for the right one")
-        case .noTrustedKey: (.refused, TrustOptions.twoLines)
+        case .noTrustedKey: (.refused, TrustOptions.firstHint)
         case .cryptography: (.fault, "see that memory is left, and which release of libcrypto this is: openssl version")
         }
     }

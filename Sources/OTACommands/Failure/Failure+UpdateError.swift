@@ -43,7 +43,9 @@ extension Failure {
         let status = situation.line("status", withFile: false)
         let inspect = Situation(command: "inspect", file: situation.file ?? "BUNDLE").line()
         let anew =
-            situation.virtualDevice.map { "; or make the virtual device anew: otaflash simulate remove \($0)" } ?? ""
+            situation.virtualDevice.map {
+                "; or make the virtual device anew: otaflash simulate remove \(Shell.quoted($0))"
+            } ?? ""
         switch code {
         case .linkUnavailable:
             guard situation.isBluetooth else {

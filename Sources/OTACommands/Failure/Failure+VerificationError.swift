@@ -5,7 +5,7 @@ extension Failure {
         let file = situation.file ?? "the file"
         self.init(
             error.code.rawValue, .refused, "\(file) is refused: \(error.context)",
-            hint: Self.advice(for: error.code, in: situation))
+            hints: [Self.advice(for: error.code, in: situation)] + Self.consent(to: error.code, in: situation))
     }
 
     private static func advice(for code: VerificationError.Code, in situation: Situation) -> String {
@@ -15,16 +15,14 @@ extension Failure {
         case .unknownCriticalField: return "it is from a later release of otaflash; this is \(Version.number)"
         case .untrustedKey:
             let trust = situation.line(adding: "--trust KEY.pub.pem")
-            return "if you trust who signed it, name their public key: \(trust)" + consent(in: situation)
+            return "if you trust who signed it, name their public key: \(trust)"
         case .keyOutOfScope:
             return "get the file that the key is for; or, if the key may sign this one, change the scope file"
-                + consent(in: situation)
-        case .notSigned: return "sign it: \(sign)" + consent(in: situation)
+        case .notSigned: return "sign it: \(sign)"
         case .foreignSignature:
-            return "sign the program in it with an Ed25519 key: \(sign)" + consent(in: situation)
+            return "sign the program in it with an Ed25519 key: \(sign)"
         case .encryptedImage:
             return "bind it in a bundle, as it is: otaflash sign IMAGE --key KEY.pem --product P"
-                + consent(in: situation)
         case .noDigest: return "make it anew, with a digest in it: \(sign)"
         case .ambiguousImage:
             return "do not use it: no tool signs an image in this way; fetch it again from its source"
@@ -38,8 +36,12 @@ extension Failure {
     }
 
     /// A bare image may be pushed at the user's own risk; a bundle may not.
-    private static func consent(in situation: Situation) -> String {
-        guard situation.command == "push", situation.hasImages else { return "" }
-        return "\nif you answer for it yourself: \(situation.line(adding: "--unverified-image"))"
+    private static func consent(to code: VerificationError.Code, in situation: Situation) -> [String] {
+        switch code {
+        case .untrustedKey, .keyOutOfScope, .notSigned, .foreignSignature, .encryptedImage: break
+        default: return []
+        }
+        guard situation.command == "push", situation.hasImages else { return [] }
+        return ["if you answer for it yourself: \(situation.line(adding: "--unverified-image"))"]
     }
 }

@@ -10,7 +10,7 @@ extension Failure {
         for code: VirtualDeviceError.Code, in situation: Situation
     ) -> (ExitStatus, hint: String) {
         let create = "otaflash simulate create NAME --product P --version V"
-        let remove = "otaflash simulate remove \(situation.virtualDevice ?? "NAME")"
+        let remove = "otaflash simulate remove \(Shell.quoted(situation.virtualDevice ?? "NAME"))"
         switch code {
         case .badAddress:
             return (

@@ -7,18 +7,25 @@ package struct Failure: Error, Sendable {
     package var code: String
     /// What happened, without a full stop.
     package var message: String
-    /// What to do next; the lines of a command to type stand by themselves.
-    package var hint: String
+    /// What to do next, one step a line. No line holds a line feed of ours.
+    package var hints: [String]
     package var exit: ExitStatus
-    /// More for the person at the terminal, under the message: how the command is used.
-    var usage = ""
+    /// More lines for the person at the terminal, under the message: how the command is used.
+    var usage: [String] = []
 
-    init(_ code: String, _ exit: ExitStatus, _ message: String, hint: String) {
+    init(_ code: String, _ exit: ExitStatus, _ message: String, hints: [String]) {
         self.code = code
         self.message = message
-        self.hint = hint
+        self.hints = hints
         self.exit = exit
     }
+
+    init(_ code: String, _ exit: ExitStatus, _ message: String, hint: String) {
+        self.init(code, exit, message, hints: [hint])
+    }
+
+    /// All hints, for scripts.
+    package var hint: String { hints.joined(separator: "\n") }
 
     /// An argument that cannot be meant.
     static func usage(_ message: String, hint: String) -> Failure { Failure("usage", .usage, message, hint: hint) }

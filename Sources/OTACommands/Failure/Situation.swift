@@ -63,7 +63,7 @@ package struct Situation: Sendable {
         var words = ["otaflash", verb ?? command]
         if withFile, let file { words.append(Shell.quoted(file)) }
         if let device { words += ["--device", Shell.quoted(device)] }
-        if let adapter { words += ["--adapter", adapter] }
+        if let adapter { words += ["--adapter", Shell.quoted(adapter)] }
         if let spoken, device != nil { words += ["--protocol", spoken] }
         if verb == nil { for path in trust { words += ["--trust", Shell.quoted(path)] } }
         if verb == nil { words += without(extra).options.map(Shell.quoted) }

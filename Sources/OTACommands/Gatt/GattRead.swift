@@ -28,7 +28,7 @@ struct GattValueAnswer: Answer {
     let value: String
     /// Where it is one.
     let string: String?
-    let text: String
+    let lines: [TerminalLine]
 
     private enum CodingKeys: CodingKey {
         case value, string
@@ -38,6 +38,6 @@ struct GattValueAnswer: Answer {
         value = Hex.encode(bytes)
         let isText = !bytes.isEmpty && bytes.allSatisfy { 0x20...0x7E ~= $0 }
         string = isText ? String(decoding: bytes, as: UTF8.self) : nil
-        text = string.map { "\(Hex.encode(bytes))  \"\($0)\"" } ?? Hex.encode(bytes)
+        lines = [TerminalLine(string.map { "\(Hex.encode(bytes))  \"\($0)\"" } ?? Hex.encode(bytes))]
     }
 }

@@ -49,12 +49,12 @@ struct GattServicesAnswer: Answer {
         }
     }
 
-    var text: String {
+    var lines: [TerminalLine] {
         let title = name.map { "\($0) (\(address))" } ?? address
         let lines = services.flatMap { service in
             ["service \(service.uuid)"]
                 + service.characteristics.map { "  \($0.uuid)  \($0.operations.joined(separator: ", "))" }
         }
-        return (["\(title), MTU \(mtu)"] + lines).joined(separator: "\n")
+        return (["\(title), MTU \(mtu)"] + lines).map { TerminalLine($0) }
     }
 }

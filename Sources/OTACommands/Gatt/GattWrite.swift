@@ -45,5 +45,5 @@ struct GattWrittenAnswer: Answer {
         case bytes
     }
 
-    var text: String { "\(Figures.bytes(bytes)) written." }
+    var lines: [TerminalLine] { ["\(Figures.bytes(bytes)) written."] }
 }

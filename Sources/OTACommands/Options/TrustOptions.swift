@@ -17,10 +17,10 @@ struct TrustOptions: ParsableArguments {
     var trust: [String] = []
 
     /// What to type where there is no key yet.
-    static var twoLines: String {
-        let folder = Shell.quoted((defaultFolder ?? "~/.config/otaflash/trust").string)
-        return "trust the key that signs: mkdir -p \(folder)\nand then: cp KEY.pub.pem \(folder)/"
-    }
+    static var firstHint: String { "trust the key that signs: mkdir -p \(quotedFolder)" }
+    static var secondHint: String { "and then: cp KEY.pub.pem \(quotedFolder)/" }
+
+    private static var quotedFolder: String { Shell.quoted((defaultFolder ?? "~/.config/otaflash/trust").string) }
 
     /// The paths in force.
     var paths: [FilePath] {
@@ -35,8 +35,12 @@ struct TrustOptions: ParsableArguments {
     ///
     /// - Throws: `KeyError`.
     func store(_ console: Console) throws(KeyError) -> TrustStore {
+        if !isDefault, trust.isEmpty, let relative = paths.first(where: { !$0.isAbsolute }) {
+            // It would depend on the current directory, which whoever sends an archive can fill.
+            throw KeyError(.relativeTrustPath, "OTAFLASH_TRUST names '\(relative)', which is not a full path")
+        }
         do throws(KeyError) {
-            let store = try TrustStore(paths: paths)
+            let store = try TrustStore(paths: paths, filesAreChosen: !trust.isEmpty)
             let ids = store.keys.map(\.id.description).joined(separator: ", ")
             console.debug("trusted: \(ids); from \(paths.map(\.string).joined(separator: ", "))")
             return store

@@ -1,11 +1,12 @@
 import FoundationEssentials
+import OTAFirmware
 
 /// What a command answers with: one value, which is rendered in one place.
 ///
 /// Encoded it is the members that it adds to the JSON object on stdout (docs/command-line.md, "JSON results, schema 1").
 protocol Answer: Encodable, Sendable {
-    /// For people: lines without the last line feed; empty: all has been said.
-    var text: String { get }
+    /// For people; empty: everything was written already.
+    var lines: [TerminalLine] { get }
     /// What is told besides, where the answer is that something does not work.
     var failure: Failure? { get }
 }
@@ -50,12 +51,29 @@ struct JSONFailure: Encodable {
     }
 }
 
-enum JSON {
-    /// One line, its members sorted by name; a member without a value is absent.
-    static func line(_ value: some Encodable) throws -> String {
+/// One JSON object on one line, its members sorted by name; a member without a value is absent.
+package struct JSONLine: Sendable {
+    package let text: String
+
+    package init(_ value: some Encodable) throws {
         let encoder = JSONEncoder()
         encoder.keyEncodingStrategy = .convertToSnakeCase
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        return String(decoding: try encoder.encode(value), as: UTF8.self)
+        text = Self.escaped(String(decoding: try encoder.encode(value), as: UTF8.self))
+    }
+
+    /// JSON demands escapes for C0 controls only (RFC 8259, 7), and a terminal may show the line. All else is escaped here: outside of
+    /// strings JSON has no such scalar.
+    private static func escaped(_ json: String) -> String {
+        guard !json.isPrintable else { return json }
+        var text = ""
+        for scalar in json.unicodeScalars {
+            if scalar.isUnprintable {
+                for unit in String(scalar).utf16 { text += "\\u" + Hex.encode([UInt8(unit >> 8), UInt8(unit & 0xFF)]) }
+            } else {
+                text.unicodeScalars.append(scalar)
+            }
+        }
+        return text
     }
 }

@@ -28,21 +28,26 @@ struct Console: Sendable {
     /// - Throws: where stdout takes no more.
     func answer(_ answer: some Answer, to command: String) throws {
         switch format {
-        case .text: if !answer.text.isEmpty { try say(answer.text.printable) }
+        case .text: try say(answer.lines)
         case .json:
             let failure = answer.failure
-            try say(
-                JSON.line(
-                    JSONObject(
-                        command: command, exit: failure?.exit ?? .done, members: answer,
-                        failure: failure.map { JSONFailure($0) })))
+            let line = try JSONLine(
+                JSONObject(
+                    command: command, exit: failure?.exit ?? .done, members: answer,
+                    failure: failure.map { JSONFailure($0) }))
+            try say { (writer) throws(Errno) in try writer.write(line) }
         }
     }
 
-    /// Text that was asked for as it is, such as a help page.
-    func say(_ text: String) throws {
+    /// Writes lines to stdout.
+    func say(_ lines: [TerminalLine]) throws {
+        guard !lines.isEmpty else { return }
+        try say { (writer) throws(Errno) in try writer.write(lines.map { .line($0) }) }
+    }
+
+    private func say(_ write: (TerminalWriter) throws(Errno) -> Void) throws {
         do throws(Errno) {
-            try StandardStream.output.write(text + "\n")
+            try write(StandardStream.output.writer)
         } catch {
             throw Failure(
                 "write-failed", .inputOutput, "the answer could not be written to standard output: \(error)",
@@ -53,10 +58,10 @@ struct Console: Sendable {
     /// Said to people on stderr; to scripts too, as an object on stdout or as an event, where they asked for one.
     func fail(_ failure: Failure, of command: String) {
         if format == .json,
-            let line = try? JSON.line(JSONObject(command: command, exit: failure.exit, members: JSONFailure(failure)))
+            let line = try? JSONLine(JSONObject(command: command, exit: failure.exit, members: JSONFailure(failure)))
         {
             // A stdout that takes no more is not worth a second failure.
-            try? StandardStream.output.write(line + "\n")
+            try? StandardStream.output.writer.write(line)
         }
         tell(failure)
     }
@@ -64,9 +69,10 @@ struct Console: Sendable {
     /// Said to people, and as an event to scripts that asked for events.
     func tell(_ failure: Failure) {
         if style == .json { return write(ProgressEvent(failure)) }
-        tell(look.red("error:"), failure.message.printableLine)
-        if !failure.usage.isEmpty { write(failure.usage.printable) }
-        tell(look.cyan("hint:"), failure.hint.printable)
+        tell(TerminalLine("error:", .red), failure.message)
+        failure.usage.forEach { write(TerminalLine($0)) }
+        tell(TerminalLine("hint:", .cyan), failure.hints.first ?? "")
+        failure.hints.dropFirst().forEach { write(TerminalLine($0)) }
     }
 
     /// What is worth knowing, and no failure.
@@ -75,7 +81,7 @@ struct Console: Sendable {
         if style == .json {
             write(ProgressEvent(.note, message: text))
         } else {
-            tell(look.dim("note:"), text.printableLine)
+            tell(TerminalLine("note:", .dim), text)
         }
     }
 
@@ -84,22 +90,30 @@ struct Console: Sendable {
         if style == .json {
             write(ProgressEvent(.note, message: text))
         } else {
-            tell(look.yellow("warning:"), text.printableLine)
+            tell(TerminalLine("warning:", .yellow), text)
         }
     }
 
     /// For `--verbose`.
     func debug(_ text: @autoclosure () -> String) { logger.debug("\(text())") }
 
-    private func tell(_ label: String, _ text: String) {
-        // A bar may stand on this line.
-        write("\(style == .bar ? TerminalLook.startOfLine : "")otaflash: \(label) \(text)")
+    private func tell(_ label: TerminalLine, _ text: String) {
+        let line = "otaflash: " + label + TerminalLine(" " + text)
+        // A bar may be on this line.
+        write(style == .bar ? [.startOfLine, .line(line)] : [.line(line)])
     }
 
-    private func write(_ line: String) { try? StandardStream.error.write(line + "\n") }
+    private func write(_ line: TerminalLine) { write([.line(line)]) }
+
+    /// Writes to stderr.
+    func write(_ pieces: [TerminalPiece]) {
+        var writer = StandardStream.error.writer
+        writer.hasColours = look.hasColours
+        try? writer.write(pieces)
+    }
 
     private func write(_ event: ProgressEvent) {
-        if let line = try? JSON.line(event) { write(line) }
+        if let line = try? JSONLine(event) { try? StandardStream.error.writer.write(line) }
     }
 
     /// Shows a session's progress in the style that was asked for.
@@ -107,11 +121,9 @@ struct Console: Sendable {
         switch style {
         case .none, .auto: nil
         case .json: ProgressEvents { write($0) }
-        case .lines: ProgressLines { write($0.printable) }
+        case .lines: ProgressLines { write($0) }
         case .bar:
-            ProgressBar(look: look, columns: { StandardStream.error.columns ?? 80 }) {
-                try? StandardStream.error.write($0)
-            }
+            ProgressBar(look: look, columns: { StandardStream.error.columns ?? 80 }) { write($0) }
         }
     }
 }

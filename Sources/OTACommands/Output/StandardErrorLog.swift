@@ -16,14 +16,14 @@ struct StandardErrorLog: LogHandler {
 
     func log(event: LogEvent) {
         let details = metadata.merging(event.metadata ?? [:]) { $1 }.sorted { $0.key < $1.key }
-        let text = details.reduce(event.message.description) { "\($0) \($1.key)=\($1.value)" }.printable
-        var line = "otaflash: \(event.level): \(text)"
-        if asEvents {
-            var object = ProgressEvent(.log, message: text)
-            object.level = event.level.rawValue
-            guard let json = try? JSON.line(object) else { return }
-            line = json
+        let text = details.reduce(event.message.description) { "\($0) \($1.key)=\($1.value)" }
+        let writer = StandardStream.error.writer
+        guard asEvents else {
+            try? writer.write(.line("otaflash: \(event.level): \(text)"))
+            return
         }
-        try? StandardStream.error.write(line + "\n")
+        var object = ProgressEvent(.log, message: text)
+        object.level = event.level.rawValue
+        if let line = try? JSONLine(object) { try? writer.write(line) }
     }
 }

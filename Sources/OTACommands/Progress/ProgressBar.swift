@@ -3,8 +3,7 @@ import OTAUpdate
 /// One line at the foot of a terminal, drawn over and over; what is worth keeping scrolls away above it.
 struct ProgressBar: ProgressRenderer {
     let look: TerminalLook
-    /// Writes as it stands, without a line feed.
-    let write: @Sendable (String) -> Void
+    let write: @Sendable ([TerminalPiece]) -> Void
     /// Asked anew each time: a window can be resized.
     let columns: @Sendable () -> Int
     private var phase = UpdatePhase.connect
@@ -13,7 +12,9 @@ struct ProgressBar: ProgressRenderer {
     private var rate = RateMeter()
     private var throttle = Throttle()
 
-    init(look: TerminalLook, columns: @escaping @Sendable () -> Int, write: @escaping @Sendable (String) -> Void) {
+    init(
+        look: TerminalLook, columns: @escaping @Sendable () -> Int, write: @escaping @Sendable ([TerminalPiece]) -> Void
+    ) {
         self.look = look
         self.columns = columns
         self.write = write
@@ -23,7 +24,7 @@ struct ProgressBar: ProgressRenderer {
         switch progress {
         case .phase(let phase):
             // The finished bar stays.
-            if self.phase == .transfer, phase != .transfer { write(TerminalLook.startOfLine + bar() + "\n") }
+            if self.phase == .transfer, phase != .transfer { write([.startOfLine, .line(bar())]) }
             self.phase = phase
             draw()
         case .transferred(let offset, let total):
@@ -45,23 +46,23 @@ struct ProgressBar: ProgressRenderer {
         }
     }
 
-    mutating func finish() { write(TerminalLook.startOfLine) }
+    mutating func finish() { write([.startOfLine]) }
 
     private func keep(_ progress: UpdateProgress) {
         guard let line = ProgressText.line(for: progress) else { return }
-        write("\(TerminalLook.startOfLine)\(line.printable)\n")
+        write([.startOfLine, .line(TerminalLine(line))])
         draw()
     }
 
     private func draw() {
         let words = "\(ProgressText.line(for: phase)) \(look.ellipsis)"
-        let line = phase == .transfer && total > 0 ? bar() : look.dim(String(words.prefix(columns() - 1)))
-        write(TerminalLook.startOfLine + line)
+        let line = phase == .transfer && total > 0 ? bar() : TerminalLine(words, .dim).clipped(to: columns() - 1)
+        write([.startOfLine, .part(line)])
     }
 
     /// What does not fit is left out, the least important last: a line that wraps could not be drawn over. Each figure has
     /// its place, so that nothing jumps.
-    private func bar() -> String {
+    private func bar() -> TerminalLine {
         let part = total > 0 ? Double(offset) / Double(total) : 0
         let whole = Figures.bytes(total)
         let speed = rate.bytesPerSecond.map(Figures.rate) ?? ""
@@ -77,7 +78,8 @@ struct ProgressBar: ProgressRenderer {
         while figures.count > 1, width() + Self.shortestBar > room { figures.removeLast() }
         let words = figures.map(\.padded).joined(separator: " ")
         let length = min(Self.longestBar, room - width())
-        return length < Self.shortestBar ? words : "\(look.bar(part, length: length)) \(words)"
+        return length < Self.shortestBar
+            ? TerminalLine(words) : look.bar(part, length: length) + TerminalLine(" " + words)
     }
 
     private struct Figure {

@@ -2,22 +2,22 @@ import OTAUpdate
 
 /// A line for each phase and each tenth of the image: for files and for logs.
 struct ProgressLines: ProgressRenderer {
-    let write: @Sendable (String) -> Void
+    let write: @Sendable (TerminalLine) -> Void
     private var rate = RateMeter()
     private var tenth = 0
 
-    init(write: @escaping @Sendable (String) -> Void) { self.write = write }
+    init(write: @escaping @Sendable (TerminalLine) -> Void) { self.write = write }
 
     mutating func show(_ progress: UpdateProgress, at time: Duration) {
         switch progress {
-        case .phase(let phase): write(ProgressText.line(for: phase))
+        case .phase(let phase): write(TerminalLine(ProgressText.line(for: phase)))
         case .transferred(let offset, let total): advance(to: offset, of: total, at: time)
         case .resumed(let offset, let total):
             rate.add(offset: offset, at: time, isContinuous: false)
             tenth = Self.tenth(offset, total)
             fallthrough
         default:
-            if let line = ProgressText.line(for: progress) { write(line) }
+            if let line = ProgressText.line(for: progress) { write(TerminalLine(line)) }
         }
     }
 
@@ -29,7 +29,7 @@ struct ProgressLines: ProgressRenderer {
         var line = "\(reached * 10) %, \(offset) of \(total) bytes"
         if let speed = rate.bytesPerSecond { line += ", \(Figures.rate(speed))" }
         if offset < total, let left = rate.secondsLeft(to: total) { line += ", \(Figures.remaining(left))" }
-        write(line)
+        write(TerminalLine(line))
     }
 
     private static func tenth(_ offset: Int, _ total: Int) -> Int { total > 0 ? offset * 10 / total : 0 }

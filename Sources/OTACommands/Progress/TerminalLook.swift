@@ -1,9 +1,6 @@
 /// What a terminal can show: colours unless `NO_COLOR` is set (https://no-color.org), line-drawing characters where its
 /// locale has them.
 struct TerminalLook: Sendable {
-    /// Back to the first column, and the line is empty.
-    static let startOfLine = "\r\u{1B}[K"
-
     let hasColours: Bool
     let hasUnicode: Bool
 
@@ -15,19 +12,11 @@ struct TerminalLook: Sendable {
 
     var ellipsis: String { hasUnicode ? "…" : "..." }
 
-    func red(_ text: String) -> String { coloured(text, "1;31") }
-    func yellow(_ text: String) -> String { coloured(text, "1;33") }
-    func cyan(_ text: String) -> String { coloured(text, "36") }
-    func dim(_ text: String) -> String { coloured(text, "2") }
-
     /// - Parameter part: 0 to 1.
-    func bar(_ part: Double, length: Int) -> String {
+    func bar(_ part: Double, length: Int) -> TerminalLine {
         let filled = max(0, min(length, Int(part * Double(length))))
         let (full, empty) = hasUnicode ? (hasColours ? ("━", "━") : ("█", "░")) : ("#", ".")
-        return cyan(String(repeating: full, count: filled)) + dim(String(repeating: empty, count: length - filled))
-    }
-
-    private func coloured(_ text: String, _ code: String) -> String {
-        hasColours && !text.isEmpty ? "\u{1B}[\(code)m\(text)\u{1B}[0m" : text
+        return TerminalLine(String(repeating: full, count: filled), .cyan)
+            + TerminalLine(String(repeating: empty, count: length - filled), .dim)
     }
 }

@@ -2,7 +2,7 @@
 struct DeviceAnswer: Answer {
     let device: DeviceSummary
     let spoken: UpdateProtocol
-    let text: String
+    let lines: [TerminalLine]
 
     private enum CodingKeys: String, CodingKey {
         case device
@@ -13,6 +13,6 @@ struct DeviceAnswer: Answer {
     init(_ outcome: DeviceOutcome, text: (DeviceSummary) -> String) {
         device = DeviceSummary(outcome)
         spoken = outcome.spoken
-        self.text = text(device)
+        lines = [TerminalLine(text(device))]
     }
 }

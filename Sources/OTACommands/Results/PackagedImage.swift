@@ -25,7 +25,7 @@ struct PackagedImage: Encodable, Sendable {
 
     /// That it is verified.
     func sentence(of file: String, isAlone: Bool) -> String {
-        let title = name.map { "\($0.printableLine) in \(file.printableLine)" } ?? file.printableLine
+        let title = name.map { "\($0) in \(file)" } ?? file
         let number = isAlone && imageNumber == 0 ? "" : ", image \(imageNumber)"
         return "\(title) is verified: MCUboot image \(image.version ?? "")\(number), \(image.size) bytes."
     }

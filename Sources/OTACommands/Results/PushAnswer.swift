@@ -45,8 +45,8 @@ struct PushAnswer: Answer {
         }
     }
 
-    var text: String {
-        ([verdict] + (due.map { [Self.advice($0)] } ?? []) + (transfer?.sentences ?? [])).joined(separator: "\n")
+    var lines: [TerminalLine] {
+        ([verdict] + (due.map { [Self.advice($0)] } ?? []) + (transfer?.sentences ?? [])).map { TerminalLine($0) }
     }
 
     private var verdict: String {

@@ -12,7 +12,7 @@ struct SignAnswer: Answer {
     var bundle: BundleSummary?
     var image: ImageSummary?
     let output: String
-    let text: String
+    let lines: [TerminalLine]
 
     private enum CodingKeys: CodingKey {
         case bundle, image, output
@@ -24,15 +24,16 @@ struct SignAnswer: Answer {
         output = file.path.string
         let count = bundle.signatures.count
         let line =
-            "Wrote \(output.printableLine): \(bundle.product) \(bundle.version), \(bundle.imageSize) bytes of image, "
+            "Wrote \(output): \(bundle.product) \(bundle.version), \(bundle.imageSize) bytes of image, "
             + "signed by \(bundle.signers)\(count > 1 ? " (\(count) signatures)" : "")."
-        text = ([line] + (file.image?.notes ?? []).map { "Note: \($0)" }).joined(separator: "\n")
+        lines = ([line] + (file.image?.notes ?? []).map { "Note: \($0)" }).map { TerminalLine($0) }
     }
 
     init(_ image: ImageSummary, signer: KeyID, output: String) {
         self.image = image
         self.output = output
-        text =
-            "Wrote \(output.printableLine): MCUboot image \(image.version ?? ""), \(image.size) bytes, signed by \(signer)."
+        lines = [
+            "Wrote \(output): MCUboot image \(image.version ?? ""), \(image.size) bytes, signed by \(signer)."
+        ]
     }
 }

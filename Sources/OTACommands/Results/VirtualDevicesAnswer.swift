@@ -30,14 +30,14 @@ struct VirtualDevicesAnswer: Answer {
         let address, code: String
     }
     let devices: [Device]
-    let text: String
+    let lines: [TerminalLine]
     var unreadable: [Unreadable]?
 
     private enum CodingKeys: CodingKey {
         case devices, unreadable
     }
 
-    static func table(_ devices: [Device]) -> String {
+    static func table(_ devices: [Device]) -> [TerminalLine] {
         TextTable.rows(
             ["ADDRESS", "PROTOCOL", "PRODUCT", "VERSION", "HARDWARE", "COUNTER"],
             devices.map {

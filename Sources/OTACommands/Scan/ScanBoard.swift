@@ -33,7 +33,7 @@ actor ScanBoard {
     func tell(_ address: BluetoothAddress, _ identity: DeviceIdentity) {
         devices[address]?.product = identity.product
         devices[address]?.version = identity.version
-        display.show(list)
+        display.show(list, isNews: true)
     }
 
     func tell(_ address: BluetoothAddress, unread reason: String) {

@@ -11,9 +11,10 @@ final class ScanDisplay: @unchecked Sendable {
         if console.style == .bar { draw([]) }
     }
 
-    func show(_ devices: [ScannedDevice], appeared: ScannedDevice? = nil) {
+    /// - Parameter isNews: it is shown at once, since nothing may follow it; a signal strength can wait.
+    func show(_ devices: [ScannedDevice], appeared: ScannedDevice? = nil, isNews: Bool = false) {
         switch console.style {
-        case .bar: if appeared != nil || throttle.isDue() { draw(devices) }
+        case .bar: if appeared != nil || isNews || throttle.isDue() { draw(devices) }
         case .lines, .json:
             guard let appeared else { return }
             let strength = appeared.rssi.map { ", \($0) dBm" } ?? ""
@@ -26,22 +27,22 @@ final class ScanDisplay: @unchecked Sendable {
     func finish() { erase() }
 
     private func draw(_ devices: [ScannedDevice]) {
-        erase()
         let look = console.look
         let (rows, columns) = (StandardStream.error.rows ?? 24, StandardStream.error.columns ?? 80)
         // A line that wraps, or a table that scrolls, could not be drawn over.
         var lines =
-            devices.isEmpty ? [] : ScannedDevice.table(devices).split(separator: "\n").map { $0.prefix(columns - 1) }
+            devices.isEmpty ? [] : ScannedDevice.table(devices).map { $0.clipped(to: columns - 1) }
         if lines.count > rows - 2 { lines = Array(lines.prefix(max(0, rows - 2))) }
-        let text = lines.map { $0 + "\n" }.joined() + look.dim("Scanning \(look.ellipsis)")
+        console.write(
+            [.eraseLines(drawnLines)] + lines.map { .line($0) } + [
+                .part(TerminalLine("Scanning \(look.ellipsis)", .dim))
+            ])
         drawnLines = lines.count
-        try? StandardStream.error.write(text)
     }
 
     private func erase() {
         guard console.style == .bar else { return }
-        let up = drawnLines > 0 ? "\u{1B}[\(drawnLines)A" : ""
-        try? StandardStream.error.write("\r\(up)\u{1B}[J")
+        console.write([.eraseLines(drawnLines)])
         drawnLines = 0
     }
 }

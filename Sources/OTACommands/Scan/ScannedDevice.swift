@@ -33,22 +33,15 @@ struct ScannedDevice: Encodable, Sendable, Equatable {
         rssi = device.rssi ?? rssi
     }
 
-    static func table(_ devices: [ScannedDevice]) -> String {
+    static func table(_ devices: [ScannedDevice]) -> [TerminalLine] {
         TextTable.rows(
             ["NAME", "ADDRESS", "RSSI", "PRODUCT", "VERSION", "PROTOCOLS"],
             devices.map { device in
                 [
-                    (device.name ?? "–").singleLine, device.address, device.rssi.map { "\($0) dBm" } ?? "–",
+                    device.name ?? "–", device.address, device.rssi.map { "\($0) dBm" } ?? "–",
                     device.product ?? "–", device.version ?? "–",
                     device.protocols.isEmpty ? "–" : device.protocols.joined(separator: ","),
                 ]
             })
-    }
-}
-
-extension String {
-    /// A name over the air may hold anything, and a row of a table is one line.
-    fileprivate var singleLine: String {
-        String(map { $0.isNewline ? " " : $0 }).printable
     }
 }

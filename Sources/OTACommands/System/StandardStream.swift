@@ -1,7 +1,6 @@
 import Glibc
-import SystemPackage
 
-/// stdout and stderr, written to without a buffer: what was said before a crash or a kill has been said.
+/// stdin, stdout and stderr.
 enum StandardStream: Int32 {
     case input = 0
     case output = 1
@@ -23,20 +22,8 @@ enum StandardStream: Int32 {
         return Int(size.ws_row)
     }
 
-    func write(_ text: String) throws(Errno) {
-        var text = text
-        let failure: Errno? = text.withUTF8 { bytes in
-            var rest = UnsafeRawBufferPointer(bytes)
-            while !rest.isEmpty {
-                let count = Glibc.write(rawValue, rest.baseAddress, rest.count)
-                if count < 0, errno == EINTR { continue }
-                guard count >= 0 else { return Errno(rawValue: errno) }
-                rest = UnsafeRawBufferPointer(rebasing: rest[count...])
-            }
-            return nil
-        }
-        if let failure { throw failure }
-    }
+    /// Without colours.
+    var writer: TerminalWriter { TerminalWriter(descriptor: rawValue) }
 
     /// Makes sure that no file we open becomes a standard stream because that one was closed: an answer written into a
     /// bundle would be the least of it. And a reader that went away is an error to be told, not a signal to die of.

@@ -4,7 +4,8 @@ import SystemPackage
 
 /// Asks on the terminal itself, whatever stdin and stdout are, for what must not be seen.
 enum TerminalPrompt {
-    /// A line typed without echo. The terminal is as before when this returns, also after SIGINT and SIGTERM.
+    /// A line typed without echo. The terminal is as before when this returns, also after SIGINT, SIGQUIT, SIGTERM and SIGHUP, and while
+    /// the process is stopped by SIGTSTP.
     ///
     /// - Throws: `Failure`: `passphrase-needed` without a terminal, `interrupted`.
     static func secret(_ prompt: String) throws -> SecretBytes {
@@ -18,20 +19,35 @@ enum TerminalPrompt {
         let signals = try PromptSignals()
         var silent = before
         silent.c_lflag &= ~tcflag_t(ECHO)
-        tcsetattr(terminal, TCSAFLUSH, &silent)
+        func begin() {
+            tcsetattr(terminal, TCSAFLUSH, &silent)
+            say(.part(TerminalLine(prompt)), on: terminal)
+        }
+        begin()
         defer {
             tcsetattr(terminal, TCSAFLUSH, &before)
-            say("\n", on: terminal)
+            say(.line(""), on: terminal)
         }
-        say(prompt, on: terminal)
-        return try line(from: terminal, signals)
+        return try line(from: terminal, signals) {
+            tcsetattr(terminal, TCSAFLUSH, &before)
+            signals.stop()
+            begin()
+        }
     }
 
-    private static func line(from terminal: Int32, _ signals: borrowing PromptSignals) throws -> SecretBytes {
+    /// - Parameter stop: stops the process, and returns when it goes on.
+    private static func line(
+        from terminal: Int32, _ signals: borrowing PromptSignals, stop: () -> Void
+    ) throws -> SecretBytes {
         try SecretBytes(capacity: Passphrase.maximumLength + 1) { buffer in
             var count = 0
             while count < buffer.count {
-                if let signal = signals.wait(forInputFrom: terminal) { throw Failure.interrupted(by: signal) }
+                if let signal = signals.wait(forInputFrom: terminal) {
+                    guard signal == SIGTSTP else { throw Failure.interrupted(by: signal) }
+                    // What was typed so far is gone, as the terminal's own line is.
+                    stop()
+                    continue
+                }
                 let read = Glibc.read(terminal, buffer.baseAddress?.advanced(by: count), 1)
                 if read < 0, errno == EINTR { continue }
                 guard read > 0, buffer[count] != UInt8(ascii: "\n") else { break }
@@ -41,17 +57,16 @@ enum TerminalPrompt {
         }
     }
 
-    private static func say(_ text: String, on terminal: Int32) {
-        var text = text
-        text.withUTF8 { _ = write(terminal, $0.baseAddress, $0.count) }
+    private static func say(_ piece: TerminalPiece, on terminal: Int32) {
+        try? TerminalWriter(descriptor: terminal).write(piece)
     }
 }
 
-/// SIGINT, SIGTERM and SIGHUP as bytes in a pipe while a prompt waits: on whichever thread they arrive, they are seen
+/// Signals as bytes in a pipe while a prompt waits: on whichever thread they arrive, they are seen
 /// together with the typed line, and nothing happens in the handler but one write.
 private struct PromptSignals: ~Copyable {
     private nonisolated(unsafe) static var writeEnd: Int32 = -1
-    private static let signals = [SIGINT, SIGTERM, SIGHUP]
+    private static let signals = [SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGTSTP]
     private let readEnd: Int32
     private let before: [sigaction]
 
@@ -79,6 +94,15 @@ private struct PromptSignals: ~Copyable {
         }
         close(Self.writeEnd)
         close(readEnd)
+    }
+
+    /// Does what SIGTSTP does by itself: the process stops, unless no shell is there to continue it.
+    borrowing func stop() {
+        var byDefault = sigaction()
+        var ours = sigaction()
+        sigaction(SIGTSTP, &byDefault, &ours)
+        raise(SIGTSTP)
+        sigaction(SIGTSTP, &ours, nil)
     }
 
     /// The signal that came; nil: there is input.

@@ -6,10 +6,10 @@ enum TerminalQuestion {
     static var canBeAsked: Bool { StandardStream.input.isTerminal && StandardStream.error.isTerminal }
 
     /// The line that was typed, without its line feed; nil: none came until the task was cancelled, or the terminal has gone.
-    static func ask(_ prompt: String) async -> String? {
+    static func ask(_ prompt: TerminalLine) async -> String? {
         // What was typed before the question is no answer to it.
         tcflush(StandardStream.input.rawValue, TCIFLUSH)
-        try? StandardStream.error.write(TerminalLook.startOfLine + prompt)
+        try? StandardStream.error.writer.write([.startOfLine, .part(prompt)])
         // A terminal has a line when all of it was typed, so a read does not wait; and nothing else can be waited for together
         // with a cancellation without a thread.
         while !Task.isCancelled {
@@ -17,7 +17,7 @@ enum TerminalQuestion {
             if poll(&file, 1, 0) > 0 { return line() }
             try? await Task.sleep(for: .milliseconds(50))
         }
-        try? StandardStream.error.write("\n")
+        try? StandardStream.error.writer.write(.line(""))
         return nil
     }
 

@@ -22,7 +22,7 @@ package enum ImagePackage {
                 .sameImageTwice, "several of its files are for the image \(number), such as one for each slot")
         }
         if let name = repeated(manifest.files.map(\.file)) {
-            throw PackageError(.badManifest, "its manifest.json names \(name.printableLine) for several images")
+            throw PackageError(.badManifest, "its manifest.json names \(name) for several images")
         }
         return try manifest.files.map { try image($0, in: archive) }
     }
@@ -36,7 +36,7 @@ package enum ImagePackage {
 
     private static func image(_ file: PackageManifest.File, in archive: ZipArchive) throws -> NumberedFile {
         guard let entry = archive[file.file] else {
-            throw PackageError(.missingFile, "its manifest names \(file.file.printableLine), which is not in it")
+            throw PackageError(.missingFile, "its manifest names \(file.file), which is not in it")
         }
         if let size = file.size, size != entry.size {
             throw PackageError(.fileDiffers, "\(entry.name) has \(entry.size) bytes, and the manifest says \(size)")
@@ -56,6 +56,6 @@ package enum ImagePackage {
         guard let text = file.versionMCUboot, MCUbootImage.Version(text) != version else { return }
         throw PackageError(
             .fileDiffers,
-            "\(file.file.printableLine) is version \(version), and the manifest says \(text.printableLine)")
+            "\(file.file) is version \(version), and the manifest says \(text)")
     }
 }

@@ -10,6 +10,36 @@ extension UInt8 {
     }
 }
 
+extension Unicode.Scalar {
+    /// Whether a terminal acts on the scalar or shows nothing for it: C0 and C1 controls, DEL, line and paragraph separators,
+    /// bidirectional controls, and all other invisible characters (`Default_Ignorable_Code_Point`, Unicode Standard Annex 44).
+    package var isUnprintable: Bool {
+        switch properties.generalCategory {
+        case .control, .format, .lineSeparator, .paragraphSeparator: true
+        default: properties.isDefaultIgnorableCodePoint
+        }
+    }
+}
+
+extension String {
+    /// Whether the text holds no unprintable scalar.
+    package var isPrintable: Bool { !unicodeScalars.contains(where: \.isUnprintable) }
+
+    /// The text on one line, with each unprintable scalar as an escape such as `\n` or `\u{1B}`.
+    package var escapingUnprintable: String {
+        guard !isPrintable else { return self }
+        var text = ""
+        for scalar in unicodeScalars {
+            if scalar.isUnprintable {
+                text += scalar.escaped(asASCII: true)
+            } else {
+                text.unicodeScalars.append(scalar)
+            }
+        }
+        return text
+    }
+}
+
 /// Text from foreign bytes: nil unless they are UTF-8 without control characters, so that showing it cannot speak to a
 /// terminal.
 package func harmlessText(_ bytes: some Collection<UInt8>) -> String? {

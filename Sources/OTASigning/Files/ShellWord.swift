@@ -1,8 +1,10 @@
+internal import OTAFirmware
+
 extension String {
     /// As one word of a shell command, which can be shown and typed whatever is in it.
     package var shellQuoted: String {
         if !isEmpty, utf8.allSatisfy(Self.isPlain) { return self }
-        if unicodeScalars.contains(where: Self.isUnshowable) { return ansiQuoted }
+        if !isPrintable { return ansiQuoted }
         return "'" + split(separator: "'", omittingEmptySubsequences: false).joined(separator: "'\\''") + "'"
     }
 
@@ -12,7 +14,7 @@ extension String {
         for scalar in unicodeScalars {
             switch scalar {
             case "'", "\\": word += "\\\(scalar)"
-            case _ where Self.isUnshowable(scalar): word += String(scalar).utf8.map(Self.octal).joined()
+            case _ where scalar.isUnprintable: word += String(scalar).utf8.map(Self.octal).joined()
             default: word.unicodeScalars.append(scalar)
             }
         }
@@ -21,10 +23,6 @@ extension String {
 
     private static func octal(_ byte: UInt8) -> String {
         "\\\(byte >> 6)\(byte >> 3 & 7)\(byte & 7)"
-    }
-
-    private static func isUnshowable(_ scalar: Unicode.Scalar) -> Bool {
-        [.control, .format].contains(scalar.properties.generalCategory)
     }
 
     private static func isPlain(_ byte: UInt8) -> Bool {

@@ -13,20 +13,20 @@ public struct TrustStore: Sendable {
 
     /// Loads files, and folders, in which the files `*.pub.pem` count. A file with the same name and `.scope` limits a key.
     ///
-    /// - Throws: `no-such-file`; `trust-open-to-others` for a file or folder that anybody may write to;
-    ///   `no-trusted-key` where none was found; `key-id-conflict`;
-    ///   `bad-trust-scope` for a scope file that cannot be read, has no key, or contradicts another one; what `KeyFile.publicKey(at:)` throws, with the path.
-    public init(paths: [FilePath]) throws(KeyError) {
+    /// - Parameter filesAreChosen: the user has chosen each path in this very command. Of a path to a file it is checked only that not
+    ///   everybody may write to the file: what may lie in a folder that belongs to others is their own decision.
+    /// - Throws: `no-such-file`; `trust-open-to-others` for a path that others than root and the caller can change (`OwnedPath`);
+    ///   `no-trusted-key` where none was found; `key-id-conflict`; `bad-trust-scope` for a scope file that cannot be read, has no key,
+    ///   or contradicts another one; what `KeyFile.publicKey(at:)` throws, with the path.
+    public init(paths: [FilePath], filesAreChosen: Bool = false) throws(KeyError) {
         for path in paths {
-            let named = try Self.guarded(SmallFile(path))
+            let named = try SmallFile(path)
             guard named.isFolder else {
-                try add(named.publicKey(), Self.scope(beside: path), from: path)
+                try add(named, isChosen: filesAreChosen)
                 continue
             }
-            for name in try TrustFolder.keyFiles(in: path) {
-                let file = path.appending(name)
-                try add(Self.guarded(SmallFile(file)).publicKey(), Self.scope(beside: file), from: file)
-            }
+            try OwnedPath.check(path)
+            for name in try TrustFolder.keyFiles(in: path) { try add(SmallFile(path.appending(name)), isChosen: false) }
         }
         guard !keysByID.isEmpty else {
             let places = paths.map(\.string).joined(separator: ", ")
@@ -58,21 +58,27 @@ public struct TrustStore: Sendable {
         }
     }
 
-    private static func scope(beside key: FilePath) throws(KeyError) -> TrustScope? {
-        guard let path = TrustScope.path(beside: key) else { return nil }
-        let text = try guarded(SmallFile(path)).contents()
-        return try TrustScope(parsing: text.withUnsafeBytes { Array($0) }, of: path)
+    /// Adds the key in a file, with the limit in the scope file beside it.
+    private mutating func add(_ file: SmallFile, isChosen: Bool) throws(KeyError) {
+        try Self.check(file, isChosen: isChosen)
+        var scope: TrustScope?
+        if let path = TrustScope.path(beside: file.path) {
+            let limit = try SmallFile(path)
+            try Self.check(limit, isChosen: isChosen)
+            scope = try TrustScope(parsing: limit.contents().withUnsafeBytes { Array($0) }, of: path)
+        }
+        try add(file.publicKey(), scope, from: file.path)
     }
 
-    /// `file`, unless anybody may write to it.
-    private static func guarded(_ file: SmallFile) throws(KeyError) -> SmallFile {
-        // A device is meant for everybody, and no key.
-        if !file.isFolder { try file.expectFile() }
+    /// Refuses a file that others can change; of a file that the user has chosen, one that everybody may write to.
+    private static func check(_ file: SmallFile, isChosen: Bool) throws(KeyError) {
+        // A device is writable for everybody, and holds no key.
+        try file.expectFile()
+        guard isChosen else { return try OwnedPath.check(file.path) }
         guard !file.status.permissions.contains(.otherWrite) else {
             throw KeyError(
                 .trustOpenToOthers, "\(file.path): anybody may write to it, and so decide what is trusted",
                 hint: "chmod o-w \(file.path.string.shellQuoted)")
         }
-        return file
     }
 }

@@ -167,15 +167,18 @@ extension VirtualDeviceStore {
         }
     }
 
+    /// The folder may be writable for others: no link is followed, as the file at its end would be written to, and no pipe is waited for.
+    private static let foreign: FileDescriptor.OpenOptions = [.closeOnExec, .noFollow, .nonBlocking]
+
     static func write(_ bytes: [UInt8], to path: FilePath) throws {
         let file = try FileDescriptor.open(
-            path, .writeOnly, options: [.create, .truncate, .closeOnExec], permissions: [.ownerReadWrite])
+            path, .writeOnly, options: [.create, .exclusiveCreate, .closeOnExec], permissions: [.ownerReadWrite])
         _ = try file.closeAfter { try file.writeAll(bytes) }
     }
 
     /// The file's first 64 KiB: a whole `device.json` is far shorter.
     static func read(_ path: FilePath) throws -> [UInt8] {
-        let file = try FileDescriptor.open(path, .readOnly, options: .closeOnExec)
+        let file = try FileDescriptor.open(path, .readOnly, options: foreign)
         return try file.closeAfter {
             try [UInt8](unsafeUninitializedCapacity: 65536) { buffer, count in
                 while count < buffer.count {
@@ -210,7 +213,7 @@ extension VirtualDeviceStore {
     ) throws(VirtualDeviceError) -> VirtualFlash {
         let path = device.appending("flash")
         return try io(path) {
-            let file = try FileDescriptor.open(path, mode, options: [.closeOnExec])
+            let file = try FileDescriptor.open(path, mode, options: foreign)
             do {
                 return try VirtualFlash(layout: layout, file: file)
             } catch .invalidArgument {

@@ -256,6 +256,27 @@ extension ConformanceTests {
         }
     }
 
+    @Test(
+        "the pairing agent answers bluetoothd alone",
+        .enabled(if: !World.isLab, "the agent of the lab is not known by name"))
+    func theAgentRefusesOthers() async throws {
+        try await connect(passkey: 123_456, pairing: .passkey(123_456)) { world, _, connection in
+            let agent = try #require(await world.fake?.agentObject)
+            try await DBusConnection.withConnection(world.bus) { stranger in
+                for (member, arguments) in [
+                    ("RequestPasskey", [.objectPath(connection.device.path)]),
+                    ("RequestAuthorization", [.objectPath(connection.device.path)]), ("Cancel", []), ("Release", []),
+                ] as [(String, [DBusValue])] {
+                    await #expect(throws: DBusError.remote(DBusError.Name.accessDenied, "")) {
+                        try await stranger.call(agent.owner, agent.path, BlueZName.agent, member, arguments)
+                    }
+                }
+            }
+            // It still pairs.
+            try await connection.pair()
+        }
+    }
+
     @Test(arguments: [PairingResponder.passkey(654_321), .unattended])
     func saysWhenPairingCameToNothing(_ responder: PairingResponder) async throws {
         try await connect(passkey: 123_456, pairing: responder) { _, _, connection in

@@ -66,6 +66,42 @@ struct PeripheralTests {
         }
     }
 
+    @Test("the services and the advertisement of a peripheral can be called by bluetoothd alone")
+    func refusesOthers() async throws {
+        try await World.run { world in
+            let fake = try #require(world.fake)
+            let client = try await BlueZClient.open(world.bus)
+            try await client.withPeripheral(over: "hci0", offering: [Self.offer]) { peripheral in
+                try await peripheral.withAdvertisement(Advertisement(serviceUUIDs: [Self.service], localName: "P")) {
+                    let owner = try #require(await fake.offeringProgram)
+                    try await DBusConnection.withConnection(world.bus) { stranger in
+                        let root: DBusObjectPath = "/peripheral/hci0"
+                        let calls: [(DBusObjectPath, String, String, [DBusValue])] = [
+                            (root, BlueZName.objectManager, "GetManagedObjects", []),
+                            (
+                                root.appending("service0000").appending("characteristic0001"),
+                                BlueZName.gattCharacteristic,
+                                "WriteValue", [.bytes([1]), .properties([:])]
+                            ),
+                            (
+                                root.appending("service0000"), BlueZName.properties, "GetAll",
+                                [.string(BlueZName.gattService)]
+                            ),
+                            (root.appending("advertisement1"), BlueZName.advertisement, "Release", []),
+                        ]
+                        for (path, interface, member, arguments) in calls {
+                            await #expect(throws: DBusError.remote(DBusError.Name.accessDenied, "")) {
+                                try await stranger.call(owner, path, interface, member, arguments)
+                            }
+                        }
+                    }
+                    #expect(await fake.advertisedProperties != nil)
+                }
+            }
+            await client.close()
+        }
+    }
+
     @Test func answersReads() async throws {
         try await serveACentral { fake, _, events in
             let value = Task { try await fake.centralReads(Self.level, at: 3) }

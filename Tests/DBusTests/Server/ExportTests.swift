@@ -359,6 +359,58 @@ import Testing
         }
     }
 
+    @Test("an object exported for one name is called by the owner of that name alone, also when the owner changes")
+    func onlyForOneName() async throws {
+        try await TestBus.withConnection { connection, bus in
+            let count = Counter()
+            let method = DBusMethod("Count") { _ in
+                await count.add()
+                return []
+            }
+            let property = DBusProperty("Level", 1) { _ in await count.add() }
+            try await connection.export(
+                "/one", [DBusInterface("org.example.One", methods: [method], properties: [property])],
+                onlyFor: "org.example.Owner")
+            func use(_ caller: DBusConnection) async -> [DBusError?] {
+                var errors: [DBusError?] = []
+                for (interface, member, arguments) in [
+                    ("org.example.One", "Count", []),
+                    ("org.freedesktop.DBus.Properties", "GetAll", ["org.example.One"]),
+                    ("org.freedesktop.DBus.Properties", "Set", ["org.example.One", "Level", .variant(2)]),
+                ] as [(String, String, [DBusValue])] {
+                    do throws(DBusError) {
+                        _ = try await caller.call(connection.uniqueName, "/one", interface, member, arguments)
+                        errors.append(nil)
+                    } catch {
+                        errors.append(error)
+                    }
+                }
+                return errors
+            }
+            let refused = DBusError.remote("org.freedesktop.DBus.Error.AccessDenied", "")
+            try await DBusConnection.withConnection(.address(bus.address)) { owner in
+                #expect(await use(owner).allSatisfy { $0?.name == refused.name })
+                try await owner.requestName("org.example.Owner")
+                try await DBusConnection.withConnection(.address(bus.address)) { other in
+                    #expect(await use(owner).allSatisfy { $0 == nil })
+                    #expect(await use(other).allSatisfy { $0?.name == refused.name })
+                    #expect(await use(connection).allSatisfy { $0?.name == refused.name })
+                    try await owner.releaseName("org.example.Owner")
+                    try await other.requestName("org.example.Owner")
+                    #expect(await use(owner).allSatisfy { $0?.name == refused.name })
+                    #expect(await use(other).allSatisfy { $0 == nil })
+                }
+            }
+            #expect(await count.value == 4)
+        }
+    }
+
+    private actor Counter {
+        private(set) var value = 0
+
+        func add() { value += 1 }
+    }
+
     @Test func whatCannotBeExported() async throws {
         try await TestBus.withConnection { connection, _ in
             try await connection.export("/taken")

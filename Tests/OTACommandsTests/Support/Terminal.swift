@@ -16,6 +16,14 @@ extension Sandbox {
         env: [String: String] = [:],
         typing answers: [(prompt: String, answer: String)] = [], script: String = "exec \"$0\" \"$@\""
     ) async throws -> (status: TerminationStatus, screen: String) {
+        try await onTerminal(arguments, columns: columns, resizing: resize, env: env, typing: answers, script: script)
+    }
+
+    func onTerminal(
+        _ arguments: [String], columns: UInt16 = 80, resizing resize: (prompt: String, columns: UInt16)? = nil,
+        env: [String: String] = [:],
+        typing answers: [(prompt: String, answer: String)] = [], script: String = "exec \"$0\" \"$@\""
+    ) async throws -> (status: TerminationStatus, screen: String) {
         let (master, slave) = try Self.openTerminal(columns: columns)
         defer { try? master.close() }
         let words = ["--ctty", "--wait", "/bin/sh", "-c", script, Self.binary.string] + arguments

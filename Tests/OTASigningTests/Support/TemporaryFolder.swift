@@ -35,6 +35,8 @@ final class TemporaryFolder {
         return self / name
     }
 
+    func remove(_ name: String) throws { remove(self / name) }
+
     /// What lies in it, sorted.
     func names() -> [String] { Self.names(in: path) }
 

@@ -68,22 +68,95 @@ import Testing
         #expect(throws: KeyError(.notAFile, "")) { try TrustStore(paths: [folder.path]) }
     }
 
-    @Test func aFileOrFolderThatAnybodyMayWriteToIsRefused() throws {
-        let trust = try folder.makeFolder("trust")
-        let file = try folder.write("trust/one.pub.pem", first.pem().bytes, mode: FilePermissions(rawValue: 0o664))
-        #expect(try TrustStore(paths: [trust]).keys == [first])
+    /// A trust folder with one key, in a folder of its own.
+    private func trustFolder() throws -> (trust: FilePath, file: FilePath) {
+        _ = try folder.makeFolder("parent")
+        let trust = try folder.makeFolder("parent/trust")
+        return (
+            trust, try folder.write("parent/trust/one.pub.pem", first.pem().bytes, mode: [.ownerReadWrite, .otherRead])
+        )
+    }
 
-        try changeMode(file, FilePermissions(rawValue: 0o666))
+    @Test(
+        "a trust folder is refused if others can write to a key in it, to the folder, or to a folder above it",
+        arguments: ["parent/trust/one.pub.pem", "parent/trust", "parent"], [0o020, 0o002] as [CInterop.Mode])
+    func writableForOthers(place: String, bit: CInterop.Mode) throws {
+        let (trust, file) = try trustFolder()
+        #expect(try TrustStore(paths: [trust]).keys == [first])
+        #expect(try TrustStore(paths: [file]).keys == [first])
+        let changed = folder / place
+        try changeMode(changed, FilePermissions(rawValue: (place.hasSuffix(".pem") ? 0o600 : 0o700) | bit))
         for path in [trust, file] {
             let error = #expect(throws: KeyError(.trustOpenToOthers, "")) { try TrustStore(paths: [path]) }
-            #expect(error?.hint == "chmod o-w \(file)")
+            #expect(error?.hint == "chmod go-w \(changed)")
+            #expect(error?.context.contains("\(changed)") == true)
         }
-        try changeMode(file, FilePermissions(rawValue: 0o644))
-        for mode in [0o777, 0o1777, 0o702] as [CInterop.Mode] {
-            try changeMode(trust, FilePermissions(rawValue: mode))
+    }
+
+    @Test("a trust folder below a sticky folder is accepted, and one that is sticky itself is refused")
+    func sticky() throws {
+        let (trust, _) = try trustFolder()
+        try changeMode(folder / "parent", FilePermissions(rawValue: 0o1777))
+        #expect(try TrustStore(paths: [trust]).keys == [first])
+        try changeMode(trust, FilePermissions(rawValue: 0o1777))
+        #expect(throws: KeyError(.trustOpenToOthers, "")) { try TrustStore(paths: [trust]) }
+    }
+
+    @Test("each folder on the way of a symbolic link to trusted keys is checked", arguments: [true, false])
+    func symbolicLinks(isRelative: Bool) throws {
+        let (trust, file) = try trustFolder()
+        let link = folder / "link"
+        #expect(symlink(isRelative ? "./x/../parent/trust" : trust.string, link.string) == 0)
+        _ = try folder.makeFolder("x")
+        #expect(symlink(file.string, (folder / "x").appending("one.pub.pem").string) == 0)
+        #expect(try TrustStore(paths: [link, folder / "x"]).keys == [first])
+        try changeMode(folder / "parent", FilePermissions(rawValue: 0o777))
+        for path in [link, folder / "x"] {
+            let error = #expect(throws: KeyError(.trustOpenToOthers, "")) { try TrustStore(paths: [path]) }
+            #expect(error?.hint == "chmod go-w \(folder / "parent")")
+        }
+        unlink(link.string)
+        #expect(symlink("link", link.string) == 0)
+        #expect(throws: KeyError.self) { try TrustStore(paths: [link]) }
+    }
+
+    @Test(
+        "a trust folder, a key or a folder above it that belongs to another user is refused",
+        .enabled(if: geteuid() == 0))
+    func otherOwner() throws {
+        for place in ["parent/trust/one.pub.pem", "parent/trust", "parent"] {
+            let (trust, _) = try trustFolder()
+            #expect(chown((folder / place).string, 65534, 65534) == 0)
             let error = #expect(throws: KeyError(.trustOpenToOthers, "")) { try TrustStore(paths: [trust]) }
-            #expect(error?.hint == "chmod o-w \(trust)")
+            #expect(
+                error?.context.contains("\(folder / place) belongs to the user 65534") == true,
+                "\(error?.context ?? "")")
+            try folder.remove("parent")
         }
+    }
+
+    @Test("a link in a sticky folder that belongs to another user is refused", .enabled(if: geteuid() == 0))
+    func otherOwnersLink() throws {
+        let (trust, _) = try trustFolder()
+        let sticky = try folder.makeFolder("sticky", mode: FilePermissions(rawValue: 0o1777))
+        let link = sticky.appending("trust")
+        #expect(symlink(trust.string, link.string) == 0)
+        #expect(try TrustStore(paths: [link]).keys == [first])
+        #expect(lchown(link.string, 65534, 65534) == 0)
+        #expect(throws: KeyError(.trustOpenToOthers, "")) { try TrustStore(paths: [link]) }
+    }
+
+    @Test("of a key's file that the user has chosen only its own mode is checked")
+    func chosenFile() throws {
+        let (trust, file) = try trustFolder()
+        try changeMode(folder / "parent", FilePermissions(rawValue: 0o777))
+        #expect(try TrustStore(paths: [file], filesAreChosen: true).keys == [first])
+        #expect(throws: KeyError(.trustOpenToOthers, "")) { try TrustStore(paths: [trust], filesAreChosen: true) }
+        try changeMode(file, FilePermissions(rawValue: 0o602))
+        let error = #expect(throws: KeyError(.trustOpenToOthers, "")) {
+            try TrustStore(paths: [file], filesAreChosen: true)
+        }
+        #expect(error?.hint == "chmod o-w \(file)")
     }
 
     // MARK: Scopes
@@ -139,7 +212,7 @@ import Testing
             "one.pub.pem.scope", "product = demo\n".utf8, mode: FilePermissions(rawValue: 0o666))
         for path in [file, folder.path] {
             let error = #expect(throws: KeyError(.trustOpenToOthers, "")) { try TrustStore(paths: [path]) }
-            #expect(error?.hint == "chmod o-w \(scope)")
+            #expect(error?.hint == "chmod go-w \(scope)")
         }
     }
 

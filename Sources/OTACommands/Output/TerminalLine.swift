@@ -1,0 +1,103 @@
+import OTAFirmware
+
+/// One line of text for a person, in styles.
+///
+/// A line holds printable characters only: its initializers escape line feeds, control characters and invisible characters. So text
+/// from a device, a file or the environment can neither control the terminal nor add a line. Control sequences are cases of
+/// `TerminalPiece`.
+package struct TerminalLine: Sendable, Equatable, ExpressibleByStringInterpolation {
+    package enum Style: Sendable {
+        case plain, red, yellow, cyan, dim
+
+        /// The parameters of SGR (ECMA-48, 8.3.117); nil: none.
+        fileprivate var parameters: String? {
+            switch self {
+            case .plain: nil
+            case .red: "1;31"
+            case .yellow: "1;33"
+            case .cyan: "36"
+            case .dim: "2"
+            }
+        }
+    }
+
+    private struct Span: Sendable, Equatable {
+        /// Without unprintable scalars.
+        var text: String
+        var style: Style
+    }
+
+    private var spans: [Span] = []
+
+    /// - Parameter text: any text; what is not printable is escaped.
+    package init(_ text: String, _ style: Style = .plain) {
+        if !text.isEmpty { spans = [Span(text: text.escapingUnprintable, style: style)] }
+    }
+
+    package init(stringLiteral text: String) { self.init(text) }
+
+    package static func + (left: TerminalLine, right: TerminalLine) -> TerminalLine {
+        var line = left
+        line.spans += right.spans
+        return line
+    }
+
+    /// One line for each line of a text of our own, such as a help page.
+    static func page(_ text: String) -> [TerminalLine] {
+        text.split(separator: "\n", omittingEmptySubsequences: false).map { TerminalLine(String($0)) }
+    }
+
+    /// The width on a terminal, in columns.
+    package var columns: Int { spans.reduce(0) { $0 + $1.text.unicodeScalars.reduce(0) { $0 + $1.columns } } }
+
+    /// The line, filled up with spaces to `width` columns.
+    func padded(to width: Int) -> TerminalLine {
+        self + TerminalLine(String(repeating: " ", count: max(0, width - columns)))
+    }
+
+    /// The start of the line, at most `width` columns wide; a line that is cut ends with `…`.
+    package func clipped(to width: Int) -> TerminalLine {
+        // Combining marks take no column, and a terminal stacks them: their number is limited, too.
+        let scalars = spans.reduce(0) { $0 + $1.text.unicodeScalars.count }
+        guard columns > width || scalars > 4 * width else { return self }
+        var room = width - 1
+        var marks = 3 * width
+        var line = TerminalLine("")
+        for span in spans {
+            let kept = span.text.unicodeScalars.prefix { scalar in
+                room -= scalar.columns
+                marks -= scalar.columns == 0 ? 1 : 0
+                return room >= 0 && marks >= 0
+            }
+            line.spans.append(Span(text: String(kept), style: span.style))
+            if room < 0 || marks < 0 { break }
+        }
+        return width > 0 ? line + "…" : ""
+    }
+
+    /// The characters to write, with colours where the terminal has them.
+    package func rendered(hasColours: Bool) -> String {
+        spans.map { span in
+            guard hasColours, let parameters = span.style.parameters else { return span.text }
+            return "\u{1B}[\(parameters)m\(span.text)\u{1B}[0m"
+        }.joined()
+    }
+}
+
+extension Unicode.Scalar {
+    /// East Asian Wide and Fullwidth (Unicode Standard Annex 11), in blocks: a scalar in doubt counts as wide, as a line must not wrap.
+    private static let wide: [ClosedRange<UInt32>] = [
+        0x1100...0x115F, 0x2E80...0xA4CF, 0xA960...0xA97F, 0xAC00...0xD7FF, 0xF900...0xFAFF, 0xFE30...0xFE6F,
+        0xFF00...0xFF60, 0xFFE0...0xFFE6, 0x16FE0...0x18CFF, 0x1AFF0...0x1B2FF, 0x1F000...0x1FAFF, 0x20000...0x3FFFD,
+    ]
+
+    /// On a terminal.
+    fileprivate var columns: Int {
+        if isASCII { return 1 }
+        switch properties.generalCategory {
+        case .nonspacingMark, .enclosingMark: return 0
+        default: break
+        }
+        return properties.isEmojiPresentation || Self.wide.contains { $0.contains(value) } ? 2 : 1
+    }
+}

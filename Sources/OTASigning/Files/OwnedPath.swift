@@ -1,0 +1,84 @@
+internal import Glibc
+internal import OTAFirmware
+internal import SystemPackage
+
+/// Whether only root and the caller can change what a path leads to.
+enum OwnedPath {
+    /// As the kernel limits it (path_resolution(7)).
+    private static let mostLinks = 40
+
+    /// Checks every folder on the way, each symbolic link, and what the path ends at. Each must belong to root or to the caller, and none
+    /// may be writable for others. A folder where only a file's owner can replace it, such as `/tmp`, may be on the way.
+    ///
+    /// Who cannot write to any of them cannot change the result of the check afterwards.
+    ///
+    /// - Throws: `no-such-file`, `read-failed`; `trust-open-to-others`, which names what is wrong.
+    static func check(_ path: FilePath) throws(KeyError) {
+        var place = FilePath("/")
+        // The next component is the last element.
+        var rest = Array(absolute(path).components.reversed())
+        var links = 0
+        try check(place, isLast: rest.isEmpty, of: path)
+        while let component = rest.popLast() {
+            switch component.kind {
+            case .currentDirectory: continue
+            // The place has no symbolic links in it.
+            case .parentDirectory:
+                place.removeLastComponent()
+                continue
+            case .regular: break
+            }
+            let next = place.appending(component)
+            guard try check(next, isLast: rest.isEmpty, of: path) else {
+                place = next
+                continue
+            }
+            links += 1
+            guard links <= mostLinks else { throw KeyError(.readFailed, "\(path): too many symbolic links") }
+            let target = try target(of: next)
+            if target.isAbsolute { place = "/" }
+            rest += target.components.reversed()
+        }
+    }
+
+    /// - Returns: whether it is a symbolic link.
+    @discardableResult
+    private static func check(_ place: FilePath, isLast: Bool, of path: FilePath) throws(KeyError) -> Bool {
+        var status = stat()
+        guard lstat(place.string, &status) == 0 else {
+            let error = Errno(rawValue: errno)
+            throw KeyError(error.isMissing ? .noSuchFile : .readFailed, "\(place): \(error)")
+        }
+        let name = place == path ? "\(path)" : "\(path): \(place)"
+        guard [0, geteuid()].contains(status.st_uid) else {
+            throw KeyError(
+                .trustOpenToOthers, "\(name) belongs to the user \(status.st_uid), who can decide what is trusted",
+                hint:
+                    "trust keys in a folder that belongs to you or to root; see who owns what: namei -l \(path.string.shellQuoted)"
+            )
+        }
+        let type = status.st_mode & S_IFMT
+        guard type != S_IFLNK else { return true }
+        // In a sticky folder only the owner of an entry, which is checked next, can rename or remove it.
+        let isSticky = type == S_IFDIR && status.st_mode & S_ISVTX != 0 && !isLast
+        guard status.st_mode & (S_IWGRP | S_IWOTH) == 0 || isSticky else {
+            throw KeyError(
+                .trustOpenToOthers, "\(name): others than its owner may write to it, and so decide what is trusted",
+                hint: "chmod go-w \(place.string.shellQuoted)")
+        }
+        return false
+    }
+
+    private static func target(of link: FilePath) throws(KeyError) -> FilePath {
+        var buffer = [CChar](repeating: 0, count: Int(PATH_MAX))
+        let count = readlink(link.string, &buffer, buffer.count)
+        guard count > 0 else { throw KeyError(.readFailed, "\(link): \(Errno(rawValue: errno))") }
+        return FilePath(String(decoding: buffer[..<count].map { UInt8(bitPattern: $0) }, as: UTF8.self))
+    }
+
+    private static func absolute(_ path: FilePath) -> FilePath {
+        guard !path.isAbsolute, let folder = getcwd(nil, 0) else { return path }
+        defer { free(folder) }
+        return FilePath(String(cString: folder)).pushing(path)
+    }
+}
