@@ -6,6 +6,8 @@ extension SMPSession {
     private static let connectLimit = Duration.seconds(35)
     private static let subscribeLimit = Duration.seconds(10)
     private static let closeLimit = Duration.seconds(10)
+    /// SMP does not report how long a restart takes. A bootloader swaps one megabyte in this time.
+    private static let restartTime = Duration.seconds(60)
 
     mutating func connect() {
         if !wasConnected { report(.phase(.connect)) }
@@ -67,6 +69,9 @@ extension SMPSession {
     private mutating func lost(_ error: LinkError) {
         push?.transfer.disconnects += 1
         report(.linkLost(error))
+        if let lookUntil {
+            self.lookUntil = retry.lost(at: now, lookingUntil: lookUntil, restart: Self.restartTime)
+        }
         tryAgain(after: error, giveUpWith: error.code == .timedOut ? .noAnswer : .linkLost)
     }
 

@@ -94,6 +94,10 @@ extension SMPFrame {
         ).bytes
     }
 
+    /// The text that is to be echoed.
+    var echo: String? { group == 0 && command == 0 ? fields["d"]?.text : nil }
+    /// It marks an image, or asks whether images can be marked.
+    var isMark: Bool { group == 1 && command == 0 && operation == .write }
     var isUpload: Bool { group == 1 && command == 1 }
     var fields: [String: CBORValue] { (try? CBORDecoder.decode(body))?.map ?? [:] }
 }

@@ -191,6 +191,34 @@ import Testing
         #expect(played.now >= .seconds(180) && played.now < .seconds(200))
     }
 
+    /// The device is busy with CONFIRM for longer than a restart may take, over several links.
+    @Test("a link lost during CONFIRM after the deadline is looked for again")
+    func looksAgainAfterALateLossDuringConfirm() throws {
+        let image = try ExampleImage.make()
+        let slots = slots(image)
+        var confirms = 0
+        let played = PlayedDevice(push(image)) { frame, _ in
+            guard frame.isMark, frame.fields["confirm"] == .bool(true) else { return slots.answer(frame) }
+            confirms += 1
+            guard confirms <= 100 else { return slots.answer(frame) }
+            return [40, 80, 100].contains(confirms) ? .loss : .fields(["rc": CBORValue(10)])
+        }
+        #expect(played.report?.outcome == .confirmed, "\(String(describing: played.outcome))")
+        #expect(confirms == 101 && played.now > .seconds(180))
+    }
+
+    @Test("links that break at every CONFIRM end the push")
+    func givesUpLinksThatBreakDuringConfirm() throws {
+        let image = try ExampleImage.make()
+        let slots = slots(image)
+        let played = PlayedDevice(push(image)) { frame, _ in
+            frame.isMark && frame.fields["confirm"] == .bool(true) && frame.fields["hash"] == nil
+                ? .loss : slots.answer(frame)
+        }
+        #expect([.didNotReturn, .protocolViolation].contains(played.error), "\(String(describing: played.outcome))")
+        #expect(played.now < .seconds(500))
+    }
+
     @Test func tellsThatADeviceDoesNotAnswer() {
         let played = PlayedDevice(.status) { _, _ in .silence }
         #expect(played.error == .noAnswer && played.links == 4)
