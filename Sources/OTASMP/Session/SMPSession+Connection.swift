@@ -19,8 +19,6 @@ extension SMPSession {
         guard case .connecting = stage else { return }
         if wasConnected { report(.reconnected) }
         wasConnected = true
-        // Over shorter values packets may have to go in several: whether they may was perhaps not asked before.
-        if properties.maximumValueLength < link.maximumValueLength { device.isSurveyed = false }
         link = properties
         guard properties.channels.contains(SMPChannel.value) else {
             return fail(UpdateError(.unsupportedDevice, "the device does not offer SMP, MCUmgr's protocol"))
@@ -54,6 +52,7 @@ extension SMPSession {
 
     mutating func linkDown(_ error: LinkError) {
         exchanges = []
+        probe = nil
         upload = nil
         if restart == .asked { restart = .under(since: now) }
         switch stage {

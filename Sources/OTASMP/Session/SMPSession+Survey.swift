@@ -15,10 +15,6 @@ extension SMPSession {
     private var surveyQuestions: [SMPRequest] {
         var questions: [SMPRequest] = [.bootloaderMode, .slots]
         if push?.options.ending != .uploadOnly { questions.append(.setState(digest: nil, confirm: false)) }
-        // The last one, since it may cost the connection: answers come in order, so those to the others are there by then.
-        if !link.keepsMessagesApart, let text = device.probe(valueLength: valueLength) {
-            questions.append(.echo(text))
-        }
         return questions
     }
 
@@ -39,13 +35,53 @@ extension SMPSession {
         askNext()
     }
 
-    /// Whether a packet in two values came back. Where it did not, pieces of it may still be taken for packets, and answered:
-    /// so all begins anew.
-    mutating func probed(echoed: Bool) {
-        device.reassembles = echoed
-        if echoed { return askNext() }
-        device.isSurveyed = questions.isEmpty && exchanges.isEmpty
-        report(.note("the device does not put packets together: each has to fit one value"))
+    /// Sends the echoes that find out what the device takes. They go out while nothing else waits for an answer: a device
+    /// that is out of buffers drops an echo, too.
+    ///
+    /// - Returns: whether any went out.
+    mutating func sendProbe() -> Bool {
+        guard !link.keepsMessagesApart, let (probe, text) = device.nextProbe(valueLength: valueLength) else {
+            return false
+        }
+        self.probe = probe
+        switch probe {
+        case .reassembly:
+            device.probes += 1
+            ask(.echo(text))
+        case .room(let packets):
+            device.triedRoom = packets
+            for _ in 0..<packets { ask(.echo(text)) }
+        }
+        return true
+    }
+
+    mutating func probed(_ result: SMPProbe.Result) {
+        guard let probe else { return }
+        switch probe {
+        case .reassembly:
+            self.probe = nil
+            reassemblyProbed(result)
+        case .room(let packets):
+            if result == .echoed, !exchanges.isEmpty { return }
+            if result == .echoed { device.room = packets }
+            self.probe = nil
+            // The answers that are still to come are not waited for.
+            exchanges = []
+            askNext()
+        }
+    }
+
+    /// Where a packet in two values did not come back, the device may still wait for the rest of it, or take its second value
+    /// for a packet: the next link begins without that. A lost echo is no answer, and the echo is sent once more.
+    private mutating func reassemblyProbed(_ result: SMPProbe.Result) {
+        if result == .echoed {
+            device.reassembles = true
+            return askNext()
+        }
+        if result == .refused || device.probes >= SMPDevice.mostProbes {
+            device.reassembles = false
+            report(.note("the device does not put packets together: each has to fit one value"))
+        }
         close(.fresh)
     }
 

@@ -35,7 +35,7 @@ extension SMPSession {
         if !link.keepsMessagesApart { push?.transfer.mtu = link.maximumValueLength + 3 }
         upload = SMPUpload(
             image.bytes, digest: image.fileDigest, image: image.number, longestFrame: longest,
-            window: device.window,
+            window: device.mostChunks,
             way: longest > valueLength ? .inPieces : link.keepsMessagesApart ? .lossy : .whole)
         stage = .talking
         pump()

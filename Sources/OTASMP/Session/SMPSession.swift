@@ -46,6 +46,8 @@ public struct SMPSession: UpdateSession {
     var device = SMPDevice()
     /// The questions are those that come before an image is sent.
     var isSurveying = false
+    /// The echoes on their way are to find this out.
+    var probe: SMPProbe?
     /// Still to be asked, in order.
     var questions: [SMPRequest] = []
     /// As told in the present connection, and not outdated since.
