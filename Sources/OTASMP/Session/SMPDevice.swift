@@ -25,6 +25,8 @@ struct SMPDevice {
     var room = 1
     /// Packets at once that this was tried with last.
     var triedRoom = 1
+    /// What uploads found out about the number of chunks in flight; nil: none began.
+    var window: SMPWindow?
     /// All was asked that is to be known before an image is sent.
     var isSurveyed = false
 

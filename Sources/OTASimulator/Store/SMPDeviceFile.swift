@@ -11,6 +11,8 @@ package struct SMPDeviceFile: Codable {
     private let pageSize, slotSize, writeUnit: Int
     private let bufferSize, bufferCount: Int
     private let tellsParameters, reassembles, marksImages, tellsSlots, refusesDowngrade: Bool
+    /// Absent in files of older versions: 0.
+    private let answerMilliseconds, releaseMilliseconds: Int?
 
     package init(_ configuration: VirtualSMPConfiguration) {
         schema = DeviceFile.newestSchema
@@ -27,6 +29,8 @@ package struct SMPDeviceFile: Codable {
         marksImages = configuration.marksImages
         tellsSlots = configuration.tellsSlots
         refusesDowngrade = configuration.refusesDowngrade
+        answerMilliseconds = Int(configuration.answerDelay / .milliseconds(1))
+        releaseMilliseconds = Int(configuration.releaseDelay / .milliseconds(1))
     }
 
     /// - Throws: `malformed` or `fromNewerVersion`, without the path.
@@ -47,6 +51,8 @@ package struct SMPDeviceFile: Codable {
             configuration.marksImages = marksImages
             configuration.tellsSlots = tellsSlots
             configuration.refusesDowngrade = refusesDowngrade
+            configuration.answerDelay = .milliseconds(answerMilliseconds ?? 0)
+            configuration.releaseDelay = .milliseconds(releaseMilliseconds ?? 0)
             do {
                 try configuration.validate()
             } catch {
