@@ -35,14 +35,21 @@ extension SMPSession {
         askNext()
     }
 
-    /// Sends the echoes that find out what the device takes. They go out while nothing else waits for an answer: a device
-    /// that is out of buffers drops an echo, too.
+    /// A device keeps its buffers for a while after an answer.
+    private static let quietTime = Duration.milliseconds(100)
+
+    /// Prepares the echoes that find out what the device takes. They go out while nothing else waits for an answer, and after a
+    /// pause: a device that is out of buffers drops an echo, too.
     ///
-    /// - Returns: whether any went out.
-    mutating func sendProbe() -> Bool {
-        guard !link.keepsMessagesApart, let (probe, text) = device.nextProbe(valueLength: valueLength) else {
-            return false
-        }
+    /// - Returns: whether there is anything to find out.
+    mutating func beginProbe() -> Bool {
+        guard !link.keepsMessagesApart, device.nextProbe(valueLength: valueLength) != nil else { return false }
+        stage = .pausing(until: now + Self.quietTime, then: .probe)
+        return true
+    }
+
+    mutating func sendProbe() {
+        guard let (probe, text) = device.nextProbe(valueLength: valueLength) else { return askNext() }
         self.probe = probe
         switch probe {
         case .reassembly:
@@ -52,7 +59,6 @@ extension SMPSession {
             device.triedRoom = packets
             for _ in 0..<packets { ask(.echo(text)) }
         }
-        return true
     }
 
     mutating func probed(_ result: SMPProbe.Result) {

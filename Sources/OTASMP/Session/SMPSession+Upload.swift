@@ -125,6 +125,8 @@ extension SMPSession {
         if case .rewound = verdict, offset == told {
             let doubled = Self.breath * (1 << min(upload.rewindsHere - 1, 16))
             stage = .pausing(until: now + min(doubled, Self.longestBreath), then: .upload)
+        } else if upload.window.pause > .zero, !upload.isComplete {
+            stage = .pausing(until: now + upload.window.pause, then: .upload)
         } else {
             pump()
         }

@@ -22,8 +22,10 @@ public struct SMPSession: UpdateSession {
         case connect
         /// Once more what was answered with *busy*.
         case ask(SMPRequest, busyUntil: Duration)
-        /// Chunks again, for which no buffer was free.
+        /// Chunks, once the device had time to free its buffers.
         case upload
+        /// The echoes that find out what the device takes.
+        case probe
     }
     enum Closing {
         /// The link is of no more use, for this reason.
@@ -117,7 +119,7 @@ public struct SMPSession: UpdateSession {
     /// A link that was given up may still speak until it is gone.
     private var listens: Bool {
         switch stage {
-        case .subscribing, .talking, .pausing(_, .ask), .pausing(_, .upload): true
+        case .subscribing, .talking, .pausing(_, .ask), .pausing(_, .upload), .pausing(_, .probe): true
         case .unstarted, .connecting, .pausing(_, .connect), .closing, .over: false
         }
     }
@@ -141,6 +143,7 @@ public struct SMPSession: UpdateSession {
         case .pausing(_, .connect): connect()
         case .pausing(_, .ask(let request, let busyUntil)): ask(request, busyUntil: busyUntil)
         case .pausing(_, .upload): pump()
+        case .pausing(_, .probe): sendProbe()
         case .talking:
             if let index = exchanges.firstIndex(where: { $0.due <= now }) {
                 unanswered(exchanges.remove(at: index))

@@ -8,13 +8,16 @@ package struct SMPWindow: Sendable, Equatable {
     /// Two chunks keep most links busy, and a device that reports buffers can hold two.
     private static let firstSize = 2
     private static let mostDoublings = 8
+    private static let shortestPause = Duration.milliseconds(20)
+    private static let longestPause = Duration.milliseconds(640)
 
     /// The largest size, in chunks.
     package let limit: Int
-    /// Windows without a gap before a size is tried again at which there was one.
-    private let patience: Int
+    private let way: SMPUpload.Way
     /// Chunks that may be in flight.
     package private(set) var size: Int
+    /// From an answer to the next chunk, where one chunk at a time is too many: the device has not freed its buffers yet.
+    package private(set) var pause = Duration.zero
     /// The size at which the last gap came, at least 2; nil: there was none, or it was long ago.
     private var overflow: Int?
     /// Times in a row that this size was tried again and failed.
@@ -28,7 +31,7 @@ package struct SMPWindow: Sendable, Equatable {
     package init(limit: Int, size: Int? = nil, way: SMPUpload.Way) {
         self.limit = max(1, limit)
         self.size = min(self.limit, max(1, size ?? Self.firstSize))
-        patience = way == .lossy ? 8 : 100
+        self.way = way
     }
 
     /// A chunk was answered, and no gap came before it.
@@ -37,16 +40,20 @@ package struct SMPWindow: Sendable, Equatable {
         if size == overflow, answered >= trial(of: size) { (overflow, failures) = (nil, 0) }
         guard size < limit, answered >= (size + 1 == overflow ? trial(of: size + 1) : size) else { return }
         size += 1
+        pause = .zero
         answered = 0
     }
 
     /// Chunks were lost, however many at a time.
     package mutating func shrink() {
+        // A packet that may get lost by itself says nothing about buffers.
+        if size == 1, way != .lossy { pause = min(max(Self.shortestPause, pause * 2), Self.longestPause) }
         failures = size == overflow ? min(failures + 1, Self.mostDoublings) : 0
         overflow = max(2, size)
         size = max(1, size / 2)
         answered = 0
     }
 
-    private func trial(of size: Int) -> Int { size * (patience << failures) }
+    /// Chunks without a gap before a size is tried again at which there was one.
+    private func trial(of size: Int) -> Int { size * ((way == .lossy ? 8 : 100) << failures) }
 }

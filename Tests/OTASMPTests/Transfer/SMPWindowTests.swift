@@ -77,4 +77,21 @@ import Testing
         let again = sizes(&window, answers: 300).firstIndex(of: 2)
         #expect(again == 199)
     }
+
+    @Test("a gap at one chunk puts a pause after each answer, and a longer one each time")
+    func pausesAfterAGapAtOne() {
+        var window = SMPWindow(limit: 3, size: 2, way: .whole)
+        window.shrink()
+        #expect(window.pause == .zero)
+        let pauses = (0..<7).map { _ in
+            window.shrink()
+            return window.pause
+        }
+        #expect(pauses == [20, 40, 80, 160, 320, 640, 640].map { .milliseconds($0) })
+        _ = sizes(&window, answers: 200)
+        #expect(window.size == 2 && window.pause == .zero)
+        var lossy = SMPWindow(limit: 3, size: 1, way: .lossy)
+        lossy.shrink()
+        #expect(lossy.pause == .zero, "there a packet may get lost by itself")
+    }
 }
