@@ -57,7 +57,7 @@ public struct VirtualSMPConfiguration: Sendable {
             throw VirtualDeviceError(.badConfiguration, "a board's name has 1 to 63 characters")
         }
         for delay in [answerDelay, releaseDelay] where !(.zero ... .seconds(60)).contains(delay) {
-            throw VirtualDeviceError(.badConfiguration, "a packet takes 0 to 60 s")
+            throw VirtualDeviceError(.badConfiguration, "the answer time and the release time are 0 to 60 s")
         }
         try layout.validate()
     }

@@ -233,6 +233,22 @@ import Testing
         #expect((played.report?.transfer?.resentBytes ?? .max) < 244)
     }
 
+    @Test("a window that shrank stays small over the next link")
+    func keepsTheWindowOverLinks() throws {
+        let image = try ExampleImage.make()
+        let slots = slots(image)
+        var chunks = 0
+        let played = PlayedDevice(push(image)) { frame, _ in
+            chunks += frame.isUpload ? 1 : 0
+            guard frame.isUpload else { return slots.answer(frame) }
+            // The second chunk is dropped, and with the fourth one the link is lost.
+            return chunks == 2 ? .fields(["off": CBORValue(32)]) : chunks == 4 ? .loss : slots.answer(frame)
+        }
+        #expect(played.report?.outcome == .confirmed && played.report?.transfer?.gaps == 1)
+        let first = played.mostChunks.filter { $0.value > 0 }.sorted { $0.key < $1.key }.map(\.value)
+        #expect(first == [2, 1])
+    }
+
     /// The device lost its power near the image's end, and what it lists lacks its last bytes.
     @Test func marksNothingThatWasNotSentWhole() throws {
         let image = try ExampleImage.make()
