@@ -7,6 +7,7 @@ public struct RetryPolicy: Sendable, Equatable {
     public static let attempts = 3
 
     private var failures = 0
+    private var extensions = 0
 
     public init() {}
 
@@ -27,6 +28,18 @@ public struct RetryPolicy: Sendable, Equatable {
     }
 
     public mutating func progressed() { failures = 0 }
+
+    /// A link was lost while a session looks for a device that restarts. The loss may be one more restart.
+    ///
+    /// - Parameters:
+    ///   - end: when the session would stop looking.
+    ///   - restart: how long a restart of the device takes at most.
+    /// - Returns: when to stop looking: `end`, or `restart` from now where that is later. Three losses extend it at most.
+    public mutating func lost(at now: Duration, lookingUntil end: Duration, restart: Duration) -> Duration {
+        guard now + restart > end, extensions < Self.attempts else { return end }
+        extensions += 1
+        return now + restart
+    }
 
     private func wait(random: inout some RandomNumberGenerator) -> Duration {
         let doubled = min(Self.shortestWait * (1 << max(0, failures - 1)), Self.longestWait)

@@ -21,6 +21,8 @@ extension Fate {
         for index in clients.indices { clients[index].death = clients[index].death.map { $0 / 3 + 1 } }
         if !faults.valueLengths.isEmpty, dice.happens(0.3) { faults.valueLengths.append(20) }
         if !takesPacketsInParts { radio.mtu = max(radio.mtu, Self.leastMTU) }
+        // Buffers that come free late drop packets without an answer. Last, so that the rest of each world stays the same.
+        if dice.happens(0.3) { board.releaseDelay = .milliseconds(dice.number(1...60)) }
     }
 
     /// Where each value is a packet, the first chunk needs this much.

@@ -23,6 +23,20 @@ import Testing
         }
     }
 
+    @Test("three late losses extend the look for a device, each by one restart")
+    func lateLossesExtendTheLook() {
+        var policy = RetryPolicy()
+        func look(_ now: Int64, _ end: Int64) -> Duration {
+            policy.lost(at: .seconds(now), lookingUntil: .seconds(end), restart: .seconds(10))
+        }
+        #expect(look(50, 80) == .seconds(80))
+        #expect(look(75, 80) == .seconds(85))
+        #expect(look(90, 85) == .seconds(100))
+        policy.progressed()
+        #expect(look(110, 100) == .seconds(120))
+        #expect(look(130, 120) == .seconds(120))
+    }
+
     @Test func withinTimeItNeverEndsAndStaysBrisk() {
         var random = SplitMix64(seed: 1)
         var policy = RetryPolicy()

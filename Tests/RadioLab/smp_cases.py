@@ -198,7 +198,7 @@ def smp_device_killed(lab):
 
 @case()
 def smp_without_parameters(lab):
-    """A device that does not tell its buffers: one packet of 384 bytes at a time."""
+    """A device that does not report its buffers: packets of 384 bytes, as many at once as it takes."""
     transfer = update(lab, lab.smp("--without", "parameters", "--buffer-size", "384"), size=60_000)
     assert transfer["chunk_size"] <= 384, transfer
 
@@ -324,3 +324,40 @@ def smp_speed(lab):
     )
     assert first <= 2, "the first byte came late"
     assert ours >= 0.95 * BOUND, "too slow"
+
+
+@case(limit=120)
+def smp_speed_of_a_device_that_drops(lab):
+    """A device that drops chunks without an answer when its buffers are full: 80 % of the air's bound, at most 2 % sent again."""
+    lab.air("set", "interval", 15)
+    lab.exchange(USUAL_MTU)
+    # Its buffers come free 27 ms after an answer. With three chunks in flight the next one may be there before.
+    device = lab.smp("--buffers", 4, "--buffer-size", 2475, "--answer-time", 2, "--release-time", 27)
+    image = lab.mcuboot()
+    size = image.stat().st_size
+    push = lab.push(image, device)
+    transfer = check(push.done(), image)
+    rate, _ = arrival(device, size, push.begun)
+    resent = transfer["resent_bytes"]
+    lab.figure(
+        f"bound {BOUND:.0f} B/s; otaflash {rate:.0f} ({rate / BOUND:.1%}), {transfer['gaps']} gaps, {resent} bytes sent again ({resent / size:.1%})"
+    )
+    assert transfer["gaps"] >= 1, "the device has to be one that drops"
+    assert rate >= 0.8 * BOUND, "too slow"
+    assert resent <= 0.02 * size, transfer
+
+
+@case(limit=120)
+def smp_speed_of_a_small_device(lab):
+    """A device that does not report its buffers and takes each packet in one value: several packets of 244 bytes at once."""
+    lab.air("set", "interval", 15)
+    lab.exchange(247)
+    device = lab.smp("--without", "parameters", "--without", "reassembly", "--buffer-size", 384, "--buffers", 4)
+    image = lab.mcuboot(200_000)
+    size = image.stat().st_size
+    push = lab.push(image, device)
+    transfer = check(push.done(), image)
+    rate, _ = arrival(device, size, push.begun)
+    lab.figure(f"bound {BOUND:.0f} B/s; otaflash {rate:.0f} ({rate / BOUND:.1%}), {transfer['gaps']} gaps")
+    assert transfer["chunk_size"] == 244 and transfer["resent_bytes"] == 0, transfer
+    assert rate >= 20_000, "too slow"

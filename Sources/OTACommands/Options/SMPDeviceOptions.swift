@@ -28,14 +28,30 @@ struct SMPDeviceOptions: ParsableArguments {
             valueName: "ability"))
     var without: [Ability] = []
 
+    @Option(
+        help: ArgumentHelp(
+            "With --protocol smp: time from a packet to its answer; else 0.", valueName: "milliseconds"))
+    var answerTime: Int?
+
+    @Option(
+        help: ArgumentHelp(
+            "With --protocol smp: time from an answer until its buffers are free again; else 0.",
+            valueName: "milliseconds"))
+    var releaseTime: Int?
+
     /// The option that was given, for messages.
     var given: String? {
-        buffers != nil ? "--buffers" : bufferSize != nil ? "--buffer-size" : without.isEmpty ? nil : "--without"
+        [
+            (buffers != nil, "--buffers"), (bufferSize != nil, "--buffer-size"), (!without.isEmpty, "--without"),
+            (answerTime != nil, "--answer-time"), (releaseTime != nil, "--release-time"),
+        ].first(where: \.0)?.1
     }
 
     func apply(to configuration: inout VirtualSMPConfiguration) {
         configuration.bufferCount = buffers ?? configuration.bufferCount
         configuration.bufferSize = bufferSize ?? configuration.bufferSize
+        configuration.answerDelay = answerTime.map { .milliseconds($0) } ?? configuration.answerDelay
+        configuration.releaseDelay = releaseTime.map { .milliseconds($0) } ?? configuration.releaseDelay
         configuration.tellsParameters = !without.contains(.parameters)
         configuration.reassembles = !without.contains(.reassembly)
         configuration.tellsSlots = !without.contains(.slots)

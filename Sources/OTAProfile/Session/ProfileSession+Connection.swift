@@ -7,6 +7,7 @@ extension ProfileSession {
     private static let connectLimit = Duration.seconds(35)
     private static let surveyLimit = Duration.seconds(10)
     private static let closeLimit = Duration.seconds(10)
+    private static let longestRestart = Duration.seconds(180)
 
     mutating func connect() {
         if !wasConnected { report(.phase(.connect)) }
@@ -89,7 +90,16 @@ extension ProfileSession {
     private mutating func lost(_ error: LinkError) {
         push?.transfer.disconnects += 1
         report(.linkLost(error))
+        if let lookUntil {
+            self.lookUntil = retry.lost(at: now, lookingUntil: lookUntil, restart: restartTime)
+        }
         tryAgain(after: error)
+    }
+
+    /// How long the device takes to restart, as it reports, within limits.
+    private var restartTime: Duration {
+        let reported = Duration.seconds((finding ?? first)?.info.restartSeconds ?? 0)
+        return min(max(reported, RetryPolicy.longestWait), Self.longestRestart)
     }
 
     private mutating func tryAgain(after error: LinkError) {

@@ -6,6 +6,8 @@ extension SMPSession {
     private static let connectLimit = Duration.seconds(35)
     private static let subscribeLimit = Duration.seconds(10)
     private static let closeLimit = Duration.seconds(10)
+    /// SMP does not report how long a restart takes. A bootloader swaps one megabyte in this time.
+    private static let restartTime = Duration.seconds(60)
 
     mutating func connect() {
         if !wasConnected { report(.phase(.connect)) }
@@ -17,8 +19,6 @@ extension SMPSession {
         guard case .connecting = stage else { return }
         if wasConnected { report(.reconnected) }
         wasConnected = true
-        // Over shorter values packets may have to go in several: whether they may was perhaps not asked before.
-        if properties.maximumValueLength < link.maximumValueLength { device.isSurveyed = false }
         link = properties
         guard properties.channels.contains(SMPChannel.value) else {
             return fail(UpdateError(.unsupportedDevice, "the device does not offer SMP, MCUmgr's protocol"))
@@ -52,6 +52,7 @@ extension SMPSession {
 
     mutating func linkDown(_ error: LinkError) {
         exchanges = []
+        probe = nil
         upload = nil
         if restart == .asked { restart = .under(since: now) }
         switch stage {
@@ -60,13 +61,16 @@ extension SMPSession {
         case .closing(_, .restart): pauseForRestart()
         case .closing(_, .fresh): stage = .pausing(until: now + RetryPolicy.shortestWait, then: .connect)
         case .closing(_, .broken(let reason)): lost(reason)
-        case .subscribing, .talking, .pausing(_, .ask), .pausing(_, .upload): lost(error)
+        case .subscribing, .talking, .pausing(_, .ask), .pausing(_, .upload), .pausing(_, .probe): lost(error)
         }
     }
 
     private mutating func lost(_ error: LinkError) {
         push?.transfer.disconnects += 1
         report(.linkLost(error))
+        if let lookUntil {
+            self.lookUntil = retry.lost(at: now, lookingUntil: lookUntil, restart: Self.restartTime)
+        }
         tryAgain(after: error, giveUpWith: error.code == .timedOut ? .noAnswer : .linkLost)
     }
 

@@ -5,6 +5,8 @@ extension SMPSession {
     /// A device answers for a while after it has said that it restarts.
     private static let soonestVerdict = Duration.seconds(5)
     private static let mostRestarts = 3
+    /// A device that is out of buffers right after an answer drops the request for a restart.
+    private static let pauseBeforeRepeat = Duration.milliseconds(200)
     /// A bootloader swaps two megabytes, page by page.
     private static let longestReturn = Duration.seconds(180)
     private static let mostMarks = 24
@@ -15,7 +17,9 @@ extension SMPSession {
         restart = .asked
         restarts += 1
         lookUntil = lookUntil ?? now + Self.longestReturn
-        ask(.reset)
+        guard restarts > 1 else { return ask(.reset) }
+        stage = .pausing(
+            until: now + Self.pauseBeforeRepeat, then: .ask(.reset, busyUntil: now + SMPExchange.busyLimit))
     }
 
     /// The answer to reset came, or did not come in time.

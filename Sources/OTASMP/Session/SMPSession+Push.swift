@@ -35,6 +35,7 @@ extension SMPSession {
             survey()
             return false
         }
+        if beginProbe() { return false }
         guard let push, !push.isChecked else { return true }
         let preflight = SMPPreflight(
             push: push, device: device, list: list, valueLength: valueLength)

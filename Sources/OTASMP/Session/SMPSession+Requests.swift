@@ -4,23 +4,32 @@ import OTAUpdate
 extension SMPSession {
     private static let mostViolations = 3
 
-    /// - Parameters:
-    ///   - attempt: how often it was sent, this time included.
-    ///   - busyUntil: set where it is asked again, because the device was busy.
-    mutating func ask(_ request: SMPRequest, attempt: Int = 1, busyUntil: Duration? = nil) {
+    /// - Parameter busyUntil: set where it is asked again, because the device was busy.
+    mutating func ask(_ request: SMPRequest, busyUntil: Duration? = nil) {
         stage = .talking
-        if case .echo = request { device.probes += 1 }
-        let sequence = send(request)
         exchanges.append(
             SMPExchange(
-                request: request, sequence: sequence, due: now + timeLimit(of: request), attempt: attempt,
-                busyUntil: busyUntil ?? now + SMPExchange.busyLimit))
+                request: request, sequence: send(request), since: now, due: now + timeLimit(of: request, attempt: 1),
+                attempt: 1, busyUntil: busyUntil ?? now + SMPExchange.busyLimit))
+    }
+
+    /// Sends a request again that was not answered in time.
+    private mutating func askAgain(_ exchange: SMPExchange) {
+        stage = .talking
+        let attempt = exchange.attempt + 1
+        send(exchange.request, sequence: exchange.sequence)
+        exchanges.append(
+            SMPExchange(
+                request: exchange.request, sequence: exchange.sequence, since: exchange.since,
+                due: now + timeLimit(of: exchange.request, attempt: attempt), attempt: attempt,
+                busyUntil: exchange.busyUntil))
     }
 
     /// A device that still restarts is there for a link over UDP or serial, and does not answer: it is asked often.
-    private func timeLimit(of request: SMPRequest) -> Duration {
+    private func timeLimit(of request: SMPRequest, attempt: Int) -> Duration {
+        if probe == .reassembly { return request.timeLimit(attempt: device.probes) }
         let isLooking = link.keepsMessagesApart && lookUntil != nil && request == .imageState
-        return isLooking ? .seconds(1) : request.timeLimit
+        return isLooking ? .seconds(1) : request.timeLimit(attempt: attempt)
     }
 
     /// The longest value that is sent, in bytes.
@@ -28,14 +37,18 @@ extension SMPSession {
         link.keepsMessagesApart ? link.maximumValueLength : ChunkLength.planned(link: link.maximumValueLength)
     }
 
-    /// A frame longer than a value goes in several, one behind the other: never two frames at a time.
     mutating func send(_ request: SMPRequest) -> UInt8 {
         sequence &+= 1
+        send(request, sequence: sequence)
+        return sequence
+    }
+
+    /// A frame longer than a value goes in several, one behind the other: never two frames at a time.
+    private mutating func send(_ request: SMPRequest, sequence: UInt8) {
         let bytes = request.frame(sequence: sequence, version: version).bytes
         let length = max(1, valueLength)
         let values = stride(from: 0, to: bytes.count, by: length).map { Array(bytes[$0...].prefix(length)) }
         actions.append(.link(.send(values, SMPChannel.value)))
-        return sequence
     }
 
     mutating func notified(_ bytes: [UInt8]) {
@@ -73,6 +86,9 @@ extension SMPSession {
         if fallsBack(answer, frame) { return ask(exchange.request, busyUntil: exchange.busyUntil) }
         switch answer {
         case .good(let fields): try done(exchange.request, fields)
+        // It had no buffer for one of several echoes, which is what they were to find out.
+        case .bad(.busy) where probe?.isOfRoom == true, .bad(.noMemory) where probe?.isOfRoom == true:
+            probed(.refused)
         case .bad(.busy), .bad(.noMemory): busy(exchange)
         case .bad(let error): declined(exchange.request, error)
         }
@@ -108,21 +124,20 @@ extension SMPSession {
     }
 
     mutating func unanswered(_ exchange: SMPExchange) {
+        if probe != nil { return probed(.silence) }
         takeBackQuestions()
         switch exchange.request {
         case .reset: restarted()
-        case .echo: probed(echoed: false)
-        case let request where request.isRepeatable && exchange.attempt < SMPExchange.attempts:
-            ask(request, attempt: exchange.attempt + 1, busyUntil: exchange.busyUntil)
+        case let request where exchange.attempt < request.attempts: askAgain(exchange)
         case let request:
-            let seconds = timeLimit(of: request).components.seconds
+            let seconds = (now - exchange.since).components.seconds
             breakLink(LinkError(.timedOut, "no answer to \(request.name) within \(seconds) s"))
         }
     }
 
     private mutating func done(_ request: SMPRequest, _ fields: [String: CBORValue]) throws(SMPFrameError) {
         switch request {
-        case .echo(let text): return probed(echoed: fields["r"] == .text(text))
+        case .echo(let text): return probed(fields["r"] == .text(text) ? .echoed : .refused)
         case .parameters: device.parameters = try SMPParameters(fields)
         case .bootloader: break
         case .bootloaderMode: device.mode = fields["mode"]?.integer.flatMap(SMPBootloaderMode.init)
@@ -142,7 +157,7 @@ extension SMPSession {
 
     private mutating func declined(_ request: SMPRequest, _ error: SMPError) {
         switch request {
-        case .echo: return probed(echoed: false)
+        case .echo: return probed(.refused)
         case .system: device.wasAskedForBoard = true
         case .parameters, .bootloader, .bootloaderMode, .slots: break
         case .setState(nil, confirm: false): device.marksImages = error != .unsupported

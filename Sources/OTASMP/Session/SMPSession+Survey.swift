@@ -15,10 +15,6 @@ extension SMPSession {
     private var surveyQuestions: [SMPRequest] {
         var questions: [SMPRequest] = [.bootloaderMode, .slots]
         if push?.options.ending != .uploadOnly { questions.append(.setState(digest: nil, confirm: false)) }
-        // The last one, since it may cost the connection: answers come in order, so those to the others are there by then.
-        if !link.keepsMessagesApart, let text = device.probe(valueLength: valueLength) {
-            questions.append(.echo(text))
-        }
         return questions
     }
 
@@ -39,13 +35,59 @@ extension SMPSession {
         askNext()
     }
 
-    /// Whether a packet in two values came back. Where it did not, pieces of it may still be taken for packets, and answered:
-    /// so all begins anew.
-    mutating func probed(echoed: Bool) {
-        device.reassembles = echoed
-        if echoed { return askNext() }
-        device.isSurveyed = questions.isEmpty && exchanges.isEmpty
-        report(.note("the device does not put packets together: each has to fit one value"))
+    /// A device keeps its buffers for a while after an answer.
+    private static let quietTime = Duration.milliseconds(100)
+
+    /// Prepares the echoes that find out what the device takes. They go out while nothing else waits for an answer, and after a
+    /// pause: a device that is out of buffers drops an echo, too.
+    ///
+    /// - Returns: whether there is anything to find out.
+    mutating func beginProbe() -> Bool {
+        guard !link.keepsMessagesApart, device.nextProbe(valueLength: valueLength) != nil else { return false }
+        stage = .pausing(until: now + Self.quietTime, then: .probe)
+        return true
+    }
+
+    mutating func sendProbe() {
+        guard let (probe, text) = device.nextProbe(valueLength: valueLength) else { return askNext() }
+        self.probe = probe
+        switch probe {
+        case .reassembly:
+            device.probes += 1
+            ask(.echo(text))
+        case .room(let packets):
+            device.triedRoom = packets
+            for _ in 0..<packets { ask(.echo(text)) }
+        }
+    }
+
+    mutating func probed(_ result: SMPProbe.Result) {
+        guard let probe else { return }
+        switch probe {
+        case .reassembly:
+            self.probe = nil
+            reassemblyProbed(result)
+        case .room(let packets):
+            if result == .echoed, !exchanges.isEmpty { return }
+            if result == .echoed { device.room = packets }
+            self.probe = nil
+            // The answers that are still to come are not waited for.
+            exchanges = []
+            askNext()
+        }
+    }
+
+    /// Where a packet in two values did not come back, the device may still wait for the rest of it, or take its second value
+    /// for a packet: the next link begins without that. A lost echo is no answer, and the echo is sent once more.
+    private mutating func reassemblyProbed(_ result: SMPProbe.Result) {
+        if result == .echoed {
+            device.reassembles = true
+            return askNext()
+        }
+        if result == .refused || device.probes >= SMPDevice.mostProbes {
+            device.reassembles = false
+            report(.note("the device does not put packets together: each has to fit one value"))
+        }
         close(.fresh)
     }
 

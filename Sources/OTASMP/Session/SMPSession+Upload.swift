@@ -67,10 +67,11 @@ extension SMPSession {
         // The longest used: the next link may carry less.
         push?.transfer.chunkSize = max(longest, before)
         if !link.keepsMessagesApart { push?.transfer.mtu = link.maximumValueLength + 3 }
+        let way: SMPUpload.Way =
+            longest > valueLength ? .inPieces : link.keepsMessagesApart ? .lossy : .whole
         upload = SMPUpload(
             image.bytes, digest: image.fileDigest, image: image.number, longestFrame: longest,
-            window: device.window,
-            way: longest > valueLength ? .inPieces : link.keepsMessagesApart ? .lossy : .whole)
+            window: device.window ?? SMPWindow(limit: device.mostChunks, way: way), way: way)
         stage = .talking
         pump()
     }
@@ -122,6 +123,7 @@ extension SMPSession {
         guard let before = upload else { return }
         let isWhole = !before.isOpen || before.longestFrame <= valueLength
         guard isWhole, let verdict = upload?.timedOut() else {
+            device.window?.shrink()
             return breakLink(LinkError(.timedOut, "no answer to a chunk at offset \(before.acknowledgedOffset)"))
         }
         settle(verdict, before: before)
@@ -129,6 +131,7 @@ extension SMPSession {
 
     private mutating func settle(_ verdict: SMPUpload.Verdict, before: SMPUpload) {
         guard let upload else { return }
+        device.window = upload.window
         // Where chunks got lost, only the last one's answer says what is to be sent again.
         if upload.isDraining, verdict == .agreed { return }
         let offset = upload.acknowledgedOffset
@@ -152,6 +155,8 @@ extension SMPSession {
         if case .rewound = verdict, offset == told {
             let doubled = Self.breath * (1 << min(upload.rewindsHere - 1, 16))
             stage = .pausing(until: now + min(doubled, Self.longestBreath), then: .upload)
+        } else if upload.window.pause > .zero, !upload.isComplete {
+            stage = .pausing(until: now + upload.window.pause, then: .upload)
         } else {
             pump()
         }

@@ -22,8 +22,10 @@ public struct SMPSession: UpdateSession {
         case connect
         /// Once more what was answered with *busy*.
         case ask(SMPRequest, busyUntil: Duration)
-        /// Chunks again, for which no buffer was free.
+        /// Chunks, once the device had time to free its buffers.
         case upload
+        /// The echoes that find out what the device takes.
+        case probe
     }
     enum Closing {
         /// The link is of no more use, for this reason.
@@ -46,6 +48,8 @@ public struct SMPSession: UpdateSession {
     var device = SMPDevice()
     /// The questions are those that come before an image is sent.
     var isSurveying = false
+    /// The echoes on their way are to find this out.
+    var probe: SMPProbe?
     /// Still to be asked, in order.
     var questions: [SMPRequest] = []
     /// As told in the present connection, and not outdated since.
@@ -120,7 +124,7 @@ public struct SMPSession: UpdateSession {
     /// A link that was given up may still speak until it is gone.
     private var listens: Bool {
         switch stage {
-        case .subscribing, .talking, .pausing(_, .ask), .pausing(_, .upload): true
+        case .subscribing, .talking, .pausing(_, .ask), .pausing(_, .upload), .pausing(_, .probe): true
         case .unstarted, .connecting, .pausing(_, .connect), .closing, .over: false
         }
     }
@@ -144,6 +148,7 @@ public struct SMPSession: UpdateSession {
         case .pausing(_, .connect): connect()
         case .pausing(_, .ask(let request, let busyUntil)): ask(request, busyUntil: busyUntil)
         case .pausing(_, .upload): pump()
+        case .pausing(_, .probe): sendProbe()
         case .talking:
             if let index = exchanges.firstIndex(where: { $0.due <= now }) {
                 unanswered(exchanges.remove(at: index))

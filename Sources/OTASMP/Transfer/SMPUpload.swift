@@ -36,8 +36,8 @@ package struct SMPUpload {
     private let way: Way
     /// The slowest answer to a chunk behind the first one.
     private var slowest: Duration?
-    /// Most chunks in flight.
-    package private(set) var window: Int
+    /// How many chunks may be in flight.
+    package private(set) var window: SMPWindow
     private var inFlight: [Sent] = []
     /// Bytes that the device has said it holds.
     package private(set) var acknowledgedOffset = 0
@@ -59,9 +59,9 @@ package struct SMPUpload {
     ///   - digest: SHA-256 of `bytes`, by which the device knows an upload that was broken off.
     ///   - image: its number on a device with several processors.
     ///   - longestFrame: in bytes, header included.
-    ///   - window: most chunks in flight.
+    ///   - window: how many chunks may be in flight.
     package init(
-        _ bytes: [UInt8], digest: [UInt8], image: Int, longestFrame: Int, window: Int, way: Way
+        _ bytes: [UInt8], digest: [UInt8], image: Int, longestFrame: Int, window: SMPWindow, way: Way
     ) {
         self.way = way
         self.bytes = bytes
@@ -87,7 +87,7 @@ package struct SMPUpload {
             let opening = SMPChunk.Opening(length: bytes.count, digest: digest, image: image)
             return SMPChunk(opening: opening, offset: 0, data: Array(bytes.prefix(SMPChunk.openingLength)))
         }
-        guard !isDraining, inFlight.count < window, sentOffset < bytes.count else { return nil }
+        guard !isDraining, inFlight.count < window.size, sentOffset < bytes.count else { return nil }
         let capacity = SMPChunk.capacity(offset: sentOffset, longest: longestFrame)
         return SMPChunk(offset: sentOffset, data: Array(bytes[sentOffset...].prefix(capacity)))
     }
@@ -119,6 +119,7 @@ package struct SMPUpload {
         if let match { self.match = match }
         acknowledgedOffset = offset
         if offset == chunk.end, !isDraining {
+            if isOpen { window.grow() }
             isOpen = true
             return .agreed
         }
@@ -134,7 +135,6 @@ package struct SMPUpload {
     /// The device had no buffer for a chunk.
     package mutating func overran(_ sequence: UInt8, at now: Duration) -> Verdict {
         guard take(sequence, at: now) != nil else { return .agreed }
-        window = max(1, window - 1)
         return outOfStep()
     }
 
@@ -163,6 +163,7 @@ package struct SMPUpload {
         let resent = max(0, sentOffset - acknowledgedOffset)
         sentOffset = acknowledgedOffset
         if isOpen, wasSent, acknowledgedOffset == 0 { return .forgotten }
+        if acknowledgedOffset > 0 { window.shrink() }
         // A device that has lost its upload wants to be told anew what comes.
         isOpen = isOpen && acknowledgedOffset > 0
         rewinds = (acknowledgedOffset, rewinds.offset == acknowledgedOffset ? rewinds.count + 1 : 1)

@@ -14,8 +14,7 @@ final class SMPServer {
     struct Packet {
         var connection: UInt16
         var bytes: [UInt8]
-        /// It is answered then.
-        var due: Duration
+        var arrived: Duration
     }
 
     let configuration: VirtualSMPConfiguration
@@ -27,8 +26,12 @@ final class SMPServer {
     private var inlet: SMPInlet
     /// Nothing is answered before this: the flash is busy.
     var busyUntil = Duration.zero
+    /// The packet that was answered last, and its answer, keep their buffers until then, and the next one waits.
+    private var releasedAt = Duration.zero
     private(set) var packets = 0
     private(set) var longestQueue = 0
+    /// Values that began a packet and found no buffer.
+    private(set) var overflows = 0
 
     init(_ configuration: VirtualSMPConfiguration, _ slots: SMPSlots) {
         self.configuration = configuration
@@ -37,16 +40,23 @@ final class SMPServer {
     }
 
     /// When it wants to be asked for answers; nil: nobody waits for one.
-    var due: Duration? { [waiting.first.map { max($0.due, busyUntil) }, restartsAt].compactMap { $0 }.min() }
+    var due: Duration? {
+        let answer = waiting.first.map { max(max($0.arrived, releasedAt) + configuration.answerDelay, busyUntil) }
+        return [answer, restartsAt].compactMap { $0 }.min()
+    }
 
     func write(_ value: [UInt8], from connection: UInt16, at now: Duration) {
-        for bytes in inlet.take(value) {
-            // No buffer is free: nobody is told.
-            guard waiting.count < configuration.bufferCount else { continue }
-            let start = max(waiting.last?.due ?? now, now)
-            waiting.append(Packet(connection: connection, bytes: bytes, due: start + configuration.answerDelay))
-            longestQueue = max(longestQueue, waiting.count)
-        }
+        let isFull = buffersInUse(at: now) >= configuration.bufferCount
+        // Nobody is told.
+        if isFull, !inlet.isInMidPacket { overflows += 1 }
+        guard let bytes = inlet.take(value, hasRoom: !isFull) else { return }
+        waiting.append(Packet(connection: connection, bytes: bytes, arrived: now))
+        longestQueue = max(longestQueue, waiting.count)
+    }
+
+    /// By packets that wait, by one that is not whole, by the last one that was answered and by its answer.
+    private func buffersInUse(at now: Duration) -> Int {
+        waiting.count + (inlet.isInMidPacket ? 1 : 0) + (now < releasedAt ? 2 : 0)
     }
 
     /// What was half received is forgotten.
@@ -59,9 +69,10 @@ final class SMPServer {
     func answer(at now: Duration) throws(FlashError) -> (connection: UInt16, bytes: [UInt8])? {
         guard let packet = waiting.first else { return nil }
         // With a packet in each buffer none is left for the answer's data.
-        let isFull = waiting.count >= configuration.bufferCount
+        let isFull = buffersInUse(at: now) >= configuration.bufferCount
         waiting.removeFirst()
         packets += 1
+        releasedAt = now + configuration.releaseDelay
         guard let header = SMPQuestion(packet.bytes) else { return nil }
         let fields: Fields
         do throws(SMPRefusal) {

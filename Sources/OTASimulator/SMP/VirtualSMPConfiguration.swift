@@ -39,6 +39,9 @@ public struct VirtualSMPConfiguration: Sendable {
     public var marksImages = true
     /// From a packet to its answer.
     public var answerDelay = Duration.zero
+    /// From an answer until the packet and the answer free their buffers, and the next packet is looked at. Zephyr frees them once
+    /// the answer was sent.
+    public var releaseDelay = Duration.zero
     /// How long it answers after it has said that it restarts.
     public var restartDelay = Duration.milliseconds(250)
     /// How long its bootloader takes to change the images.
@@ -54,6 +57,9 @@ public struct VirtualSMPConfiguration: Sendable {
         guard 1...64 ~= bufferCount else { throw VirtualDeviceError(.badConfiguration, "there are 1 to 64 buffers") }
         guard 1...63 ~= board.utf8.count else {
             throw VirtualDeviceError(.badConfiguration, "a board's name has 1 to 63 characters")
+        }
+        for delay in [answerDelay, releaseDelay] where !(.zero ... .seconds(60)).contains(delay) {
+            throw VirtualDeviceError(.badConfiguration, "the answer time and the release time are 0 to 60 s")
         }
         try layout.validate()
     }

@@ -9,6 +9,9 @@ extension VirtualSMPDevice {
     /// The most packets that waited in its buffers.
     public var mostPacketsWaiting: Int { lock.locked { longestQueue } }
 
+    /// Values that began a packet and were dropped, because no buffer was free.
+    public var overflowCount: Int { lock.locked { overflows } }
+
     public var isUnbootable: Bool {
         lock.locked { if case .unbootable = power { true } else { false } }
     }

@@ -34,6 +34,7 @@ public final class VirtualSMPDevice: SimulatedDevice, @unchecked Sendable {
     var restarts = 0
     var packets = 0
     var longestQueue = 0
+    var overflows = 0
     private var onNotification: @Sendable (UInt16, Channel, [UInt8]) -> Bool = { _, _, _ in true }
     private var onRestart: @Sendable () -> Void = {}
 
@@ -226,6 +227,7 @@ public final class VirtualSMPDevice: SimulatedDevice, @unchecked Sendable {
             }
         }
         longestQueue = max(longestQueue, server.longestQueue)
+        overflows = max(overflows, server.overflows)
     }
 
     /// In as many values as it takes.

@@ -13,6 +13,8 @@ package struct SMPDeviceFile: Codable {
     /// Absent in files of earlier releases, whose devices report it.
     private let reportsBoard: Bool?
     private let tellsParameters, reassembles, marksImages, tellsSlots, refusesDowngrade: Bool
+    /// Absent in files of older versions: 0.
+    private let answerMilliseconds, releaseMilliseconds: Int?
 
     package init(_ configuration: VirtualSMPConfiguration) {
         schema = DeviceFile.newestSchema
@@ -30,6 +32,8 @@ package struct SMPDeviceFile: Codable {
         tellsSlots = configuration.tellsSlots
         refusesDowngrade = configuration.refusesDowngrade
         reportsBoard = configuration.reportsBoard
+        answerMilliseconds = Int(configuration.answerDelay / .milliseconds(1))
+        releaseMilliseconds = Int(configuration.releaseDelay / .milliseconds(1))
     }
 
     /// - Throws: `malformed` or `fromNewerVersion`, without the path.
@@ -51,6 +55,8 @@ package struct SMPDeviceFile: Codable {
             configuration.tellsSlots = tellsSlots
             configuration.refusesDowngrade = refusesDowngrade
             configuration.reportsBoard = reportsBoard ?? true
+            configuration.answerDelay = .milliseconds(answerMilliseconds ?? 0)
+            configuration.releaseDelay = .milliseconds(releaseMilliseconds ?? 0)
             do {
                 try configuration.validate()
             } catch {

@@ -191,6 +191,23 @@ import Testing
         #expect(world.device.heldImage == other.image)
     }
 
+    /// Two buffers: the packet and its answer keep them until after the next packet has come.
+    @Test("a device that drops whatever comes right after an answer is updated")
+    func updatesADeviceThatNeedsAPause() throws {
+        for reassembles in [true, false] {
+            let world = try World(try SMPRelease(bytes: 40_000)) {
+                ($0.bufferCount, $0.bufferSize, $0.releaseDelay) = (2, 512, .milliseconds(45))
+                $0.reassembles = reassembles
+            }
+            let run = try world.run()
+            let report = try #require(run.report, "\(run.outcome)")
+            #expect(report.outcome == .confirmed && world.runsNewImage)
+            #expect(world.device.overflowCount > 0, "the device has to be one that drops")
+            #expect(report.transfer?.chunkSize == (reassembles ? 512 : 244))
+            #expect((report.transfer?.gaps ?? 0) + (report.transfer?.disconnects ?? 0) < 10)
+        }
+    }
+
     @Test func comparesTheFile() throws {
         let world = try World(try SMPRelease(bytes: 5000)) { $0.checksImage = true }
         #expect(try world.run().report?.outcome == .confirmed)

@@ -401,6 +401,52 @@ import Testing
         #expect(talk.error == .wentBack)
     }
 
+    /// Busy for longer than the restart and the trial may take, and only then the link breaks.
+    @Test("a link lost during CONFIRM after the deadline is looked for again, as long as a restart takes")
+    func looksAgainAfterALateLossDuringConfirm() throws {
+        var talk = try push()
+        talk.comeUp(Device(version: "1.1.0", state: 5))
+        talk.confirmIsBusy(until: .seconds(84))
+        talk.tell(.linkDown(LinkError(.lost, "gone")))
+        #expect(talk.outcome == nil, "\(String(describing: talk.outcome))")
+        talk.waitForDeadline()
+        #expect(talk.now < .seconds(86))
+        talk.comeUpAgain(Device(version: "1.1.0"))
+        #expect(talk.report?.outcome == .confirmed)
+    }
+
+    @Test("a device that does not come back after a late loss ends the push after one restart's time")
+    func looksNoLongerThanARestartTakesAfterALateLoss() throws {
+        var talk = try push()
+        talk.comeUp(Device(version: "1.1.0", state: 5))
+        talk.confirmIsBusy(until: .seconds(84))
+        talk.tell(.linkDown(LinkError(.lost, "gone")))
+        while talk.outcome == nil, talk.now < .seconds(200) {
+            talk.waitForDeadline()
+            talk.tell(.linkDown(LinkError(.lost, "not there")))
+        }
+        #expect(talk.error == .didNotReturn)
+        #expect(talk.now >= .seconds(94) && talk.now < .seconds(100))
+    }
+
+    @Test("links that break again and again after the deadline end the push")
+    func givesUpLinksThatBreakAfterTheDeadline() throws {
+        var talk = try push()
+        talk.comeUp(Device(version: "1.1.0", state: 5))
+        talk.confirmIsBusy(until: .seconds(84))
+        var losses = 0
+        while talk.outcome == nil, losses < 100 {
+            talk.now += .seconds(20)
+            talk.tell(.linkDown(LinkError(.lost, "gone")))
+            losses += 1
+            guard talk.outcome == nil else { break }
+            talk.waitForDeadline()
+            talk.comeUpAgain(Device(version: "1.1.0", state: 5))
+        }
+        #expect(talk.error == .didNotReturn)
+        #expect(losses == 4)
+    }
+
     @Test func discardsATrialAndLooks() throws {
         var talk = try Conversation(.discard)
         talk.comeUp(Device(version: "1.1.0", state: 5))
@@ -469,6 +515,18 @@ import Testing
 }
 
 extension Conversation {
+    /// The device answers each CONFIRM with *busy*, up to this time.
+    fileprivate mutating func confirmIsBusy(until end: Duration) {
+        var tag = 0x21
+        while outcome == nil, now < end, tag < 0x80 {
+            let number = String(tag, radix: 16)
+            expect("05 \(number)", answering: "85 \(number) 04")
+            tag += 1
+            waitForDeadline()
+        }
+        forget()
+    }
+
     fileprivate mutating func comeUpAgain(_ device: Device) {
         forget()
         comeUp(device)

@@ -21,6 +21,8 @@ struct PlayedDevice {
     private(set) var links = 0
     /// How many packets went out at once, chunks not counted, each time that any did.
     private(set) var bursts: [Int] = []
+    /// The most chunks that went out at once over each link, by its number, which begins with 1.
+    private(set) var mostChunks: [Int: Int] = [:]
     private(set) var now = Duration.zero
     private(set) var outcome: Result<UpdateReport, UpdateError>?
 
@@ -78,6 +80,7 @@ struct PlayedDevice {
                 case .fail(let error): outcome = .failure(error)
                 }
             }
+            mostChunks[links] = max(mostChunks[links] ?? 0, frames[before...].count { $0.isUpload })
             let burst = frames[before...].count { !$0.isUpload }
             if burst > 0 { bursts.append(burst) }
         }
@@ -94,6 +97,10 @@ extension SMPFrame {
         ).bytes
     }
 
+    /// The text that is to be echoed.
+    var echo: String? { group == 0 && command == 0 ? fields["d"]?.text : nil }
+    /// It marks an image, or asks whether images can be marked.
+    var isMark: Bool { group == 1 && command == 0 && operation == .write }
     var isUpload: Bool { group == 1 && command == 1 }
     var fields: [String: CBORValue] { (try? CBORDecoder.decode(body))?.map ?? [:] }
 }

@@ -165,7 +165,7 @@ import Testing
     }
 
     /// Before its buffers are known, and where there is but one beside that of the answer: one by one.
-    @Test(arguments: [(1, 1), (2, 1), (3, 2), (4, 3), (9, 4)])
+    @Test(arguments: [(1, 1), (2, 1), (3, 2), (4, 3), (9, 3)])
     func asksAsManyQuestionsAsThereAreBuffers(buffers: Int, atOnce: Int) throws {
         let image = try ExampleImage.make()
         let slots = slots(image)
@@ -175,6 +175,114 @@ import Testing
         }
         #expect(played.report?.outcome == .confirmed, "\(String(describing: played.outcome))")
         #expect(played.bursts.max() == atOnce && played.bursts.first == 1 && played.frames.first?.command == 6)
+    }
+
+    /// Of the questions before an image is sent, in the order in which they are asked.
+    @Test("a question that gets lost is asked again after a second", arguments: 1...7)
+    func asksALostQuestionAgainSoon(lost: Int) throws {
+        let image = try ExampleImage.make()
+        let slots = slots(image)
+        var count = 0
+        let played = PlayedDevice(push(image), valueLength: 244) { frame, _ in
+            count += 1
+            return count == lost ? .silence : slots.answer(frame)
+        }
+        #expect(played.report?.outcome == .confirmed, "\(String(describing: played.outcome))")
+        #expect(!(played.frames.dropFirst(lost - 1).first?.isUpload ?? true), "the lost packet has to be a question")
+        // The restart takes the rest.
+        #expect(played.now < .seconds(4))
+        #expect(played.report?.transfer?.disconnects == 0)
+    }
+
+    @Test("a question that stays unanswered is asked four times within 15 s")
+    func asksAQuestionFourTimes() {
+        let played = PlayedDevice(.status) { _, links in links > 1 ? .loss : .silence }
+        #expect(played.frames.count == 7 && played.error == .linkLost)
+        #expect(Set(played.frames.prefix(4).map(\.sequence)).count == 1)
+        #expect(played.now > .seconds(15) && played.now < .seconds(20))
+    }
+
+    @Test("a late answer to an earlier attempt is taken")
+    func takesALateAnswer() throws {
+        let image = try ExampleImage.make()
+        let slots = slots(image)
+        var pending: [[UInt8]] = []
+        let played = PlayedDevice(.status) { frame, _ in
+            guard case .fields(let fields) = slots.answer(frame) else { return .silence }
+            // Each answer comes when the next packet does.
+            defer { pending = [frame.answer(fields)] }
+            return .values(pending)
+        }
+        #expect(played.report?.outcome == .done, "\(String(describing: played.outcome))")
+        #expect(played.links == 1)
+    }
+
+    /// Larger packets than the link's values, and the text of its echo.
+    private func answer(_ frame: SMPFrame, _ slots: PlayedSlots) -> PlayedDevice.Reply {
+        if let text = frame.echo { return .fields(["r": .text(text)]) }
+        return slots.answer(frame)
+    }
+
+    @Test("the question whether packets are put together is asked alone")
+    func asksForReassemblyAlone() throws {
+        let image = try ExampleImage.make()
+        let slots = slots(image)
+        var marks = 0
+        let played = PlayedDevice(push(image), valueLength: 244) { frame, _ in
+            marks += frame.isMark ? 1 : 0
+            // The last question before the echo: its answer is late.
+            return frame.isMark && marks == 1 ? .silence : self.answer(frame, slots)
+        }
+        #expect(played.report?.transfer?.chunkSize == 512)
+        let echo = try #require(played.frames.firstIndex { $0.echo != nil })
+        #expect(played.frames.count { $0.echo != nil } == 1)
+        #expect(played.frames[..<echo].count { $0.isMark } == 2, "asked again before the echo went out")
+    }
+
+    @Test("a device that loses one echo still counts as one that puts packets together")
+    func asksForReassemblyTwice() throws {
+        let image = try ExampleImage.make()
+        let slots = slots(image)
+        var echoes = 0
+        let played = PlayedDevice(push(image), valueLength: 244) { frame, _ in
+            echoes += frame.echo == nil ? 0 : 1
+            return frame.echo != nil && echoes == 1 ? .silence : self.answer(frame, slots)
+        }
+        #expect(played.report?.outcome == .confirmed && echoes == 2)
+        #expect(played.report?.transfer?.chunkSize == 512)
+        #expect(played.links == 3, "a new link for the second echo, and one after the restart")
+    }
+
+    @Test("a device that loses two echoes gets each packet in one value")
+    func takesTwoLostEchoesForANo() throws {
+        let image = try ExampleImage.make()
+        let slots = slots(image)
+        let played = PlayedDevice(push(image), valueLength: 244) { frame, _ in
+            frame.echo == nil ? slots.answer(frame) : .silence
+        }
+        #expect(played.report?.outcome == .confirmed)
+        #expect(played.frames.count { $0.echo != nil } == 2)
+        #expect(played.report?.transfer?.chunkSize == 244)
+    }
+
+    @Test(
+        "a device without parameters is asked for the packets that it takes at once, from two up",
+        arguments: [(1, 2), (2, 2 + 3), (3, 2 + 3 + 4), (9, 2 + 3 + 4 + 5 + 6)])
+    func asksForRoomFromSmallToLarge(room: Int, echoes: Int) throws {
+        let image = try ExampleImage.make()
+        let slots = slots(image)
+        var (burst, seen) = (2, 0)
+        let played = PlayedDevice(push(image), valueLength: 244) { frame, _ in
+            if frame.group == 0, frame.command == 6 { return .fields(["rc": CBORValue(8)]) }
+            guard frame.echo != nil else { return slots.answer(frame) }
+            seen += 1
+            let isTaken = seen <= room
+            if seen == burst { (burst, seen) = (burst + 1, 0) }
+            return isTaken ? self.answer(frame, slots) : .silence
+        }
+        #expect(played.report?.outcome == .confirmed, "\(String(describing: played.outcome))")
+        #expect(played.frames.count { $0.echo != nil } == echoes)
+        #expect(played.links == 2 && played.now < .seconds(3))
     }
 
     /// It has fewer buffers than it says, and drops what comes while it works: it is asked one by one, and all is known in the end.
@@ -206,6 +314,22 @@ import Testing
         #expect(played.report?.outcome == .confirmed, "\(String(describing: played.outcome))")
         #expect(isLost && slots.uploads == [0])
         #expect((played.report?.transfer?.resentBytes ?? .max) < 244)
+    }
+
+    @Test("a window that shrank stays small over the next link")
+    func keepsTheWindowOverLinks() throws {
+        let image = try ExampleImage.make()
+        let slots = slots(image)
+        var chunks = 0
+        let played = PlayedDevice(push(image)) { frame, _ in
+            chunks += frame.isUpload ? 1 : 0
+            guard frame.isUpload else { return slots.answer(frame) }
+            // The second chunk is dropped, and with the fourth one the link is lost.
+            return chunks == 2 ? .fields(["off": CBORValue(32)]) : chunks == 4 ? .loss : slots.answer(frame)
+        }
+        #expect(played.report?.outcome == .confirmed && played.report?.transfer?.gaps == 1)
+        let first = played.mostChunks.filter { $0.value > 0 }.sorted { $0.key < $1.key }.map(\.value)
+        #expect(first == [2, 1])
     }
 
     /// The device lost its power near the image's end, and what it lists lacks its last bytes.
@@ -293,6 +417,34 @@ import Testing
         #expect(played.error == .didNotReturn && resets == 3)
         #expect(played.reports.count { $0 == .phase(.restart) } == 1)
         #expect(played.now >= .seconds(180) && played.now < .seconds(200))
+    }
+
+    /// The device is busy with CONFIRM for longer than a restart may take, over several links.
+    @Test("a link lost during CONFIRM after the deadline is looked for again")
+    func looksAgainAfterALateLossDuringConfirm() throws {
+        let image = try ExampleImage.make()
+        let slots = slots(image)
+        var confirms = 0
+        let played = PlayedDevice(push(image)) { frame, _ in
+            guard frame.isMark, frame.fields["confirm"] == .bool(true) else { return slots.answer(frame) }
+            confirms += 1
+            guard confirms <= 100 else { return slots.answer(frame) }
+            return [40, 80, 100].contains(confirms) ? .loss : .fields(["rc": CBORValue(10)])
+        }
+        #expect(played.report?.outcome == .confirmed, "\(String(describing: played.outcome))")
+        #expect(confirms == 101 && played.now > .seconds(180))
+    }
+
+    @Test("links that break at every CONFIRM end the push")
+    func givesUpLinksThatBreakDuringConfirm() throws {
+        let image = try ExampleImage.make()
+        let slots = slots(image)
+        let played = PlayedDevice(push(image)) { frame, _ in
+            frame.isMark && frame.fields["confirm"] == .bool(true) && frame.fields["hash"] == nil
+                ? .loss : slots.answer(frame)
+        }
+        #expect([.didNotReturn, .protocolViolation].contains(played.error), "\(String(describing: played.outcome))")
+        #expect(played.now < .seconds(500))
     }
 
     @Test func tellsThatADeviceDoesNotAnswer() {

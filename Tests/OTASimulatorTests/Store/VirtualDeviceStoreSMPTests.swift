@@ -17,6 +17,7 @@ import Testing
         (configuration.tellsParameters, configuration.reassembles) = (false, false)
         (configuration.tellsSlots, configuration.marksImages) = (false, false)
         configuration.reportsBoard = false
+        (configuration.answerDelay, configuration.releaseDelay) = (.milliseconds(7), .milliseconds(20))
         try store.create(name, configuration, version: try Example.version("1.2.3"))
     }
 
@@ -33,6 +34,7 @@ import Testing
             #expect(configuration.bufferSize == 384 && configuration.bufferCount == 2)
             #expect(!configuration.tellsParameters && !configuration.reassembles)
             #expect(!configuration.tellsSlots && !configuration.marksImages && !configuration.reportsBoard)
+            #expect(configuration.answerDelay == .milliseconds(7) && configuration.releaseDelay == .milliseconds(20))
         }
     }
 
