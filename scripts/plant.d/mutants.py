@@ -130,8 +130,8 @@ def read(file):
     for mutant in mutants:
         if not mutant.noticed_by:
             # As others write them: the first comment names the test.
-            mutant.noticed_by = re.findall(r"\b\w+Tests[\w./]*|\bgauntlet\b(?: \d+)?", mutant.description)
-            mutant.noticed_by = " ".join(mutant.noticed_by).split()
+            found = re.findall(r"\S*\w+Tests\S*|\bgauntlet\b(?: \d+)?", mutant.description)
+            mutant.noticed_by = " ".join(word.strip("`,;:.") for word in found).split()
         for hunk in mutant.hunks:
             while hunk.lines and not hunk.lines[-1].strip():
                 hunk.lines.pop()

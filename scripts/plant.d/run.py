@@ -117,14 +117,23 @@ class Run:
         self.errors = []
 
     def build(self, chosen, texts):
-        tests = {name.split(".")[0] for mutant in chosen if mutant.seed is None for name in mutant.noticed_by}
-        tests = {name for name in tests if (self.tree.root / "Tests" / name).is_dir()}
+        tests = {self.target(name) for mutant in chosen if mutant.seed is None for name in mutant.noticed_by}
         self.tree.lay_out(tests, texts)
         log = self.tree.folder / "build.log"
         for products in [["--build-tests"]] if tests else [["--product", "otaflash-gauntlet"]]:
             if self.tree.build(products, log) != 0:
                 return log
         return None
+
+    def target(self, name):
+        """The test target of a filter, which begins with its name or with that of a suite."""
+        first = re.split(r"[./]", name)[0]
+        folder = self.tree.root / "Tests"
+        if (folder / first).is_dir():
+            return first
+        for file in folder.glob(f"*/**/{first}.swift"):
+            return file.relative_to(folder).parts[0]
+        raise Mistake(f"no test target and no suite's file is called {first}")
 
     def check_usual(self, chosen):
         """What is to notice a mutant passes without one, and takes so long."""
@@ -158,7 +167,8 @@ class Run:
                 break
             culprits = self.tree.culprits(log, [m for m in chosen if m.number not in alone])
             if not culprits:
-                raise Mistake(f"the build fails, and not at a mutant: {log}")
+                errors = re.findall(r"^\S+error: .*|^\S+ error: .*|^error: .*", log.read_text(), re.M)
+                raise Mistake("\n".join([f"the build fails, and not at a mutant ({log}):", *dict.fromkeys(errors[:5])]))
             alone |= {mutant.number: "the compiler refuses its switch" for mutant in culprits}
         together = [mutant for mutant in chosen if mutant.number not in alone]
         self.check_usual(chosen)
