@@ -17,17 +17,13 @@ import time
 
 import mutants as reader
 from mutants import Mistake
+from processes import end, end_all, started
 from tree import Tree
 
 WORLDS = 400
-# A mutant may allocate without end.
-MEMORY = 6 << 30
 ISSUE = re.compile(r"✘ Test (.*?) recorded an issue")
 OFFENCE = re.compile(r"^seed (\d+): (.*)")
 TESTED = re.compile(r"Test run with (\d+) tests?")
-
-running = set()
-lock = threading.Lock()
 
 
 class Result:
@@ -37,26 +33,6 @@ class Result:
     @property
     def is_noticed(self):
         return self.kind in ("test", "world", "time-out", "crash")
-
-
-def in_its_own_group():
-    os.setpgid(0, 0)
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
-def end_all(*_):
-    """Interrupted: nothing that was started goes on."""
-    for process in list(running):
-        end(process)
-    os._exit(130)
-
-
-def end(process):
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 def play(tree, mutant, number, limit):
@@ -71,16 +47,11 @@ def play(tree, mutant, number, limit):
         command = ["stdbuf", "-oL", str(tree.gauntlet), "--worlds", str(WORLDS), "--first-seed", str(mutant.seed)]
     environment = os.environ | {"OTAFLASH_MUTANT": str(number), "SWIFT_BACKTRACE": "enable=no", "NO_COLOR": "1"}
     begun = time.monotonic()
-    process = subprocess.Popen(
-        command, cwd=tree.path, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, errors="replace", preexec_fn=in_its_own_group)
-    with lock:
-        running.add(process)
-    late = threading.Event()
-    timer = threading.Timer(limit, lambda: (late.set(), end(process)))
-    timer.start()
-    noticed, last, tests = None, "", 0
-    try:
+    noticed, last, tests, late = None, "", 0, threading.Event()
+    with started(
+            command, limited=True, cwd=tree.path, env=environment, stdout=subprocess.PIPE, text=True, errors="replace") as process:
+        timer = threading.Timer(limit, lambda: (late.set(), end(process)))
+        timer.start()
         for line in process.stdout:
             last = line.strip() or last
             issue, offence, tested = ISSUE.search(line), OFFENCE.match(line), TESTED.search(line)
@@ -90,13 +61,9 @@ def play(tree, mutant, number, limit):
                 noticed = ("test", issue.group(1)) if issue else ("world", f"{offence.group(1)}: {offence.group(2)}")
                 end(process)
                 break
+        timer.cancel()
         process.stdout.close()
         status = process.wait()
-    finally:
-        timer.cancel()
-        end(process)
-        with lock:
-            running.discard(process)
     duration = time.monotonic() - begun
     if noticed:
         return Result(*noticed, duration)
@@ -117,13 +84,13 @@ class Run:
         self.errors = []
 
     def build(self, chosen, texts):
-        tests = {self.target(name) for mutant in chosen if mutant.seed is None for name in mutant.noticed_by}
-        self.tree.lay_out(tests, texts)
+        """None, or where the output of a build is that failed."""
+        targets = {
+            self.target(name) if mutant.seed is None else "otaflash-gauntlet" for mutant in chosen for name in mutant.noticed_by}
+        self.tree.lay_out(targets, texts)
         log = self.tree.folder / "build.log"
-        for products in [["--build-tests"]] if tests else [["--product", "otaflash-gauntlet"]]:
-            if self.tree.build(products, log) != 0:
-                return log
-        return None
+        options = ["--product", "otaflash-gauntlet"] if targets == {"otaflash-gauntlet"} else ["--build-tests"]
+        return log if self.tree.build(options, log) != 0 else None
 
     def target(self, name):
         """The test target of a filter, which begins with its name or with that of a suite."""
@@ -204,8 +171,6 @@ def main():
     signal.signal(signal.SIGTERM, end_all)
     root = pathlib.Path(__file__).resolve().parent.parent.parent
     tree = Tree(root)
-    held = open(tree.folder / "lock", "w")
-    fcntl.flock(held, fcntl.LOCK_EX)
     chosen = reader.read_all(arguments.folders or [root / "Tests" / "Mutants"])
     unknown = set(arguments.names) - {mutant.name for mutant in chosen}
     if unknown:
@@ -225,6 +190,9 @@ def main():
         except Mistake as mistake:
             run.errors.append(f"{mutant.name} does not apply: {mistake}")
     if not arguments.check and fitting:
+        # One run at a time: the copy is there once.
+        held = open(tree.folder / "lock", "w")
+        fcntl.flock(held, fcntl.LOCK_EX)
         begun = time.monotonic()
         for mutant, reason in run.switched(fitting):
             run.by_itself(mutant, fitting, reason)

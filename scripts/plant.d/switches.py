@@ -142,16 +142,7 @@ class Source:
             if token.kind == "bracket":
                 if token.text in CLOSING or token.text == "{" and (header or self.language == "c"):
                     return index
-                opened = index
-                depth = 0
-                while True:
-                    if self.tokens[index].kind == "bracket":
-                        depth += -1 if self.tokens[index].text in CLOSING else 1
-                    if depth == 0:
-                        break
-                    index += 1
-                    if index == len(self.tokens):
-                        raise NotSwitchable(f"no end of the bracket at {self.tokens[opened].start}")
+                index = self.partner(index, 1)
             elif self.is_delimiter(index) and token.text not in through:
                 return index
             index += 1
@@ -196,16 +187,21 @@ def may_be_expression(tokens):
     return bool(bare(tokens))
 
 
+def same_ends(one, other):
+    """How many items are the same at the beginnings, and behind them at the ends."""
+    shorter, first, last = min(len(one), len(other)), 0, 0
+    while first < shorter and one[first] == other[first]:
+        first += 1
+    while last < shorter - first and one[-1 - last] == other[-1 - last]:
+        last += 1
+    return first, last
+
+
 def expression_edit(number, before, after, language):
     """The smallest expression, or list of clauses, in which the two texts differ."""
     old, new = Source(before, language), Source(after, language)
     a, b = [t.text for t in old.tokens], [t.text for t in new.tokens]
-    prefix = 0
-    while prefix < min(len(a), len(b)) and a[prefix] == b[prefix]:
-        prefix += 1
-    suffix = 0
-    while suffix < min(len(a), len(b)) - prefix and a[-1 - suffix] == b[-1 - suffix]:
-        suffix += 1
+    prefix, suffix = same_ends(a, b)
 
     def region(through=()):
         # Brackets that only one end of the difference has belong to what is beside it.
@@ -237,13 +233,9 @@ def expression_edit(number, before, after, language):
 
 
 def clauses_edit(number, olds, news):
-    same = lambda one, other: bare(one) == bare(other)
-    first = 0
-    while first < min(len(olds), len(news)) and same(olds[first], news[first]):
-        first += 1
-    last = 0
-    while last < min(len(olds), len(news)) - first and same(olds[-1 - last], news[-1 - last]):
-        last += 1
+    """The clauses that differ, none of which may bind a name."""
+    before, after = list(map(bare, olds)), list(map(bare, news))
+    first, last = same_ends(before, after)
     if len(olds) - last == first:
         # A clause that is new is put beside one that is there.
         if first > 0 and may_be_expression(olds[first - 1]):

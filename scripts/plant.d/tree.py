@@ -5,6 +5,7 @@ import re
 import subprocess
 
 from mutants import Mistake
+from processes import started
 from switches import NotSwitchable, edits_for, switched
 
 SWIFT_SWITCH = """import Glibc
@@ -21,8 +22,7 @@ __attribute__((constructor)) static void choose(void) {
 """
 # What no mutant needs is not built; and a mutant that leaves something unused compiles.
 MANIFEST = """
-let chosenTests: Set<String> = [%s]
-var needed = chosenTests.union(["otaflash-gauntlet"])
+var needed: Set<String> = [%s]
 for _ in package.targets {
     for target in package.targets where needed.contains(target.name) {
         for case .byNameItem(let name, _) in target.dependencies { needed.insert(name) }
@@ -50,14 +50,14 @@ class Tree:
         except OSError:
             raise Mistake(f"{path}: there is no such file any more") from None
 
-    def lay_out(self, tests, replaced):
+    def lay_out(self, targets, replaced):
         """Makes the copy the same as the sources, but for the files that are replaced; what is the same is not touched, so
         that it is not compiled again."""
         listed = subprocess.run(
             ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=self.root, check=True, capture_output=True)
         files = {name: None for name in listed.stdout.decode().split("\0") if name and (self.root / name).is_file()}
         manifest = self.source("Package.swift").replace(".treatAllWarnings(as: .error),", "")
-        manifest += MANIFEST % ", ".join(f'"{test}"' for test in sorted(tests))
+        manifest += MANIFEST % ", ".join(f'"{target}"' for target in sorted(targets))
         texts = {"Package.swift": manifest} | replaced
         for folder, folders, names in os.walk(self.path):
             folders[:] = [name for name in folders if name != ".build"]
@@ -103,11 +103,12 @@ class Tree:
                 return texts, alone
             alone |= {number: "it overlaps with another mutant" for number in rejected}
 
-    def build(self, products, log):
+    def build(self, options, log):
         """The exit code. One build for tests, gauntlet and mutants, with what takes longest left out: debugging information."""
-        command = ["swift", "build", "-c", "release", "-Xswiftc", "-no-emit-module-separately-wmo", "-Xswiftc", "-gnone", *products]
+        command = ["swift", "build", "-c", "release", "-Xswiftc", "-no-emit-module-separately-wmo", "-Xswiftc", "-gnone", *options]
         with open(log, "w") as output:
-            return subprocess.run(command, cwd=self.path, stdout=output, stderr=subprocess.STDOUT).returncode
+            with started(command, cwd=self.path, stdout=output) as process:
+                return process.wait()
 
     def culprits(self, log, mutants):
         """The mutants at the places that the compiler refuses."""
