@@ -94,13 +94,14 @@ class Run:
 
     def target(self, name):
         """The test target of a filter, which begins with its name or with that of a suite."""
-        first = re.split(r"[./]", name)[0]
+        first = re.match(r"\^?(\w*)", name).group(1)
         folder = self.tree.root / "Tests"
         if (folder / first).is_dir():
             return first
-        for file in folder.glob(f"*/**/{first}.swift"):
-            return file.relative_to(folder).parts[0]
-        raise Mistake(f"no test target and no suite's file is called {first}")
+        for file in folder.glob("*/**/*.swift"):
+            if re.search(rf"\b(struct|class) {first}\b", file.read_text()):
+                return file.relative_to(folder).parts[0]
+        raise Mistake(f"no test target and no suite is called {first}")
 
     def check_usual(self, chosen):
         """What is to notice a mutant passes without one, and takes so long."""
