@@ -195,7 +195,7 @@ let package = Package(
             ], path: "Tests/Gauntlet", swiftSettings: swift),
         .executableTarget(
             name: "otaflash-gauntlet", dependencies: ["Gauntlet", "OTATestSupport", "OTAUpdate", arguments],
-            path: "Tests/otaflash-gauntlet", exclude: ["Planted"],
+            path: "Tests/otaflash-gauntlet",
             swiftSettings: swift),
         .testTarget(
             name: "OTAEngineTests",

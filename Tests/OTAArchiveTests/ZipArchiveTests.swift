@@ -64,6 +64,12 @@ import Testing
             ("another name below", [(30, 0x4D)], .malformed),
             ("a name with a control character", [(ZipSample.directory + 46, 7)], .malformed),
             ("a stored entry with two sizes", [(ZipSample.directory + 59 + 24, 17)], .malformed),
+            (
+                "a stored entry with two sizes in both places", [(63 + 22, 17), (ZipSample.directory + 59 + 24, 17)],
+                .malformed
+            ),
+            ("another checksum in both places", [(14, 0), (ZipSample.directory + 16, 0)], .damaged),
+            ("a longer directory", [(ZipSample.end + 12, 0x71)], .malformed),
             ("no header where it should be", [(0, 0)], .malformed),
             ("a header inside of another entry", [(ZipSample.directory + 59 + 42, 0)], .malformed),
             ("a header behind the directory", [(ZipSample.directory + 59 + 42, 0xC0)], .malformed),
@@ -84,6 +90,22 @@ import Testing
         for length: UInt8 in [0x2F, 0x31] {
             #expect(refusal(changed([(size, length), (22, length)])) == .damaged, "\(length)")
         }
+    }
+
+    @Test("sizes that are too large only together are refused before anything is unpacked")
+    func theSumIsBounded() {
+        var changes: [(Int, UInt8)] = [(63 + 8, 8), (ZipSample.directory + 59 + 10, 8)]
+        for size in [22, ZipSample.directory + 24, 63 + 22, ZipSample.directory + 59 + 24] {
+            changes.append((size + 3, 0x0F))
+        }
+        #expect(refusal(changed(changes)) == .tooLarge)
+    }
+
+    @Test("a second end record is refused, even if each of the two would do by itself")
+    func twoEndRecords() {
+        let empty: [UInt8] = [0x50, 0x4B, 5, 6] + [UInt8](repeating: 0, count: 12) + [250, 0, 0, 0, 0, 0]
+        #expect(refusal([UInt8](repeating: 0, count: 250) + empty) == nil)
+        #expect(refusal(changed([(ZipSample.end + 20, UInt8(empty.count))]) + empty) == .malformed)
     }
 
     @Test("a byte between the end of the deflated stream and the end of the entry is refused")

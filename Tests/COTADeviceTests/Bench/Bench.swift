@@ -122,10 +122,11 @@ extension Bench {
         }
         port.hash_finish = { context, digest in
             let bench = bench(context)
-            guard let hashed = bench.hashed, !bench.hashFails else { return false }
+            guard let hashed = bench.hashed else { return false }
             bench.hashed = nil
+            // Also where it fails: the core must not compare what is there.
             for (i, byte) in Crypto.sha256(hashed).enumerated() { digest?[i] = byte }
-            return true
+            return !bench.hashFails
         }
         port.verify = { context, key, message, count, signature in
             let bench = bench(context)

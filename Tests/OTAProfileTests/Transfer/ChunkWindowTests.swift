@@ -42,6 +42,13 @@ import Testing
         #expect(window.inFlight == 4)
     }
 
+    @Test("a position with the right offset and another CRC disagrees", arguments: [102, 100 + 4096 + 2] as [UInt16])
+    func seesAnotherCRC(next: UInt16) {
+        var window = window()
+        #expect(window.read(Position(next: next, offset: 20, crc: 7)) == .disagrees)
+        #expect(window.inFlight == 4)
+    }
+
     @Test func wrapsAround() {
         var window = window(from: 65534)
         #expect(window.sent == 2)

@@ -475,6 +475,7 @@ import Testing
             frame.group == 1 && frame.command == 0 && frame.operation == .write ? .fields([:]) : slots.answer(frame)
         }
         #expect(unmarked.error == .protocolViolation)
+        #expect(unmarked.frames.count { $0.fields["hash"]?.bytes == held.digest } <= 24)
         let stuck = PlayedDevice(push(image)) { frame, _ in
             frame.isUpload ? .fields(["off": CBORValue(7)]) : self.slots(image).answer(frame)
         }

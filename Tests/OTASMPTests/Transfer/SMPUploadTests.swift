@@ -90,6 +90,15 @@ import Testing
         #expect(sent == [5] && flight.chunks[5]?.offset == 32)
     }
 
+    @Test("an upload goes on after the window has drained, even if the last answer is to its own chunk")
+    func goesOnAfterTheWindowHasDrained() {
+        var (flight, _) = Flight.open(window: 3)
+        _ = flight.upload.overran(2, at: .zero)
+        _ = flight.answer(3, 32)
+        _ = flight.answer(4, flight.end(4))
+        #expect(!flight.send().isEmpty)
+    }
+
     /// The answers come in order: with the third one the first two are settled.
     @Test func aLaterAnswerSettlesTheEarlierOnes() {
         var (flight, _) = Flight.open(window: 3)

@@ -143,6 +143,13 @@ import Testing
         }
     }
 
+    @Test("a signature of another algorithm is refused, even if it is as long as an Ed25519 signature")
+    func aSignatureOfAnotherAlgorithm() throws {
+        var image = try small()
+        image.replace(MCUbootTLV.ed25519, with: MCUbootTLV(type: 0x22, value: image[MCUbootTLV.ed25519]))
+        #expect(try refusal(image.bytes)?.code == .foreignSignature)
+    }
+
     @Test func otherDigestsAreChecked() throws {
         var image = try small(.pure)
         #expect(try verifier.verify(MCUbootFile(parsing: image.bytes)).image.digest == nil)

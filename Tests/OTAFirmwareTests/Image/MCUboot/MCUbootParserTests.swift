@@ -85,6 +85,16 @@ import Testing
         #expect(error?.offset == found)
     }
 
+    @Test("of two SHA-256 digests both must be right")
+    func aSecondDigest() throws {
+        var image = try MCUbootSample.image()
+        image[0x74] += 36
+        image += [0x10, 0, 32, 0] + image[0x7A..<0x9A]
+        #expect(try inspect(image).notes.isEmpty)
+        image[image.count - 1] ^= 1
+        #expect(refusal(image)?.code == .badImageDigest)
+    }
+
     @Test func anotherDigestIsNotChecked() throws {
         let description = try inspect(try MCUbootSample.imageWithSHA512())
         #expect(description.notes == ["it carries no SHA-256: its body was not checked", "its SHA512 was not checked"])

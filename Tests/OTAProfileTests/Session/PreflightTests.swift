@@ -1,0 +1,41 @@
+import OTAFirmware
+import OTAProfile
+import OTASigning
+import OTAUpdate
+import Testing
+
+@Suite struct PreflightTests {
+    private typealias Device = Conversation.Device
+
+    @Test("an image as large as the device takes is sent")
+    func theLargestImage() throws {
+        var talk = try Conversation(.push(try ExampleUpdate.bundle(), PushOptions()))
+        talk.comeUp(Device(largest: [0x58, 2, 0, 0]))
+        #expect(talk.outcome == nil)
+    }
+
+    @Test("a push does not take up the trial of another version")
+    func aForeignTrial() throws {
+        var talk = try Conversation(.push(try ExampleUpdate.bundle(), PushOptions(resume: true)))
+        talk.comeUp(Device(version: "2.0.0", state: 5))
+        #expect(talk.error == .inTrial)
+    }
+
+    @Test(
+        "the battery level that the bundle asks for is enough, and one per cent less is not",
+        arguments: [49, 50] as [UInt8])
+    func theLeastBattery(level: UInt8) throws {
+        let key = try PrivateKey.generate()
+        let image: [UInt8] = [1, 2, 3]
+        let manifest = try Manifest(
+            imageFormat: .raw, imageSize: 3, securityCounter: 8, created: 0, imageDigest: SHA256.digest(of: image),
+            version: try #require(SemanticVersion("1.1.0")), product: try #require(ProductName("demo")),
+            minimumBattery: 50)
+        let signature = try #require(BundleSignature(keyID: key.publicKey.id, signature: try key.sign(manifest.bytes)))
+        let bundle = try Verifier(trust: try TrustStore([key.publicKey])).verify(
+            try SignedBundle(envelope: try Envelope(manifest: manifest, signatures: [signature]), image: image))
+        var talk = try Conversation(.push(bundle, PushOptions()))
+        talk.comeUp(Device(key: key.publicKey.id.bytes, battery: level))
+        #expect(talk.error == (level < 50 ? .batteryLow : nil))
+    }
+}

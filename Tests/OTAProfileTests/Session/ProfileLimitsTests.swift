@@ -1,0 +1,79 @@
+import OTAFirmware
+import OTAProfile
+import OTAUpdate
+import Testing
+
+/// What a push tries again, and how often: each ends.
+@Suite struct ProfileLimitsTests {
+    private typealias Device = Conversation.Device
+    private let first = 0x21
+
+    private func push() throws -> Conversation {
+        var talk = try Conversation(
+            .push(try ExampleUpdate.bundle(), PushOptions(resume: true)), firstTag: UInt8(first))
+        talk.comeUp(Device())
+        return talk
+    }
+
+    /// The device answers the request of this tag, whatever else was asked.
+    private func answer(_ talk: inout Conversation, _ opcode: String, _ tag: Int, _ rest: String) {
+        talk.forget()
+        talk.tell(.link(.written(ProfileChannel.control)))
+        talk.notify("8\(opcode) \(String(tag, radix: 16)) \(rest)")
+    }
+
+    /// - Returns: the tag of the next request, which is the image's BEGIN.
+    private func sendEnvelope(_ talk: inout Conversation, from tag: Int) -> Int {
+        answer(&talk, "1", tag, "00 00 10 00 00 00 00 00 00 00 00")
+        answer(&talk, "2", tag + 1, "00 01 10 a9 00 00 00 dd 24 0b 38")
+        answer(&talk, "3", tag + 2, "00")
+        return tag + 3
+    }
+
+    /// - Returns: the tag of the next request.
+    private func sendImage(_ talk: inout Conversation, from tag: Int, finish status: String) -> Int {
+        answer(&talk, "1", tag, "00 01 20 00 00 00 00 00 00 00 00")
+        answer(&talk, "2", tag + 1, "00 04 20 58 02 00 00 3b 94 b2 df")
+        answer(&talk, "3", tag + 2, status)
+        return tag + 3
+    }
+
+    @Test("APPLY is sent three times where the link breaks each time, and no more")
+    func mostApplies() throws {
+        var talk = try push()
+        var tag = first
+        for round in 1...3 {
+            #expect(talk.outcome == nil, "round \(round)")
+            tag = sendImage(&talk, from: sendEnvelope(&talk, from: tag), finish: "00") + 1
+            talk.forget()
+            talk.tell(.linkDown(LinkError(.lost, "gone")))
+            talk.now += .seconds(5)
+            talk.waitForDeadline()
+            talk.forget()
+            talk.comeUp(Device())
+        }
+        #expect(talk.error == .linkLost)
+    }
+
+    @Test("an image whose digest differs is sent twice, and no more")
+    func mostDigests() throws {
+        var talk = try push()
+        var tag = sendEnvelope(&talk, from: first)
+        for round in 1...2 {
+            #expect(talk.outcome == nil, "round \(round)")
+            tag = sendImage(&talk, from: tag, finish: "10")
+        }
+        #expect(talk.error == .digestDiffers)
+    }
+
+    @Test("a device that goes on past the end is asked three times, and no more")
+    func mostMismatches() throws {
+        var talk = try push()
+        let tag = sendEnvelope(&talk, from: first)
+        for round in 0..<3 {
+            #expect(talk.outcome == nil, "round \(round)")
+            answer(&talk, "1", tag + round, "00 01 20 59 02 00 00 00 00 00 00")
+        }
+        #expect(talk.error == .protocolViolation)
+    }
+}

@@ -1,0 +1,64 @@
+import OTAFirmware
+import OTASMP
+import OTASigning
+import OTAUpdate
+import Testing
+
+/// Restart, confirm and discard with a device that is played by hand (`SMPSession+Ending.swift`).
+@Suite struct SMPEndingTests {
+    private func image(_ byte: UInt8, confirmed: Bool = true, pending: Bool = false) -> PlayedSlots.Image {
+        PlayedSlots.Image(
+            digest: [UInt8](repeating: byte, count: 32), version: "1.0.0", pending: pending, confirmed: confirmed)
+    }
+
+    @Test("confirm reports rolled back where another image of the same version runs in the end")
+    func confirmLooksAtTheDigest() {
+        let trial = PlayedSlots(running: [0: image(1, confirmed: false)], known: [:])
+        let old = PlayedSlots(running: [0: image(2)], known: [:])
+        let played = PlayedDevice(.confirm) { frame, link in
+            if link > 1 { return old.answer(frame) }
+            return frame.group == 1 && frame.operation == .write ? .loss : trial.answer(frame)
+        }
+        #expect(played.error == .wentBack, "\(String(describing: played.outcome))")
+    }
+
+    @Test("a device that still answers as before is not asked at once to restart again")
+    func aSlowRestart() throws {
+        let image = try ExampleImage.make()
+        let slots = PlayedSlots(running: [0: self.image(1)], known: [image.fileDigest.bytes: image.listed()])
+        var resets = 0
+        var looks = 0
+        let played = PlayedDevice(.push([SMPImage(image)], SMPPushOptions())) { frame, _ in
+            if frame.group == 0, frame.command == 5 {
+                resets += 1
+                return .fields([:])
+            }
+            if resets == 1, frame.group == 1, frame.command == 0, frame.operation == .read {
+                looks += 1
+                if looks == 2 {
+                    _ = slots.answer(
+                        SMPFrame(version: .second, operation: .write, group: 0, sequence: 0, command: 5, body: []))
+                }
+            }
+            return slots.answer(frame)
+        }
+        #expect(played.report?.outcome == .confirmed, "\(String(describing: played.outcome))")
+        #expect(resets == 1)
+    }
+
+    @Test("discard does not erase an image that is marked for the next start")
+    func discardOfAMarkedImage() {
+        let slots = PlayedSlots(running: [0: image(1)], others: [0: image(2, pending: true)], known: [:])
+        let played = PlayedDevice(.discard) { frame, _ in slots.answer(frame) }
+        #expect(played.error == .inTrial && !played.frames.contains { $0.group == 1 && $0.command == 5 })
+    }
+
+    @Test("discard fails where the erase fails and an image is in the slot", arguments: [true, false])
+    func anEraseThatFails(isFull: Bool) {
+        let slots = PlayedSlots(running: [0: image(1)], others: isFull ? [0: image(2)] : [:], known: [:])
+        let played = PlayedDevice(.discard) { frame, _ in
+            frame.group == 1 && frame.command == 5 ? .fields(["rc": CBORValue(1)]) : slots.answer(frame)
+        }
+        #expect((played.report?.outcome == .done) == !isFull, "\(String(describing: played.outcome))")
+    }
+}
