@@ -3,13 +3,13 @@
 #include <string.h>
 
 /*
- * A record: magic u16, wear u16, generation u32, manifest SHA-256, offset u32, CRC-32 of the 44 bytes before it. Records are
- * appended; the valid one of the highest generation counts. A full page is left only after the other one was erased and
- * its first record read back, so that at any instant of a power cut the newest record, or the one before it, is there.
+ * A record: magic u16, wear u16, generation u32, manifest SHA-256, offset u32, CRC-32 of the 44 bytes before it. Records
+ * are appended; the valid one of the highest generation counts. A full page is left only after the other one was erased
+ * and its first record read back, so that at any instant of a power cut the newest record, or the one before it, is there.
  */
 enum { RECORD_SIZE = 48, AT_WEAR = 2, AT_GENERATION = 4, AT_DIGEST = 8, AT_OFFSET = 40, AT_CRC = 44 };
 
-/* "R2". Records of another layout are none: the area is erased before the first one of this layout is written. */
+/* "R2". Records of another layout are not valid: the area is erased before the first record of this one is written. */
 static const uint16_t magic = 0x3252;
 
 /* Bytes from one record to the next: whole write units. */

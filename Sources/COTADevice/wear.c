@@ -1,9 +1,10 @@
 #include "core.h"
 
 /*
- * Limits how often each page of the slot is erased, whoever sends the updates. Pages are erased in ascending order, so one
- * round through the slot erases each page at most once and is charged once (image.c). APPLY is charged for the bootloader's
- * swap. Time forgives the charges. They survive a reboot in the records: otherwise a host could reset them with a trial.
+ * Limits how often each page of the slot is erased, whoever sends the updates. Pages are erased in ascending order, so
+ * one round through the slot erases each page at most once and is charged once (image.c). APPLY is charged for the
+ * bootloader's swap. Time forgives the charges. They survive a reboot in the records: otherwise a host could reset them
+ * with a trial.
  *
  * The time without power is unknown. Each boot therefore forgives one point, so that a device that restarts often is not
  * locked out. An update causes two boots at most, and its APPLY is charged more than two points.

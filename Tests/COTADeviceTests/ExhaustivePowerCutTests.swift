@@ -89,7 +89,7 @@ struct Recovery {
         bench.flash = flash
         bench.flash.tornRecord = nil
         check(bench.boot(cutting: operation, cut) == OTA_START_OK, "it does not start")
-        // It may go as the start records what it forgives.
+        // The power may go while the start appends its record.
         guard bench.flash.hasPower else { return }
         bench.connect()
         check(bench.submit(release.envelope) == OTA_OK, "the envelope is refused")

@@ -41,7 +41,7 @@ import Testing
         bench.write(data: little(expected.next) + [1, 2, 3], by: 2)
         #expect(bench.progress?.position == before)
         #expect(bench.read(OTA_PROGRESS, by: 2).flatMap { Position($0[2...]) } == expected)
-        // Nor is it heard: the owner's silence goes on.
+        // It does not end the owner's silence either.
         bench.pass(29_999)
         bench.write(data: little(expected.next) + [1, 2, 3], by: 2)
         bench.pass(1)

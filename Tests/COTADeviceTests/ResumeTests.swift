@@ -112,7 +112,7 @@ import Testing
         resumed = try resume(bench, from: 600)
         bench.flash.operations = []
         bench.send(release.image, at: resumed, upTo: 768)
-        // Five records are a page's, the start's among them; the sixth begins the other page.
+        // A page holds five records, the start's among them. The sixth begins the other page.
         #expect(
             bench.flash.operations == [
                 "erase record 256", "write record 256", "erase slot 512", "write slot 512", "write record 304",

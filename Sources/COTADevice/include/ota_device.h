@@ -62,8 +62,8 @@ struct ota_config {
 
     uint8_t image_format; /* enum ota_image_format: what the bootloader takes */
     uint16_t hardware;    /* revision */
-    /* Bytes, 1..slot_size, without what the bootloader needs of the slot: for MCUboot OTA_MCUBOOT_LARGEST_IMAGE. More than
-     * `ota_largest_image` is refused. */
+    /* Bytes, 1..slot_size, without what the bootloader needs of the slot: for MCUboot OTA_MCUBOOT_LARGEST_IMAGE. More
+     * than `ota_largest_image` is refused. */
     uint32_t largest_image;
     /* Longest Data value in bytes, sequence included: 20..512, and what the stack can receive. */
     uint16_t longest_data;
@@ -103,9 +103,9 @@ struct ota_config {
 
 /*
  * MCUboot keeps a trailer at the end of a slot. `max_sectors` is the bootloader's own maximum of sectors in a slot
- * (CONFIG_BOOT_MAX_IMG_SECTORS); where the bootloader counts them itself, the slot's. The trailer has three marks of a write
- * unit for each sector, then four flags, a size and a magic, each aligned to 8 bytes or the write unit; its pages hold
- * nothing else. Add to it where images are encrypted.
+ * (CONFIG_BOOT_MAX_IMG_SECTORS); where the bootloader counts them itself, the slot's. The trailer has three marks of a
+ * write unit for each sector, then flags, sizes and a magic, each aligned to 8 bytes or the write unit. Its pages hold
+ * nothing else. Encrypted images need more.
  */
 #define OTA_MCUBOOT_FLAGS(write_unit) ((write_unit) <= 8u ? 56u : (write_unit) <= 16u ? 96u : 6u * (write_unit))
 #define OTA_MCUBOOT_TRAILER(page_size, write_unit, max_sectors) \
@@ -283,9 +283,10 @@ enum ota_start_error {
 uint32_t ota_largest_image(const struct ota_config *config);
 
 /*
- * Starts the core after a boot and reads the record area; where wear is recorded, it appends a record. `page` is a buffer of `config->page_size` bytes, the core's
- * own until the next start. Call it soon after boot: the trial time runs from `now`. With an error other than
- * OTA_START_FLASH nothing is started and no other function may be called.
+ * Starts the core after a boot and reads the record area; where that holds wear, appends a record. `page` is a buffer of
+ * `config->page_size` bytes, the core's own until the next start. Call it soon after boot: the trial time runs from
+ * `now`. With an error other than OTA_START_FLASH nothing is started and no other function may be called; on a trial
+ * boot, give the trial up then and restart.
  */
 enum ota_start_error ota_device_start(struct ota_device *device, const struct ota_config *config,
                                       const struct ota_port *port, void *context, uint8_t *page, uint32_t now);
@@ -334,9 +335,9 @@ enum ota_state ota_device_state(const struct ota_device *device);
 #endif
 
 /*
- * How it is wired to Zephyr, NimBLE, MCUboot and ESP-IDF: docs/device-integration.md. In short: the stack's callbacks put
- * what arrives into one queue, in order; one thread takes it out, calls the core, and polls after each call. Reads call
- * `ota_device_read` under a lock held around each call of the core.
+ * How it is wired to Zephyr, NimBLE, MCUboot and ESP-IDF: docs/device-integration.md. In short: the stack's callbacks
+ * put what arrives into one queue, in order; one thread takes it out, calls the core, and polls after each call. Reads
+ * call `ota_device_read` under a lock held around each call of the core.
  */
 
 #endif

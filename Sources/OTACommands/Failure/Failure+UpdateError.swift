@@ -64,7 +64,11 @@ extension Failure {
             return (.unavailable, "see which virtual devices there are: otaflash simulate list")
         case .deviceHeld: return (.unavailable, "wait for the other otaflash to end, or stop it, then type: \(again)")
         case .deviceBusy:
-            return (.unavailable, "another host may be updating it, or its self-test runs; later type: \(resumed)")
+            return (
+                .unavailable,
+                "another host may be updating it, its self-test may run, or it limits the wear of its flash; later "
+                    + "type: \(resumed)"
+            )
         case .linkLost, .noAnswer: return (.linkLost, "go on from where it stopped: \(resumed)")
         case .noProgress:
             return (
@@ -116,7 +120,9 @@ extension Failure {
         case .batteryLow: return (.refused, "charge the device, then type: \(again)")
         case .refusedByPolicy:
             return (
-                .refused, "a person may have to consent at the device, by a button for example; then type: \(again)"
+                .refused,
+                "a person may have to consent at the device, by a button for example; or its firmware limits the step of "
+                    + "the security counter: sign with a lower --counter; then type: \(again)"
             )
         case .downgrade: return (.refused, "install it all the same by leaving out --no-downgrade")
         case .inTrial:
