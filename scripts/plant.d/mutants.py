@@ -131,7 +131,7 @@ def read(file):
         if not mutant.noticed_by:
             # As others write them: the first comment names the test.
             found = re.findall(r"\S*\w+Tests\S*|\bgauntlet\b(?: \d+)?", mutant.description)
-            mutant.noticed_by = " ".join(word.strip("`,;:.") for word in found).split()
+            mutant.noticed_by = " ".join(word.strip("`,;:." if "(" in word else "`,;:.)") for word in found).split()
         for hunk in mutant.hunks:
             while hunk.lines and not hunk.lines[-1].strip():
                 hunk.lines.pop()

@@ -87,20 +87,22 @@ class Run:
         """None, or where the output of a build is that failed."""
         targets = {
             self.target(name) if mutant.seed is None else "otaflash-gauntlet" for mutant in chosen for name in mutant.noticed_by}
-        self.tree.lay_out(targets, texts)
+        # What these tests start.
+        self.tree.lay_out(targets | ({"otaflash"} if "OTACommandsTests" in targets else set()), texts)
         log = self.tree.folder / "build.log"
         options = ["--product", "otaflash-gauntlet"] if targets == {"otaflash-gauntlet"} else ["--build-tests"]
         return log if self.tree.build(options, log) != 0 else None
 
     def target(self, name):
         """The test target of a filter, which begins with its name or with that of a suite."""
-        first = re.split(r"[./]", name)[0]
+        first = re.match(r"\^?(\w*)", name).group(1)
         folder = self.tree.root / "Tests"
         if (folder / first).is_dir():
             return first
-        for file in folder.glob(f"*/**/{first}.swift"):
-            return file.relative_to(folder).parts[0]
-        raise Mistake(f"no test target and no suite's file is called {first}")
+        for file in folder.glob("*/**/*.swift"):
+            if re.search(rf"\b(struct|class) {first}\b", file.read_text()):
+                return file.relative_to(folder).parts[0]
+        raise Mistake(f"no test target and no suite is called {first}")
 
     def check_usual(self, chosen):
         """What is to notice a mutant passes without one, and takes so long."""
