@@ -87,7 +87,8 @@ class Run:
         """None, or where the output of a build is that failed."""
         targets = {
             self.target(name) if mutant.seed is None else "otaflash-gauntlet" for mutant in chosen for name in mutant.noticed_by}
-        self.tree.lay_out(targets, texts)
+        # What these tests start.
+        self.tree.lay_out(targets | ({"otaflash"} if "OTACommandsTests" in targets else set()), texts)
         log = self.tree.folder / "build.log"
         options = ["--product", "otaflash-gauntlet"] if targets == {"otaflash-gauntlet"} else ["--build-tests"]
         return log if self.tree.build(options, log) != 0 else None
