@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The software bill of materials of a build, as SPDX 2.3: sbom.py VERSION BINARY
 
-Packages are those of Package.resolved, with the commit each was built from; the Swift toolchain, whose runtime is in the binary; and
+Packages are those of Package.resolved, with the commit each was built from and the SHA-256 of its files; the Swift toolchain, whose runtime is in the binary; and
 the shared libraries that the binary asks for, with the Debian package and version that they come from on this machine.
 """
 import datetime
@@ -12,6 +12,8 @@ import pathlib
 import re
 import subprocess
 import sys
+
+import release_versions
 
 root = pathlib.Path(__file__).resolve().parent.parent
 
@@ -33,12 +35,12 @@ def package(name, version, location="NOASSERTION", **more):
 
 
 def swift_packages():
-    pins = json.loads((root / "Package.resolved").read_text())["pins"]
-    for pin in pins:
+    for pin, digest in release_versions.pins():
         state = pin["state"]
         yield package(
             pin["identity"], state.get("version", state["revision"]),
-            "git+" + pin["location"].removesuffix(".git") + ".git@" + state["revision"])
+            "git+" + pin["location"].removesuffix(".git") + ".git@" + state["revision"],
+            sourceInfo="SHA-256 of its files, as scripts/release_versions.py computes it: " + digest)
 
 
 def system_libraries(binary):
@@ -62,8 +64,7 @@ def main(version, binary):
     ours = package(
         "otaflash", version, checksums=[{"algorithm": "SHA256", "checksumValue": digest}],
         licenseDeclared="Apache-2.0", sourceInfo="commit " + revision)
-    toolchain = re.search(r"Swift version (\S+)", output("swift", "--version"))[1]
-    parts = [package("swift", toolchain), *swift_packages()]
+    parts = [package("swift", release_versions.toolchain()), *swift_packages()]
     parts += {part["name"]: part for part in system_libraries(binary)}.values()
     json.dump(
         {

@@ -14,9 +14,12 @@ public struct SMPPushOptions: Sendable, Equatable {
     public var ending: Ending
     /// Refuse a version lower than the running one, which otherwise is only noted.
     public var refusesDowngrade: Bool
+    /// Push a bundle even if SMP cannot check all of its fields against the device.
+    public var acceptsUncheckedTarget: Bool
 
-    public init(ending: Ending = .confirm, refusesDowngrade: Bool = false) {
+    public init(ending: Ending = .confirm, refusesDowngrade: Bool = false, acceptsUncheckedTarget: Bool = false) {
         self.ending = ending
         self.refusesDowngrade = refusesDowngrade
+        self.acceptsUncheckedTarget = acceptsUncheckedTarget
     }
 }

@@ -22,6 +22,8 @@ public struct UpdateError: Error, Sendable, Equatable {
         case untrustedByDevice = "untrusted-by-device"
         case wrongProduct = "wrong-product"
         case wrongHardware = "wrong-hardware"
+        /// The protocol cannot answer whether the bundle is for the device.
+        case targetUnchecked = "target-unchecked"
         case counterTooLow = "counter-too-low"
         case requiresNewer = "requires-newer"
         case wrongImageFormat = "wrong-image-format"

@@ -15,10 +15,15 @@ public struct UpdateReport: Sendable, Equatable {
     public var device: DeviceDescription
     /// Present where image bytes were to be sent, or a half-received image was found.
     public var transfer: TransferReport?
+    /// Fields of the bundle that the protocol could not check against the device, named as in the JSON of a bundle.
+    public var unchecked: [String]
 
-    public init(outcome: Outcome, device: DeviceDescription, transfer: TransferReport? = nil) {
+    public init(
+        outcome: Outcome, device: DeviceDescription, transfer: TransferReport? = nil, unchecked: [String] = []
+    ) {
         self.outcome = outcome
         self.device = device
         self.transfer = transfer
+        self.unchecked = unchecked
     }
 }

@@ -10,14 +10,18 @@ enum TrustFolderFuzz {
         let folder = FilePath(platformString: template)
         var names: [FilePath] = []
         for (number, part) in bytes.split(separator: 0, maxSplits: 7).enumerated() {
-            let ending = [".pub.pem", ".pem", ".pub.pem.bak", ""][Int(part.first ?? 0) % 4]
-            let path = folder.appending("\(number)\(ending)")
+            // A scope is that of the part before, or of no key.
+            let name = ["\(number).pub.pem", "\(number).pem", "\(max(0, number - 1)).pub.pem.scope", "\(number)"]
+            let path = folder.appending(name[Int(part.first ?? 0) % 4])
             names.append(path)
             write(Array(part.dropFirst()), to: path)
         }
         defer {
             for name in names { unlink(name.string) }
             rmdir(folder.string)
+        }
+        if let scope = try? TrustScope(parsing: bytes, of: "scope"), scope.products == nil, scope.formats == nil {
+            return "a scope without a limit"
         }
         guard let store = try? TrustStore(paths: [folder]) else { return nil }
         return store.keys.isEmpty ? "a trust store without a key" : nil

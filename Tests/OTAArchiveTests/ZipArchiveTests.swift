@@ -70,6 +70,7 @@ import Testing
             ("a size of 64 bits", (0..<4).map { (ZipSample.directory + 24 + $0, 0xFF) }, .unsupported),
             ("a wrong byte", [(100, 1)], .damaged),
             ("a wrong deflated byte", [(50, 1)], .damaged),
+            ("a wrong checksum of a deflated entry", [(14, 0), (ZipSample.directory + 16, 0)], .damaged),
         ] as [(String, [(Int, UInt8)], ZipError.Code)])
     func hostile(what: String, changes: [(Int, UInt8)], code: ZipError.Code) {
         #expect(refusal(changed(changes)) == code, "\(what)")
@@ -83,6 +84,21 @@ import Testing
         for length: UInt8 in [0x2F, 0x31] {
             #expect(refusal(changed([(size, length), (22, length)])) == .damaged, "\(length)")
         }
+    }
+
+    @Test("a byte between the end of the deflated stream and the end of the entry is refused")
+    func nothingFollowsTheStream() {
+        var bytes = ZipSample.plain
+        // Behind the first entry's 20 packed bytes; its size, the second entry and the directory move by one.
+        bytes.insert(0, at: 63)
+        for (offset, value) in [
+            (18, 21), (ZipSample.directory + 1 + 20, 21), (ZipSample.directory + 1 + 59 + 42, 64),
+            (ZipSample.end + 1 + 16, UInt8(ZipSample.directory + 1)),
+        ] as [(Int, UInt8)] {
+            #expect(bytes[offset] == value - 1)
+            bytes[offset] = value
+        }
+        #expect(refusal(bytes) == .damaged)
     }
 
     /// Two entries that are one and the same stream, as in a bomb whose entries overlap.

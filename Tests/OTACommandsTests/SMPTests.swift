@@ -171,6 +171,65 @@ import Testing
         #expect(json.bundle?.product?.string == "demo" && json.protocol?.string == "smp")
     }
 
+    /// Pushes a bundle of the image, made with these options of `sign`.
+    private func pushBundle(_ sandbox: Sandbox, _ sign: [String], _ push: String...) async throws -> Run {
+        let signed = try await sandbox.run(
+            ["sign", "fw.signed.bin", "--key", "release.pem", "-o", "mcuboot.otaf", "--force"] + sign)
+        #expect(signed.exit == 0, "\(signed.err)")
+        return try await sandbox.push(Self.device, image: "mcuboot.otaf", push[...])
+    }
+
+    private func runs(_ version: String, _ sandbox: Sandbox) async throws -> Bool {
+        let status = try await sandbox.run("status", "--device", Self.device, "--format", "json")
+        return try status.json().device?.running_version?.string == version
+    }
+
+    @Test("over SMP, a bundle for another product or an older running version is refused, whatever the options")
+    func aBundleForAnotherDeviceIsRefused() async throws {
+        let sandbox = try await Self.sandbox()
+        let product = try await pushBundle(sandbox, ["--product", "toaster"], "--unchecked-target")
+        #expect(product.exit == 77)
+        #expect(try product.json().error?.code?.string == "wrong-product")
+        let version = try await pushBundle(
+            sandbox, ["--product", "demo", "--requires", "1.0.1"], "--unchecked-target")
+        #expect(version.exit == 77)
+        #expect(try version.json().error?.code?.string == "requires-newer")
+        #expect(try await runs("1.0.0", sandbox))
+    }
+
+    @Test("over SMP, fields that cannot be checked are refused with 77 until --unchecked-target accepts them")
+    func uncheckedFieldsNeedAnOption() async throws {
+        let sandbox = try await Self.sandbox()
+        let fields = ["--product", "demo", "--hardware", "7", "--minimum-battery", "90", "--counter", "3"]
+        let refused = try await pushBundle(sandbox, fields)
+        #expect(refused.exit == 77)
+        let error = try refused.json().error
+        #expect(error?.code?.string == "target-unchecked")
+        #expect(error?.message?.string?.contains("hardware, security_counter, minimum_battery") == true)
+        #expect(error?.hint?.string?.contains("--unchecked-target") == true)
+        #expect(try await runs("1.0.0", sandbox))
+        let accepted = try await pushBundle(sandbox, fields, "--unchecked-target")
+        #expect(accepted.exit == 0, "\(accepted.err)")
+        #expect(
+            try accepted.json().unchecked?.array?.compactMap(\.string) == [
+                "hardware", "security_counter", "minimum_battery",
+            ])
+        // The same image again: nothing is changed, so nothing is refused.
+        #expect(try await pushBundle(sandbox, fields).json().outcome?.string == "already-running")
+    }
+
+    @Test("over SMP, a device that does not report its board gets a bundle only with --unchecked-target")
+    func aDeviceWithoutABoardName() async throws {
+        let sandbox = try await Self.sandbox("--without", "board")
+        let refused = try await pushBundle(sandbox, ["--product", "demo"])
+        #expect(refused.exit == 77)
+        #expect(try refused.json().error?.code?.string == "target-unchecked")
+        #expect(try await runs("1.0.0", sandbox))
+        let accepted = try await pushBundle(sandbox, ["--product", "demo"], "--unchecked-target")
+        #expect(accepted.exit == 0, "\(accepted.err)")
+        #expect(try accepted.json().unchecked?.array?.compactMap(\.string) == ["product"])
+    }
+
     @Test func anImageDoesNotGoToADeviceWithTheProfile() async throws {
         let sandbox = try Sandbox()
         try await sandbox.mcuboot()

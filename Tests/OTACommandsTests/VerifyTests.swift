@@ -47,6 +47,48 @@ import Testing
         #expect(try manifest.json().error?.code?.string == "bad-signature")
     }
 
+    @Test(
+        "a key outside of its scope counts as not trusted by verify, push and inspect, and the message names the scope file"
+    )
+    func obeysTheScopeOfAKey() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        try sandbox.write("release.pub.pem.scope", Array("product = toaster\n".utf8))
+        let verified = try await sandbox.run("verify", "fw.otaf", "--trust", "release.pub.pem", "--format", "json")
+        let pushed = try await sandbox.push()
+        for run in [verified, pushed] {
+            #expect(run.exit == 77)
+            let error = try run.json().error
+            #expect(error?.code?.string == "key-out-of-scope")
+            #expect(error?.message?.string?.contains("release.pub.pem.scope limits it to bundles of toaster") == true)
+            #expect(error?.hint?.string?.contains("change the scope file") == true)
+        }
+        let inspected = try await sandbox.run("inspect", "fw.otaf", "--trust", "release.pub.pem", "--format", "json")
+        let json = try inspected.json()
+        #expect(json.verified?.bool == false && json.bundle?.signatures?[0]?.out_of_scope?.bool == true)
+        #expect(json.bundle?.signatures?[0]?.trusted?.bool == false)
+
+        // The limit of each key is shown where the trusted keys are listed.
+        let doctor = try await sandbox.run(
+            "doctor", "--trust", "release.pub.pem", "--format", "json",
+            env: ["DBUS_SYSTEM_BUS_ADDRESS": "unix:path=\(sandbox.path("none"))"])
+        let trust = try doctor.json().checks?.array?.first { $0.name?.string == "trust" }
+        #expect(trust?.message?.string?.contains("(bundles of toaster only)") == true, "\(doctor.out)")
+
+        try await sandbox.mcuboot()
+        let image = try await sandbox.run("verify", "fw.signed.bin", "--trust", "release.pub.pem", "--format", "json")
+        #expect(image.exit == 77)
+        #expect(try image.json().error?.code?.string == "key-out-of-scope")
+
+        try sandbox.write("release.pub.pem.scope", Array("product = toaster, demo\n".utf8))
+        #expect(try await sandbox.run("verify", "fw.otaf", "--trust", "release.pub.pem").exit == 0)
+        try sandbox.write("release.pub.pem.scope", Array("# demo only\nproducts = demo\n".utf8))
+        let misspelt = try await sandbox.run("verify", "fw.otaf", "--trust", "release.pub.pem", "--format", "json")
+        #expect(misspelt.exit == 65)
+        #expect(try misspelt.json().error?.code?.string == "bad-trust-scope")
+        #expect(try misspelt.json().error?.message?.string?.contains("release.pub.pem.scope:2: 'products'") == true)
+    }
+
     @Test func refusesWhoIsNotTrusted() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()

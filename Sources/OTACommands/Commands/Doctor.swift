@@ -25,9 +25,11 @@ struct Doctor: Verb {
         checks.append(RadioSwitch.check(RadioSwitch.all()))
         let keys: [KeyID]
         do throws(KeyError) {
-            keys = try trust.store(console).keys.map(\.id)
+            let store = try trust.store(console)
+            keys = store.keys.map(\.id)
             let places = trust.paths.map(\.string).joined(separator: ", ")
-            checks.append(.ok("trust", "\(keys.map(\.description).joined(separator: ", ")); from \(places)"))
+            let names = keys.map { id in "\(id)" + (store.scope(of: id).map { " (\($0) only)" } ?? "") }
+            checks.append(.ok("trust", "\(names.joined(separator: ", ")); from \(places)"))
         } catch {
             keys = []
             let failure = Failure(error, in: situation)

@@ -43,6 +43,9 @@ struct Push: Verb {
     @Flag(help: "Send an MCUboot image that no trusted key has signed: you answer for it yourself.")
     var unverifiedImage = false
 
+    @Flag(help: "Over SMP: accept a bundle although SMP cannot check all of its fields against the device.")
+    var uncheckedTarget = false
+
     @OptionGroup(title: "Output options") var options: OutputOptions
 
     func validate() throws {
@@ -56,7 +59,7 @@ struct Push: Verb {
         let flags = [
             (resume, "--resume"), (noConfirm, "--no-confirm"), (permanent, "--permanent"),
             (uploadOnly, "--upload-only"), (noDowngrade, "--no-downgrade"), (allowDemoKey, "--allow-demo-key"),
-            (unverifiedImage, "--unverified-image"),
+            (unverifiedImage, "--unverified-image"), (uncheckedTarget, "--unchecked-target"),
         ]
         situation.options = flags.filter(\.0).map(\.1)
         return situation
@@ -88,7 +91,8 @@ struct Push: Verb {
     private var request: PushRequest {
         let ending: PushRequest.Ending =
             permanent ? .permanent : noConfirm ? .trial : uploadOnly ? .uploadOnly : .confirm
-        return PushRequest(resume: resume, ending: ending, refusesDowngrade: noDowngrade)
+        return PushRequest(
+            resume: resume, ending: ending, refusesDowngrade: noDowngrade, acceptsUncheckedTarget: uncheckedTarget)
     }
 
     /// Who answers for an image themselves need not trust anybody.

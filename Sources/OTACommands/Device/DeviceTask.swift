@@ -14,4 +14,6 @@ struct PushRequest: Sendable {
     var resume: Bool
     var ending: Ending
     var refusesDowngrade: Bool
+    /// Over SMP: push a bundle even if not all of its fields can be checked against the device.
+    var acceptsUncheckedTarget: Bool
 }

@@ -77,7 +77,9 @@ struct ProtocolChoice: Sendable {
                     }
                 return .push(
                     try Self.images(of: update),
-                    SMPPushOptions(ending: ending, refusesDowngrade: request.refusesDowngrade))
+                    SMPPushOptions(
+                        ending: ending, refusesDowngrade: request.refusesDowngrade,
+                        acceptsUncheckedTarget: request.acceptsUncheckedTarget))
             case .status: return .status
             case .confirm: return .confirm
             case .discard: return .discard

@@ -28,6 +28,11 @@ extension Failure {
         case .trustOpenToOthers: (.refused, "remove the right of others to write: chmod go-w PATH")
         case .relativeTrustPath:
             (.usage, "give a full path: export OTAFLASH_TRUST=\"$HOME/keys/release.pub.pem\"; or name it: --trust PATH")
+        case .badTrustScope:
+            (
+                .malformed,
+                "a line is 'product = NAME, NAME' or 'format = bundle' (docs/command-line.md, \"Limit a trusted key\")"
+            )
         case .keyIDConflict: (.malformed, "one of the two is forged: take it away, and ask its owner for the right one")
         case .noTrustedKey: (.refused, TrustOptions.firstHint)
         case .cryptography: (.fault, "see that memory is left, and which release of libcrypto this is: openssl version")

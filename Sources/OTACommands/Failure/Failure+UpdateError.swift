@@ -21,7 +21,8 @@ extension Failure {
             case .noAnswer: "the device does not answer"
             case .wentBack: "the device went back to its old image"
             case .deviceBusy, .flashFailed, .digestDiffers, .envelopeMalformed, .criticalField, .untrustedByDevice,
-                .wrongProduct, .wrongHardware, .counterTooLow, .requiresNewer, .wrongImageFormat, .imageTooLarge,
+                .wrongProduct, .wrongHardware, .targetUnchecked, .counterTooLow, .requiresNewer, .wrongImageFormat,
+                .imageTooLarge,
                 .batteryLow, .refusedByPolicy, .downgrade, .inTrial, .notInTrial, .noTrial, .trialAvailable,
                 .didNotReturn:
                 nil
@@ -89,6 +90,9 @@ extension Failure {
             let sign = Situation(command: "sign", file: situation.file ?? "BUNDLE").line(adding: "--key KEY --force")
             return (.refused, "add a signature by a key that the device trusts: \(sign)\(anew)")
         case .wrongProduct, .wrongHardware: return (.refused, "compare them: \(inspect); \(status)\(anew)")
+        case .targetUnchecked:
+            let accepted = situation.line(adding: "--unchecked-target")
+            return (.refused, "see what the bundle is for: \(inspect); if it is for this device: \(accepted)")
         case .wrongImageFormat:
             return (.refused, "see what it is: \(inspect); a device takes what its protocol and its bootloader know")
         case .counterTooLow:

@@ -16,6 +16,8 @@ extension Failure {
         case .untrustedKey:
             let trust = situation.line(adding: "--trust KEY.pub.pem")
             return "if you trust who signed it, name their public key: \(trust)"
+        case .keyOutOfScope:
+            return "get the file that the key is for; or, if the key may sign this one, change the scope file"
         case .notSigned: return "sign it: \(sign)"
         case .foreignSignature:
             return "sign the program in it with an Ed25519 key: \(sign)"
@@ -36,7 +38,7 @@ extension Failure {
     /// A bare image may be pushed at the user's own risk; a bundle may not.
     private static func consent(to code: VerificationError.Code, in situation: Situation) -> [String] {
         switch code {
-        case .untrustedKey, .notSigned, .foreignSignature, .encryptedImage: break
+        case .untrustedKey, .keyOutOfScope, .notSigned, .foreignSignature, .encryptedImage: break
         default: return []
         }
         guard situation.command == "push", situation.hasImages else { return [] }

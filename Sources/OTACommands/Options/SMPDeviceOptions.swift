@@ -12,6 +12,8 @@ struct SMPDeviceOptions: ParsableArguments {
         case slots
         /// It marks images for the next start.
         case marks
+        /// It reports its board's name.
+        case board
     }
 
     @Option(help: ArgumentHelp("With --protocol smp: how many packets it has room for.", valueName: "n"))
@@ -22,7 +24,7 @@ struct SMPDeviceOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "With --protocol smp: what it cannot do, of parameters, reassembly, slots and marks; repeatable.",
+            "With --protocol smp: what it cannot do, of parameters, reassembly, slots, marks and board; repeatable.",
             valueName: "ability"))
     var without: [Ability] = []
 
@@ -38,5 +40,6 @@ struct SMPDeviceOptions: ParsableArguments {
         configuration.reassembles = !without.contains(.reassembly)
         configuration.tellsSlots = !without.contains(.slots)
         configuration.marksImages = !without.contains(.marks)
+        configuration.reportsBoard = !without.contains(.board)
     }
 }

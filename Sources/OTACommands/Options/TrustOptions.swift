@@ -10,7 +10,7 @@ import SystemPackage
 struct TrustOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "A trusted public key, or a folder of them (*.pub.pem); repeatable.",
+            "A trusted public key, or a folder of them (*.pub.pem); repeatable. KEY.pub.pem.scope limits a key.",
             discussion: "In place of $OTAFLASH_TRUST (paths with ':' between), else ~/.config/otaflash/trust.",
             valueName: "path"),
         completion: .file())

@@ -9,6 +9,8 @@ struct BundleSummary: Encodable, Sendable {
         let algorithm: String
         /// Only where it was verified.
         var trusted, valid: Bool?
+        /// True if a trusted key signed whose scope does not cover the bundle; otherwise absent.
+        var outOfScope: Bool?
     }
     struct Field: Encodable, Sendable {
         /// Four hex digits.
@@ -52,7 +54,8 @@ struct BundleSummary: Encodable, Sendable {
             if let reports {
                 reports.map {
                     Signature(
-                        keyID: $0.keyID.description, algorithm: $0.algorithm.name, trusted: $0.trusted, valid: $0.valid)
+                        keyID: $0.keyID.description, algorithm: $0.algorithm.name, trusted: $0.trusted, valid: $0.valid,
+                        outOfScope: $0.isOutOfScope ? true : nil)
                 }
             } else {
                 envelope.signatures.map {
@@ -95,7 +98,8 @@ struct BundleSummary: Encodable, Sendable {
 
 extension BundleSummary.Signature {
     fileprivate var verdict: String {
-        switch (trusted, valid) {
+        if outOfScope == true { return ", trusted, but not for this bundle" }
+        return switch (trusted, valid) {
         case (nil, _): ""
         case (_, true?): ", trusted, and it holds"
         case (_, false?): ", trusted, and it DOES NOT HOLD"

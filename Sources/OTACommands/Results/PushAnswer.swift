@@ -13,11 +13,13 @@ struct PushAnswer: Answer {
     let transfer: TransferSummary?
     /// `confirmed`, `on-trial`, `already-running` or `uploaded`.
     let outcome: String
+    /// Fields of the bundle that SMP could not check against the device; absent if all were checked.
+    let unchecked: [String]?
     /// What to type before the trial is over, and in how many seconds; 0: before the next restart.
     private let due: (command: String, seconds: Int)?
 
     private enum CodingKeys: String, CodingKey {
-        case bundle, image, images, device, transfer, outcome
+        case bundle, image, images, device, transfer, outcome, unchecked
         case spoken = "protocol"
     }
 
@@ -33,6 +35,7 @@ struct PushAnswer: Answer {
         device = DeviceSummary(outcome)
         spoken = outcome.spoken
         transfer = outcome.report.transfer.map { TransferSummary($0, linkBound: outcome.linkBound) }
+        unchecked = outcome.report.unchecked.isEmpty ? nil : outcome.report.unchecked
         switch outcome.report.outcome {
         case .confirmed: (self.outcome, due) = ("confirmed", nil)
         case .done: (self.outcome, due) = ("uploaded", nil)

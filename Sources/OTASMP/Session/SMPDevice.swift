@@ -12,6 +12,8 @@ struct SMPDevice {
     var mode: SMPBootloaderMode?
     /// The board's name.
     var hardware: String?
+    /// The question for the board's name was answered, with a name or an error.
+    var wasAskedForBoard = false
     var slots: SMPSlotList?
     /// Whether it has the command that marks an image; nil: it was not asked.
     var marksImages: Bool?

@@ -16,6 +16,10 @@ struct SMPPush {
     var complete: Set<Int> = []
     /// The device was looked at.
     var hasBegun = false
+    /// The bundle's fields were compared with the device.
+    var isTargetChecked = false
+    /// Fields of the bundle that could not be compared with the device.
+    var unchecked: [String] = []
     /// The preflight let it pass.
     var isChecked = false
     /// The device has taken the first chunk of the image under way, in this run.

@@ -8,6 +8,9 @@ extension SMPSession {
         let plan = SMPPlan(images: push.images, ending: push.options.ending, list: list)
         if !push.hasBegun { report(.phase(.preflight)) }
         push.hasBegun = true
+        self.push = push
+        guard isForTarget(plan, list) else { return }
+        push = self.push ?? push
         push.sawTrial = push.sawTrial || plan.runOnTrial
         self.push = push
         if restart != .none || push.sawTrial, !plan.allRun { return judgeRestart(plan, list) }

@@ -126,7 +126,9 @@ extension SMPSession {
         case .parameters: device.parameters = try SMPParameters(fields)
         case .bootloader: break
         case .bootloaderMode: device.mode = fields["mode"]?.integer.flatMap(SMPBootloaderMode.init)
-        case .system: device.hardware = fields["output"]?.text
+        case .system:
+            device.hardware = fields["output"]?.text
+            device.wasAskedForBoard = true
         case .slots: device.slots = try SMPSlotList(fields)
         case .imageState: return try listed(SMPImageList(fields))
         case .setState(nil, confirm: false): device.marksImages = true
@@ -141,7 +143,8 @@ extension SMPSession {
     private mutating func declined(_ request: SMPRequest, _ error: SMPError) {
         switch request {
         case .echo: return probed(echoed: false)
-        case .parameters, .bootloader, .bootloaderMode, .system, .slots: break
+        case .system: device.wasAskedForBoard = true
+        case .parameters, .bootloader, .bootloaderMode, .slots: break
         case .setState(nil, confirm: false): device.marksImages = error != .unsupported
         case .erase where isEmptySlot(error): return erased()
         default: return fail(error.update(request))

@@ -152,7 +152,12 @@ public struct SMPSession: UpdateSession {
 
     mutating func finish(_ outcome: UpdateReport.Outcome, _ device: DeviceDescription) {
         stage = .over
-        actions += [.disconnect, .finish(UpdateReport(outcome: outcome, device: device, transfer: push?.transfer))]
+        actions += [
+            .disconnect,
+            .finish(
+                UpdateReport(
+                    outcome: outcome, device: device, transfer: push?.transfer, unchecked: push?.unchecked ?? [])),
+        ]
     }
 
     mutating func fail(_ error: UpdateError) {

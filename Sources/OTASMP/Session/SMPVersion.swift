@@ -15,6 +15,11 @@ struct SMPVersion: Comparable {
         numbers = [UInt32(version.major), UInt32(version.minor), UInt32(version.revision), version.build]
     }
 
+    /// The build number is not compared.
+    func satisfies(_ required: RequiredVersion) -> Bool {
+        !numbers.prefix(3).lexicographicallyPrecedes([required.major, required.minor, required.patch])
+    }
+
     static func < (left: SMPVersion, right: SMPVersion) -> Bool {
         left.numbers.lexicographicallyPrecedes(right.numbers)
     }

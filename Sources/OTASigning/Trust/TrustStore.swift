@@ -4,31 +4,29 @@ public import SystemPackage
 /// The public keys that are trusted, by id.
 public struct TrustStore: Sendable {
     private var keysByID: [KeyID: PublicKey] = [:]
+    private var scopesByID: [KeyID: TrustScope] = [:]
 
     /// - Throws: `key-id-conflict` where two different keys have one id. The same key twice is fine.
     public init(_ keys: some Sequence<PublicKey>) throws(KeyError) {
-        for key in keys { try add(key) }
+        for key in keys { try add(key, nil) }
     }
 
-    /// Loads files, and folders, in which the files `*.pub.pem` count.
+    /// Loads files, and folders, in which the files `*.pub.pem` count. A file with the same name and `.scope` limits a key.
     ///
     /// - Parameter filesAreChosen: the user has chosen each path in this very command. Of a path to a file it is checked only that not
     ///   everybody may write to the file: what may lie in a folder that belongs to others is their own decision.
     /// - Throws: `no-such-file`; `trust-open-to-others` for a path that others than root and the caller can change (`OwnedPath`);
-    ///   `no-trusted-key` where none was found; `key-id-conflict`; what `KeyFile.publicKey(at:)` throws, with the path.
+    ///   `no-trusted-key` where none was found; `key-id-conflict`; `bad-trust-scope` for a scope file that cannot be read, has no key, or
+    ///   contradicts another one; what `KeyFile.publicKey(at:)` throws, with the path.
     public init(paths: [FilePath], filesAreChosen: Bool = false) throws(KeyError) {
         for path in paths {
-            let named = try SmallFile(path)
-            guard named.isFolder else {
-                if filesAreChosen { try Self.check(named) } else { try OwnedPath.check(path) }
-                try add(named.publicKey(), from: path)
+            guard try SmallFile(path).isFolder else {
+                try load(path, isChosen: filesAreChosen)
                 continue
             }
             try OwnedPath.check(path)
             for name in try TrustFolder.keyFiles(in: path) {
-                let file = path.appending(name)
-                try OwnedPath.check(file)
-                try add(SmallFile(file).publicKey(), from: file)
+                try load(path.appending(name), isChosen: false)
             }
         }
         guard !keysByID.isEmpty else {
@@ -42,20 +40,50 @@ public struct TrustStore: Sendable {
 
     public subscript(id: KeyID) -> PublicKey? { keysByID[id] }
 
-    private mutating func add(_ key: PublicKey, from path: FilePath? = nil) throws(KeyError) {
-        guard let known = keysByID.updateValue(key, forKey: key.id), known != key else { return }
+    /// What the key may sign; nil: anything.
+    public func scope(of id: KeyID) -> TrustScope? { scopesByID[id] }
+
+    private mutating func add(
+        _ key: PublicKey, _ scope: TrustScope?, from path: FilePath? = nil
+    ) throws(KeyError) {
         let place = path.map { "\($0): " } ?? ""
-        throw KeyError(.keyIDConflict, "\(place)another key with the id \(key.id) is trusted already")
+        guard let known = keysByID.updateValue(key, forKey: key.id) else {
+            scopesByID[key.id] = scope
+            return
+        }
+        guard known == key else {
+            throw KeyError(.keyIDConflict, "\(place)another key with the id \(key.id) is trusted already")
+        }
+        guard scopesByID[key.id]?.products == scope?.products, scopesByID[key.id]?.formats == scope?.formats else {
+            throw KeyError(.badTrustScope, "\(place)the key \(key.id) is trusted already, with another scope")
+        }
     }
 
-    /// Refuses a file that everybody may write to.
-    private static func check(_ file: SmallFile) throws(KeyError) {
+    private mutating func load(_ path: FilePath, isChosen: Bool) throws(KeyError) {
+        let key = try Self.guarded(path, isChosen: isChosen).publicKey()
+        try add(key, Self.scope(beside: path, isChosen: isChosen), from: path)
+    }
+
+    private static func scope(beside key: FilePath, isChosen: Bool) throws(KeyError) -> TrustScope? {
+        guard let path = TrustScope.path(beside: key) else { return nil }
+        let text = try guarded(path, isChosen: isChosen).contents()
+        return try TrustScope(parsing: text.withUnsafeBytes { Array($0) }, of: path)
+    }
+
+    /// Opens a file that decides what is trusted, unless others can change it.
+    private static func guarded(_ path: FilePath, isChosen: Bool) throws(KeyError) -> SmallFile {
+        let file = try SmallFile(path)
         // A device is writable for everybody, and holds no key.
         try file.expectFile()
+        guard isChosen else {
+            try OwnedPath.check(path)
+            return file
+        }
         guard !file.status.permissions.contains(.otherWrite) else {
             throw KeyError(
-                .trustOpenToOthers, "\(file.path): anybody may write to it, and so decide what is trusted",
-                hint: "chmod o-w \(file.path.string.shellQuoted)")
+                .trustOpenToOthers, "\(path): anybody may write to it, and so decide what is trusted",
+                hint: "chmod o-w \(path.string.shellQuoted)")
         }
+        return file
     }
 }

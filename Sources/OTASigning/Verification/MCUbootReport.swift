@@ -10,8 +10,10 @@ public struct MCUbootReport: Sendable, Equatable {
         /// The digest of the public key (SubjectPublicKeyInfo) by which the image names its signer: SHA-256, or SHA-512
         /// in an image that has SHA-512 throughout. Nil where the image names nobody, or carries the whole key.
         public let keyHash: [UInt8]?
-        /// The trusted key that is named; nil: there is none.
+        /// The trusted key that is named; nil: there is none, or it may not sign MCUboot images.
         public let keyID: KeyID?
+        /// The trusted key that is named may not sign MCUboot images: its scope does not cover them.
+        public let isOutOfScope: Bool
         /// The signature holds; nil where it could not be checked.
         public let holds: Bool?
     }
@@ -52,7 +54,9 @@ extension Verifier {
         let key = tlvs.first { [MCUbootTLV.keyHash, MCUbootTLV.publicKey].contains($0.type) }
         return MCUbootReport.Signature(
             algorithm: signature.name ?? "unknown", isPure: tlvs.contains { $0.type == MCUbootTLV.pureSignature },
-            keyHash: key.flatMap { $0.type == MCUbootTLV.keyHash ? $0.value : nil }, keyID: trustedKey(named: key)?.id,
+            keyHash: key.flatMap { $0.type == MCUbootTLV.keyHash ? $0.value : nil },
+            keyID: refusal == .keyOutOfScope ? nil : trustedKey(named: key)?.id,
+            isOutOfScope: refusal == .keyOutOfScope,
             holds: refusal == nil ? true : refusal == .badSignature ? false : nil)
     }
 }

@@ -6,6 +6,8 @@ public struct VerificationError: Error, Sendable, Equatable {
         case unknownCriticalField = "unknown-critical-field"
         /// None of the keys that signed is trusted.
         case untrustedKey = "untrusted-key"
+        /// A trusted key signed, whose scope does not cover the file.
+        case keyOutOfScope = "key-out-of-scope"
         /// A signature by a trusted key does not hold.
         case badSignature = "bad-signature"
         /// The image is not the one that was signed.

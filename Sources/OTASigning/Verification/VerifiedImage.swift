@@ -18,13 +18,16 @@ public struct VerifiedImage: Sendable {
     /// Its `digest` is nil where the image carries another digest than SHA-256, which was checked, too.
     public let image: MCUbootImage
     public let warrant: Warrant
+    /// The manifest of the bundle that holds the image: which device it is for. Nil for an image without a bundle.
+    public let manifest: Manifest?
     /// SHA-256 of `bytes`: what an upload is resumed by. Not the digest that a device lists, which is the image's own.
     public let fileDigest: SHA256Digest
 
-    init(_ file: MCUbootFile, warrant: Warrant) {
+    init(_ file: MCUbootFile, warrant: Warrant, manifest: Manifest? = nil) {
         bytes = file.bytes
         image = file.image
         self.warrant = warrant
+        self.manifest = manifest
         fileDigest = SHA256.digest(of: bytes)
     }
 }
@@ -34,6 +37,7 @@ extension VerifiedBundle {
     ///
     /// - Throws: `wrong-image-format` where the bundle carries another kind of image; what reading an image throws.
     public func mcubootImage() throws(ImageError) -> VerifiedImage {
-        VerifiedImage(try MCUbootFile(parsing: bundle.image), warrant: .bundle(signers))
+        VerifiedImage(
+            try MCUbootFile(parsing: bundle.image), warrant: .bundle(signers), manifest: bundle.envelope.manifest)
     }
 }

@@ -5,7 +5,7 @@ extension Verifier {
     /// the policy allows.
     ///
     /// - Throws: `ambiguous-image`, `encrypted-image`, `no-digest`, `digest-differs`, `not-signed`,
-    ///   `foreign-signature`, `untrusted-key`, `bad-signature`; what the policy forbids.
+    ///   `foreign-signature`, `untrusted-key`, `bad-signature`, `key-out-of-scope`; what the policy forbids.
     public func verify(_ file: MCUbootFile) throws(VerificationError) -> VerifiedImage {
         let digest = try checkedDigest(of: file)
         let signature = try MCUbootSignature(of: file.image)
@@ -17,6 +17,9 @@ extension Verifier {
         }
         guard key.verify(signature: signature.bytes, message: message) else {
             throw VerificationError(.badSignature, "the signature by the trusted key \(key.id) does not hold")
+        }
+        guard trust.scope(of: key.id)?.coversImages ?? true else {
+            throw outOfScope(key.id, "the file is an MCUboot image")
         }
         try policy.check(file.image, signer: key.id)
         return VerifiedImage(file, warrant: .signature(key.id))

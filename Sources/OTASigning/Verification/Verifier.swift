@@ -27,9 +27,12 @@ public struct Verifier: Sendable {
     public func report(on envelope: Envelope) -> [SignatureReport] {
         envelope.signatures.map { signature in
             let key = trust[signature.keyID]
+            let isCovered = trust.scope(of: signature.keyID)?.covers(envelope.manifest) ?? true
+            let trusted = isCovered ? key : nil
             return SignatureReport(
-                keyID: signature.keyID, algorithm: signature.algorithm, trusted: key != nil,
-                valid: key?.verify(signature: signature.signature, message: envelope.manifestBytes))
+                keyID: signature.keyID, algorithm: signature.algorithm, trusted: trusted != nil,
+                isOutOfScope: key != nil && !isCovered,
+                valid: trusted?.verify(signature: signature.signature, message: envelope.manifestBytes))
         }
     }
 
@@ -45,10 +48,30 @@ public struct Verifier: Sendable {
             throw VerificationError(.badSignature, "the signature by the trusted key \(failed.keyID) does not hold")
         }
         guard !signatures.signers.isEmpty else {
+            if let limited = envelope.signatures.first(where: { trust[$0.keyID] != nil }) {
+                throw refusal(of: limited, envelope)
+            }
             let ids = signatures.map(\.keyID.description).joined(separator: ", ")
             throw VerificationError(.untrustedKey, "signed by \(ids), and no such key is trusted")
         }
         return signatures
+    }
+
+    /// Why the signature by a trusted key whose scope does not cover the bundle is not enough. Whether it holds comes first: nobody is to
+    /// change a scope for a forgery.
+    private func refusal(of signature: BundleSignature, _ envelope: Envelope) -> VerificationError {
+        let key = trust[signature.keyID]
+        guard key?.verify(signature: signature.signature, message: envelope.manifestBytes) == true else {
+            return VerificationError(
+                .badSignature, "the signature by the trusted key \(signature.keyID) does not hold")
+        }
+        return outOfScope(signature.keyID, "the file is a bundle of \(envelope.manifest.product)")
+    }
+
+    /// - Parameter what: what the file is, for people.
+    func outOfScope(_ key: KeyID, _ what: String) -> VerificationError {
+        let limit = trust.scope(of: key).map { "\($0.file) limits it to \($0)" } ?? ""
+        return VerificationError(.keyOutOfScope, "signed by the trusted key \(key), and \(limit); \(what)")
     }
 }
 

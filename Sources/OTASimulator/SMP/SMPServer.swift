@@ -94,7 +94,7 @@ final class SMPServer {
                 ("buf_size", .scalar(CBORValue(configuration.bufferSize))),
                 ("buf_count", .scalar(CBORValue(configuration.bufferCount))),
             ]
-        case (0, 7, 0): try system(map)
+        case (0, 7, 0) where configuration.reportsBoard: try system(map)
         case (0, 8, 0) where configuration.bootloaderMode != nil: try bootloader(map)
         case (1, 0, 0): list
         case (1, 0, 2) where configuration.marksImages: try setState(map)

@@ -27,6 +27,8 @@ public struct VirtualSMPConfiguration: Sendable {
     /// What it says of its bootloader (`smp_group_0.rst`); nil: it has no such question.
     public var bootloaderMode: Int? = 3
     public var board = "virtual_board"
+    /// It has the command "os info", which reports the board.
+    public var reportsBoard = true
     /// Subscribing and writing demand a bond.
     public var isAuthenticated = false
     /// A version that is not newer is refused at the first chunk.

@@ -10,6 +10,8 @@ package struct SMPDeviceFile: Codable {
     private let trustedKeys: [String]
     private let pageSize, slotSize, writeUnit: Int
     private let bufferSize, bufferCount: Int
+    /// Absent in files of earlier releases, whose devices report it.
+    private let reportsBoard: Bool?
     private let tellsParameters, reassembles, marksImages, tellsSlots, refusesDowngrade: Bool
 
     package init(_ configuration: VirtualSMPConfiguration) {
@@ -27,6 +29,7 @@ package struct SMPDeviceFile: Codable {
         marksImages = configuration.marksImages
         tellsSlots = configuration.tellsSlots
         refusesDowngrade = configuration.refusesDowngrade
+        reportsBoard = configuration.reportsBoard
     }
 
     /// - Throws: `malformed` or `fromNewerVersion`, without the path.
@@ -47,6 +50,7 @@ package struct SMPDeviceFile: Codable {
             configuration.marksImages = marksImages
             configuration.tellsSlots = tellsSlots
             configuration.refusesDowngrade = refusesDowngrade
+            configuration.reportsBoard = reportsBoard ?? true
             do {
                 try configuration.validate()
             } catch {

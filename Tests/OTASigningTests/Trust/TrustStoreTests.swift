@@ -159,6 +159,76 @@ import Testing
         #expect(error?.hint == "chmod o-w \(file)")
     }
 
+    // MARK: Scopes
+
+    @Test("a scope file beside a key limits it, in a folder and for a file that is named")
+    func readsScopes() throws {
+        let trust = try folder.makeFolder("trust")
+        let one = try folder.write("trust/one.pub.pem", first.pem().bytes)
+        try folder.write("trust/two.pub.pem", second.pem().bytes)
+        try folder.write("trust/one.pub.pem.scope", "product = demo\n".utf8)
+        for path in [trust, one] {
+            let store = try TrustStore(paths: [path])
+            #expect(store.scope(of: first.id)?.products == [try #require(ProductName("demo"))])
+            #expect(store.scope(of: first.id)?.file == trust.appending("one.pub.pem.scope"))
+            #expect(store.scope(of: second.id) == nil)
+        }
+    }
+
+    @Test("a scope file without its key is refused, because a misspelt name would leave the key without a limit")
+    func refusesAnOrphan() throws {
+        try folder.write("one.pub.pem", first.pem().bytes)
+        for name in ["one.scope", "two.pub.pem.scope", "one.pub.scope"] {
+            let path = try folder.write(name, "product = demo\n".utf8)
+            let error = #expect(throws: KeyError(.badTrustScope, "")) { try TrustStore(paths: [folder.path]) }
+            #expect(error?.context.hasPrefix("\(path): ") == true)
+            unlink(path.string)
+        }
+    }
+
+    @Test("a scope file that cannot be read is refused: a dangling link, a folder, an empty file, one that is too long")
+    func refusesWhatCannotBeRead() throws {
+        let file = try folder.write("one.pub.pem", first.pem().bytes)
+        let scope = FilePath(file.string + ".scope")
+        func refusal(_ path: FilePath) -> KeyError.Code? {
+            #expect(throws: KeyError.self) { try TrustStore(paths: [path]) }?.code
+        }
+        #expect(symlink("nowhere", scope.string) == 0)
+        #expect(refusal(file) == .noSuchFile && refusal(folder.path) == .noSuchFile)
+        unlink(scope.string)
+        _ = try folder.makeFolder("one.pub.pem.scope")
+        #expect(refusal(file) == .notAFile && refusal(folder.path) == .notAFile)
+        rmdir(scope.string)
+        try folder.write("one.pub.pem.scope", [])
+        #expect(refusal(file) == .badTrustScope)
+        try folder.write("one.pub.pem.scope", Array(repeating: UInt8(ascii: "\n"), count: 1 << 20))
+        #expect(refusal(file) == .tooLarge)
+    }
+
+    @Test("a scope file that anybody may write to is refused, as a key file is")
+    func refusesAnOpenScope() throws {
+        let file = try folder.write("one.pub.pem", first.pem().bytes)
+        let scope = try folder.write(
+            "one.pub.pem.scope", "product = demo\n".utf8, mode: FilePermissions(rawValue: 0o666))
+        for path in [file, folder.path] {
+            let error = #expect(throws: KeyError(.trustOpenToOthers, "")) { try TrustStore(paths: [path]) }
+            #expect(error?.hint == "chmod go-w \(scope)")
+        }
+        #expect(throws: KeyError(.trustOpenToOthers, "")) { try TrustStore(paths: [file], filesAreChosen: true) }
+    }
+
+    @Test("one key with two different scopes is refused, with equal ones it is accepted")
+    func refusesTwoScopes() throws {
+        try folder.write("one.pub.pem", first.pem().bytes)
+        try folder.write("two.pub.pem", first.pem().bytes)
+        try folder.write("one.pub.pem.scope", "product = demo, other\n".utf8)
+        #expect(throws: KeyError(.badTrustScope, "")) { try TrustStore(paths: [folder.path]) }
+        try folder.write("two.pub.pem.scope", "product = other, demo\n".utf8)
+        #expect(try TrustStore(paths: [folder.path]).keys == [first])
+        try folder.write("two.pub.pem.scope", "product = other, demo\nformat = bundle\n".utf8)
+        #expect(throws: KeyError(.badTrustScope, "")) { try TrustStore(paths: [folder.path]) }
+    }
+
     /// Two keys that differ and have one id. To find them took 2^32 hashes, minutes on one processor core: an id selects a
     /// key and proves nothing.
     @Test func twoDifferentKeysOfOneIDAreRefused() throws {

@@ -131,6 +131,18 @@ import Testing
         }
     }
 
+    /// The parser compares SHA-256 itself.
+    @Test("every byte of a SHA-512 is compared")
+    func comparesTheWholeDigest() throws {
+        let image = try small(.pure)
+        #expect(image[MCUbootTLV.sha512].count == 64)
+        for index in image[MCUbootTLV.sha512].indices {
+            var changed = image
+            changed[MCUbootTLV.sha512][index] ^= 1
+            #expect(try refusal(changed.bytes)?.code == .digestDiffers, "byte \(index)")
+        }
+    }
+
     @Test func otherDigestsAreChecked() throws {
         var image = try small(.pure)
         #expect(try verifier.verify(MCUbootFile(parsing: image.bytes)).image.digest == nil)
@@ -211,12 +223,43 @@ import Testing
         #expect(try allowing.verify(MCUbootFile(parsing: bytes)).warrant == .signature(demo.publicKey.id))
     }
 
+    @Test(
+        "a key limited to bundles or to products does not sign MCUboot images",
+        arguments: [("format = bundle", false), ("product = demo", false), ("format = mcuboot", true)])
+    func aScopeLimitsAKey(text: String, isAccepted: Bool) throws {
+        let folder = try TemporaryFolder()
+        let file = try folder.write("k.pub.pem", key.publicKey.pem().bytes)
+        try folder.write("k.pub.pem.scope", text.utf8)
+        let limited = Verifier(trust: try TrustStore(paths: [file]))
+        let image = try MCUbootFile(parsing: small().bytes)
+        let signature = try #require(limited.report(on: image).signature)
+        guard !isAccepted else {
+            #expect(try limited.verify(image).warrant == .signature(key.publicKey.id))
+            #expect(signature.holds == true && signature.keyID == key.publicKey.id && !signature.isOutOfScope)
+            return
+        }
+        let error = #expect(throws: VerificationError(.keyOutOfScope, "")) { try limited.verify(image) }
+        #expect(error?.context.contains("k.pub.pem.scope limits it to bundles") == true)
+        #expect(signature.holds == nil && signature.keyID == nil && signature.isOutOfScope)
+        // As of any key that is not trusted, the user may answer for the image, but not for a forged one.
+        guard case .consent(let consent) = try limited.accept(image).warrant else {
+            Issue.record("the limited key answers for the image")
+            return
+        }
+        #expect(consent.reason == .keyOutOfScope)
+        var forged = try small()
+        forged[MCUbootTLV.ed25519][40] ^= 1
+        #expect(throws: VerificationError(.badSignature, "")) { try limited.accept(MCUbootFile(parsing: forged.bytes)) }
+    }
+
     // MARK: In a bundle
 
     @Test func aBundleAnswersForItsImage() throws {
         let bundle = try verifier.verify(
             makeBundle(image: ForgedImage(small: RFC8032.test1.privateKey()).bytes, signedBy: [key]))
-        #expect(try bundle.mcubootImage().warrant == .bundle([key.publicKey.id]))
+        let image = try bundle.mcubootImage()
+        #expect(image.warrant == .bundle([key.publicKey.id]))
+        #expect(image.manifest == bundle.bundle.envelope.manifest)
         let raw = try verifier.verify(makeBundle(image: [1, 2, 3], signedBy: [key]))
         #expect(throws: ImageError.self) { try raw.mcubootImage() }
     }

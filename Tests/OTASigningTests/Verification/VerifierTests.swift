@@ -63,6 +63,50 @@ import Testing
         }
     }
 
+    // MARK: Scopes
+
+    /// Trusts the first key for the product `demo`, and the second one for anything.
+    private func limited(_ text: String = "product = demo", also: Bool = false) throws -> (Verifier, TemporaryFolder) {
+        let folder = try TemporaryFolder()
+        try folder.write("one.pub.pem", trusted.publicKey.pem().bytes)
+        try folder.write("one.pub.pem.scope", text.utf8)
+        if also { try folder.write("two.pub.pem", alsoTrusted.publicKey.pem().bytes) }
+        return (Verifier(trust: try TrustStore(paths: [folder.path])), folder)
+    }
+
+    @Test("a key limited to a product signs bundles of this product, and no others")
+    func aScopeLimitsAKey() throws {
+        let (verifier, folder) = try limited()
+        #expect(try verifier.verify(makeBundle(signedBy: [trusted])).signers == [trusted.publicKey.id])
+        let other = try makeBundle(product: "toaster", signedBy: [trusted])
+        let error = #expect(throws: VerificationError(.keyOutOfScope, "")) { try verifier.verify(other) }
+        for word in ["\(trusted.publicKey.id)", "\(folder / "one.pub.pem.scope")", "bundles of demo", "toaster"] {
+            #expect(error?.context.contains(word) == true, "\(word)")
+        }
+        let report = try #require(verifier.report(on: other.envelope).first)
+        #expect(!report.trusted && report.valid == nil && report.isOutOfScope)
+        let (images, _) = try limited("format = mcuboot")
+        #expect(throws: VerificationError(.keyOutOfScope, "")) { try images.verify(makeBundle(signedBy: [trusted])) }
+    }
+
+    @Test("a signature by a key outside of its scope does not count either way")
+    func aKeyOutOfScopeDoesNotCount() throws {
+        let (verifier, _) = try limited(also: true)
+        let other = try makeBundle(product: "toaster", signedBy: [trusted, alsoTrusted])
+        #expect(try verifier.verify(other).signers == [alsoTrusted.publicKey.id])
+        #expect(try verifier.verify(other.spoiling(signatureBy: trusted)).signers == [alsoTrusted.publicKey.id])
+        // In its scope it counts as ever.
+        let demo = try makeBundle(signedBy: [trusted, alsoTrusted]).spoiling(signatureBy: trusted)
+        #expect(throws: VerificationError(.badSignature, "")) { try verifier.verify(demo) }
+    }
+
+    @Test("a forged signature in the name of a limited key is called forged, so that nobody extends the scope for it")
+    func aForgeryIsNoQuestionOfScope() throws {
+        let (verifier, _) = try limited()
+        let forged = try makeBundle(product: "toaster", signedBy: [trusted]).spoiling(signatureBy: trusted)
+        #expect(throws: VerificationError(.badSignature, "")) { try verifier.verify(forged) }
+    }
+
     @Test func unknownFieldsAreRefusedOnlyWhereTheyAreCritical() throws {
         let harmless = ManifestField(type: 0x0008, value: [1, 2, 3])
         let critical = ManifestField(type: 0x8007, value: [1])

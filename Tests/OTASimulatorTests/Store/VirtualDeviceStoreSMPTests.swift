@@ -16,6 +16,7 @@ import Testing
         configuration.bufferCount = 2
         (configuration.tellsParameters, configuration.reassembles) = (false, false)
         (configuration.tellsSlots, configuration.marksImages) = (false, false)
+        configuration.reportsBoard = false
         try store.create(name, configuration, version: try Example.version("1.2.3"))
     }
 
@@ -31,8 +32,19 @@ import Testing
             #expect(configuration.board == "nrf52840dk" && configuration.trustedKeys.count == 1)
             #expect(configuration.bufferSize == 384 && configuration.bufferCount == 2)
             #expect(!configuration.tellsParameters && !configuration.reassembles)
-            #expect(!configuration.tellsSlots && !configuration.marksImages)
+            #expect(!configuration.tellsSlots && !configuration.marksImages && !configuration.reportsBoard)
         }
+    }
+
+    @Test("a device of an earlier release, whose file does not say it, reports its board")
+    func readsAnOlderFile() throws {
+        var configuration = VirtualSMPConfiguration()
+        configuration.reportsBoard = false
+        let text = String(decoding: try SMPDeviceFile(configuration).json, as: UTF8.self)
+        let member = #/"reports_?[bB]oard"\s*:\s*false\s*,\s*/#
+        #expect(text.firstMatch(of: member) != nil, "\(text)")
+        let older = try SMPDeviceFile(json: Array(text.replacing(member, with: "").utf8))
+        #expect(try older.configuration.reportsBoard)
     }
 
     /// Its own image is signed by a key that it trusts, so it starts.

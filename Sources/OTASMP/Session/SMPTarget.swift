@@ -1,0 +1,122 @@
+import OTAFirmware
+import OTASigning
+import OTAUpdate
+
+/// Checks whether a bundle is for the device, as far as SMP can answer.
+///
+/// A device with the GATT OTA profile checks these fields itself. An SMP server receives the MCUboot image without the manifest.
+struct SMPTarget {
+    /// The bundle's manifest.
+    let manifest: Manifest
+    /// The bundle's image.
+    let image: MCUbootImage
+    /// The board name, as the command "os info" reports it with the format `i`; nil if the device has no such command.
+    let board: String?
+    /// The version of the running image, as the image list reports it.
+    let runningVersion: String?
+    /// The running image is the bundle's, so the version that ran before is not known any more.
+    let isRunning: Bool
+
+    /// Checks what SMP can answer.
+    ///
+    /// - Returns: the fields that cannot be checked, named as in the JSON of a bundle, in the manifest's order.
+    /// - Throws: `wrongProduct`, `requiresNewer`; `wrongImageFormat` if the image has another version than the manifest.
+    func uncheckedFields() throws(UpdateError) -> [String] {
+        try checkImageVersion()
+        var unchecked: [String] = []
+        if !(try checkProduct()) { unchecked.append("product") }
+        if manifest.hardware != nil { unchecked.append("hardware") }
+        // MCUboot compares the image's own counter with the device's. The bundle's counter is not sent.
+        if manifest.securityCounter > image.securityCounter ?? 0 { unchecked.append("security_counter") }
+        if !(try checkRunningVersion()) { unchecked.append("requires") }
+        if let least = manifest.minimumBattery, least > 0 { unchecked.append("minimum_battery") }
+        return unchecked
+    }
+
+    /// The device reports the version in the image's header. The build number is not compared: SemVer does not order it.
+    private func checkImageVersion() throws(UpdateError) {
+        let (signed, own) = (manifest.version, image.version)
+        guard (signed.major, signed.minor, signed.patch) == (UInt32(own.major), UInt32(own.minor), UInt32(own.revision))
+        else {
+            throw UpdateError(
+                .wrongImageFormat, "the bundle is version \(signed), and the image in it is version \(own)")
+        }
+    }
+
+    /// Returns false if the device does not report its board.
+    private func checkProduct() throws(UpdateError) -> Bool {
+        guard let board, !board.isEmpty else { return false }
+        guard Self.names(ofBoard: board).contains(manifest.product.text) else {
+            throw UpdateError(
+                .wrongProduct, "the bundle is for the product \(manifest.product), the device's board is \(board)")
+        }
+        return true
+    }
+
+    /// Returns false if the device does not report a version of three or four numbers.
+    private func checkRunningVersion() throws(UpdateError) -> Bool {
+        guard let requires = manifest.requires, !isRunning else { return true }
+        guard let runningVersion, let running = SMPVersion(runningVersion) else { return false }
+        guard running.satisfies(requires) else {
+            throw UpdateError(
+                .requiresNewer,
+                "the bundle requires version \(requires) to run first, the device runs \(runningVersion)")
+        }
+        return true
+    }
+
+    /// The product names that a board fits: the board's name, and the whole board target with `_` in place of `/`, both without the
+    /// revision. `nrf5340dk@1.0.0/nrf5340/cpuapp` fits `nrf5340dk` and `nrf5340dk_nrf5340_cpuapp`.
+    ///
+    /// Zephyr reports the board and its revision (`os_mgmt.c`). Its build system replaces `/` in the same way.
+    private static func names(ofBoard board: String) -> Set<String> {
+        let parts = board.split(separator: "/", omittingEmptySubsequences: false)
+        let name = String(parts[0].prefix { $0 != "@" })
+        return [name, ([name] + parts.dropFirst().map(String.init)).joined(separator: "_")]
+    }
+}
+
+extension SMPSession {
+    /// Compares the fields of a bundle with the device, once, before anything is changed.
+    ///
+    /// - Returns: false if the session asks for the board first, or has failed.
+    mutating func isForTarget(_ plan: SMPPlan, _ list: SMPImageList) -> Bool {
+        guard let push, !push.isTargetChecked else { return true }
+        // The device runs the image already: nothing is changed.
+        if case .finish = plan.step { return true }
+        let bundled = push.images.compactMap { image in image.verified.manifest.map { (image, $0) } }
+        guard !bundled.isEmpty else { return true }
+        guard device.wasAskedForBoard else {
+            ask(.system(format: "i"))
+            return false
+        }
+        do throws(UpdateError) {
+            for (image, manifest) in bundled {
+                try check(image, manifest, plan, list)
+            }
+        } catch {
+            fail(error)
+            return false
+        }
+        self.push?.isTargetChecked = true
+        return true
+    }
+
+    private mutating func check(
+        _ image: SMPImage, _ manifest: Manifest, _ plan: SMPPlan, _ list: SMPImageList
+    ) throws(UpdateError) {
+        let isRunning = [.onTrial, .running].contains(plan.standing(of: image))
+        let target = SMPTarget(
+            manifest: manifest, image: image.verified.image, board: device.hardware,
+            runningVersion: list.running(image.number)?.version, isRunning: isRunning)
+        let unchecked = try target.uncheckedFields()
+        if unchecked.isEmpty { return }
+        let names = unchecked.joined(separator: ", ")
+        guard push?.options.acceptsUncheckedTarget == true else {
+            throw UpdateError(
+                .targetUnchecked, "SMP cannot check these fields of the bundle against the device: \(names)")
+        }
+        push?.unchecked = unchecked
+        report(.note("not checked against the device: \(names)"))
+    }
+}

@@ -1,0 +1,193 @@
+import OTAFirmware
+import OTASMP
+import OTASigning
+import OTAUpdate
+import Testing
+
+/// Bundles that are pushed over SMP: which fields of the manifest are checked, and which are refused as unchecked.
+@Suite struct SMPTargetTests {
+    /// A push of a bundle, and how often the device was asked for what.
+    private func push(
+        _ bundle: ExampleBundle, board: String? = "demo", running: String = "1.0.0",
+        options: SMPPushOptions = SMPPushOptions(), onTrial: Bool = false, losses: Int = 0
+    ) throws -> (played: PlayedDevice, slots: PlayedSlots) {
+        let image = try bundle.verified().mcubootImage()
+        var listed = image.listed()
+        listed.confirmed = false
+        let slots = PlayedSlots(
+            running: [
+                0: onTrial ? listed : PlayedSlots.Image(digest: [UInt8](repeating: 1, count: 32), version: running)
+            ],
+            known: [image.fileDigest.bytes: image.listed()])
+        var left = losses
+        let played = PlayedDevice(.push([SMPImage(image)], options)) { frame, _ in
+            // One question at a time, so that the image list is known when the link breaks.
+            if losses > 0, frame.group == 0, frame.command == 6 {
+                return .fields(["buf_size": CBORValue(512), "buf_count": CBORValue(1)])
+            }
+            guard frame.group == 0, frame.command == 7 else { return slots.answer(frame) }
+            if left > 0 {
+                left -= 1
+                return .loss
+            }
+            return board.map { .fields(["output": .text($0)]) } ?? slots.answer(frame)
+        }
+        return (played, slots)
+    }
+
+    /// Whether the push changed nothing on the device.
+    private func left(_ result: (played: PlayedDevice, slots: PlayedSlots)) -> Bool {
+        result.slots.uploads.isEmpty && result.slots.resets == 0
+            && !result.played.frames.contains {
+                $0.group == 1 && $0.operation == .write && $0.fields["confirm"]?.bool == true
+            }
+    }
+
+    private func context(_ played: PlayedDevice) -> String {
+        if case .failure(let error) = played.outcome { return error.context }
+        return ""
+    }
+
+    @Test(
+        "a bundle for the device's board is confirmed",
+        arguments: ["demo", "demo@2", "demo/nrf5340/cpuapp", "demo@1.0.0/nrf5340"])
+    func acceptsItsBoard(board: String) throws {
+        let result = try push(ExampleBundle(), board: board)
+        #expect(result.played.report?.outcome == .confirmed, "\(String(describing: result.played.outcome))")
+        #expect(result.played.report?.unchecked == [])
+    }
+
+    @Test("a product may name the whole board target, with '_' in place of '/'")
+    func acceptsABoardTarget() throws {
+        let bundle = ExampleBundle(product: "dk_nrf5340_cpuapp")
+        #expect(try push(bundle, board: "dk@1/nrf5340/cpuapp").played.report?.outcome == .confirmed)
+        #expect(try push(bundle, board: "dk@1/nrf5340/cpunet").played.error == .wrongProduct)
+    }
+
+    @Test(
+        "a bundle for another board is refused before a byte is sent",
+        arguments: ["Demo", "dem", "demo2", "x/demo", "@demo"])
+    func refusesAnotherBoard(board: String) throws {
+        let result = try push(
+            ExampleBundle(), board: board, options: SMPPushOptions(acceptsUncheckedTarget: true))
+        #expect(result.played.error == .wrongProduct && left(result), "\(String(describing: result.played.outcome))")
+        #expect(context(result.played).contains(board))
+    }
+
+    @Test("a required version is compared with the version that runs")
+    func checksTheRunningVersion() throws {
+        let bundle = ExampleBundle(requires: RequiredVersion("1.2.0"))
+        let options = SMPPushOptions(acceptsUncheckedTarget: true)
+        for running in ["1.1.9", "1.1.9.4", "0.9.0"] {
+            let refused = try push(bundle, running: running, options: options)
+            #expect(refused.played.error == .requiresNewer && left(refused), "\(running)")
+        }
+        for running in ["1.2.0", "1.2.0.7", "2.0.0"] {
+            #expect(try push(bundle, running: running).played.report?.outcome == .confirmed, "\(running)")
+        }
+    }
+
+    @Test(
+        "a field that SMP cannot check is refused as target-unchecked",
+        arguments: [
+            ("hardware", ExampleBundle(hardware: 1...3), "demo", "1.0.0"),
+            ("minimum_battery", ExampleBundle(minimumBattery: 30), "demo", "1.0.0"),
+            ("security_counter", ExampleBundle(counter: 7), "demo", "1.0.0"),
+            ("security_counter", ExampleBundle(counter: 7, imageCounter: 6), "demo", "1.0.0"),
+            ("product", ExampleBundle(), nil, "1.0.0"), ("product", ExampleBundle(), "", "1.0.0"),
+            ("requires", ExampleBundle(requires: RequiredVersion("1.0.0")), "demo", "first"),
+        ])
+    func refusesWhatItCannotCheck(field: String, bundle: ExampleBundle, board: String?, running: String) throws {
+        let refused = try push(bundle, board: board, running: running)
+        #expect(refused.played.error == .targetUnchecked && left(refused))
+        #expect(context(refused.played).contains(field))
+        let accepted = try push(
+            bundle, board: board, running: running, options: SMPPushOptions(acceptsUncheckedTarget: true))
+        #expect(accepted.played.report?.outcome == .confirmed, "\(String(describing: accepted.played.outcome))")
+        #expect(accepted.played.report?.unchecked == [field])
+    }
+
+    @Test("a bundle whose image has another version is refused", arguments: ["1.1.1", "1.2.0", "2.1.0"])
+    func refusesAnImageOfAnotherVersion(version: String) throws {
+        let result = try push(
+            ExampleBundle(version: version), options: SMPPushOptions(acceptsUncheckedTarget: true))
+        #expect(result.played.error == .wrongImageFormat && left(result))
+    }
+
+    @Test("a build number or a pre-release in the bundle's version alone is no difference")
+    func acceptsABuildNumber() throws {
+        for version in ["1.1.0+7", "1.1.0-rc.1"] {
+            #expect(try push(ExampleBundle(version: version)).played.report?.outcome == .confirmed)
+        }
+    }
+
+    @Test("a counter that the image carries itself is left to MCUboot, and a battery level of 0 is always met")
+    func acceptsWhatNeedsNoCheck() throws {
+        for bundle in [ExampleBundle(counter: 7, imageCounter: 7), ExampleBundle(minimumBattery: 0)] {
+            #expect(try push(bundle).played.report?.outcome == .confirmed)
+        }
+    }
+
+    @Test("an image on trial is not confirmed by a bundle for another board")
+    func refusesToConfirmForAnotherBoard() throws {
+        let result = try push(ExampleBundle(), board: "other", onTrial: true)
+        #expect(result.played.error == .wrongProduct && left(result))
+        #expect(try push(ExampleBundle(), onTrial: true).played.report?.outcome == .confirmed)
+    }
+
+    @Test("an image on trial is not held against the version that it requires to run first")
+    func doesNotCompareAnImageWithItself() throws {
+        let bundle = ExampleBundle(requires: RequiredVersion("9.0.0"))
+        #expect(try push(bundle, onTrial: true).played.report?.outcome == .confirmed)
+    }
+
+    @Test("the board is asked for again after the link broke during the first question")
+    func asksForTheBoardAgain() throws {
+        let result = try push(ExampleBundle(), losses: 1)
+        #expect(result.played.report?.outcome == .confirmed, "\(String(describing: result.played.outcome))")
+        #expect(result.played.frames.count { $0.group == 0 && $0.command == 7 } == 2)
+        #expect(try push(ExampleBundle(), board: "other", losses: 1).played.error == .wrongProduct)
+    }
+
+    @Test("a plain MCUboot image goes to a device that does not report its board")
+    func acceptsAPlainImage() throws {
+        let image = try ExampleImage.make()
+        let slots = PlayedSlots(
+            running: [0: PlayedSlots.Image(digest: [UInt8](repeating: 1, count: 32), version: "1.0.0")],
+            known: [image.fileDigest.bytes: image.listed()])
+        let played = PlayedDevice(.push([SMPImage(image)], SMPPushOptions())) { frame, _ in slots.answer(frame) }
+        #expect(played.report?.outcome == .confirmed && played.report?.unchecked == [])
+    }
+}
+
+/// A bundle of an MCUboot image of version 1.1.0.
+struct ExampleBundle: Sendable, CustomTestStringConvertible {
+    var product = "demo"
+    var version = "1.1.0"
+    var counter: UInt32 = 0
+    /// Among the image's protected records.
+    var imageCounter: UInt32?
+    var hardware: ClosedRange<UInt16>?
+    var minimumBattery: UInt8?
+    var requires: RequiredVersion?
+
+    var testDescription: String { "\(product), counter \(counter)" }
+
+    func verified() throws -> VerifiedBundle {
+        let key = try PrivateKey(seed: [UInt8](repeating: 5, count: 32))
+        var layout = MCUbootLayout(version: try #require(MCUbootImage.Version("1.1.0")), headerSize: 32)
+        layout.padsHeader = true
+        layout.securityCounter = imageCounter
+        let image = try MCUbootSigner(key: key).sign([UInt8](repeating: 9, count: 2000), as: layout)
+        let manifest = try Manifest(
+            imageFormat: .mcuboot, imageSize: UInt32(image.count), securityCounter: counter, created: 0,
+            imageDigest: SHA256.digest(of: image), version: #require(SemanticVersion(version)),
+            product: #require(ProductName(product)), hardware: hardware.flatMap { HardwareRevisions(ranges: [$0]) },
+            minimumBattery: minimumBattery, requires: requires)
+        let signature = try #require(
+            BundleSignature(keyID: key.publicKey.id, signature: key.sign(manifest.bytes)))
+        let bundle = try SignedBundle(
+            envelope: Envelope(manifest: manifest, signatures: [signature]), image: image)
+        return try Verifier(trust: TrustStore([key.publicKey])).verify(bundle)
+    }
+}

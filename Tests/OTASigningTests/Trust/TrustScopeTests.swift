@@ -1,0 +1,63 @@
+import OTAFirmware
+import OTASigning
+import SystemPackage
+import Testing
+
+@Suite struct TrustScopeTests {
+    private func scope(_ text: String) throws(KeyError) -> TrustScope {
+        try TrustScope(parsing: Array(text.utf8), of: "k.pub.pem.scope")
+    }
+
+    private func covers(_ scope: TrustScope, _ product: String) throws -> Bool {
+        scope.covers(try makeBundle(product: product, signedBy: [RFC8032.test1.privateKey()]).envelope.manifest)
+    }
+
+    @Test("products limit a key to bundles of these products, byte for byte")
+    func limitsProducts() throws {
+        let scope = try scope("# ours\n\n  product =acme-thermostat ,  demo  ")
+        #expect(try covers(scope, "demo") && covers(scope, "acme-thermostat"))
+        for other in ["Demo", "dem", "demo2", "acme"] { #expect(try !covers(scope, other), "\(other)") }
+        #expect(!scope.coversImages)
+        #expect(scope.description == "bundles of acme-thermostat, demo")
+    }
+
+    @Test("formats limit a key to bundles, to MCUboot images, or to neither of them")
+    func limitsFormats() throws {
+        let bundles = try scope("format = bundle\n")
+        #expect(try covers(bundles, "any") && !bundles.coversImages && bundles.description == "bundles")
+        let images = try scope("format = mcuboot\n")
+        #expect(try !covers(images, "any") && images.coversImages && images.description == "MCUboot images")
+        let both = try scope("format = mcuboot, bundle\n")
+        #expect(try covers(both, "any") && both.coversImages)
+        let narrow = try scope("product = demo\nformat = bundle\n")
+        #expect(try covers(narrow, "demo") && !covers(narrow, "other") && !narrow.coversImages)
+    }
+
+    @Test(
+        "what is not understood is refused with its line",
+        arguments: [
+            ("products = demo", 1), ("# x\nProduct = demo", 2), ("product", 1), ("product demo", 1), ("= demo", 1),
+            ("product =", 1), ("product = demo,", 1), ("product = demo,,other", 1), ("product = two words", 1),
+            ("product = \"demo\"", 1), ("product = demo # note", 1), ("product = demo, demo", 1), ("product = *", 1),
+            ("\nproduct = demo\nproduct = other", 3), ("format = Bundle", 1), ("format = otaf", 1),
+            ("format = bundle\r\n", 1), ("product = d\u{e9}mo", 1), ("product\t= demo", 1),
+            ("\u{feff}product = demo", 1),
+            ("[scope]\nproduct = demo", 1), ("format = bundle\u{0}", 1),
+        ])
+    func refusesWhatItDoesNotKnow(text: String, line: Int) throws {
+        let error = #expect(throws: KeyError(.badTrustScope, "")) { try scope(text) }
+        #expect(error?.context.hasPrefix("k.pub.pem.scope:\(line): ") == true, "\(error?.context ?? "")")
+        #expect(error?.context.utf8.allSatisfy { 0x20...0x7E ~= $0 } == true)
+    }
+
+    @Test(
+        "a scope that limits nothing, or that no file could be in, is refused",
+        arguments: [
+            "", "\n\n", "# product = demo", "product = demo\nformat = mcuboot",
+            "format = bundle, mcuboot\nproduct = demo",
+        ])
+    func refusesAnEmptyOrImpossibleScope(text: String) throws {
+        let error = #expect(throws: KeyError(.badTrustScope, "")) { try scope(text) }
+        #expect(error?.context.hasPrefix("k.pub.pem.scope: ") == true)
+    }
+}
