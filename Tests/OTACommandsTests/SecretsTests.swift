@@ -70,7 +70,7 @@ import Testing
         mkfifo slow && ulimit -c unlimited && chmod 777 . || exit 99
         rights=; [ "$(id -u)" != 0 ] || { install --mode=755 "$0" otaflash; rights='setpriv --reuid=65534 --clear-groups'; chown 65534 release.pem slow; }
         [ -e otaflash ] || ln -s "$0" otaflash
-        $rights ./otaflash sign image --key release.pem --key slow --product demo --version 1.0.0 -o out.otaf &
+        env --default-signal $rights ./otaflash sign image --key release.pem --key slow --product demo --version 1.0.0 -o out.otaf &
         exec 9>slow
         grep 'core file' /proc/$!/limits
         echo "owner of its memory: $(stat -c %u /proc/$!/mem)"

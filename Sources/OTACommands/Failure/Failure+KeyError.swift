@@ -26,13 +26,13 @@ extension Failure {
         case .readFailed: (.inputOutput, "see that the file is there and can be read: ls -l")
         case .writeFailed: (.inputOutput, "see that the disk has room: df")
         case .trustOpenToOthers: (.refused, "remove the right of others to write: chmod go-w PATH")
+        case .relativeTrustPath:
+            (.usage, "give a full path: export OTAFLASH_TRUST=\"$HOME/keys/release.pub.pem\"; or name it: --trust PATH")
         case .badTrustScope:
             (
                 .malformed,
                 "a line is 'product = NAME, NAME' or 'format = bundle' (docs/command-line.md, \"Limit a trusted key\")"
             )
-        case .relativeTrustPath:
-            (.usage, "give a full path: export OTAFLASH_TRUST=\"$HOME/keys/release.pub.pem\"; or name it: --trust PATH")
         case .keyIDConflict: (.malformed, "one of the two is forged: take it away, and ask its owner for the right one")
         case .noTrustedKey: (.refused, TrustOptions.firstHint)
         case .cryptography: (.fault, "see that memory is left, and which release of libcrypto this is: openssl version")

@@ -14,6 +14,10 @@ enum CrashDumps {
         var limit = rlimit(rlim_cur: 0, rlim_max: 0)
         setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &limit)
         // With SWIFT_BACKTRACE the runtime has a report written by another program, with the memory that the registers point to.
-        for number in fatal { signal(number, SIG_DFL) }
+        for number in fatal {
+            let before = signal(number, SIG_DFL)
+            // A shell has its background jobs ignore SIGQUIT.
+            if unsafeBitCast(before, to: Int.self) == unsafeBitCast(SIG_IGN, to: Int.self) { signal(number, SIG_IGN) }
+        }
     }
 }

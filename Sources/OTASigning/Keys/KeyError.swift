@@ -21,8 +21,8 @@ public struct KeyError: Error, Sendable, Equatable {
         case writeFailed = "write-failed"
         // The trust store.
         case trustOpenToOthers = "trust-open-to-others"
-        case badTrustScope = "bad-trust-scope"
         case relativeTrustPath = "relative-trust-path"
+        case badTrustScope = "bad-trust-scope"
         case keyIDConflict = "key-id-conflict"
         case noTrustedKey = "no-trusted-key"
         /// libcrypto failed where it should not: out of memory, or broken.

@@ -16,17 +16,18 @@ public struct TrustStore: Sendable {
     /// - Parameter filesAreChosen: the user has chosen each path in this very command. Of a path to a file it is checked only that not
     ///   everybody may write to the file: what may lie in a folder that belongs to others is their own decision.
     /// - Throws: `no-such-file`; `trust-open-to-others` for a path that others than root and the caller can change (`OwnedPath`);
-    ///   `no-trusted-key` where none was found; `key-id-conflict`; `bad-trust-scope` for a scope file that cannot be read, has no key,
-    ///   or contradicts another one; what `KeyFile.publicKey(at:)` throws, with the path.
+    ///   `no-trusted-key` where none was found; `key-id-conflict`; `bad-trust-scope` for a scope file that cannot be read, has no key, or
+    ///   contradicts another one; what `KeyFile.publicKey(at:)` throws, with the path.
     public init(paths: [FilePath], filesAreChosen: Bool = false) throws(KeyError) {
         for path in paths {
-            let named = try SmallFile(path)
-            guard named.isFolder else {
-                try add(named, isChosen: filesAreChosen)
+            guard try SmallFile(path).isFolder else {
+                try load(path, isChosen: filesAreChosen)
                 continue
             }
             try OwnedPath.check(path)
-            for name in try TrustFolder.keyFiles(in: path) { try add(SmallFile(path.appending(name)), isChosen: false) }
+            for name in try TrustFolder.keyFiles(in: path) {
+                try load(path.appending(name), isChosen: false)
+            }
         }
         guard !keysByID.isEmpty else {
             let places = paths.map(\.string).joined(separator: ", ")
@@ -58,27 +59,31 @@ public struct TrustStore: Sendable {
         }
     }
 
-    /// Adds the key in a file, with the limit in the scope file beside it.
-    private mutating func add(_ file: SmallFile, isChosen: Bool) throws(KeyError) {
-        try Self.check(file, isChosen: isChosen)
-        var scope: TrustScope?
-        if let path = TrustScope.path(beside: file.path) {
-            let limit = try SmallFile(path)
-            try Self.check(limit, isChosen: isChosen)
-            scope = try TrustScope(parsing: limit.contents().withUnsafeBytes { Array($0) }, of: path)
-        }
-        try add(file.publicKey(), scope, from: file.path)
+    private mutating func load(_ path: FilePath, isChosen: Bool) throws(KeyError) {
+        let key = try Self.guarded(path, isChosen: isChosen).publicKey()
+        try add(key, Self.scope(beside: path, isChosen: isChosen), from: path)
     }
 
-    /// Refuses a file that others can change; of a file that the user has chosen, one that everybody may write to.
-    private static func check(_ file: SmallFile, isChosen: Bool) throws(KeyError) {
+    private static func scope(beside key: FilePath, isChosen: Bool) throws(KeyError) -> TrustScope? {
+        guard let path = TrustScope.path(beside: key) else { return nil }
+        let text = try guarded(path, isChosen: isChosen).contents()
+        return try TrustScope(parsing: text.withUnsafeBytes { Array($0) }, of: path)
+    }
+
+    /// Opens a file that decides what is trusted, unless others can change it.
+    private static func guarded(_ path: FilePath, isChosen: Bool) throws(KeyError) -> SmallFile {
+        let file = try SmallFile(path)
         // A device is writable for everybody, and holds no key.
         try file.expectFile()
-        guard isChosen else { return try OwnedPath.check(file.path) }
+        guard isChosen else {
+            try OwnedPath.check(path)
+            return file
+        }
         guard !file.status.permissions.contains(.otherWrite) else {
             throw KeyError(
-                .trustOpenToOthers, "\(file.path): anybody may write to it, and so decide what is trusted",
-                hint: "chmod o-w \(file.path.string.shellQuoted)")
+                .trustOpenToOthers, "\(path): anybody may write to it, and so decide what is trusted",
+                hint: "chmod o-w \(path.string.shellQuoted)")
         }
+        return file
     }
 }

@@ -214,6 +214,7 @@ import Testing
             let error = #expect(throws: KeyError(.trustOpenToOthers, "")) { try TrustStore(paths: [path]) }
             #expect(error?.hint == "chmod go-w \(scope)")
         }
+        #expect(throws: KeyError(.trustOpenToOthers, "")) { try TrustStore(paths: [file], filesAreChosen: true) }
     }
 
     @Test("one key with two different scopes is refused, with equal ones it is accepted")
