@@ -1,12 +1,12 @@
 import COTADevice
 import Testing
 
-/// The wear limit: each page of the slot is erased 100 times at most, and then once more for every 15 minutes. An APPLY counts
+/// The wear limit: each page of the slot is erased 40 times at most, and then once more for every 15 minutes. An APPLY counts
 /// as two erases, for the bootloader's swap and the swap back.
 @Suite struct WearTests {
     private let release = Release()
-    /// BEGIN leaves room for the APPLY that follows: of 100 erases the last two.
-    private let roundsAtOnce = 98
+    /// BEGIN leaves room for the APPLY that follows: of 40 erases the last two.
+    private let roundsAtOnce = 38
 
     private func bench(_ edit: (inout Settings) -> Void = { _ in }) -> Bench {
         var settings = Settings()
@@ -40,7 +40,7 @@ import Testing
         return bench.flash.operations.count { $0 == "erase slot 0" }
     }
 
-    @Test("a page is erased 98 times at once, then once for every 15 minutes")
+    @Test("a page is erased 38 times at once, then once for every 15 minutes")
     func erasesOverTime() {
         let bench = bench()
         #expect(exhaust(bench) == roundsAtOnce)
@@ -148,15 +148,15 @@ import Testing
         return (1000, "nothing")
     }
 
-    /// 800 points: 8 for each erase, and a boot forgives one.
+    /// 320 points: 8 for each erase, and a boot forgives one.
     @Test("trials that are discarded or not confirmed are limited, across their reboots")
     func trialCycles() throws {
         let discarded = try trials(discarding: true)
         #expect(discarded.refused == "BEGIN")
-        #expect(discarded.count == 1 + (800 - 24) / (24 - 2))
+        #expect(discarded.count == 1 + (320 - 24) / (24 - 2))
         let ended = try trials(discarding: false)
         #expect(ended.refused == "APPLY")
-        #expect(ended.count == 1 + (800 - 8 - 16) / (16 - 2))
+        #expect(ended.count == 1 + (320 - 8 - 16) / (16 - 2))
     }
 
     @Test("a device that restarts often is not locked out: each boot forgives an eighth of an erase")

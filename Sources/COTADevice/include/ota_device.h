@@ -33,7 +33,7 @@ extern "C" {
 #endif
 
 /* The wear limit, and special values of `ota_config.wear_minutes`. */
-enum { OTA_WEAR_BURST = 100, OTA_WEAR_MINUTES = 15, OTA_WEAR_UNLIMITED = 255 };
+enum { OTA_WEAR_BURST = 40, OTA_WEAR_MINUTES = 15, OTA_WEAR_UNLIMITED = 255 };
 
 /* What `ota_device_poll` returns when it need not be called again until something happens. */
 #define OTA_FOREVER UINT32_MAX
