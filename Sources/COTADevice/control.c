@@ -77,7 +77,10 @@ static enum ota_status apply(struct ota_device *device, const struct request *re
     bool has_trial = device->config->trial_seconds > 0;
     if (boot == OTA_BOOT_TRIAL && !has_trial) return OTA_BAD_ARGUMENT;
     if (boot == OTA_BOOT_PERMANENT && has_trial && !device->config->permanent_allowed) return OTA_REFUSED;
-    if (!ota_wear_allows(device, OTA_WEAR_APPLY)) return OTA_BUSY;
+    /* An image that was sent before this boot must leave room for a whole update. Otherwise its APPLY, again and again,
+     * would use up what a host with a newer image waits for. */
+    uint32_t room = device->was_charged ? OTA_WEAR_APPLY : OTA_WEAR_APPLY + OTA_WEAR_ERASE + OTA_WEAR_APPLY;
+    if (!ota_wear_allows(device, room)) return OTA_BUSY;
     struct ota_envelope envelope;
     if (ota_envelope_parse(device->envelope, device->envelope_size, &envelope) != OTA_OK) return OTA_BAD_STATE;
     envelope.manifest.digest = device->manifest_digest;

@@ -19,6 +19,7 @@
 enum {
     OTA_REBOOT_DELAY = 2000,   /* from APPLY's answer, for a host that does not disconnect */
     OTA_OWNER_SILENCE = 30000, /* after which another connection may take the update over */
+    OTA_CLOCK_STEP_BACK = 60000, /* a time before the last one by less than this is out of order */
     OTA_NOTIFY_RETRY = 10      /* until a notification is offered again when nobody called meanwhile */
 };
 
@@ -29,8 +30,9 @@ enum {
     OTA_PROGRESS_SIZE = 12
 };
 
-/* Wear: what an erase of the slot and a trial (the bootloader swaps the images, and swaps them back) are charged. */
-enum { OTA_WEAR_ERASE = 8, OTA_WEAR_APPLY = 2 * OTA_WEAR_ERASE, OTA_WEAR_LARGEST = OTA_WEAR_BURST * OTA_WEAR_ERASE };
+/* Wear: what an erase of the slot and an APPLY are charged. A bootloader that swaps by moving erases a page twice for the
+ * swap and twice for the swap back. */
+enum { OTA_WEAR_ERASE = 8, OTA_WEAR_APPLY = 4 * OTA_WEAR_ERASE, OTA_WEAR_LARGEST = OTA_WEAR_BURST * OTA_WEAR_ERASE };
 
 enum ota_reboot { OTA_REBOOT_NONE, OTA_REBOOT_WANTED, OTA_REBOOT_DONE };
 

@@ -10,7 +10,10 @@
  */
 
 static bool erase_page(struct ota_device *device, uint32_t offset) {
-    if (offset == 0 || offset < device->round_end) ota_wear_charge(device, OTA_WEAR_ERASE);
+    if (offset == 0 || offset < device->round_end) {
+        ota_wear_charge(device, OTA_WEAR_ERASE);
+        device->was_charged = true;
+    }
     device->round_end = offset + device->config->page_size;
     if (device->held_recorded > offset && !ota_record_append(device, offset)) return false;
     if (!device->port->erase(device->context, OTA_AREA_SLOT, offset)) return false;

@@ -7,7 +7,7 @@
  * with a trial.
  *
  * The time without power is unknown. Each boot therefore forgives one point, so that a device that restarts often is not
- * locked out. An update causes two boots at most, and its APPLY is charged more than two points.
+ * locked out. A boot into a trial forgives nothing, since a host can cause it.
  */
 
 static uint32_t minutes(const struct ota_device *device) {
@@ -22,8 +22,10 @@ void ota_wear_charge(struct ota_device *device, uint32_t charge) {
     device->wear = (uint16_t)ota_smaller(device->wear + charge, OTA_WEAR_LARGEST);
 }
 
-/* Needs no wake-up: where the clock wraps unnoticed too little is forgiven, never too much. */
+/* Needs no wake-up: where the clock wraps unnoticed too little is forgiven, never too much. A time that was taken shortly
+ * before the last one, by a caller that then waited for a lock, forgives nothing. */
 void ota_wear_forgive(struct ota_device *device, uint32_t now) {
+    if (device->wear_since - now < OTA_CLOCK_STEP_BACK) return;
     uint32_t interval = minutes(device) * (60000 / OTA_WEAR_ERASE);
     uint32_t points = (now - device->wear_since) / interval;
     device->wear = (uint16_t)(device->wear - ota_smaller(points, device->wear));
@@ -33,8 +35,8 @@ void ota_wear_forgive(struct ota_device *device, uint32_t now) {
 void ota_wear_start(struct ota_device *device, uint32_t now) {
     device->wear_since = now;
     if (minutes(device) == OTA_WEAR_UNLIMITED) device->wear = 0;
-    if (device->wear == 0) return;
+    if (device->wear == 0 || device->config->on_trial) return;
     device->wear--;
-    /* Where this fails the boot forgives nothing. */
-    (void)ota_record_append(device, device->held_recorded);
+    /* A boot that cannot be recorded forgives nothing. */
+    if (!ota_record_append(device, device->held_recorded)) device->wear++;
 }

@@ -249,6 +249,7 @@ struct ota_device {
     uint8_t reboot; /* enum ota_reboot */
     uint16_t wear; /* charged and not yet forgiven: OTA_WEAR_ERASE for each erase of the slot */
     bool owner_silent, trial_running;
+    bool was_charged; /* an erase of the slot was charged since the start */
 
     /* The request that is answered by a later poll. */
     uint8_t job; /* enum ota_job */
