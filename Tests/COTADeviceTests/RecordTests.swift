@@ -5,9 +5,11 @@ import Testing
 @Suite struct RecordTests {
     private let release = Release(image: Release.image(count: 5000))
 
-    /// A device that holds so many bytes, and has restarted.
+    /// A device that holds so many bytes, and has restarted. It has no wear limit, so the restart appends no record.
     private func bench(holding count: Int) throws -> Bench {
-        let bench = Bench(Settings())
+        var settings = Settings()
+        settings.wearMinutes = UInt8(OTA_WEAR_UNLIMITED)
+        let bench = Bench(settings)
         bench.bring(to: OTA_STATE_ACCEPTED, release)
         bench.send(release.image, at: try #require(bench.begin(OTA_OBJECT_IMAGE, release.image)), upTo: count)
         restart(bench)
