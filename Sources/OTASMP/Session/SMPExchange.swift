@@ -22,7 +22,7 @@ extension SMPRequest {
     private static let changeAttempts = 3
 
     /// It changes nothing on the device, which can answer at once.
-    private var isQuestion: Bool {
+    var isQuestion: Bool {
         switch self {
         case .echo, .parameters, .bootloader, .bootloaderMode, .system, .slots, .imageState: true
         // A mark for no image: every device refuses it.

@@ -6,6 +6,7 @@ extension SMPSession {
 
     /// - Parameter busyUntil: set where it is asked again, because the device was busy.
     mutating func ask(_ request: SMPRequest, busyUntil: Duration? = nil) {
+        if let error = excess(of: request) { return breakLink(error) }
         stage = .talking
         exchanges.append(
             SMPExchange(
@@ -35,6 +36,18 @@ extension SMPSession {
     /// The longest value that is sent, in bytes.
     var valueLength: Int {
         link.keepsMessagesApart ? link.maximumValueLength : ChunkLength.planned(link: link.maximumValueLength)
+    }
+
+    /// Why a change cannot be sent over this link; nil: it can. The next link may carry longer values, as an earlier one did.
+    /// A question is sent all the same: the device refuses it, and the session continues without the answer.
+    private func excess(of request: SMPRequest) -> LinkError? {
+        guard device.reassembles == false, !request.isQuestion else { return nil }
+        let length = request.frame(sequence: 0, version: version).bytes.count
+        guard length > valueLength else { return nil }
+        return LinkError(
+            .lost,
+            "the link carries values of \(valueLength) bytes and the request has \(length); the device does not put packets "
+                + "together")
     }
 
     mutating func send(_ request: SMPRequest) -> UInt8 {

@@ -33,7 +33,12 @@ struct PlayedDevice {
     var report: UpdateReport? { try? outcome?.get() }
 
     /// Runs the task to its end.
-    init(_ task: SMPTask, valueLength: Int = 4096, seed: UInt64 = 1, answering: (SMPFrame, Int) -> Reply) {
+    ///
+    /// - Parameter shorterLinks: by the number of the link, which begins with 1: its longest value in bytes.
+    init(
+        _ task: SMPTask, valueLength: Int = 4096, shorterLinks: [Int: Int] = [:], seed: UInt64 = 1,
+        answering: (SMPFrame, Int) -> Reply
+    ) {
         var session = SMPSession(task, seed: seed)
         var events: [UpdateEvent] = [.started]
         var assembler = SMPFrameAssembler()
@@ -52,8 +57,8 @@ struct PlayedDevice {
                     links += 1
                     isUp = true
                     assembler = SMPFrameAssembler()
-                    events.append(
-                        .linkUp(LinkProperties(channels: [SMPChannel.value], maximumValueLength: valueLength)))
+                    let length = shorterLinks[links] ?? valueLength
+                    events.append(.linkUp(LinkProperties(channels: [SMPChannel.value], maximumValueLength: length)))
                 case .disconnect:
                     events = isUp ? [.linkDown(LinkError(.lost, "closed"))] : []
                     isUp = false

@@ -266,6 +266,26 @@ import Testing
     }
 
     @Test(
+        "a mark that does not fit a link's values goes out over the next link, if the device needs each packet in one value"
+    )
+    func marksOverALinkThatIsLongEnough() throws {
+        let image = try ExampleImage.make()
+        let slots = slots(image)
+        var isLost = false
+        let played = PlayedDevice(push(image), valueLength: 244, shorterLinks: [3: 20]) { frame, link in
+            if frame.echo != nil { return .fields(["rc": CBORValue(8)]) }
+            if frame.isMark, frame.fields["hash"] != nil, !isLost {
+                isLost = true
+                return .loss
+            }
+            #expect(link != 3 || !frame.isMark)
+            return slots.answer(frame)
+        }
+        #expect(played.report?.outcome == .confirmed, "\(String(describing: played.outcome))")
+        #expect(played.links > 3)
+    }
+
+    @Test(
         "a device without parameters is asked for the packets that it takes at once, from two up",
         arguments: [(1, 2), (2, 2 + 3), (3, 2 + 3 + 4), (9, 2 + 3 + 4 + 5 + 6)])
     func asksForRoomFromSmallToLarge(room: Int, echoes: Int) throws {
