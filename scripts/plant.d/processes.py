@@ -23,7 +23,8 @@ def started(command, *, limited=False, **options):
         os.setpgid(0, 0)
         if limited:
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            # Not the hard limit: a test that looks for core dumps raises its own.
+            resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, preexec_fn=prepare, **options)
     _running.add(process)

@@ -49,13 +49,17 @@ final class Sandbox: Sendable {
         return FilePath(own).removingLastComponent().appending("otaflash")
     }()
 
-    /// Nothing of the environment of whoever runs the tests, but for what a binary needs to run and to be measured.
+    /// Nothing of the environment of whoever runs the tests, but for what a binary needs to run and to be measured, and the
+    /// mutant that `scripts/plant` chose.
     func environment(_ extra: [String: String] = [:]) -> Environment {
         var variables = [
             "HOME": home.string, "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "OTAFLASH_STATE_DIR": state.string,
             "SWIFT_BACKTRACE": "enable=no",
         ]
-        for name in ["LD_LIBRARY_PATH", "LLVM_PROFILE_FILE", "ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS"] {
+        let inherited = [
+            "LD_LIBRARY_PATH", "LLVM_PROFILE_FILE", "ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "OTAFLASH_MUTANT",
+        ]
+        for name in inherited {
             variables[name] = getenv(name).map { String(cString: $0) }
         }
         variables.merge(extra) { $1 }
