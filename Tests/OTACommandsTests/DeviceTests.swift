@@ -47,6 +47,18 @@ import Testing
         #expect(try await sandbox.run(["simulate", "create", "--trust", "release.pub.pem"] + words).exit == 64)
     }
 
+    @Test("an answer time that is out of range is refused with value, option and range", arguments: ["99999999", "-1"])
+    func answerTimeHasARange(value: String) async throws {
+        let run = try await Sandbox().run(
+            "simulate", "create", "slow", "--protocol", "smp", "--product", "demo", "--version", "1.0.0",
+            "--answer-time=\(value)")
+        #expect(run.exit == 64)
+        let size = value == "-1" ? "small" : "large"
+        #expect(
+            run.err.contains("'\(value)' for --answer-time is too \(size): expected 0 to 60000 (milliseconds)"),
+            "\(run.err)")
+    }
+
     @Test func whatLiesInItsFolderIsLookedAt() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()

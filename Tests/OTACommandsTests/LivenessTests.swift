@@ -62,11 +62,30 @@ import Testing
 
     @Test(
         "--timeout names the wrong value, what is expected, and an example",
-        arguments: ["10", "0s", "-1s", "1.5h", "10 m", "m", "9999999999999999999h", "169h", "5d"])
+        arguments: [
+            "0", "0s", "-1s", "1.", ".5", "1e3", "nan", "10 m", "m", "", "9999999999999999999h", "169h", "604801", "5d",
+        ])
     func wrongDurations(text: String) async throws {
         let sandbox = try Sandbox()
         let run = try await sandbox.run("status", "--device", "sim:kitchen", "--timeout=\(text)")
         #expect(run.exit == 64)
         #expect(run.err.contains("'\(text)'") && run.err.contains("--timeout 10m"), "\(run.err)")
+    }
+
+    @Test(
+        "--timeout accepts a plain number of seconds, and a number with s, m or h, in every command that has the option",
+        arguments: ["10", "0.5", "30s", "1.5h", "10m", "168h"])
+    func durations(text: String) async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        try await sandbox.create()
+        let status = try await sandbox.run("status", "--device", "sim:kitchen", "--timeout", text)
+        #expect(status.exit == 0, "\(status.err)")
+        // Without a bus these commands end before they wait.
+        let bus = ["DBUS_SYSTEM_BUS_ADDRESS": "unix:path=\(sandbox.path("none"))"]
+        for words in [["scan"], ["gatt", "notify", "ble:AA:BB:CC:DD:EE:FF", "2a19"]] {
+            let run = try await sandbox.run(words + ["--timeout", text], env: bus)
+            #expect(run.exit == 69, "\(run.err)")
+        }
     }
 }

@@ -79,6 +79,18 @@ import Testing
         let image = try await sandbox.run("verify", "fw.signed.bin", "--trust", "release.pub.pem", "--format", "json")
         #expect(image.exit == 77)
         #expect(try image.json().error?.code?.string == "key-out-of-scope")
+        // The user's own limit holds for --unverified-image as well.
+        for options in [[], ["--unverified-image"]] {
+            let run = try await sandbox.run(
+                [
+                    "push", "fw.signed.bin", "--device", "udp:127.0.0.1:9", "--trust", "release.pub.pem", "--format",
+                    "json",
+                ]
+                    + options)
+            let error = try run.json().error
+            #expect(run.exit == 77 && error?.code?.string == "key-out-of-scope", "\(run.out)")
+            #expect(error?.hint?.string?.contains("--unverified-image") == false)
+        }
 
         try sandbox.write("release.pub.pem.scope", Array("product = toaster, demo\n".utf8))
         #expect(try await sandbox.run("verify", "fw.otaf", "--trust", "release.pub.pem").exit == 0)
@@ -158,8 +170,11 @@ import Testing
 
     @Test(
         "a relative path in OTAFLASH_TRUST is refused, and a hint says what to type",
-        arguments: ["release.pub.pem", ".", "/:keys"])
-    func relativeTrust(list: String) async throws {
+        arguments: [
+            ("release.pub.pem", "\"$PWD/release.pub.pem\""), (".", "\"$PWD/.\""), ("/:keys", "\"/:$PWD/keys\""),
+            ("~/keys", "\"$HOME/keys\"; the shell does not expand ~ inside quotes"), ("a$b", "\"$PWD/a\\$b\""),
+        ])
+    func relativeTrust(list: String, absolute: String) async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         for command in [["verify", "fw.otaf"], ["push", "fw.otaf", "--device", "sim:"], ["inspect", "fw.otaf"]] {
@@ -167,7 +182,7 @@ import Testing
             #expect(run.exit == 64, "\(run.out)")
             let error = try #require(try run.json().error)
             #expect(error.code?.string == "relative-trust-path")
-            #expect(error.hint?.string?.contains("export OTAFLASH_TRUST=") == true)
+            #expect(error.hint?.string == "export OTAFLASH_TRUST=\(absolute)")
         }
         // The option takes the variable's place.
         let words = ["verify", "fw.otaf", "--trust", "release.pub.pem"]

@@ -11,8 +11,8 @@ struct Scan: Verb {
             after the other; --no-read leaves that out.
             """)
 
-    @Option(help: ArgumentHelp("How long to look, in seconds.", valueName: "seconds"))
-    var timeout = 10.0
+    @Option(help: TimeLimit.help("Default 10s."), transform: TimeLimit.init(option:))
+    var timeout: TimeLimit?
 
     @Option(
         parsing: .unconditional,
@@ -38,7 +38,6 @@ struct Scan: Verb {
     @OptionGroup(title: "Output options") var options: OutputOptions
 
     func validate() throws {
-        guard timeout > 0, timeout <= 86400 else { throw ValidationError("'--timeout' is a time above 0 seconds.") }
         guard !all || updateProtocol == nil else {
             throw ValidationError("'--all' and '--protocol' contradict each other: leave one of them out.")
         }
@@ -46,7 +45,7 @@ struct Scan: Verb {
 
     func answer(_ console: Console) async throws -> ScanAnswer {
         let search = DeviceSearch(
-            duration: .seconds(timeout), minimumRSSI: rssi, name: name,
+            duration: timeout?.duration ?? .seconds(10), minimumRSSI: rssi, name: name,
             protocols: all ? [] : updateProtocol.map { [$0] } ?? UpdateProtocol.allCases, reads: !noRead)
         let devices = try await Wiring(console: console, situation: situation).scan(search, over: radio.adapter)
         return ScanAnswer(devices: devices, isForAll: all)

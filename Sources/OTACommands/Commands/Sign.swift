@@ -80,7 +80,7 @@ struct Sign: Verb {
     private func bundle(signedWith keys: [PrivateKey], _ console: Console) throws -> SignAnswer {
         let release = try release()
         let created = try CreationTime.now()
-        let known = [image, target].compactMap { Self.counter(ofBundleIn: $0) }.max() ?? 0
+        let known = [image, target].compactMap { Self.counter(ofBundleIn: $0) }.max()
         let file = try BundleSigner(keys: keys).sign(
             FilePath(image), as: release, created: created, to: FilePath(target), replace: force)
         warn(ofCounter: file.envelope.manifest.securityCounter, after: known, console)
@@ -90,12 +90,14 @@ struct Sign: Verb {
     private static let largestUsualCounterStep: UInt32 = 1000
 
     /// A counter cannot be taken back: devices that confirmed it refuse every lower one.
-    private func warn(ofCounter counter: UInt32, after known: UInt32, _ console: Console) {
-        guard counter > known, counter - known > Self.largestUsualCounterStep else { return }
+    private func warn(ofCounter counter: UInt32, after known: UInt32?, _ console: Console) {
+        let before = known ?? 0
+        guard counter > before, counter - before > Self.largestUsualCounterStep else { return }
+        let origin = known == nil ? "no earlier bundle at \(target)" : "that of the earlier bundle"
         console.warn(
-            "the security counter \(counter) is \(counter - known) above \(known); a device that confirms this bundle "
-                + "refuses every lower counter for ever; hint: count releases by 1, or sign again with a lower --counter"
-        )
+            "the security counter \(counter) is \(counter - before) higher than \(before) (\(origin)). A device that "
+                + "confirms this bundle refuses all lower counters permanently.",
+            hint: "increase the counter by 1 for each release, or sign again with a lower --counter")
     }
 
     /// Nil: the file is not there, or is not a bundle.

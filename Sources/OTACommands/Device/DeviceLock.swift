@@ -17,7 +17,11 @@ final class DeviceLock {
             try Folder.create(path.removingLastComponent())
             file = try Self.open(path)
         } catch {
-            throw Self.unusable(path.string, "\(error)")
+            switch error as? Errno {
+            case .tooManySymbolicLinkLevels?: throw Self.foreign(path.string, "it is a symbolic link")
+            case .isDirectory?: throw Self.foreign(path.string, "it is a folder")
+            default: throw Self.unusable(path.string, "\(error)")
+            }
         }
         if let reason = Self.fault(of: file) {
             try? file.close()
@@ -50,12 +54,12 @@ final class DeviceLock {
         guard let status = try? file.stat() else { return "it cannot be examined" }
         guard status.type == .regular else { return "it is not a regular file" }
         guard status.rawValue.st_uid == geteuid() else { return "it belongs to the user \(status.rawValue.st_uid)" }
-        guard status.rawValue.st_nlink == 1 else { return "it has another name: it is a hard link" }
+        guard status.rawValue.st_nlink == 1 else { return "it is a hard link" }
         var bytes = [UInt8](repeating: 0, count: lineLength + 1)
         let count = bytes.withUnsafeMutableBytes { (try? file.read(fromAbsoluteOffset: 0, into: $0)) ?? 0 }
         let text = bytes[..<count]
         guard count <= lineLength, text.allSatisfy({ "0123456789 \n".utf8.contains($0) }) else {
-            return "it holds something else than the process id of otaflash"
+            return "it does not contain a process id"
         }
         return nil
     }

@@ -27,11 +27,12 @@ extension Failure {
         case .writeFailed: (.inputOutput, "see that the disk has room: df")
         case .trustOpenToOthers: (.refused, "remove the right of others to write: chmod go-w PATH")
         case .relativeTrustPath:
-            (.usage, "give a full path: export OTAFLASH_TRUST=\"$HOME/keys/release.pub.pem\"; or name it: --trust PATH")
+            (.usage, "give an absolute path: export OTAFLASH_TRUST=\"$PWD/KEY.pub.pem\"")
         case .badTrustScope:
             (
                 .malformed,
-                "a line is 'product = NAME, NAME' or 'format = bundle' (docs/command-line.md, \"Limit a trusted key\")"
+                "a line is 'product = NAME, NAME', 'format = bundle' or 'format = mcuboot' (docs/command-line.md, "
+                    + "\"Limit a trusted key\")"
             )
         case .keyIDConflict: (.malformed, "one of the two is forged: take it away, and ask its owner for the right one")
         case .noTrustedKey: (.refused, TrustOptions.firstHint)

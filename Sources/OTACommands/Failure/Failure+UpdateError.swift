@@ -42,9 +42,11 @@ extension Failure {
         let fresh = situation.without("--resume").line()
         let status = situation.line("status", withFile: false)
         let inspect = Situation(command: "inspect", file: situation.file ?? "BUNDLE").line()
-        let anew =
+        let created =
             situation.virtualDevice.map {
-                "; or make the virtual device anew: otaflash simulate remove \(Shell.quoted($0))"
+                let name = Shell.quoted($0)
+                return "; or make the virtual device again: otaflash simulate remove \(name); "
+                    + "otaflash simulate create \(name) --product PRODUCT --version VERSION"
             } ?? ""
         switch code {
         case .linkUnavailable:
@@ -71,10 +73,10 @@ extension Failure {
             )
         case .linkLost, .noAnswer: return (.linkLost, "go on from where it stopped: \(resumed)")
         case .noProgress:
+            let closer = situation.isBluetooth ? "move closer to the device and " : ""
             return (
                 .linkLost,
-                "move closer to the device and continue: \(resumed); if it stops again, the device's firmware is at fault: "
-                    + "\(resumed) --verbose"
+                "\(closer)continue: \(resumed); if it stops again, see the device's answers: \(resumed) --verbose"
             )
         case .timedOut:
             return (.linkLost, "continue with a longer --timeout, or without: \(resumed)")
@@ -102,8 +104,14 @@ extension Failure {
             return (.refused, "its firmware reads an older form of bundles; see what this one asks for: \(inspect)")
         case .untrustedByDevice:
             let sign = Situation(command: "sign", file: situation.file ?? "BUNDLE").line(adding: "--key KEY --force")
-            return (.refused, "add a signature by a key that the device trusts: \(sign)\(anew)")
-        case .wrongProduct, .wrongHardware: return (.refused, "compare them: \(inspect); \(status)\(anew)")
+            return (.refused, "add a signature by a key that the device trusts: \(sign)\(created)")
+        case .wrongProduct where situation.spoken != UpdateProtocol.ota.rawValue:
+            return (
+                .refused,
+                "compare them: \(inspect); \(status); over SMP, sign the bundle again with the board's name as --product, or "
+                    + "push the MCUboot image itself\(created)"
+            )
+        case .wrongProduct, .wrongHardware: return (.refused, "compare them: \(inspect); \(status)\(created)")
         case .targetUnchecked:
             let accepted = situation.line(adding: "--unchecked-target")
             return (.refused, "see what the bundle is for: \(inspect); if it is for this device: \(accepted)")
@@ -113,7 +121,7 @@ extension Failure {
             return (
                 .refused,
                 "an older release cannot come back; a new one needs a counter as high: "
-                    + "otaflash sign IMAGE --counter N\(anew)"
+                    + "otaflash sign IMAGE --counter N\(created)"
             )
         case .requiresNewer: return (.refused, "push the release that it requires first, then type: \(again)")
         case .imageTooLarge: return (.refused, "make the image smaller; what is in it: \(inspect)")

@@ -35,10 +35,10 @@ extension Failure {
         }
     }
 
-    /// A bare image may be pushed at the user's own risk; a bundle may not.
+    /// An image without a bundle may be pushed at the user's own risk; a bundle may not, nor an image that the user's scope file excludes.
     private static func consent(to code: VerificationError.Code, in situation: Situation) -> [String] {
         switch code {
-        case .untrustedKey, .keyOutOfScope, .notSigned, .foreignSignature, .encryptedImage: break
+        case .untrustedKey, .notSigned, .foreignSignature, .encryptedImage: break
         default: return []
         }
         guard situation.command == "push", situation.hasImages else { return [] }

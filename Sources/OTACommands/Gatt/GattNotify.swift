@@ -13,22 +13,19 @@ struct GattNotify: GattVerb {
     @Option(help: ArgumentHelp("End after so many values.", valueName: "n"))
     var count: Int?
 
-    @Option(help: ArgumentHelp("End after this time, in seconds.", valueName: "seconds"))
-    var timeout: Double?
+    @Option(help: TimeLimit.help("By default there is no limit."), transform: TimeLimit.init(option:))
+    var timeout: TimeLimit?
 
     @OptionGroup(title: "Output options") var options: OutputOptions
 
     func validate() throws {
         if let count, count < 1 { throw ValidationError("'--count' is a number above 0.") }
-        if let timeout, !(timeout > 0 && timeout <= 86400) {
-            throw ValidationError("'--timeout' is a time above 0 seconds.")
-        }
     }
 
     var words: [String] { [attribute.characteristic] }
 
     func answer(_ console: Console) async throws -> GattNotificationsAnswer {
-        let (attribute, count, timeout) = (attribute, count ?? .max, timeout ?? 86400 * 365)
+        let (attribute, count, timeout) = (attribute, count ?? .max, timeout?.duration ?? .seconds(86400 * 365))
         return try await withDevice(console) { connection in
             let characteristic = try attribute.find(in: connection)
             let notifications = try await connection.pairingIfNeeded {
@@ -48,7 +45,7 @@ struct GattNotify: GattVerb {
                     return values
                 }
                 group.addTask {
-                    try await Task.sleep(for: .seconds(timeout))
+                    try await Task.sleep(for: timeout)
                     return nil
                 }
                 var values = try await group.next() ?? nil

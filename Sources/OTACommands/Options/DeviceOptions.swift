@@ -27,22 +27,13 @@ struct DeviceOptions: ParsableArguments {
         help: "What to speak: ota (the GATT OTA profile), smp (MCUmgr), or auto, which sees what the device offers.")
     var spoken = ProtocolOption.auto
 
-    @Option(
-        help: ArgumentHelp(
-            "Stop after this time, such as 30s, 10m or 2h; by default there is no limit.", valueName: "duration"))
-    var timeout: String?
+    @Option(help: TimeLimit.help("By default there is no limit."), transform: TimeLimit.init(option:))
+    var timeout: TimeLimit?
 
     @OptionGroup var radio: RadioOptions
 
     /// How long the command may take; nil: no limit.
-    var limit: Duration? { timeout.flatMap(TimeLimit.init)?.duration }
-
-    func validate() throws {
-        guard let timeout, limit == nil else { return }
-        throw ValidationError(
-            "'\(timeout)' is not a duration: --timeout takes a whole number from 1 and its unit, s, m or h, and at most 168h; for "
-                + "example --timeout 10m.")
-    }
+    var limit: Duration? { timeout?.duration }
 
     /// - Throws: a usage failure where an option is for another bearer.
     func address() throws -> DeviceAddress {

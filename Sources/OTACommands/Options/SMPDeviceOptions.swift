@@ -24,20 +24,28 @@ struct SMPDeviceOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "With --protocol smp: what it cannot do, of parameters, reassembly, slots, marks and board; repeatable.",
+            "Remove an ability: parameters, reassembly, slots, marks or board; repeatable.",
             valueName: "ability"))
     var without: [Ability] = []
 
     @Option(
         help: ArgumentHelp(
-            "With --protocol smp: time from a packet to its answer; else 0.", valueName: "milliseconds"))
+            "With --protocol smp: time from a packet to its answer, 0 to 60000; default 0.", valueName: "milliseconds"))
     var answerTime: Int?
 
     @Option(
         help: ArgumentHelp(
-            "With --protocol smp: time from an answer until its buffers are free again; else 0.",
+            "With --protocol smp: time from an answer until its buffers are free again, 0 to 60000; default 0.",
             valueName: "milliseconds"))
     var releaseTime: Int?
+
+    func validate() throws {
+        for (value, option) in [(answerTime, "--answer-time"), (releaseTime, "--release-time")] {
+            guard let value, !(0...60000 ~= value) else { continue }
+            throw ValidationError(
+                "'\(value)' for \(option) is too \(value < 0 ? "small" : "large"): expected 0 to 60000 (milliseconds)")
+        }
+    }
 
     /// The option that was given, for messages.
     var given: String? {

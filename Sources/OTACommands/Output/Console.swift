@@ -86,11 +86,12 @@ struct Console: Sendable {
     }
 
     /// Said even to who wants quiet.
-    func warn(_ text: String) {
+    func warn(_ text: String, hint: String? = nil) {
         if style == .json {
-            write(ProgressEvent(.note, message: text))
+            write(ProgressEvent(.note, message: hint.map { "\(text) Hint: \($0)." } ?? text))
         } else {
             tell(TerminalLine("warning:", .yellow), text)
+            if let hint { tell(TerminalLine("hint:", .cyan), hint) }
         }
     }
 

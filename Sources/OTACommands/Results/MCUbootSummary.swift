@@ -111,7 +111,8 @@ extension MCUbootReport {
         case nil where signature.algorithm != "ED25519":
             return "its \(signature.algorithm) signature was not checked: only Ed25519 can be"
         case nil where signature.isOutOfScope:
-            return "its signature does not count: the trusted key that it names is not trusted for MCUboot images"
+            let key = signature.ignoredKeyID?.description ?? "that it names"
+            return "signature ignored: the scope of key \(key) does not allow MCUboot images"
         case nil where signature.keyID == nil:
             return "its signature was not checked: no trusted key is the one it names"
         case nil: return "its signature was not checked"

@@ -49,10 +49,11 @@ enum OwnedPath {
             let error = Errno(rawValue: errno)
             throw KeyError(error.isMissing ? .noSuchFile : .readFailed, "\(place): \(error)")
         }
-        let name = place == path ? "\(path)" : "\(path): \(place)"
+        let origin = place == path ? "" : " (from \(path))"
         guard [0, geteuid()].contains(status.st_uid) else {
             throw KeyError(
-                .trustOpenToOthers, "\(name) belongs to the user \(status.st_uid), who can decide what is trusted",
+                .trustOpenToOthers,
+                "\(place) belongs to the user \(status.st_uid), who can change the trusted keys\(origin)",
                 hint:
                     "trust keys in a folder that belongs to you or to root; see who owns what: namei -l \(path.string.shellQuoted)"
             )
@@ -63,7 +64,7 @@ enum OwnedPath {
         let isSticky = type == S_IFDIR && status.st_mode & S_ISVTX != 0 && !isLast
         guard status.st_mode & (S_IWGRP | S_IWOTH) == 0 || isSticky else {
             throw KeyError(
-                .trustOpenToOthers, "\(name): others than its owner may write to it, and so decide what is trusted",
+                .trustOpenToOthers, "other users can write to \(place), so they can change the trusted keys\(origin)",
                 hint: "chmod go-w \(place.string.shellQuoted)")
         }
         return false

@@ -35,7 +35,7 @@ public struct TrustScope: Sendable, Hashable {
         var values: [Word: (line: Int, list: [String])] = [:]
         for (index, line) in text.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).enumerated() {
             let place = "\(file):\(index + 1)"
-            guard let (word, list) = try Self.entry(line, at: place) else { continue }
+            guard let (word, list) = try Self.entry(line, at: place, of: file) else { continue }
             guard values.updateValue((index + 1, list), forKey: word) == nil else {
                 throw Self.refusal("\(place): a second line '\(word.rawValue)'")
             }
@@ -63,7 +63,8 @@ public struct TrustScope: Sendable, Hashable {
         }
         guard products == nil || formats?.contains(.mcuboot) != true else {
             throw Self.refusal(
-                "\(file): 'product' excludes the format mcuboot, because an MCUboot image names no product")
+                "\(file): 'product' excludes the format mcuboot, because an MCUboot image names no product",
+                hint: "remove the line 'format' or the line 'product'")
         }
     }
 
@@ -81,11 +82,14 @@ public struct TrustScope: Sendable, Hashable {
 
     /// One line; nil if it is empty or a comment.
     private static func entry(
-        _ line: ArraySlice<UInt8>, at place: String
+        _ line: ArraySlice<UInt8>, at place: String, of file: FilePath
     ) throws(KeyError) -> (Word, [String])? {
         guard let first = line.first(where: { $0 != UInt8(ascii: " ") }), first != UInt8(ascii: "#") else { return nil }
-        guard line.allSatisfy({ 0x20...0x7E ~= $0 }) else {
-            throw refusal("\(place): a character that is not printable ASCII")
+        if let index = line.firstIndex(where: { !(0x20...0x7E ~= $0) }) {
+            let column = line.distance(from: line.startIndex, to: index) + 1
+            throw refusal(
+                "\(place): byte 0x\(Hex.encode([line[index]]).uppercased()) in column \(column) is not printable ASCII",
+                hint: advice(for: line[index...], column, in: file))
         }
         let halves = String(decoding: line, as: UTF8.self).split(
             separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
@@ -100,7 +104,22 @@ public struct TrustScope: Sendable, Hashable {
     /// Without spaces at its ends. No value has a space in it.
     private static func trimmed(_ text: Substring) -> String { text.split(separator: " ").joined(separator: " ") }
 
-    private static func refusal(_ context: String) -> KeyError { KeyError(.badTrustScope, context) }
+    /// - Parameter rest: the line from the wrong byte on.
+    private static func advice(for rest: ArraySlice<UInt8>, _ column: Int, in file: FilePath) -> String {
+        let file = file.string.shellQuoted
+        return switch rest.first {
+        case UInt8(ascii: "\r") where rest.count == 1:
+            "convert the line ends to line feeds: sed -i 's/\\r$//' \(file)"
+        case 0xEF where column == 1 && rest.starts(with: [0xEF, 0xBB, 0xBF]):
+            "remove the byte order mark: sed -i '1s/^\\xEF\\xBB\\xBF//' \(file)"
+        case UInt8(ascii: "\t"): "replace the tab with a space"
+        default: "remove that byte"
+        }
+    }
+
+    private static func refusal(_ context: String, hint: String? = nil) -> KeyError {
+        KeyError(.badTrustScope, context, hint: hint)
+    }
 
     /// The scope file of a key's file; nil if there is none. A link that leads nowhere is there, and cannot be read.
     static func path(beside key: FilePath) -> FilePath? {

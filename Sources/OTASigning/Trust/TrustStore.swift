@@ -5,6 +5,7 @@ public import SystemPackage
 public struct TrustStore: Sendable {
     private var keysByID: [KeyID: PublicKey] = [:]
     private var scopesByID: [KeyID: TrustScope] = [:]
+    private var pathsByID: [KeyID: FilePath] = [:]
 
     /// - Throws: `key-id-conflict` where two different keys have one id. The same key twice is fine.
     public init(_ keys: some Sequence<PublicKey>) throws(KeyError) {
@@ -49,13 +50,17 @@ public struct TrustStore: Sendable {
         let place = path.map { "\($0): " } ?? ""
         guard let known = keysByID.updateValue(key, forKey: key.id) else {
             scopesByID[key.id] = scope
+            pathsByID[key.id] = path
             return
         }
         guard known == key else {
             throw KeyError(.keyIDConflict, "\(place)another key with the id \(key.id) is trusted already")
         }
         guard scopesByID[key.id]?.products == scope?.products, scopesByID[key.id]?.formats == scope?.formats else {
-            throw KeyError(.badTrustScope, "\(place)the key \(key.id) is trusted already, with another scope")
+            let files = [scopesByID[key.id]?.file ?? pathsByID[key.id], scope?.file ?? path].compactMap { $0?.string }
+            throw KeyError(
+                .badTrustScope, "the key \(key.id) has two different scopes: \(files.joined(separator: " and "))",
+                hint: "make the scope files of both key files equal, or remove one of the key files")
         }
     }
 
@@ -81,7 +86,7 @@ public struct TrustStore: Sendable {
         }
         guard !file.status.permissions.contains(.otherWrite) else {
             throw KeyError(
-                .trustOpenToOthers, "\(path): anybody may write to it, and so decide what is trusted",
+                .trustOpenToOthers, "other users can write to \(path), so they can change the trusted keys",
                 hint: "chmod o-w \(path.string.shellQuoted)")
         }
         return file

@@ -12,10 +12,13 @@ public struct MCUbootReport: Sendable, Equatable {
         public let keyHash: [UInt8]?
         /// The trusted key that is named; nil: there is none, or it may not sign MCUboot images.
         public let keyID: KeyID?
-        /// The trusted key that is named may not sign MCUboot images: its scope does not cover them.
-        public let isOutOfScope: Bool
+        /// The trusted key that is named, if its scope does not allow MCUboot images.
+        public let ignoredKeyID: KeyID?
         /// The signature holds; nil where it could not be checked.
         public let holds: Bool?
+
+        /// The trusted key that is named may not sign MCUboot images.
+        public var isOutOfScope: Bool { ignoredKeyID != nil }
     }
 
     /// What imgtool calls the digest, such as `SHA256`; nil: it has none.
@@ -56,7 +59,7 @@ extension Verifier {
             algorithm: signature.name ?? "unknown", isPure: tlvs.contains { $0.type == MCUbootTLV.pureSignature },
             keyHash: key.flatMap { $0.type == MCUbootTLV.keyHash ? $0.value : nil },
             keyID: refusal == .keyOutOfScope ? nil : trustedKey(named: key)?.id,
-            isOutOfScope: refusal == .keyOutOfScope,
+            ignoredKeyID: refusal == .keyOutOfScope ? trustedKey(named: key)?.id : nil,
             holds: refusal == nil ? true : refusal == .badSignature ? false : nil)
     }
 }

@@ -51,6 +51,20 @@ import Testing
     }
 
     @Test(
+        "a byte that is not printable ASCII is named with its column, and the hint removes it",
+        arguments: [
+            ("product = demo\r\n", "byte 0x0D in column 15 is", "sed -i 's/\\r$//' k.pub.pem.scope"),
+            ("\u{feff}product = demo", "byte 0xEF in column 1 is", "sed -i '1s/^\\xEF\\xBB\\xBF//' k.pub.pem.scope"),
+            ("product\t= demo", "byte 0x09 in column 8 is", "replace the tab with a space"),
+            ("product = d\u{e9}mo", "byte 0xC3 in column 12 is", "remove that byte"),
+        ])
+    func namesTheByte(text: String, place: String, hint: String) {
+        let error = #expect(throws: KeyError(.badTrustScope, "")) { try scope(text) }
+        #expect(
+            error?.context.contains(place) == true && error?.hint?.contains(hint) == true, "\(error.debugDescription)")
+    }
+
+    @Test(
         "a scope that limits nothing, or that no file could be in, is refused",
         arguments: [
             "", "\n\n", "# product = demo", "product = demo\nformat = mcuboot",

@@ -222,7 +222,10 @@ import Testing
         try folder.write("one.pub.pem", first.pem().bytes)
         try folder.write("two.pub.pem", first.pem().bytes)
         try folder.write("one.pub.pem.scope", "product = demo, other\n".utf8)
-        #expect(throws: KeyError(.badTrustScope, "")) { try TrustStore(paths: [folder.path]) }
+        let error = #expect(throws: KeyError(.badTrustScope, "")) { try TrustStore(paths: [folder.path]) }
+        let files = "\(folder / "one.pub.pem.scope") and \(folder / "two.pub.pem")"
+        #expect(error?.context == "the key \(first.id) has two different scopes: \(files)")
+        #expect(error?.hint?.contains("equal") == true)
         try folder.write("two.pub.pem.scope", "product = other, demo\n".utf8)
         #expect(try TrustStore(paths: [folder.path]).keys == [first])
         try folder.write("two.pub.pem.scope", "product = other, demo\nformat = bundle\n".utf8)
