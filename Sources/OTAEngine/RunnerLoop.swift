@@ -125,9 +125,12 @@ struct RunnerLoop<Session: UpdateSession, Way: Transport, C: Clock> where C.Dura
         armed = instant
         let (clock, post) = (clock, post)
         group.addTask {
-            // Cancelled: the run is over, and nobody reads the mail.
-            try? await clock.sleep(until: instant, tolerance: nil)
-            post.yield(.woken(instant))
+            do {
+                try await clock.sleep(until: instant, tolerance: nil)
+                post.yield(.woken(instant))
+            } catch {
+                // Cancelled: the run is over.
+            }
         }
     }
 }

@@ -35,9 +35,12 @@ public struct UpdateRunner<C: Clock>: Sendable where C.Duration == Duration {
             if let limit {
                 let (clock, instant) = (clock, clock.now.advanced(by: limit))
                 group.addTask {
-                    // Cancelled: the run is over, and nobody reads the mail.
-                    try? await clock.sleep(until: instant, tolerance: nil)
-                    post.yield(.limitReached)
+                    do {
+                        try await clock.sleep(until: instant, tolerance: nil)
+                        post.yield(.limitReached)
+                    } catch {
+                        // Cancelled: the limit is not reached.
+                    }
                 }
             }
             var loop = RunnerLoop(

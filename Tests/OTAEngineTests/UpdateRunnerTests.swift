@@ -38,4 +38,41 @@ import Testing
         #expect(duration < .seconds(100))
         #expect(try run(limit: nil).1 == duration)
     }
+
+    @Test("a run whose task is cancelled before its limit ends with interrupted, not with timed-out")
+    func cancelled() throws {
+        let world = try World(try Release(bytes: 1000))
+        let (time, transport, bundle) = (world.time, world.transport, world.release.bundle)
+        let jobs = Jobs()
+        Task(executorPreference: jobs) {
+            do throws(UpdateError) {
+                _ = try await UpdateRunner(
+                    clock: time, limit: .seconds(1),
+                    report: { _, _ in
+                        withUnsafeCurrentTask { $0?.cancel() }
+                        // The sleepers learn of it before the run reads its mail.
+                        jobs.run()
+                    }
+                ).run(
+                    ProfileSession(.push(bundle, PushOptions()), seed: 1), over: transport,
+                    interrupts: AsyncStream<Void> { $0.finish() })
+            } catch {
+                jobs.error = error
+            }
+        }
+        jobs.run()
+        #expect(jobs.error?.code == .interrupted)
+    }
+}
+
+/// Runs its tasks on the calling thread, one job after the other, also from inside a job.
+private final class Jobs: TaskExecutor, @unchecked Sendable {
+    private var waiting: [UnownedJob] = []
+    var error: UpdateError?
+
+    func enqueue(_ job: consuming ExecutorJob) { waiting.append(UnownedJob(job)) }
+
+    func run() {
+        while !waiting.isEmpty { waiting.removeFirst().runSynchronously(on: asUnownedTaskExecutor()) }
+    }
 }

@@ -43,6 +43,14 @@ package struct SMPImageList: Sendable, Equatable {
 
     /// What lies in the slots of image `number` that do not run.
     package func others(_ number: Int) -> [Entry] { entries.filter { $0.image == number && !$0.active } }
+
+    /// The slot of image `number` that does not run, as a request to erase it names it; nil: both run.
+    ///
+    /// Zephyr counts the slots of all images: 0 and 1 are those of image 0, 2 and 3 those of image 1.
+    func slotToErase(_ number: Int) -> Int? {
+        let running = entries.filter { $0.image == number && $0.active }.map(\.slot)
+        return [1, 0].first { !running.contains($0) }.map { 2 * number + $0 }
+    }
 }
 
 extension SMPImageList.Entry {

@@ -16,6 +16,12 @@ package struct SMPParameters: Sendable, Equatable {
         self.init(bufferSize: size, bufferCount: count)
     }
 
-    /// One buffer is for the answer: with as many packets on their way as there are buffers, the first one is refused.
-    package var window: Int { max(1, bufferCount - 1) }
+    /// The most packets in flight.
+    ///
+    /// One buffer is for the answer: with as many packets in flight as there are buffers, the first one is refused.
+    package var window: Int { min(max(1, bufferCount - 1), Self.longestWindow) }
+
+    /// A frame has one of 256 sequence numbers. With half of them in flight, the answer to an earlier packet that arrives twice or
+    /// late (UDP) does not have the number of a packet in flight.
+    private static let longestWindow = 127
 }

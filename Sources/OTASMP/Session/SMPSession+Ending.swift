@@ -104,7 +104,8 @@ extension SMPSession {
                     "version \(pending.version) in slot \(pending.slot) waits for the next start, and SMP cannot take that "
                         + "back: give it up once it runs"))
         }
-        ask(.erase(slot: nil))
+        guard let slot = list.slotToErase(0) else { return finish(.done, describe(list)) }
+        erase(slot: slot)
     }
 
     /// An error that stands for nothing to erase, where nothing is listed.

@@ -44,9 +44,16 @@ extension SMPSession {
         erase(image)
     }
 
-    /// Zephyr counts the slots of all images: 0 and 1 are those of image 0. Without a number it takes slot 1.
     private mutating func erase(_ image: SMPImage) {
-        ask(.erase(slot: image.number == 0 ? nil : 2 * image.number + 1))
+        guard let slot = (list ?? SMPImageList([])).slotToErase(image.number) else {
+            return begin(afterErasing: image.number)
+        }
+        erase(slot: slot)
+    }
+
+    /// Without a slot, older servers erase slot 1, and newer ones the slot of image 0 that does not run.
+    mutating func erase(slot: Int) {
+        ask(.erase(slot: slot == 1 ? nil : slot))
     }
 
     /// The slot is erased, or the device refused that, as where the slot is empty.

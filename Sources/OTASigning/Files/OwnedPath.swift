@@ -18,7 +18,7 @@ enum OwnedPath {
         // The next component is the last element.
         var rest = Array(absolute(path).components.reversed())
         var links = 0
-        try check(place, isLast: rest.isEmpty, of: path)
+        try check(place, isLast: false, of: path)
         while let component = rest.popLast() {
             switch component.kind {
             case .currentDirectory: continue
@@ -29,7 +29,7 @@ enum OwnedPath {
             case .regular: break
             }
             let next = place.appending(component)
-            guard try check(next, isLast: rest.isEmpty, of: path) else {
+            guard try check(next, isLast: false, of: path) else {
                 place = next
                 continue
             }
@@ -39,6 +39,8 @@ enum OwnedPath {
             if target.isAbsolute { place = "/" }
             rest += target.components.reversed()
         }
+        // Only now: after a component there may be `.` or `x/..`, which lead to the same folder.
+        try check(place, isLast: true, of: path)
     }
 
     /// - Returns: whether it is a symbolic link.

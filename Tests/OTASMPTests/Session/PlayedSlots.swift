@@ -11,14 +11,17 @@ final class PlayedSlots {
     }
     private var running: [Int: Image]
     private(set) var others: [Int: Image] = [:]
+    /// Of each image.
+    private let runningSlot: Int
     /// By the SHA-256 of the file: what will lie in the slot when all of it is there.
     private let known: [[UInt8]: Image]
     private var upload: (image: Int, digest: [UInt8], size: Int, offset: Int)?
     private(set) var uploads: [Int] = []
     private(set) var resets = 0
 
-    init(running: [Int: Image], others: [Int: Image] = [:], known: [[UInt8]: Image]) {
+    init(running: [Int: Image], others: [Int: Image] = [:], known: [[UInt8]: Image], runningSlot: Int = 0) {
         self.running = running
+        self.runningSlot = runningSlot
         self.others = others
         self.known = known
     }
@@ -40,12 +43,12 @@ final class PlayedSlots {
 
     private var list: [String: CBORValue] {
         let images = running.keys.sorted().flatMap { number in
-            [(running[number], 0), (others[number], 1)].compactMap { image, slot -> CBORValue? in
+            [(running[number], runningSlot), (others[number], 1 - runningSlot)].compactMap { image, slot -> CBORValue? in
                 guard let image else { return nil }
                 return .map([
                     "image": CBORValue(number), "slot": CBORValue(slot), "version": .text(image.version),
-                    "hash": .bytes(image.digest), "active": .bool(slot == 0), "pending": .bool(image.pending),
-                    "permanent": .bool(image.permanent), "confirmed": .bool(slot == 0 && image.confirmed),
+                    "hash": .bytes(image.digest), "active": .bool(slot == runningSlot), "pending": .bool(image.pending),
+                    "permanent": .bool(image.permanent), "confirmed": .bool(slot == runningSlot && image.confirmed),
                 ])
             }
         }

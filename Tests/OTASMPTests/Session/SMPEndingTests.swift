@@ -53,6 +53,20 @@ import Testing
         #expect(played.error == .inTrial && !played.frames.contains { $0.group == 1 && $0.command == 5 })
     }
 
+    @Test("discard erases slot 0 of a device that runs from slot 1", arguments: [0, 1])
+    func discardsTheOtherSlot(runningSlot: Int) {
+        let slots = PlayedSlots(
+            running: [0: image(1)], others: [0: image(2)], known: [:], runningSlot: runningSlot)
+        var erases: [Int?] = []
+        let played = PlayedDevice(.discard) { frame, _ in
+            guard frame.group == 1, frame.command == 5 else { return slots.answer(frame) }
+            erases.append(frame.fields["slot"]?.integer)
+            return .fields([:])
+        }
+        #expect(played.report?.outcome == .done, "\(String(describing: played.outcome))")
+        #expect(erases == [runningSlot == 1 ? 0 : nil])
+    }
+
     @Test("discard fails where the erase fails and an image is in the slot", arguments: [true, false])
     func anEraseThatFails(isFull: Bool) {
         let slots = PlayedSlots(running: [0: image(1)], others: isFull ? [0: image(2)] : [:], known: [:])

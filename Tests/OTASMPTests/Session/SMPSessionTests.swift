@@ -129,6 +129,23 @@ import Testing
         #expect(played.error == .wrongImageFormat && slots.uploads.count == (erases ? 1 : 0))
     }
 
+    @Test(
+        "an erase before a second upload names the slot that does not run, and none where that is slot 1 of image 0",
+        arguments: [(0, 0, nil), (0, 1, 0), (1, 0, 3), (1, 1, 2)] as [(Int, Int, Int?)])
+    func erasesTheOtherSlot(number: Int, runningSlot: Int, erased: Int?) throws {
+        let image = try ExampleImage.make()
+        let slots = PlayedSlots(running: [0: old, 1: old], known: [:], runningSlot: runningSlot)
+        let task = SMPTask.push([SMPImage(image, number: number)], SMPPushOptions())
+        var erases: [Int?] = []
+        _ = PlayedDevice(task) { frame, _ in
+            if frame.isUpload { return .fields(["off": CBORValue(image.bytes.count)]) }
+            guard frame.group == 1, frame.command == 5 else { return slots.answer(frame) }
+            erases.append(frame.fields["slot"]?.integer)
+            return .fields([:])
+        }
+        #expect(erases == [erased])
+    }
+
     @Test func saysThatTheImageIsNotListed() throws {
         let image = try ExampleImage.make()
         let slots = PlayedSlots(running: [0: old], known: [:])

@@ -12,9 +12,9 @@ import Testing
         var chunks: [UInt8: SMPChunk] = [:]
         var now = Duration.zero
 
-        init(window: Int, way: SMPUpload.Way = .whole) {
+        init(window: Int, longestFrame: Int = 500, way: SMPUpload.Way = .whole) {
             upload = SMPUpload(
-                SMPUploadTests.bytes, digest: [UInt8](repeating: 7, count: 32), image: 0, longestFrame: 500,
+                SMPUploadTests.bytes, digest: [UInt8](repeating: 7, count: 32), image: 0, longestFrame: longestFrame,
                 window: SMPWindow(limit: window, size: window, way: way), way: way)
         }
 
@@ -22,7 +22,7 @@ import Testing
         mutating func send() -> [UInt8] {
             var sent: [UInt8] = []
             while let chunk = upload.nextChunk() {
-                sequence += 1
+                sequence &+= 1
                 chunks[sequence] = chunk
                 upload.sent(chunk, sequence: sequence, at: now)
                 sent.append(sequence)
@@ -105,6 +105,30 @@ import Testing
         #expect(flight.answer(4, 32) == .rewound(resent: flight.end(4) - 32))
         #expect(flight.answer(2, flight.end(2)) == .agreed)
         #expect(flight.upload.acknowledgedOffset == 32)
+    }
+
+    @Test(
+        "an answer that arrives twice causes no bytes to be sent again, with 1024 buffers in the device",
+        arguments: [0, 120])
+    func ignoresDuplicatedAnswers(late: Int) throws {
+        let parameters = try SMPParameters(["buf_size": CBORValue(60), "buf_count": CBORValue(1024)])
+        var upload = Flight(window: parameters.window, longestFrame: 60, way: .lossy).upload
+        var sent: [(sequence: UInt8, end: Int)] = []
+        var answered = 0
+        repeat {
+            while let chunk = upload.nextChunk() {
+                let sequence = UInt8(truncatingIfNeeded: sent.count)
+                upload.sent(chunk, sequence: sequence, at: .zero)
+                sent.append((sequence, chunk.offset + chunk.data.count))
+            }
+            for index in [answered, answered - late] where index >= 0 {
+                let (sequence, end) = sent[index]
+                try #require(upload.answered(sequence, offset: end, match: nil, at: .zero) == .agreed)
+                try #require(!upload.isDraining && upload.acknowledgedOffset == sent[answered].end)
+            }
+            answered += 1
+        } while answered < sent.count
+        #expect(upload.isComplete && sent.count > 256 && sent.map(\.end) == sent.map(\.end).sorted())
     }
 
     /// A device that restarted has forgotten all, and wants the length anew.

@@ -102,6 +102,18 @@ import Testing
         #expect(throws: KeyError(.trustOpenToOthers, "")) { try TrustStore(paths: [trust]) }
     }
 
+    @Test(
+        "a sticky trust folder is refused however its path is written",
+        arguments: ["parent/trust/.", "parent/trust/x/..", "link", "link/."])
+    func stickyByAnotherPath(path: String) throws {
+        let (trust, _) = try trustFolder()
+        _ = try folder.makeFolder("parent/trust/x")
+        #expect(symlink("parent/trust/x/..", (folder / "link").string) == 0)
+        #expect(try TrustStore(paths: [folder / path]).keys == [first])
+        try changeMode(trust, FilePermissions(rawValue: 0o1777))
+        #expect(throws: KeyError(.trustOpenToOthers, "")) { try TrustStore(paths: [folder / path]) }
+    }
+
     @Test("each folder on the way of a symbolic link to trusted keys is checked", arguments: [true, false])
     func symbolicLinks(isRelative: Bool) throws {
         let (trust, file) = try trustFolder()
