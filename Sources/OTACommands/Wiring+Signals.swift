@@ -5,9 +5,8 @@ extension Wiring {
     ///
     /// - Throws: what `body` throws; `Failure` where a signal came.
     func untilSignalled(_ body: @escaping @Sendable () async throws -> Void) async throws {
-        let interrupts = Interrupts()
         do {
-            try await interrupts.during {
+            try await Interrupts.during {
                 console.note("stopping; once more to stop at once")
             } body: { stops in
                 try await withThrowingTaskGroup(of: Void.self) { group in
@@ -18,13 +17,11 @@ extension Wiring {
                 }
             }
         } catch {
-            guard interrupts.signal == nil else { throw Self.stopped(by: interrupts) }
+            guard Interrupts.signal == nil else { throw Self.stopped }
             throw error
         }
-        guard interrupts.signal == nil else { throw Self.stopped(by: interrupts) }
+        guard Interrupts.signal == nil else { throw Self.stopped }
     }
 
-    private static func stopped(by interrupts: Interrupts) -> Failure {
-        .interrupted(by: interrupts.signal ?? SIGINT)
-    }
+    private static var stopped: Failure { .interrupted(by: Interrupts.signal ?? SIGINT) }
 }

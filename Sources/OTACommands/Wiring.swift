@@ -130,16 +130,15 @@ struct Wiring {
     func interruptibly(
         _ body: @Sendable (AsyncStream<Void>) async throws -> UpdateReport
     ) async throws -> UpdateReport {
-        let interrupts = Interrupts()
         do {
-            return try await interrupts.during {
+            return try await Interrupts.during {
                 console.note("stopping; once more to stop at once")
             } body: {
                 try await body($0)
             }
         } catch let error as UpdateError where error.code == .interrupted {
             var failure = Failure(error, in: situation)
-            if interrupts.signal == SIGTERM { failure.exit = .terminated }
+            if Interrupts.signal == SIGTERM { failure.exit = .terminated }
             throw failure
         }
     }

@@ -1,4 +1,6 @@
 import Glibc
+import OTATransport
+import OTAUDP
 import Subprocess
 import SystemPackage
 import Testing
@@ -81,5 +83,57 @@ import Testing
         }
         // The lock went with its holder.
         #expect(try await sandbox.run("status", "--device", "sim:kitchen?pace=virtual").exit == 0)
+    }
+
+    /// Runs a push to a device that does not answer, with a full pipe as its stderr.
+    ///
+    /// - Parameter body: runs once the push has sent its first packet; nil: nothing does.
+    private func pushingBlocked(
+        _ options: [String], _ body: (@Sendable (ProcessIdentifier) -> Void)? = nil
+    ) async throws -> TerminationStatus {
+        let sandbox = try Sandbox()
+        try await sandbox.mcuboot()
+        let device = try await UDPListener(at: UDPAddress(host: "127.0.0.1", port: 0))
+        let pipe = try FileDescriptor.pipe()
+        defer { for end in [pipe.readEnd, pipe.writeEnd] { try? end.close() } }
+        #expect(fcntl(pipe.writeEnd.rawValue, F_SETFL, O_NONBLOCK) == 0)
+        while (try? pipe.writeEnd.writeAll([0])) != nil {}
+        #expect(fcntl(pipe.writeEnd.rawValue, F_SETFL, 0) == 0)
+        let words = [
+            "push", "fw.signed.bin", "--trust", "release.pub.pem", "--device", "udp:127.0.0.1:\(device.port)",
+        ]
+        let result = try await Subprocess.run(
+            .path(Sandbox.binary), arguments: Arguments(words + options), environment: sandbox.environment(),
+            workingDirectory: sandbox.folder, input: .none, output: .discarded,
+            error: .fileDescriptor(pipe.writeEnd, closeAfterSpawningProcess: false)
+        ) { execution in
+            guard let body else { return }
+            _ = await device.receive()
+            body(execution.processIdentifier)
+        }
+        await device.close()
+        return result.terminationStatus
+    }
+
+    @Test("a push whose stderr is blocked ends with 75 after --timeout", .timeLimit(.minutes(1)))
+    func timeoutBehindABlockedStream() async throws {
+        #expect(try await pushingBlocked(["--verbose", "--timeout", "1s"]) == .exited(75))
+    }
+
+    @Test("a second signal ends a push at once although its stderr is blocked", .timeLimit(.minutes(1)))
+    func secondSignalBehindABlockedStream() async throws {
+        // Two signals of the same number that wait together are one.
+        let status = try await pushingBlocked(["--progress", "none"]) { process in
+            for signal in [SIGINT, SIGTERM] { kill(process.value, signal) }
+        }
+        #expect([.exited(130), .exited(143)].contains(status), "\(status)")
+    }
+
+    @Test("a push of a FIFO that nobody writes to ends with 75 after --timeout", .timeLimit(.minutes(1)))
+    func timeoutBehindAFIFO() async throws {
+        let sandbox = try Sandbox()
+        #expect(mkfifo(sandbox.path("fifo"), 0o600) == 0)
+        let run = try await sandbox.run("push", "fifo", "--device", "udp:127.0.0.1:9", "--timeout", "1s")
+        #expect(run.exit == 75)
     }
 }

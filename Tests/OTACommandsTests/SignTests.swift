@@ -253,7 +253,7 @@ import Testing
             #expect(run.exit == 0, "\(run.err)")
             return run.err
         }
-        #expect(try await sign("5000").contains("5000 higher than 0 (no earlier bundle at new.otaf)."))
+        #expect(try await sign("5000").contains("5000 higher than 0 (no earlier bundle at the output path)."))
         _ = try await sandbox.shell("rm new.otaf")
         #expect(try await sign("1000") == "")
         #expect(try await sign("2000", "--force") == "")
@@ -264,11 +264,45 @@ import Testing
         #expect(jump.contains("\notaflash: hint: increase the counter by 1"))
         #expect(try await sign("4294967295", "--force", "--progress", "json").contains("4294964294 higher than 3001"))
         #expect(try await sign("1", "--force") == "")
-        // A signature more changes no counter.
+    }
+
+    @Test(
+        "sign warns of a bundle's own security counter when it adds a signature, unless the output replaces that counter"
+    )
+    func warnsOfACounterJumpInABundle() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release(as: "vendor.otaf", "--counter", "4294967295")
         #expect(try await sandbox.run("keygen", "second").exit == 0)
-        #expect(try await sign("5000", "--force").contains("4999 higher than 1"))
-        let added = try await sandbox.run("sign", "new.otaf", "--key", "second.pem", "-o", "both.otaf")
-        #expect(added.exit == 0 && added.err == "", "\(added.err)")
+        let words = ["sign", "vendor.otaf", "--key", "second.pem"]
+        let added = try await sandbox.run(words + ["-o", "both.otaf"])
+        #expect(added.exit == 0)
+        #expect(added.err.contains("the security counter 4294967295 is 4294967295 higher than 0"), "\(added.err)")
+        for options in [["-o", "both.otaf", "--force"], ["--force"]] {
+            let again = try await sandbox.run(words + options)
+            #expect(again.exit == 0 && again.err == "", "\(again.err)")
+        }
+    }
+
+    @Test("sign --as mcuboot warns of a --security-counter more than 1000 above that of the replaced image, or above 0")
+    func warnsOfACounterJumpInAnImage() async throws {
+        let sandbox = try Sandbox()
+        #expect(try await sandbox.run("keygen", "release").exit == 0)
+        try sandbox.write("fw.bin", Sandbox.image(20_000))
+        func sign(_ counter: String) async throws -> String {
+            let run = try await sandbox.run(
+                "sign", "fw.bin", "--as", "mcuboot", "--header-size", "32", "--pad-header", "--version", "1.0.0",
+                "--key",
+                "release.pem", "--force", "--security-counter", counter)
+            #expect(run.exit == 0, "\(run.err)")
+            return run.err
+        }
+        let jump = try await sign("4294967295")
+        #expect(jump.contains("otaflash: warning: the security counter 4294967295 is 4294967295 higher than 0"))
+        #expect(jump.contains("this image") && jump.contains("a lower --security-counter"))
+        #expect(try await sign("4294967295") == "")
+        #expect(try await sign("1000") == "")
+        #expect(try await sign("2001").contains("1001 higher than 1000"))
+        #expect(try await sign("auto") == "")
     }
 
     @Test func warnsOfTheDemoKey() async throws {

@@ -1,6 +1,6 @@
 import ArgumentParser
 
-struct Confirm: Verb {
+struct Confirm: DeviceVerb {
     static let name = "confirm"
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "Make the image stay that a device runs on trial.")

@@ -1,6 +1,6 @@
 import ArgumentParser
 
-struct Discard: Verb {
+struct Discard: DeviceVerb {
     static let name = "discard"
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "Have a device forget a half-received image, or give up the one on trial.")

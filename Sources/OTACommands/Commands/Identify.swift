@@ -1,6 +1,6 @@
 import ArgumentParser
 
-struct Identify: Verb {
+struct Identify: DeviceVerb {
     static let name = "identify"
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "Have a device blink, so that it can be told from others.")

@@ -3,7 +3,7 @@ import OTAFirmware
 import OTASigning
 import OTAUpdate
 
-struct Push: Verb {
+struct Push: DeviceVerb {
     static let name = "push"
     static let isLong = true
     static let configuration = CommandConfiguration(

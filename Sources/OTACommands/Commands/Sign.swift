@@ -73,31 +73,33 @@ struct Sign: Verb {
         case .mcuboot:
             try refuseBundleOptions()
             let layout = try mcuboot.layout(version: version)
-            return try mcubootImage(layout, signedWith: signers(console))
+            return try mcubootImage(layout, signedWith: signers(console), console)
         }
     }
 
     private func bundle(signedWith keys: [PrivateKey], _ console: Console) throws -> SignAnswer {
         let release = try release()
         let created = try CreationTime.now()
-        let known = [image, target].compactMap { Self.counter(ofBundleIn: $0) }.max()
+        let known = Self.counter(ofBundleIn: target)
         let file = try BundleSigner(keys: keys).sign(
             FilePath(image), as: release, created: created, to: FilePath(target), replace: force)
-        warn(ofCounter: file.envelope.manifest.securityCounter, after: known, console)
+        warn(ofCounter: file.envelope.manifest.securityCounter, after: known, in: ("bundle", "--counter"), console)
         return SignAnswer(file)
     }
 
     private static let largestUsualCounterStep: UInt32 = 1000
 
     /// A counter cannot be taken back: devices that confirmed it refuse every lower one.
-    private func warn(ofCounter counter: UInt32, after known: UInt32?, _ console: Console) {
+    private func warn(
+        ofCounter counter: UInt32, after known: UInt32?, in file: (kind: String, option: String), _ console: Console
+    ) {
         let before = known ?? 0
         guard counter > before, counter - before > Self.largestUsualCounterStep else { return }
-        let origin = known == nil ? "no earlier bundle at \(target)" : "that of the earlier bundle"
+        let origin = known == nil ? "no earlier \(file.kind) at the output path" : "that of the earlier \(file.kind)"
         console.warn(
             "the security counter \(counter) is \(counter - before) higher than \(before) (\(origin)). A device that "
-                + "confirms this bundle refuses all lower counters permanently.",
-            hint: "increase the counter by 1 for each release, or sign again with a lower --counter")
+                + "confirms this \(file.kind) refuses all lower counters permanently.",
+            hint: "increase the counter by 1 for each release, or sign again with a lower \(file.option)")
     }
 
     /// Nil: the file is not there, or is not a bundle.
@@ -106,7 +108,15 @@ struct Sign: Verb {
         return (try? Envelope(parsingPrefix: prefix))?.manifest.securityCounter
     }
 
-    private func mcubootImage(_ layout: MCUbootLayout, signedWith keys: [PrivateKey]) throws -> SignAnswer {
+    /// Nil: the file is not there, is not an MCUboot image, or has no counter.
+    private static func counter(ofMCUbootImageIn path: String) -> UInt32? {
+        guard let bytes = try? WholeFile.contents(of: path) else { return nil }
+        return (try? MCUbootFile(parsing: bytes))?.image.securityCounter
+    }
+
+    private func mcubootImage(
+        _ layout: MCUbootLayout, signedWith keys: [PrivateKey], _ console: Console
+    ) throws -> SignAnswer {
         guard let key = keys.first, keys.count == 1 else {
             throw Failure.usage("an MCUboot image has one signature", hint: "give --key once")
         }
@@ -118,8 +128,13 @@ struct Sign: Verb {
                     "give -o a name such as app.signed.bin; then: objcopy -I binary -O ihex app.signed.bin app.signed.hex"
             )
         }
+        let known = Self.counter(ofMCUbootImageIn: path)
         let file = try MCUbootSigner(key: key, scheme: mcuboot.pure ? .pure : .digest)
             .sign(FilePath(image), as: layout, to: FilePath(path), replace: force)
+        // A counter made of the version is large, and grows with the version.
+        if !mcuboot.derivesSecurityCounter, let counter = layout.securityCounter {
+            warn(ofCounter: counter, after: known, in: ("image", "--security-counter"), console)
+        }
         let report = Verifier(trust: try TrustStore([key.publicKey])).report(on: file)
         return SignAnswer(ImageSummary(file, report), signer: key.publicKey.id, output: path)
     }

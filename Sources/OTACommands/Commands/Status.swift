@@ -2,7 +2,7 @@ import ArgumentParser
 import OTAFirmware
 import OTAUpdate
 
-struct Status: Verb {
+struct Status: DeviceVerb {
     static let name = "status"
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "Show what runs on a device, what is staged, and how far a broken transfer got.")

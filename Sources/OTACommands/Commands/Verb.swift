@@ -10,6 +10,8 @@ protocol Verb: ParsableCommand {
     var options: OutputOptions { get }
     /// What the user named, for hints.
     var situation: Situation { get }
+    /// The limit of `--timeout` on the whole command; nil: none.
+    var limit: Duration? { get }
 
     func answer(_ console: Console) async throws -> Result
 }
@@ -17,8 +19,10 @@ protocol Verb: ParsableCommand {
 extension Verb {
     static var isLong: Bool { false }
     var situation: Situation { Situation(command: Self.name) }
+    var limit: Duration? { nil }
 
     func perform() async -> ExitStatus {
+        if let limit { Watchdog.start(limit: limit) }
         var settings = options.settings
         settings.isLong = Self.isLong
         let console = Console(settings)
@@ -35,4 +39,13 @@ extension Verb {
             return failure.exit
         }
     }
+}
+
+/// A command for one device, within the limit of its `--timeout`.
+protocol DeviceVerb: Verb {
+    var target: DeviceOptions { get }
+}
+
+extension DeviceVerb {
+    var limit: Duration? { target.limit }
 }

@@ -39,6 +39,9 @@ struct MCUbootOptions: ParsableArguments {
     @Flag(help: "Sign the image itself and not its digest, for a bootloader that is built so.")
     var pure = false
 
+    /// The security counter is made of the version.
+    var derivesSecurityCounter: Bool { securityCounter?.lowercased() == "auto" }
+
     /// - Throws: a usage failure if one of them was given.
     func refuse(_ reason: String) throws(Failure) {
         let given = [
@@ -82,7 +85,7 @@ struct MCUbootOptions: ParsableArguments {
             layout.erasedValue = try Self.read(erasedVal, "erased-val", "0 or 0xff") { ["0": 0, "0xff": 0xFF][$0] }
         }
         layout.securityCounter = try Self.read(securityCounter, "security-counter", "0 to 4294967295, or auto") {
-            $0.lowercased() == "auto"
+            derivesSecurityCounter
                 ? MCUbootLayout.securityCounter(of: parsed) : Numeral.value($0, in: 0...UInt32.max)
         }
         layout.dependencies =

@@ -17,7 +17,7 @@ extension Wiring {
         defer { device.suspend() }
         let console = console
         let served = ServedDevice(device) { console.note("sim:\(name): \($0)") }
-        try await Interrupts().during {
+        try await Interrupts.during {
             console.note("stopping; once more to stop at once")
         } body: { stops in
             switch bearer {

@@ -1,35 +1,66 @@
+import DescriptorIO
 import Glibc
 import Synchronization
-import UnixSignals
 
 /// SIGINT and SIGTERM while a session runs: the first one asks it to stop, the second one ends the process at once.
-final class Interrupts: Sendable {
-    private let first = Atomic<Int32>(0)
+///
+/// The signal handler ends the process, and a thread of its own passes the first signal on: a blocked write to a terminal or a pipe
+/// can hold up every thread that runs tasks.
+enum Interrupts {
+    private static let first = Atomic<Int32>(0)
+    private static let onFirst = Guarded<(@Sendable () -> Void)?>(nil)
+    private nonisolated(unsafe) static let heard = {
+        let semaphore = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
+        sem_init(semaphore, 0, 0)
+        return semaphore
+    }()
+    /// Started at its first use.
+    private static let listener: Void = {
+        var thread = pthread_t()
+        let status = pthread_create(
+            &thread, nil,
+            { _ in
+                while true {
+                    while sem_wait(heard) != 0 {}
+                    onFirst.with { $0 }?()
+                }
+            }, nil)
+        precondition(status == 0, "no thread to listen for signals: \(status)")
+        pthread_detach(thread)
+    }()
 
-    /// The signal that came; nil: none.
-    var signal: Int32? {
+    /// The first signal that was received; nil: none.
+    static var signal: Int32? {
         let signal = first.load(ordering: .relaxed)
         return signal == 0 ? nil : signal
     }
 
-    /// Runs `body` with one element for the signal that is to stop it.
+    /// Runs `body` with one element for the signal that is to stop it. One at a time.
     ///
-    /// - Parameter onFirst: tells that the first signal has been heard.
-    func during<Result: Sendable>(
-        onFirst: @escaping @Sendable () -> Void, body: (AsyncStream<Void>) async throws -> Result
+    /// - Parameter onFirst: reports the first signal. It may block.
+    static func during<Result: Sendable>(
+        onFirst report: @escaping @Sendable () -> Void, body: (AsyncStream<Void>) async throws -> Result
     ) async rethrows -> Result {
-        let signals = await UnixSignalsSequence(trapping: .sigint, .sigterm)
         let (stops, stop) = AsyncStream.makeStream(of: Void.self)
-        let listener = Task {
-            for await signal in signals {
-                if self.signal != nil { _exit(128 + signal.rawValue) }
-                self.first.store(signal.rawValue, ordering: .relaxed)
-                onFirst()
+        onFirst.with {
+            $0 = {
                 stop.yield()
+                report()
             }
         }
-        defer { listener.cancel() }
+        _ = listener
+        let before = [SIGINT, SIGTERM].map { ($0, Glibc.signal($0, handle)) }
+        // After a first signal the next one still ends the process.
+        defer { if signal == nil { for (signal, handler) in before { Glibc.signal(signal, handler) } } }
         return try await body(stops)
+    }
+
+    /// Does only what a signal handler may do.
+    private static let handle: @convention(c) (Int32) -> Void = { signal in
+        guard first.compareExchange(expected: 0, desired: signal, ordering: .relaxed).exchanged else {
+            _exit(128 + signal)
+        }
+        sem_post(heard)
     }
 
     /// Runs `body`, which makes what must not be left half made, before a signal is heard.
