@@ -155,7 +155,7 @@ extension SMPSession {
         case .bootloader: break
         case .bootloaderMode: device.mode = fields["mode"]?.integer.flatMap(SMPBootloaderMode.init)
         case .system:
-            device.hardware = fields["output"]?.text
+            device.hardware = fields["output"]?.shortText
             device.wasAskedForBoard = true
         case .slots: device.slots = try SMPSlotList(fields)
         case .imageState: return try listed(SMPImageList(fields))
