@@ -80,6 +80,11 @@ extension ProfileSession {
     }
 
     private mutating func askToConfirm(_ finding: Finding) {
+        // A device that keeps answering does not extend the time limit.
+        if hasEndedTrial, let lookUntil, now >= lookUntil {
+            return fail(
+                UpdateError(.didNotReturn, "the device answers, and is still on trial when the time limit has passed"))
+        }
         confirms += 1
         guard confirms <= Self.mostConfirms else {
             return fail(UpdateError(.protocolViolation, "the device accepts CONFIRM and stays on trial"))

@@ -25,6 +25,13 @@ extension CBORValue {
 
     package var bytes: [UInt8]? { if case .bytes(let bytes) = self { bytes } else { nil } }
     package var text: String? { if case .text(let text) = self { text } else { nil } }
+    /// A text for people, cut to 200 Unicode scalars and `…`.
+    package var shortText: String? {
+        text.map { text in
+            let start = text.unicodeScalars.prefix(200)
+            return start.endIndex == text.endIndex ? text : String(start) + "…"
+        }
+    }
     package var bool: Bool? { if case .bool(let bool) = self { bool } else { nil } }
     package var array: [CBORValue]? { if case .array(let items) = self { items } else { nil } }
     package var map: [String: CBORValue]? { if case .map(let entries) = self { entries } else { nil } }

@@ -22,7 +22,7 @@ package enum SMPAnswer: Sendable, Equatable {
             self = code == 0 ? .good(fields) : .bad(SMPError(group: group, code: code))
         } else if let code = fields["rc"], code != .unsigned(0) {
             guard let code = code.integer else { throw SMPFrameError(context: "the device's error is no number") }
-            self = .bad(SMPError(code: code, reason: fields["rsn"]?.text))
+            self = .bad(SMPError(code: code, reason: fields["rsn"]?.shortText))
         } else {
             self = .good(fields)
         }

@@ -56,7 +56,8 @@ package struct SMPImageList: Sendable, Equatable {
 extension SMPImageList.Entry {
     /// A flag that is not there is false.
     fileprivate init(_ value: CBORValue) throws(SMPFrameError) {
-        guard let fields = value.map, let slot = fields["slot"]?.integer, let version = fields["version"]?.text else {
+        guard let fields = value.map, let slot = fields["slot"]?.integer, let version = fields["version"]?.shortText
+        else {
             throw SMPFrameError(context: "an image in the device's list has no slot or no version")
         }
         self.slot = slot

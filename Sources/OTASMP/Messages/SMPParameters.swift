@@ -12,7 +12,11 @@ package struct SMPParameters: Sendable, Equatable {
     package init(_ fields: [String: CBORValue]) throws(SMPFrameError) {
         guard let size = fields["buf_size"]?.integer, let count = fields["buf_count"]?.integer,
             1...(SMPFrame.headerLength + CBORDecoder.longest) ~= size, 1...1024 ~= count
-        else { throw SMPFrameError(context: "the device's buffers cannot be: \(fields)") }
+        else {
+            let (size, count) = (fields["buf_size"]?.integer, fields["buf_count"]?.integer)
+            let told = [size, count].map { $0.map { "\($0)" } ?? "no number" }
+            throw SMPFrameError(context: "the device's buffers cannot be: size \(told[0]), count \(told[1])")
+        }
         self.init(bufferSize: size, bufferCount: count)
     }
 

@@ -52,6 +52,13 @@ extension SMPSession {
     }
 
     mutating func askToMark(_ digest: [UInt8]?, confirm: Bool) {
+        // A device that keeps answering does not extend the time limit.
+        if let lookUntil, now >= lookUntil {
+            return fail(
+                UpdateError(
+                    .didNotReturn,
+                    "the device answers, and its list still shows the image on trial when the time limit has passed"))
+        }
         marks += 1
         guard marks <= Self.mostMarks else {
             return fail(UpdateError(.protocolViolation, "the device takes a mark for an image, and does not show it"))

@@ -130,6 +130,12 @@ extension SMPSession {
     private mutating func busy(_ exchange: SMPExchange) {
         takeBackQuestions()
         let again = now + SMPExchange.busyInterval
+        // The time limit of a restart or a confirmation ends the wait, too.
+        if let lookUntil, lookUntil < min(again, exchange.busyUntil) {
+            return fail(
+                UpdateError(
+                    .deviceBusy, "the device still answers \(exchange.request.name) with busy at the time limit"))
+        }
         guard again <= exchange.busyUntil else {
             return fail(UpdateError(.deviceBusy, "the device answered \(exchange.request.name) with busy for 90 s"))
         }
@@ -155,7 +161,7 @@ extension SMPSession {
         case .bootloader: break
         case .bootloaderMode: device.mode = fields["mode"]?.integer.flatMap(SMPBootloaderMode.init)
         case .system:
-            device.hardware = fields["output"]?.text
+            device.hardware = fields["output"]?.shortText
             device.wasAskedForBoard = true
         case .slots: device.slots = try SMPSlotList(fields)
         case .imageState: return try listed(SMPImageList(fields))

@@ -12,10 +12,8 @@ struct SMPTarget {
     let image: MCUbootImage
     /// The board name, as the command "os info" reports it with the format `i`; nil if the device has no such command.
     let board: String?
-    /// The version of the running image, as the image list reports it.
-    let runningVersion: String?
-    /// The running image is the bundle's, so the version that ran before is not known any more.
-    let isRunning: Bool
+    /// The version that runs, or ran before the bundle's image, as the image list reports it; nil if the list does not have it.
+    let previousVersion: String?
 
     /// Checks what SMP can answer.
     ///
@@ -28,7 +26,7 @@ struct SMPTarget {
         if manifest.hardware != nil { unchecked.append("hardware") }
         // MCUboot compares the image's own counter with the device's. The bundle's counter is not sent.
         if manifest.securityCounter > image.securityCounter ?? 0 { unchecked.append("security_counter") }
-        if !(try checkRunningVersion()) { unchecked.append("requires") }
+        if !(try checkPreviousVersion()) { unchecked.append("requires") }
         if let least = manifest.minimumBattery, least > 0 { unchecked.append("minimum_battery") }
         return unchecked
     }
@@ -54,13 +52,13 @@ struct SMPTarget {
     }
 
     /// Returns false if the device does not report a version of three or four numbers.
-    private func checkRunningVersion() throws(UpdateError) -> Bool {
-        guard let requires = manifest.requires, !isRunning else { return true }
-        guard let runningVersion, let running = SMPVersion(runningVersion) else { return false }
-        guard running.satisfies(requires) else {
+    private func checkPreviousVersion() throws(UpdateError) -> Bool {
+        guard let requires = manifest.requires else { return true }
+        guard let previousVersion, let previous = SMPVersion(previousVersion) else { return false }
+        guard previous.satisfies(requires) else {
             throw UpdateError(
                 .requiresNewer,
-                "the bundle requires version \(requires) to run first, the device runs \(runningVersion)")
+                "the bundle requires version \(requires) to run first, the device has \(previousVersion)")
         }
         return true
     }
@@ -105,10 +103,12 @@ extension SMPSession {
     private mutating func check(
         _ image: SMPImage, _ manifest: Manifest, _ plan: SMPPlan, _ list: SMPImageList
     ) throws(UpdateError) {
+        // During a trial, the other slot has the image that ran before.
         let isRunning = [.onTrial, .running].contains(plan.standing(of: image))
+        let previous = isRunning ? list.others(image.number).first : list.running(image.number)
         let target = SMPTarget(
             manifest: manifest, image: image.verified.image, board: device.hardware,
-            runningVersion: list.running(image.number)?.version, isRunning: isRunning)
+            previousVersion: previous?.version)
         let unchecked = try target.uncheckedFields()
         if unchecked.isEmpty { return }
         let names = unchecked.joined(separator: ", ")

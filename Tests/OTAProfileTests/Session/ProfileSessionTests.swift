@@ -459,6 +459,16 @@ import Testing
         #expect(talk.report?.device.previousVersion == "1.1.0")
     }
 
+    @Test("confirm ends at its time limit where the device accepts CONFIRM and stays on trial")
+    func endsAtTheTimeLimit() throws {
+        var talk = try Conversation(.confirm)
+        talk.comeUp(Device(version: "1.1.0", state: 5))
+        talk.expect("05 21", answering: "85 21 00")
+        talk.now += .seconds(2 * 600 + 3600)
+        talk.describe(Device(version: "1.1.0", state: 5))
+        #expect(talk.error == .didNotReturn)
+    }
+
     @Test("confirm ends where the device accepts CONFIRM again and again and stays on trial")
     func endsWhereTheTrialDoesNotEnd() throws {
         var talk = try Conversation(.confirm)

@@ -46,6 +46,29 @@ import Testing
         #expect(resets == 1)
     }
 
+    /// A device on trial that accepts a confirmation after `busyTimes` answers with *busy*, and never shows it.
+    private func playStubborn(_ task: SMPTask, running: PlayedSlots.Image, busyTimes: Int) -> PlayedDevice {
+        let slots = PlayedSlots(running: [0: running], known: [:])
+        var busy = 0
+        return PlayedDevice(task) { frame, _ in
+            guard frame.isMark else { return slots.answer(frame) }
+            busy += 1
+            return busy % (busyTimes + 1) == 0 ? .fields([:]) : .fields(["rc": CBORValue(10)])
+        }
+    }
+
+    @Test("a confirmation ends at its time limit, although the device answers", arguments: [5, 41], [true, false])
+    func aConfirmationThatNeverShows(busyTimes: Int, isPush: Bool) throws {
+        let image = try ExampleImage.make()
+        var running = isPush ? image.listed() : self.image(1)
+        running.confirmed = false
+        let task: SMPTask = isPush ? .push([SMPImage(image)], SMPPushOptions()) : .confirm
+        let played = playStubborn(task, running: running, busyTimes: busyTimes)
+        #expect(
+            played.error == (busyTimes == 5 ? .didNotReturn : .deviceBusy), "\(String(describing: played.outcome))")
+        #expect(played.now <= .seconds(300), "\(played.now)")
+    }
+
     @Test("discard does not erase an image that is marked for the next start")
     func discardOfAMarkedImage() {
         let slots = PlayedSlots(running: [0: image(1)], others: [0: image(2, pending: true)], known: [:])

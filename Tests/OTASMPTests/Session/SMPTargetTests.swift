@@ -9,7 +9,7 @@ import Testing
     /// A push of a bundle, and how often the device was asked for what.
     private func push(
         _ bundle: ExampleBundle, board: String? = "demo", running: String = "1.0.0",
-        options: SMPPushOptions = SMPPushOptions(), onTrial: Bool = false, losses: Int = 0
+        options: SMPPushOptions = SMPPushOptions(), onTrial: Bool = false, before: String? = nil, losses: Int = 0
     ) throws -> (played: PlayedDevice, slots: PlayedSlots) {
         let image = try bundle.verified().mcubootImage()
         var listed = image.listed()
@@ -18,6 +18,7 @@ import Testing
             running: [
                 0: onTrial ? listed : PlayedSlots.Image(digest: [UInt8](repeating: 1, count: 32), version: running)
             ],
+            others: before.map { [0: PlayedSlots.Image(digest: [UInt8](repeating: 2, count: 32), version: $0)] } ?? [:],
             known: [image.fileDigest.bytes: image.listed()])
         var left = losses
         let played = PlayedDevice(.push([SMPImage(image)], options)) { frame, _ in
@@ -135,10 +136,25 @@ import Testing
         #expect(try push(ExampleBundle(), onTrial: true).played.report?.outcome == .confirmed)
     }
 
-    @Test("an image on trial is not held against the version that it requires to run first")
-    func doesNotCompareAnImageWithItself() throws {
-        let bundle = ExampleBundle(requires: RequiredVersion("9.0.0"))
-        #expect(try push(bundle, onTrial: true).played.report?.outcome == .confirmed)
+    @Test("a required version is compared with the version in the other slot during a trial")
+    func comparesTheVersionBeforeATrial() throws {
+        let bundle = ExampleBundle(requires: RequiredVersion("1.0.5"))
+        let refused = try push(bundle, onTrial: true, before: "1.0.4")
+        #expect(
+            refused.played.error == .requiresNewer && left(refused), "\(String(describing: refused.played.outcome))")
+        #expect(try push(bundle, onTrial: true, before: "1.0.5").played.report?.outcome == .confirmed)
+    }
+
+    @Test("a required version is unchecked during a trial if the other slot is empty or has no readable version")
+    func cannotCheckTheVersionBeforeATrial() throws {
+        let bundle = ExampleBundle(requires: RequiredVersion("1.0.5"))
+        for before in [nil, "first"] {
+            let refused = try push(bundle, onTrial: true, before: before)
+            #expect(refused.played.error == .targetUnchecked && left(refused))
+            let accepted = try push(
+                bundle, options: SMPPushOptions(acceptsUncheckedTarget: true), onTrial: true, before: before)
+            #expect(accepted.played.report?.outcome == .confirmed && accepted.played.report?.unchecked == ["requires"])
+        }
     }
 
     @Test("the board is asked for again after the link broke during the first question")
