@@ -43,7 +43,8 @@ final class PlayedSlots {
 
     private var list: [String: CBORValue] {
         let images = running.keys.sorted().flatMap { number in
-            [(running[number], runningSlot), (others[number], 1 - runningSlot)].compactMap { image, slot -> CBORValue? in
+            [(running[number], runningSlot), (others[number], 1 - runningSlot)].compactMap {
+                image, slot -> CBORValue? in
                 guard let image else { return nil }
                 return .map([
                     "image": CBORValue(number), "slot": CBORValue(slot), "version": .text(image.version),
