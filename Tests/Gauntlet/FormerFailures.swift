@@ -11,7 +11,7 @@ extension Gauntlet {
         54,
         // The virtual SMP server programmed nothing, and that wore the flash.
         1012,
-        // Three answers of a dozen values each came with holes, and the reason told was none that this world explained.
+        // Three answers of a dozen values each came with holes, and nothing in this world explained the reported reason.
         15000, 18520,
         // An SMP device held a complete but damaged upload, and every later push continued it at its end.
         77_019_608, 77_277_048, 77_284_952, 77_287_056,

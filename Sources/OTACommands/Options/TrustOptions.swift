@@ -36,7 +36,7 @@ struct TrustOptions: ParsableArguments {
     /// - Throws: `KeyError`.
     func store(_ console: Console) throws(KeyError) -> TrustStore {
         if !isDefault, trust.isEmpty, let relative = paths.first(where: { !$0.isAbsolute }) {
-            // It would depend on the current directory, which whoever sends an archive can fill.
+            // It would depend on the current directory, whose files may come from an archive of a stranger.
             throw KeyError(
                 .relativeTrustPath, "OTAFLASH_TRUST names '\(relative)', which is not an absolute path",
                 hint: Self.absoluteHint(paths))

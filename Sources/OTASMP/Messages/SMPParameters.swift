@@ -14,8 +14,9 @@ package struct SMPParameters: Sendable, Equatable {
             1...(SMPFrame.headerLength + CBORDecoder.longest) ~= size, 1...1024 ~= count
         else {
             let (size, count) = (fields["buf_size"]?.integer, fields["buf_count"]?.integer)
-            let told = [size, count].map { $0.map { "\($0)" } ?? "no number" }
-            throw SMPFrameError(context: "the device's buffers cannot be: size \(told[0]), count \(told[1])")
+            let reported = [size, count].map { $0.map { "\($0)" } ?? "no number" }
+            throw SMPFrameError(
+                context: "the device reports impossible buffers: size \(reported[0]), count \(reported[1])")
         }
         self.init(bufferSize: size, bufferCount: count)
     }

@@ -121,7 +121,7 @@ public struct TrustScope: Sendable, Hashable {
         KeyError(.badTrustScope, context, hint: hint)
     }
 
-    /// The scope file of a key's file; nil if there is none. A link that leads nowhere is there, and cannot be read.
+    /// The scope file of a key's file; nil if there is no such file. A dangling link counts as a file that cannot be read.
     static func path(beside key: FilePath) -> FilePath? {
         let path = FilePath(key.string + suffix)
         var status = stat()

@@ -51,7 +51,7 @@ package struct LiarPlan: Sendable {
     }
 }
 
-/// What a lying device does, as a value: it is told the host's commands and tells events, each so long after the one before.
+/// What a lying device does, as a value. Its inputs are the host's commands, its outputs are events with their delays.
 protocol Liar: Sendable {
     /// Nil: it does not come back.
     mutating func connect() -> LinkProperties?
