@@ -98,7 +98,7 @@ extension ProfileSession {
         }
         push.transfer.resentBytes += max(0, push.sentOffset - offset)
         if offset < push.acknowledgedOffset {
-            push.budget.steppedBack()
+            push.budget.steppedBack(losesBytes: true)
             report(.deviceReset(offset: offset))
         } else if offset > 0 {
             report(.resumed(offset: offset, total: push.image.count))
@@ -156,7 +156,7 @@ extension ProfileSession {
         switch verdict {
         case .agreed: break
         case .rewound(let resent):
-            push?.budget.steppedBack()
+            push?.budget.steppedBack(losesBytes: false)
             if transfer.object == .image {
                 push?.transfer.gaps += 1
                 push?.transfer.resentBytes += resent
@@ -172,6 +172,7 @@ extension ProfileSession {
     private mutating func advanced(_ state: ObjectTransfer) {
         guard let push, state.acknowledgedOffset > push.acknowledgedOffset else { return }
         self.push?.note(state)
+        self.push?.budget.acknowledged()
         if state.acknowledgedOffset > push.furthestOffset {
             self.push?.furthestOffset = state.acknowledgedOffset
             self.push?.budget.advanced(by: state.acknowledgedOffset - push.furthestOffset)

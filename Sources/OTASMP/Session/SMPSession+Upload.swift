@@ -146,7 +146,7 @@ extension SMPSession {
         switch verdict {
         case .agreed: break
         case .rewound(let resent):
-            push?.budget.steppedBack()
+            push?.budget.steppedBack(losesBytes: offset < told)
             push?.transfer.gaps += 1
             push?.transfer.resentBytes += resent
             push?.sentOffset = offset
@@ -196,6 +196,7 @@ extension SMPSession {
     private mutating func advanced(to offset: Int, of total: Int) {
         guard let push, offset != push.acknowledgedOffset else { return }
         self.push?.acknowledgedOffset = offset
+        if offset > push.acknowledgedOffset { self.push?.budget.acknowledged() }
         let furthest = push.underWay.flatMap { push.furthestOffsets[$0] } ?? 0
         if let number = push.underWay, offset > furthest {
             self.push?.furthestOffsets[number] = offset

@@ -62,6 +62,24 @@ import Testing
         #expect(received <= (ProgressBudget.mostStepsBack + 2) * 2 * 512, "\(received)")
     }
 
+    @Test("a device that restarts near the end and drops every second packet is updated")
+    func updatesWhereARestartIsFollowedByManyRewinds() throws {
+        let image = try ExampleImage.make(bytes: 60_000)
+        let slots = slots(image)
+        var (packets, hasRestarted) = (0, false)
+        let played = PlayedDevice(push(image)) { frame, _ in
+            guard frame.isUpload, let offset = frame.fields["off"]?.integer else { return slots.answer(frame) }
+            packets += 1
+            if hasRestarted, packets.isMultiple(of: 2) { return .fields(["off": CBORValue(offset)]) }
+            guard offset > 55_000, !hasRestarted else { return slots.answer(frame) }
+            hasRestarted = true
+            slots.discardUpload()
+            return .fields(["off": CBORValue(0)])
+        }
+        #expect(played.report?.outcome == .confirmed, "\(String(describing: played.outcome))")
+        #expect(played.report?.transfer.map { $0.gaps > ProgressBudget.mostStepsBack } == true)
+    }
+
     @Test("a server that accepts one byte of each packet is sent no more than the budget has")
     func endsWhereTheServerCreeps() throws {
         let image = try ExampleImage.make(bytes: 60_000)
