@@ -25,5 +25,7 @@ extension Gauntlet {
         20_000_020_348,
         // Three power cuts followed a confirmation, and the referee looked while the device restarted. The referee's fault.
         20_000_060_949,
+        // Four power cuts were still due after the faults, and four clients met them. The referee's fault.
+        20_000_152_610,
     ]
 }

@@ -6,9 +6,9 @@ import OTAUpdate
 struct Course<Kind: GauntletWire> {
     /// No push may take longer, however little gets through: a client gives up by itself.
     private let longestPush = Duration.seconds(6 * 3600)
-    /// Clients that a world is given after all faults are over. One must do; a fault that was still planned may cost it, and so
-    /// may what the others have left.
-    private let clientsAfterwards = 4
+    /// Clients that push after all faults are over. One must be enough. The state that earlier clients left can cost some, and each power
+    /// cut that is still due can cost one more.
+    private var clientsAfterwards: Int { 4 + fate.plan.powerCuts.count }
 
     private let fate: Fate
     private let seed: UInt64
