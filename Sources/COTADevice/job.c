@@ -93,7 +93,7 @@ static enum ota_status check_image(struct ota_device *device) {
         ota_envelope_parse(device->envelope, device->envelope_size, &envelope) == OTA_OK &&
         memcmp(digest, envelope.manifest.image_digest, OTA_DIGEST_SIZE) == 0)
         return OTA_OK;
-    return OTA_DIGEST_DIFFERS;
+    return OTA_DIGEST_MISMATCH;
 }
 
 static void step_hash(struct ota_device *device, uint32_t now) {
@@ -105,7 +105,7 @@ static void step_hash(struct ota_device *device, uint32_t now) {
         status = check_image(device);
     }
     ota_enter(device, status == OTA_OK ? OTA_STATE_VERIFIED : OTA_STATE_ACCEPTED);
-    if (status == OTA_DIGEST_DIFFERS && !ota_image_forget(device)) {
+    if (status == OTA_DIGEST_MISMATCH && !ota_image_forget(device)) {
         /* Not durably, then: a reset would find it again, and FINISH would refuse it again. */
         device->held_offset = device->held_flushed = device->erased_until = 0;
     }

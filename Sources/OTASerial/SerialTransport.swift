@@ -14,7 +14,7 @@ public struct SerialTransport: Transport {
         self.channel = channel
     }
 
-    /// - Throws: `noSuchDevice` where there is no such port, `held` where another program has it, `unavailable` where it is no
+    /// - Throws: `noSuchDevice` where there is no such port, `inUse` where another program has it, `unavailable` where it is no
     ///   serial port or may not be opened.
     public func withLink<Result: Sendable>(_ body: (any Link) async -> Result) async throws(LinkError) -> Result {
         let line = try SerialLine(SerialPort.open(address), name: address.path, release: SerialPort.release)

@@ -191,7 +191,7 @@ import Testing
                 (["large.bin"], 77, "image-too-large"),
                 (["old.bin", "--no-downgrade"], 77, "downgrade"),
                 (["next.bin"], 77, "wrong-image-format"),
-                (["foreign.bin", "--unverified-image"], 78, "went-back"),
+                (["foreign.bin", "--unverified-image"], 78, "rolled-back"),
             ]
             for end in ends {
                 let run = try await sandbox.push(address, image: end.words[0], end.words[1...])
@@ -236,7 +236,7 @@ import Testing
             }
             let held = second.exchange(nil)
             #expect(held?.exit == 69)
-            #expect(try held?.json().error?.code?.string == "device-held")
+            #expect(try held?.json().error?.code?.string == "device-in-use")
         }
     }
 

@@ -56,7 +56,7 @@ import Testing
         for code in SigningError.Code.allCases { add(SigningError.refused(code, context: "")) }
         for code in VirtualDeviceError.Code.allCases { add(VirtualDeviceError(code, "")) }
         let several = statuses.filter { $0.value.count > 1 }.keys.sorted()
-        #expect(several == ["digest-differs", "image-too-large"])
+        #expect(several == ["digest-mismatch", "image-too-large"])
     }
 
     /// The rows of docs/errors.md that begin with a code, as cells: those of the tool, or those of the library BlueZ below them.

@@ -72,7 +72,7 @@ import Testing
         // The bootloader knows better than who takes it upon themselves.
         let run = try await sandbox.push(Self.device, image: "foreign.bin", "--unverified-image")
         #expect(run.exit == 78 && run.err.contains("nobody whom you trust answers for foreign.bin"), "\(run.err)")
-        #expect(try run.json().error?.code?.string == "went-back")
+        #expect(try run.json().error?.code?.string == "rolled-back")
         let status = try await sandbox.run("status", "--device", Self.device, "--format", "json")
         #expect(try status.json().device?.running_version?.string == "1.0.0")
     }

@@ -119,7 +119,7 @@ struct Inspect: Verb {
         do {
             return try PrivateKey(pem: SecretBytes(copying: privateKey)).publicKey
         } catch {
-            guard error.code == .passphraseNeeded else {
+            guard error.code == .passphraseRequired else {
                 throw KeyError(error.code, "\(file): \(error.context)", hint: error.hint)
             }
             throw KeyError(

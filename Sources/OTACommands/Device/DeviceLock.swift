@@ -11,7 +11,7 @@ import SystemPackage
 final class DeviceLock {
     private let file: FileDescriptor
 
-    /// - Throws: `Failure`: `device-held`, `cannot-create`.
+    /// - Throws: `Failure`: `device-in-use`, `cannot-create`.
     init(_ path: FilePath, in situation: Situation) throws(Failure) {
         do {
             try Folder.create(path.removingLastComponent())
@@ -97,7 +97,7 @@ final class DeviceLock {
         let device = situation.device ?? "the device"
         let process = holder.map { "process \($0)" } ?? "another process"
         let stop = holder.map { "wait for it to end, or stop it: kill \($0)" } ?? "wait for it to end"
-        return Failure("device-held", .unavailable, "another otaflash has \(device): \(process)", hint: stop)
+        return Failure("device-in-use", .unavailable, "another otaflash has \(device): \(process)", hint: stop)
     }
 
     private static func unusable(_ path: String, _ reason: String) -> Failure {

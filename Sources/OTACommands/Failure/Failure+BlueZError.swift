@@ -11,7 +11,7 @@ extension Failure {
             switch link.code {
             case .unavailable: (.unavailable, Self.machineAdvice)
             case .noSuchDevice: (.unavailable, Self.whereToLook)
-            case .held: (.unavailable, "wait for the other program to end, then type: \(again)")
+            case .inUse: (.unavailable, "wait for the other program to end, then type: \(again)")
             case .timedOut, .lost: (.linkLost, "see that it is switched on and near, then type: \(again)")
             case .refused:
                 (

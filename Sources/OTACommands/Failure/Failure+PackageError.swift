@@ -20,8 +20,8 @@ extension Failure {
             switch error.code {
             case .noManifest, .badManifest:
                 "give dfu_application.zip of the nRF Connect SDK; or unpack it, and give the image in it"
-            case .missingFile, .fileDiffers: "it was put together wrongly: build or fetch it again"
-            case .sameImageTwice: "unpack it, and give the image for the slot that the device does not run from"
+            case .missingFile, .fileMismatch: "it was put together wrongly: build or fetch it again"
+            case .duplicateImage: "unpack it, and give the image for the slot that the device does not run from"
             }
         self.init(
             error.code.rawValue, .malformed, "\(file) is not a package of images: \(error.context)", hint: hint)

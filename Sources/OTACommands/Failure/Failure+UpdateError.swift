@@ -12,7 +12,7 @@ extension Failure {
             switch error.code {
             case .linkUnavailable: "there is no way to the device"
             case .noSuchDevice: "the device cannot be reached"
-            case .deviceHeld: "the device is in use"
+            case .deviceInUse: "the device is in use"
             case .linkLost: "the link was lost, and all attempts are used up"
             case .notPermitted: "the device does not permit it"
             case .interrupted: "interrupted"
@@ -21,8 +21,8 @@ extension Failure {
             case .unsupportedDevice: "the device cannot be updated like this"
             case .protocolViolation: "the device broke the protocol"
             case .noAnswer: "the device does not answer"
-            case .wentBack: "the device went back to its old image"
-            case .deviceBusy, .flashFailed, .digestDiffers, .envelopeMalformed, .criticalField, .untrustedByDevice,
+            case .rolledBack: "the device went back to its old image"
+            case .deviceBusy, .flashFailed, .digestMismatch, .envelopeMalformed, .criticalField, .untrustedByDevice,
                 .wrongProduct, .wrongHardware, .targetUnchecked, .counterTooLow, .requiresNewer, .wrongImageFormat,
                 .imageTooLarge,
                 .batteryLow, .refusedByPolicy, .downgrade, .inTrial, .notInTrial, .noTrial, .trialAvailable,
@@ -64,7 +64,7 @@ extension Failure {
             }
             guard situation.virtualDevice != nil else { return (.unavailable, whereToLook) }
             return (.unavailable, "see which virtual devices there are: otaflash simulate list")
-        case .deviceHeld: return (.unavailable, "wait for the other otaflash to end, or stop it, then type: \(again)")
+        case .deviceInUse: return (.unavailable, "wait for the other otaflash to end, or stop it, then type: \(again)")
         case .deviceBusy:
             return (
                 .unavailable,
@@ -95,7 +95,7 @@ extension Failure {
             )
         case .flashFailed:
             return (.protocolBroken, "its flash may be worn out or write-protected; try once more: \(resumed)")
-        case .digestDiffers:
+        case .digestMismatch:
             return (
                 .protocolBroken,
                 "its flash does not keep what is written to it; start over, without --resume: \(fresh)"
@@ -144,8 +144,8 @@ extension Failure {
             return (.refused, "the new image is for good at once, without a way back; if that is meant: \(permanent)")
         case .trialAvailable:
             return (.refused, "leave out --permanent, and the device goes back by itself if the image does not run")
-        case .wentBack:
-            return (.wentBack, "the new image did not start, or was not confirmed in time; see what runs: \(status)")
+        case .rolledBack:
+            return (.rolledBack, "the new image did not start, or was not confirmed in time; see what runs: \(status)")
         }
     }
 }

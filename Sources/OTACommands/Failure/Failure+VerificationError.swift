@@ -19,7 +19,7 @@ extension Failure {
         case .keyOutOfScope:
             return "get the file that the key is for; or, if the key may sign this one, change the scope file"
         case .notSigned: return "sign it: \(sign)"
-        case .foreignSignature:
+        case .unsupportedSignature:
             return "sign the program in it with an Ed25519 key: \(sign)"
         case .encryptedImage:
             return "bind it in a bundle, as it is: otaflash sign IMAGE --key KEY.pem --product P"
@@ -27,7 +27,7 @@ extension Failure {
         case .ambiguousImage:
             return "do not use it: no tool signs an image in this way; fetch it again from its source"
         case .badSignature: return "do not use it: it was changed after it was signed; fetch it again from its source"
-        case .digestDiffers: return "do not use it: its image was changed or damaged; fetch it again from its source"
+        case .digestMismatch: return "do not use it: its image was changed or damaged; fetch it again from its source"
         case .demoKey:
             let allowed = situation.line(adding: "--allow-demo-key")
             return "sign it with a key of your own (otaflash keygen NAME); for a trial: \(allowed)"
@@ -38,7 +38,7 @@ extension Failure {
     /// An image without a bundle may be pushed at the user's own risk; a bundle may not, nor an image that the user's scope file excludes.
     private static func consent(to code: VerificationError.Code, in situation: Situation) -> [String] {
         switch code {
-        case .untrustedKey, .notSigned, .foreignSignature, .encryptedImage: break
+        case .untrustedKey, .notSigned, .unsupportedSignature, .encryptedImage: break
         default: return []
         }
         guard situation.command == "push", situation.hasImages else { return [] }

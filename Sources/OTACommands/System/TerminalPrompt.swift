@@ -7,7 +7,7 @@ enum TerminalPrompt {
     /// A line typed without echo. The terminal is as before when this returns, also after SIGINT, SIGQUIT, SIGTERM and SIGHUP, and while
     /// the process is stopped by SIGTSTP.
     ///
-    /// - Throws: `Failure`: `passphrase-needed` without a terminal, `interrupted`.
+    /// - Throws: `Failure`: `passphrase-required` without a terminal, `interrupted`.
     static func secret(_ prompt: String) throws -> SecretBytes {
         let terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC)
         var before = termios()

@@ -45,7 +45,7 @@ extension ProfileSession {
             .unanswered(let instant) where now < instant + Self.soonestVerdict:
             letRestart()
         case .answered:
-            fail(UpdateError(.wentBack, "the device runs version \(finding.version) again, not \(push.version)"))
+            fail(UpdateError(.rolledBack, "the device runs version \(finding.version) again, not \(push.version)"))
         case .none, .asked, .unanswered: applyOnceMore(finding)
         }
     }
@@ -122,7 +122,7 @@ extension ProfileSession {
         if finding.state == .trial { return askToConfirm(finding) }
         if hasEndedTrial {
             guard finding.version == first?.version, finding.info.running == first?.info.running else {
-                return fail(UpdateError(.wentBack, "the device runs version \(finding.version) again"))
+                return fail(UpdateError(.rolledBack, "the device runs version \(finding.version) again"))
             }
             report(.confirmed(version: finding.version.text))
             return finish(.confirmed, finding.description)

@@ -53,7 +53,7 @@ extension ProfileSession {
 
     private mutating func declined(_ request: Request, _ status: DeviceStatus) {
         switch (request, status) {
-        case (.finish(.image), .digestDiffers): digestDiffered()
+        case (.finish(.image), .digestMismatch): digestMismatched()
         // The device left the state *image* when its flash failed, before the flush arrived.
         case (.sync, .badState), (.sync, .flashFailed):
             mismatched(transfer?.object ?? .image, as: .flashFailed, "the device's flash failed")

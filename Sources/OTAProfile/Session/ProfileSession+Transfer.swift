@@ -193,11 +193,11 @@ extension ProfileSession {
         }
     }
 
-    mutating func digestDiffered() {
-        guard let push, push.digestsDiffered == 0 else {
-            return fail(UpdateError(.digestDiffers, "the device's image has another digest than the bundle's, twice"))
+    mutating func digestMismatched() {
+        guard let push, push.digestMismatches == 0 else {
+            return fail(UpdateError(.digestMismatch, "the device's image has another digest than the bundle's, twice"))
         }
-        self.push?.digestsDiffered += 1
+        self.push?.digestMismatches += 1
         report(.note("the device's image has another digest than the bundle's; it is sent once more"))
         beginImage(from: 0)
     }

@@ -19,7 +19,7 @@ struct Push {
     var budget: ProgressBudget
 
     var mismatches = 0
-    var digestsDiffered = 0
+    var digestMismatches = 0
     var appliedAgain = 0
 
     var apply = Handover.none

@@ -45,7 +45,7 @@ extension SMPSession {
         let running = list.running(0)?.version ?? "of no number"
         fail(
             UpdateError(
-                .wentBack,
+                .rolledBack,
                 "the device runs version \(running), not \(push?.images.first?.version ?? ""): its bootloader refused the "
                     + "image, as one that is signed with another key or was damaged on its way, or the trial ended by itself"
             ))
@@ -94,7 +94,7 @@ extension SMPSession {
             return fail(UpdateError(.notInTrial, "version \(version) is not on trial"))
         }
         guard list.runningDigests == first?.runningDigests else {
-            return fail(UpdateError(.wentBack, "the device runs version \(version) again"))
+            return fail(UpdateError(.rolledBack, "the device runs version \(version) again"))
         }
         report(.confirmed(version: version))
         finish(.confirmed, describe(list))

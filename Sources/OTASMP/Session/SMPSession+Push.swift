@@ -55,7 +55,7 @@ extension SMPSession {
         guard let push, push.underWay == image.number, !push.complete.contains(image.number) else {
             return mark(image, digest: digest)
         }
-        if push.digestsDiffered > 0 || push.sentOffset < image.bytes.count { return begin(image) }
+        if push.digestMismatches > 0 || push.sentOffset < image.bytes.count { return begin(image) }
         self.push?.uncertain.insert(image.number)
         arrived()
         mark(image, digest: digest)

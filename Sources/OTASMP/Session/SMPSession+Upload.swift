@@ -206,18 +206,18 @@ extension SMPSession {
     }
 
     /// A server that compares says what all others leave to the bootloader.
-    private mutating func differed() {
-        guard let push, let image = imageUnderWay, push.digestsDiffered == 0 else {
-            return fail(UpdateError(.digestDiffers, "the device holds another file than the one that was sent, twice"))
+    private mutating func digestMismatched() {
+        guard let push, let image = imageUnderWay, push.digestMismatches == 0 else {
+            return fail(UpdateError(.digestMismatch, "the device holds another file than the one that was sent, twice"))
         }
-        self.push?.digestsDiffered += 1
+        self.push?.digestMismatches += 1
         report(.note("the device holds another file than the one that was sent; it is sent once more"))
         startOver(image)
     }
 
     private mutating func complete(_ upload: SMPUpload) {
         self.upload = nil
-        guard upload.match != false else { return differed() }
+        guard upload.match != false else { return digestMismatched() }
         arrived()
         list = nil
         askNext()

@@ -4,8 +4,8 @@ extension Verifier {
     /// Accepts an image that is whole, whose digest is right, whose Ed25519 signature holds by a trusted key, and which
     /// the policy allows.
     ///
-    /// - Throws: `ambiguous-image`, `encrypted-image`, `no-digest`, `digest-differs`, `not-signed`,
-    ///   `foreign-signature`, `untrusted-key`, `bad-signature`, `key-out-of-scope`; what the policy forbids.
+    /// - Throws: `ambiguous-image`, `encrypted-image`, `no-digest`, `digest-mismatch`, `not-signed`,
+    ///   `unsupported-signature`, `untrusted-key`, `bad-signature`, `key-out-of-scope`; what the policy forbids.
     public func verify(_ file: MCUbootFile) throws(VerificationError) -> VerifiedImage {
         let digest = try checkedDigest(of: file)
         let signature = try MCUbootSignature(of: file.image)
@@ -28,7 +28,7 @@ extension Verifier {
     /// Accepts also an image for which nobody answers whom the trust store knows: by the user's consent, which asking
     /// this is. All else has to hold as ever, and an image that a trusted key has signed has that key's warrant.
     ///
-    /// - Throws: `ambiguous-image`, `no-digest`, `digest-differs`, `bad-signature`; what the policy forbids.
+    /// - Throws: `ambiguous-image`, `no-digest`, `digest-mismatch`, `bad-signature`; what the policy forbids.
     public func accept(_ file: MCUbootFile) throws(VerificationError) -> VerifiedImage {
         do {
             return try verify(file)
@@ -57,7 +57,7 @@ extension Verifier {
             default: SHA256.digest(of: file.signedBytes).bytes
             }
         guard carried.value == computed else {
-            throw VerificationError(.digestDiffers, "its \(carried.name ?? "digest") is not that of its bytes")
+            throw VerificationError(.digestMismatch, "its \(carried.name ?? "digest") is not that of its bytes")
         }
         return computed
     }

@@ -6,7 +6,7 @@ public struct LinkError: Error, Sendable, Equatable {
         /// Nobody with this address is there.
         case noSuchDevice = "no-such-device"
         /// Another process of ours has the device; the detail tells its id.
-        case held = "device-held"
+        case inUse = "device-in-use"
         /// No link within the time that the bearer gives it.
         case timedOut = "connect-timeout"
         /// It was there, and is gone.

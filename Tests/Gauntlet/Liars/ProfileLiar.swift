@@ -148,7 +148,7 @@ struct ProfileLiar: Liar {
             return head + [0] + position
         case 3 where object == .image && plan.strategy == .denying:
             (held, offset) = (0, 0)
-            return head + [DeviceStatus.digestDiffers.rawValue]
+            return head + [DeviceStatus.digestMismatch.rawValue]
         case 3: return head + [0]
         case 4:
             isApplied = true

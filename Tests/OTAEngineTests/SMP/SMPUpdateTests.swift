@@ -72,7 +72,7 @@ import Testing
     ) throws {
         let world = try World(try SMPRelease(bytes: 5000)) { $0.trustedKeys = [] }
         let run = try world.run(SMPPushOptions(ending: ending))
-        #expect(run.error == .wentBack)
+        #expect(run.error == .rolledBack)
         #expect(world.runsOldImage && world.device.heldImage == nil)
     }
 
@@ -255,7 +255,7 @@ import Testing
                 confirmed += 1
                 #expect(report.outcome == .confirmed && world.runsNewImage, "seed \(seed)")
             case .failure(let error):
-                #expect(error.code == (checksImage ? .digestDiffers : .wentBack), "seed \(seed): \(error)")
+                #expect(error.code == (checksImage ? .digestMismatch : .rolledBack), "seed \(seed): \(error)")
                 #expect(world.runsOldImage, "seed \(seed)")
             }
         }

@@ -427,7 +427,7 @@ import Testing
             }
             return isLost ? after.answer(frame) : before.answer(frame)
         }
-        #expect(isLost && played.error == .wentBack, "\(String(describing: played.outcome))")
+        #expect(isLost && played.error == .rolledBack, "\(String(describing: played.outcome))")
     }
 
     @Test func fallsBackToTheFirstVersion() throws {
