@@ -298,7 +298,7 @@ class Device:
         if self.offset != self.size:
             return BAD_STATE
         if self.state == ENVELOPE:
-            status = self.judge(bytes(self.object))
+            status = self.check_envelope(bytes(self.object))
             self.state = ACCEPTED if status == OK else IDLE
             return status
         if bundle.sha256(self.flash.read(0, self.size)) != self.manifest.image_sha256:
@@ -309,7 +309,7 @@ class Device:
         self.state = VERIFIED
         return OK
 
-    def judge(self, envelope):
+    def check_envelope(self, envelope):
         it, marks = self.identity, self.flash.marks
         if bundle.sha256(envelope)[:8] != self.prefix:
             return DIGEST_MISMATCH

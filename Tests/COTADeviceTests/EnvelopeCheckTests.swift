@@ -2,7 +2,7 @@ import COTADevice
 import Testing
 
 /// What an envelope of the right form may be refused for, and in which order.
-@Suite struct JudgeTests {
+@Suite struct EnvelopeCheckTests {
     private func bench(_ edit: (inout Settings) -> Void = { _ in }) -> Bench {
         var settings = Settings()
         edit(&settings)

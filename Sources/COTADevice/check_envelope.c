@@ -63,7 +63,7 @@ static bool has_battery(const struct ota_device *device, uint8_t minimum) {
     return level == OTA_NO_BATTERY || level >= minimum;
 }
 
-enum ota_status ota_judge(struct ota_device *device) {
+enum ota_status ota_check_envelope(struct ota_device *device) {
     const struct ota_config *config = device->config;
     const struct ota_port *port = device->port;
     uint8_t digest[OTA_DIGEST_SIZE];
