@@ -19,6 +19,6 @@ public struct SerialTransport: Transport {
     public func withLink<Result: Sendable>(_ body: (any Link) async -> Result) async throws(LinkError) -> Result {
         let line = try SerialLine(SerialPort.open(address), name: address.path, release: SerialPort.release)
         let link = SingleChannelLink(line, channel: channel, maximumValueLength: ConsoleFraming.longestPacket)
-        return await link.whileCarrying(body)
+        return await link.withForwarding(body)
     }
 }

@@ -18,7 +18,7 @@ public final class SingleChannelLink<Pipe: ValuePipe>: Link {
         self.pipe = pipe
         self.channel = channel
         properties = LinkProperties(
-            channels: [channel], maximumValueLength: maximumValueLength, keepsMessagesApart: true)
+            channels: [channel], maximumValueLength: maximumValueLength, preservesMessageBoundaries: true)
         (commands, feed) = AsyncStream.makeStream()
         (events, outlet) = AsyncStream.makeStream()
     }
@@ -35,7 +35,7 @@ public final class SingleChannelLink<Pipe: ValuePipe>: Link {
     }
 
     /// Carries commands and values while `body` runs, and closes the pipe behind it.
-    public func whileCarrying<Result: Sendable>(_ body: (any Link) async -> Result) async -> Result {
+    public func withForwarding<Result: Sendable>(_ body: (any Link) async -> Result) async -> Result {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { self.end(await self.listen()) }
             group.addTask { if let error = await self.drain() { self.end(error) } }

@@ -9,7 +9,7 @@ package struct ProgressBudget: Sendable, Equatable {
     /// In bytes. For small images on bad links: where each lost chunk costs a wide window.
     package static let spareBytes = 8 << 20
     /// Times that the device may ask for bytes again, or a link may break, between two furthest offsets.
-    package static let mostStepsBack = 64
+    package static let mostRewinds = 64
     /// The transfer may take so long, and one second more for each `slowestRate` bytes of progress.
     package static let spareTime = Duration.seconds(20 * 60)
     /// In bytes per second.
@@ -21,7 +21,7 @@ package struct ProgressBudget: Sendable, Equatable {
     private let imageBytes: Int
     private var sentBytes = 0
     private var progress = 0
-    private var stepsBack = 0
+    private var rewinds = 0
     private var elapsed = Duration.zero
     private var last = Duration.zero
 
@@ -49,18 +49,18 @@ package struct ProgressBudget: Sendable, Equatable {
     /// The device holds so many bytes more than ever before.
     package mutating func advanced(by bytes: Int) {
         progress += bytes
-        stepsBack = 0
+        rewinds = 0
     }
 
     /// The device asked for bytes that were sent before.
-    package mutating func steppedBack() { stepsBack += 1 }
+    package mutating func rewound() { rewinds += 1 }
 
     /// The error that ends the push; nil: it may go on.
     package var exhausted: UpdateError? {
-        if stepsBack >= Self.mostStepsBack {
+        if rewinds >= Self.mostRewinds {
             return UpdateError(
                 .noProgress,
-                "the device asked \(stepsBack) times for bytes that were sent before, and got no further than "
+                "the device asked \(rewinds) times for bytes that were sent before, and got no further than "
                     + "\(progress) of \(imageBytes) bytes")
         }
         if sentBytes > Self.mostBytes(ofImage: imageBytes) {

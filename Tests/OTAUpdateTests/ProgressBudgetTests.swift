@@ -5,14 +5,14 @@ import Testing
     private static let imageBytes = 60_000
 
     @Test("steps back without progress end a push, and progress resets their number")
-    func stepsBack() {
+    func rewinds() {
         var budget = ProgressBudget(imageBytes: Self.imageBytes)
-        for _ in 1..<ProgressBudget.mostStepsBack { budget.steppedBack() }
+        for _ in 1..<ProgressBudget.mostRewinds { budget.rewound() }
         #expect(budget.exhausted == nil)
         budget.advanced(by: 1)
-        for _ in 1..<ProgressBudget.mostStepsBack { budget.steppedBack() }
+        for _ in 1..<ProgressBudget.mostRewinds { budget.rewound() }
         #expect(budget.exhausted == nil)
-        budget.steppedBack()
+        budget.rewound()
         #expect(budget.exhausted?.code == .noProgress)
     }
 

@@ -1,7 +1,7 @@
 import OTASigning
 
 extension Failure {
-    init(_ error: KeyError, in situation: Situation) {
+    init(_ error: KeyError, in invocation: Invocation) {
         let (exit, hint) = Self.advice(for: error.code)
         self.init(
             error.code.rawValue, exit, error.context.isEmpty ? error.code.rawValue : error.context,
@@ -15,7 +15,7 @@ extension Failure {
         case .wrongAlgorithm: (.malformed, "make an Ed25519 key: otaflash keygen NAME")
         case .smallOrder: (.malformed, "signatures under this key can be forged: trust another one")
         case .tooLarge: (.malformed, "see that this is the file that was meant: a key takes some hundred bytes")
-        case .passphraseRequired: (.refused, PassphraseSource.threeWays)
+        case .passphraseRequired: (.refused, PassphraseSource.passphraseHint)
         case .wrongPassphrase: (.refused, "try again; who lost the passphrase needs a new key: otaflash keygen NAME")
         case .unusablePassphrase: (.refused, "give a passphrase of 1 to 1024 bytes")
         case .noSuchFile: (.noInput, "see that the path is right; a new key is made by: otaflash keygen NAME")

@@ -1,21 +1,21 @@
 import OTASigning
 
 extension Failure {
-    init(_ error: SigningError, in situation: Situation) {
+    init(_ error: SigningError, in invocation: Invocation) {
         switch error {
-        case .image(let error): self.init(error, in: situation)
-        case .intelHex(let error): self.init(error, in: situation)
-        case .bundle(let error): self.init(error, in: situation)
-        case .key(let error): self.init(error, in: situation)
+        case .image(let error): self.init(error, in: invocation)
+        case .intelHex(let error): self.init(error, in: invocation)
+        case .bundle(let error): self.init(error, in: invocation)
+        case .key(let error): self.init(error, in: invocation)
         case .refused(let code, let context, let hint):
-            let (exit, advice) = Self.advice(for: code, in: situation)
+            let (exit, advice) = Self.advice(for: code, in: invocation)
             self.init(code.rawValue, exit, context.isEmpty ? code.rawValue : context, hint: hint ?? advice)
         }
     }
 
-    private static func advice(for code: SigningError.Code, in situation: Situation) -> (ExitStatus, hint: String) {
-        let path = Shell.quoted(situation.file ?? "IMAGE")
-        let inspect = Situation(command: "inspect", file: situation.file ?? "IMAGE").line()
+    private static func advice(for code: SigningError.Code, in invocation: Invocation) -> (ExitStatus, hint: String) {
+        let path = Shell.quoted(invocation.file ?? "IMAGE")
+        let inspect = Invocation(command: "inspect", file: invocation.file ?? "IMAGE").line()
         switch code {
         case .noSuchFile: return (.noInput, "see that the path is right: ls -l \(path)")
         case .notAFile: return (.noInput, "give a file, not a folder or a pipe")

@@ -22,7 +22,7 @@ package final class ServedDevice: Sendable {
     var now: Duration { start.duration(to: .now) }
 
     /// Hands it the time, until the task is cancelled.
-    func keepTime() async {
+    func runClock() async {
         await withDiscardingTaskGroup { timers in
             var observer = DeviceObserver()
             var armed: Duration?

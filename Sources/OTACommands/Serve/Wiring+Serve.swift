@@ -11,7 +11,7 @@ extension Wiring {
     /// Puts a virtual device where others can reach it, until a signal comes. It is as it was left, and is left as it then is.
     func serve(_ name: String, over bearer: ServedBearer) async throws {
         let folder = try VirtualDevices()
-        let lock = try folder.lock(name, in: situation)
+        let lock = try folder.lock(name, in: invocation)
         defer { withExtendedLifetime(lock) {} }
         let device = try open(name, folder.store, for: bearer)
         defer { device.suspend() }
@@ -31,7 +31,7 @@ extension Wiring {
     private func open(
         _ name: String, _ store: VirtualDeviceStore, for bearer: ServedBearer
     ) throws -> any ObservedDevice {
-        switch try store.spoken(by: name) {
+        switch try store.updateProtocol(of: name) {
         case .ota:
             guard bearer.protocols.contains(.ota) else {
                 throw Failure.usage(
@@ -75,7 +75,7 @@ extension Wiring {
             let advertisement = Advertisement(serviceUUIDs: [services[0].uuid], localName: name)
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask { try await served.live(on: peripheral, advertisement) }
-                group.addTask { await served.keepTime() }
+                group.addTask { await served.runClock() }
                 group.addTask { try await served.serve(peripheral.events) }
                 group.addTask { for await _ in stops { return } }
                 defer { group.cancelAll() }
@@ -115,7 +115,7 @@ extension Wiring {
         _ stops: AsyncStream<Void>, _ served: ServedDevice, _ body: @escaping @Sendable () async -> Void
     ) async {
         await withTaskGroup(of: Void.self) { group in
-            group.addTask { await served.keepTime() }
+            group.addTask { await served.runClock() }
             group.addTask { await body() }
             group.addTask { for await _ in stops { return } }
             await group.next()

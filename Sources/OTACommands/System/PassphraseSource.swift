@@ -8,7 +8,7 @@ enum PassphraseSource {
     case environment(String)
     case terminal
 
-    static let threeWays =
+    static let passphraseHint =
         "give it by --passphrase-fd N, by --passphrase-env NAME, or type it when asked for, on a terminal"
 
     /// - Parameter isNew: for a new key: on a terminal it is asked for twice.
@@ -35,7 +35,7 @@ enum PassphraseSource {
     }
 
     static func none(_ message: String) -> Failure {
-        Failure(KeyError.Code.passphraseRequired.rawValue, .refused, message, hint: threeWays)
+        Failure(KeyError.Code.passphraseRequired.rawValue, .refused, message, hint: passphraseHint)
     }
 
     /// What is there up to a line feed or the end.

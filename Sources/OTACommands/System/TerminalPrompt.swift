@@ -21,12 +21,12 @@ enum TerminalPrompt {
         silent.c_lflag &= ~tcflag_t(ECHO)
         func begin() {
             tcsetattr(terminal, TCSAFLUSH, &silent)
-            say(.part(TerminalLine(prompt)), on: terminal)
+            write(.part(TerminalLine(prompt)), on: terminal)
         }
         begin()
         defer {
             tcsetattr(terminal, TCSAFLUSH, &before)
-            say(.line(""), on: terminal)
+            write(.line(""), on: terminal)
         }
         return try line(from: terminal, signals) {
             tcsetattr(terminal, TCSAFLUSH, &before)
@@ -57,7 +57,7 @@ enum TerminalPrompt {
         }
     }
 
-    private static func say(_ piece: TerminalPiece, on terminal: Int32) {
+    private static func write(_ piece: TerminalPiece, on terminal: Int32) {
         try? TerminalWriter(descriptor: terminal).write(piece)
     }
 }

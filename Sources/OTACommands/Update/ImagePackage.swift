@@ -46,7 +46,7 @@ package enum ImagePackage {
         do throws(ImageError) {
             image = try MCUbootFile(parsing: contents)
         } catch {
-            throw Failure(error, in: Situation(command: "inspect", file: entry.name))
+            throw Failure(error, in: Invocation(command: "inspect", file: entry.name))
         }
         try check(image.image.version, file)
         return NumberedFile(number: file.number, name: entry.name, board: file.board, file: image)

@@ -6,7 +6,7 @@ extension ProfileSession {
     /// - Parameter busyUntil: set where it is asked again, because the device was busy.
     mutating func ask(_ request: Request, busyUntil: Duration? = nil) {
         tag &+= 1
-        stage = .talking
+        stage = .exchanging
         exchange = Exchange(request, tag: tag, at: now, busyUntil: busyUntil)
         actions.append(.link(.write(request.bytes(tag: tag), ProfileChannel.control)))
     }
@@ -47,7 +47,7 @@ extension ProfileSession {
         case .apply: applied()
         case .confirm: confirmed()
         case .discard: discarded()
-        case .identify: if let finding { finish(.done, finding.description) }
+        case .identify: if let snapshot { finish(.done, snapshot.description) }
         }
     }
 

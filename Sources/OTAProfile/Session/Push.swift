@@ -22,12 +22,12 @@ struct Push {
     var digestMismatches = 0
     var appliedAgain = 0
 
-    var apply = Handover.none
+    var apply = ApplyState.none
     /// What ran before, where this run saw it.
-    var previous: Finding?
+    var previous: DeviceSnapshot?
 
     /// How far APPLY got, whose effect outlives the connection.
-    enum Handover: Equatable {
+    enum ApplyState: Equatable {
         case none
         /// Sent, and no answer yet: the device may have acted on it.
         case asked

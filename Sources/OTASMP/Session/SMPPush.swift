@@ -34,7 +34,7 @@ struct SMPPush {
     /// Times that the device held another file in the end.
     var digestMismatches = 0
     /// Times that it knew of no upload when all was sent.
-    var forgotten = 0
+    var stateLosses = 0
     var firstByteAt: Duration?
     var transfer = TransferReport()
 

@@ -13,7 +13,7 @@ extension SMPSession {
         push = self.push ?? push
         push.sawTrial = push.sawTrial || plan.runOnTrial
         self.push = push
-        if restart != .none || push.sawTrial, !plan.allRun { return judgeRestart(plan, list) }
+        if restart != .none || push.sawTrial, !plan.allRun { return checkRestart(plan, list) }
         switch plan.step {
         case .upload(let image): if isReady(for: list) { begin(image) }
         case .mark(let image, let digest): if isReady(for: list) { markListed(image, digest: digest) }

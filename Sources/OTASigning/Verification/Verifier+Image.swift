@@ -10,7 +10,7 @@ extension Verifier {
         let digest = try checkedDigest(of: file)
         let signature = try MCUbootSignature(of: file.image)
         guard let key = trustedKey(named: signature.keyTLV) else {
-            throw VerificationError(.untrustedKey, Self.stranger(signature.keyTLV))
+            throw VerificationError(.untrustedKey, Self.untrustedKeyReason(signature.keyTLV))
         }
         guard let message = signature.isPure ? Array(file.signedBytes) : digest else {
             throw VerificationError(.noDigest, "its signature is over a digest that it does not carry")
@@ -22,7 +22,7 @@ extension Verifier {
             throw outOfScope(key.id, "the file is an MCUboot image")
         }
         try policy.check(file.image, signer: key.id)
-        return VerifiedImage(file, warrant: .signature(key.id))
+        return VerifiedImage(file, authorization: .signature(key.id))
     }
 
     /// Accepts also an image for which nobody answers whom the trust store knows: by the user's consent, which asking
@@ -38,7 +38,7 @@ extension Verifier {
                 throw VerificationError(.noDigest, "it carries no digest, so nobody can say whether it is whole")
             }
             try policy.check(file.image, signer: nil)
-            return VerifiedImage(file, warrant: .consent(consent))
+            return VerifiedImage(file, authorization: .consent(consent))
         }
     }
 
@@ -77,7 +77,7 @@ extension Verifier {
         }
     }
 
-    private static func stranger(_ tlv: MCUbootTLV?) -> String {
+    private static func untrustedKeyReason(_ tlv: MCUbootTLV?) -> String {
         guard let tlv else { return "it does not say whose key has signed it" }
         guard tlv.type == MCUbootTLV.keyHash else {
             return "signed by a key that it brings along, and no such key is trusted"

@@ -69,7 +69,7 @@ private struct SMPPeer: FuzzPeer {
             return .linkUp(
                 LinkProperties(
                     channels: what & 32 == 0 ? [SMPChannel.value] : [], maximumValueLength: length,
-                    keepsMessagesApart: what & 16 != 0))
+                    preservesMessageBoundaries: what & 16 != 0))
         case 1: return .link(.subscribed(SMPChannel.value))
         case 2: return .link(.notified(input.bytes(upTo: Int(input.next())), SMPChannel.value))
         case 3:

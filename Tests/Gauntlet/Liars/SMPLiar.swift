@@ -37,7 +37,8 @@ struct SMPLiar: Liar {
         answers = 0
         assembler = SMPFrameAssembler()
         return LinkProperties(
-            channels: [SMPChannel.value], maximumValueLength: plan.valueLength, keepsMessagesApart: plan.variant == 1)
+            channels: [SMPChannel.value], maximumValueLength: plan.valueLength,
+            preservesMessageBoundaries: plan.variant == 1)
     }
 
     mutating func obey(_ command: LinkCommand) -> [LiarReply] {

@@ -345,7 +345,7 @@ import Testing
         #expect(idle.error == .notInTrial)
     }
 
-    /// CONFIRM's answer never came, and the image that the device went back to has the same version.
+    /// CONFIRM's answer never came, and the image that the device rolled back to has the same version.
     @Test func doesNotTakeAnotherImageOfTheSameVersionForTheConfirmedOne() throws {
         var talk = try Conversation(.confirm)
         talk.comeUp(Device(running: Array(1...8), version: "1.1.0", state: 5))

@@ -59,7 +59,7 @@ import Testing
         }
         #expect(played.error == .noProgress)
         // Each of the 64 windows has two packets of 512 bytes.
-        #expect(received <= (ProgressBudget.mostStepsBack + 2) * 2 * 512, "\(received)")
+        #expect(received <= (ProgressBudget.mostRewinds + 2) * 2 * 512, "\(received)")
     }
 
     @Test("a server that accepts one byte of each packet is sent no more than the budget has")
