@@ -11,7 +11,7 @@ enum SMPSessionFuzz {
         guard let release else { return "there is no release" }
         var input = FuzzInput(bytes)
         let task = input.next()
-        if task >= FuzzInput.liar { return LiarCourse.offence(overSMP: true) { input.number(in: $0) } }
+        if task >= FuzzInput.hostile { return HostileRun.offence(overSMP: true) { input.number(in: $0) } }
         let session = SMPSession(release.task(task), seed: UInt64(input.next()))
         var peer = SMPPeer(release: release)
         return peer.run(session, &input)

@@ -3,7 +3,7 @@ import OTASimulator
 import OTAUpdate
 
 /// A world's way through the gauntlet: its clients, what is looked at meanwhile, and an update when all faults are over.
-struct Course<Kind: GauntletWire> {
+struct GauntletRun<Kind: GauntletWire> {
     /// No push may take longer, however little gets through: a client gives up by itself.
     private let longestPush = Duration.seconds(6 * 3600)
     /// Clients that a world is given after all faults are over. One must do; a fault that was still planned may cost it, and so
