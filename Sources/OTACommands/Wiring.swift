@@ -38,7 +38,7 @@ struct Wiring {
     private func perform(
         _ choice: ProtocolChoice, on target: DeviceOptions, trust: TrustStore?
     ) async throws -> DeviceOutcome {
-        switch try target.address().bearer {
+        switch try target.address().transport {
         case .simulated(let address): return try await perform(choice, onVirtual: address, trust)
         case .bluetooth(let address): return try await perform(choice, onBluetooth: address, target.radio)
         case .udp(let address):
@@ -52,7 +52,7 @@ struct Wiring {
         }
     }
 
-    /// Over a bearer with one channel, which carries SMP.
+    /// Over a transport with one channel, which carries SMP.
     private func perform(
         _ choice: ProtocolChoice, over transport: some Transport, _ address: String, _ lock: DeviceLock
     ) async throws -> DeviceOutcome {

@@ -35,7 +35,7 @@ struct DeviceOptions: ParsableArguments {
     /// How long the command may take; nil: no limit.
     var limit: Duration? { timeout?.duration }
 
-    /// - Throws: a usage failure where an option is for another bearer.
+    /// - Throws: a usage failure where an option is for another transport.
     func address() throws -> DeviceAddress {
         let address = try DeviceAddress(device)
         if !address.isBluetooth, let option = radio.given {

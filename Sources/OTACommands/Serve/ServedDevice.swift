@@ -1,6 +1,6 @@
 import OTASimulator
 
-/// A virtual device behind a real bearer: it is handed what comes, and the time.
+/// A virtual device behind a real transport: it is handed what comes, and the time.
 package final class ServedDevice: Sendable {
     let device: any ObservedDevice
     let note: @Sendable (String) -> Void
