@@ -37,11 +37,11 @@ static bool flush(struct ota_device *device, uint32_t count) {
     return ota_record_append(device, device->held_flushed);
 }
 
-bool ota_image_take(struct ota_device *device, const uint8_t *bytes, uint32_t count) {
+bool ota_image_write(struct ota_device *device, const uint8_t *bytes, uint32_t count) {
     uint32_t page_size = device->config->page_size;
     while (count > 0) {
         uint32_t buffered = device->held_offset - device->held_flushed;
-        uint32_t part = ota_smaller(count, page_size - buffered);
+        uint32_t part = ota_min(count, page_size - buffered);
         memcpy(device->page + buffered, bytes, part);
         device->held_offset += part;
         bytes += part;
@@ -60,14 +60,14 @@ bool ota_image_take(struct ota_device *device, const uint8_t *bytes, uint32_t co
  */
 static uint32_t usable(const struct ota_device *device, uint32_t size) {
     if (device->held_flushed == size) return size;
-    return ota_round_down(ota_smaller(device->held_flushed, size), device->config->page_size);
+    return ota_round_down(ota_min(device->held_flushed, size), device->config->page_size);
 }
 
 uint32_t ota_image_resume(const struct ota_device *device, uint32_t from, uint32_t size) {
     if (memcmp(device->held_digest, device->manifest_digest, OTA_DIGEST_SIZE) != 0) return 0;
     uint32_t flushed = usable(device, size);
-    if (flushed != device->held_flushed) return ota_round_down(ota_smaller(from, flushed), device->config->page_size);
-    if (from >= flushed) return ota_smaller(from, device->held_offset);
+    if (flushed != device->held_flushed) return ota_round_down(ota_min(from, flushed), device->config->page_size);
+    if (from >= flushed) return ota_min(from, device->held_offset);
     return ota_round_down(from, device->config->page_size);
 }
 
@@ -80,7 +80,7 @@ bool ota_image_erases_again(const struct ota_device *device, uint32_t offset) {
 
 bool ota_image_begin(struct ota_device *device, uint32_t offset) {
     if (memcmp(device->held_digest, device->manifest_digest, OTA_DIGEST_SIZE) != 0) {
-        if (!ota_image_forget(device)) return false;
+        if (!ota_image_discard(device)) return false;
         memcpy(device->held_digest, device->manifest_digest, OTA_DIGEST_SIZE);
     }
     if (offset < device->held_flushed) {
@@ -92,7 +92,7 @@ bool ota_image_begin(struct ota_device *device, uint32_t offset) {
     return true;
 }
 
-bool ota_image_forget(struct ota_device *device) {
+bool ota_image_discard(struct ota_device *device) {
     if (device->held_recorded > 0 && !ota_record_append(device, 0)) return false;
     device->held_offset = device->held_flushed = device->erased_until = 0;
     return true;

@@ -19,16 +19,16 @@ bool ota_wear_allows(const struct ota_device *device, uint32_t charge) {
 }
 
 void ota_wear_charge(struct ota_device *device, uint32_t charge) {
-    device->wear = (uint16_t)ota_smaller(device->wear + charge, OTA_WEAR_LARGEST);
+    device->wear = (uint16_t)ota_min(device->wear + charge, OTA_WEAR_LARGEST);
 }
 
 /* Needs no wake-up: where the clock wraps unnoticed too little is forgiven, never too much. A time that was taken shortly
  * before the last one, by a caller that then waited for a lock, forgives nothing. */
-void ota_wear_forgive(struct ota_device *device, uint32_t now) {
+void ota_wear_decay(struct ota_device *device, uint32_t now) {
     if (device->wear_since - now < OTA_CLOCK_STEP_BACK) return;
     uint32_t interval = minutes(device) * (60000 / OTA_WEAR_ERASE);
     uint32_t points = (now - device->wear_since) / interval;
-    device->wear = (uint16_t)(device->wear - ota_smaller(points, device->wear));
+    device->wear = (uint16_t)(device->wear - ota_min(points, device->wear));
     device->wear_since += points * interval;
 }
 

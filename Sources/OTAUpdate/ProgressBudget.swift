@@ -12,7 +12,7 @@ package struct ProgressBudget: Sendable, Equatable {
     ///
     /// Also the times that it may lose acknowledged bytes between two furthest offsets. The two are counted separately: after a restart near
     /// the end, a link that loses a tenth of the packets needs more than 64 rewinds until the transfer reaches that offset again.
-    package static let mostStepsBack = 64
+    package static let mostRewinds = 64
     /// The transfer may take so long, and one second more for each `slowestRate` bytes of progress.
     package static let spareTime = Duration.seconds(20 * 60)
     /// In bytes per second.
@@ -62,18 +62,18 @@ package struct ProgressBudget: Sendable, Equatable {
     /// Counts a request for bytes that were sent before.
     ///
     /// - Parameter losesBytes: the device continues below the offset that it acknowledged before.
-    package mutating func steppedBack(losesBytes: Bool) {
+    package mutating func rewound(losesBytes: Bool) {
         if losesBytes { losses += 1 } else { rewinds += 1 }
     }
 
     /// The error that ends the push; nil: it may go on.
     package var exhausted: UpdateError? {
-        if rewinds >= Self.mostStepsBack {
+        if rewinds >= Self.mostRewinds {
             return UpdateError(
                 .noProgress,
                 "the device asked \(rewinds) times for the same bytes; it reached \(progress) of \(imageBytes) bytes")
         }
-        if losses >= Self.mostStepsBack {
+        if losses >= Self.mostRewinds {
             return UpdateError(
                 .noProgress,
                 "the device lost received bytes \(losses) times; it reached \(progress) of \(imageBytes) bytes")

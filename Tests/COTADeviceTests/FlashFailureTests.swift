@@ -77,7 +77,7 @@ import Testing
         bench.flash.failure = .silently
         bench.flash.failing = { $0 == "write slot 512" }
         bench.send(release.image, at: position)
-        #expect(bench.request(OTA_FINISH) == OTA_DIGEST_DIFFERS)
+        #expect(bench.request(OTA_FINISH) == OTA_DIGEST_MISMATCH)
         bench.flash.failing = nil
         let again = try #require(bench.begin(OTA_OBJECT_IMAGE, release.image, from: .max))
         #expect(again.offset == 0)
@@ -179,7 +179,7 @@ import Testing
         let (bench, position) = try open()
         bench.send(release.image, at: position)
         bench.hashFails = true
-        #expect(bench.request(OTA_FINISH) == OTA_DIGEST_DIFFERS)
+        #expect(bench.request(OTA_FINISH) == OTA_DIGEST_MISMATCH)
     }
 
     /// The digest differs and that cannot be recorded: not before a reset, and after it FINISH would see it again.
@@ -187,7 +187,7 @@ import Testing
         let (bench, position) = try open()
         bench.send(Release.image(count: 2000, seed: 1), at: position)
         bench.flash.failing = { $0.contains("write record") }
-        #expect(bench.request(OTA_FINISH) == OTA_DIGEST_DIFFERS)
+        #expect(bench.request(OTA_FINISH) == OTA_DIGEST_MISMATCH)
         let again = try #require(bench.begin(OTA_OBJECT_IMAGE, release.image, from: .max))
         #expect(again.offset == 0)
         // Nor can a page be erased that the record still tells of.

@@ -73,7 +73,7 @@ import Testing
     }
 
     @Test("each step back that erases pages again counts as one erase")
-    func stepsBack() throws {
+    func rewinds() throws {
         let bench = bench()
         #expect(send(bench, upTo: 512))
         for step in 1..<roundsAtOnce {

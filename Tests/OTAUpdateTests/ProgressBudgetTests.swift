@@ -7,12 +7,12 @@ import Testing
     @Test("requests for the same bytes end a push, and an acknowledged byte resets their number")
     func rewinds() {
         var budget = ProgressBudget(imageBytes: Self.imageBytes)
-        for _ in 1..<ProgressBudget.mostStepsBack { budget.steppedBack(losesBytes: false) }
+        for _ in 1..<ProgressBudget.mostRewinds { budget.rewound(losesBytes: false) }
         #expect(budget.exhausted == nil)
         budget.acknowledged()
-        for _ in 1..<ProgressBudget.mostStepsBack { budget.steppedBack(losesBytes: false) }
+        for _ in 1..<ProgressBudget.mostRewinds { budget.rewound(losesBytes: false) }
         #expect(budget.exhausted == nil)
-        budget.steppedBack(losesBytes: false)
+        budget.rewound(losesBytes: false)
         #expect(budget.exhausted?.code == .noProgress)
     }
 
@@ -23,14 +23,14 @@ import Testing
         var budget = ProgressBudget(imageBytes: Self.imageBytes)
         func loseBytes(_ times: Int) {
             for _ in 0..<times {
-                budget.steppedBack(losesBytes: true)
+                budget.rewound(losesBytes: true)
                 budget.acknowledged()
             }
         }
-        loseBytes(ProgressBudget.mostStepsBack - 1)
+        loseBytes(ProgressBudget.mostRewinds - 1)
         #expect(budget.exhausted == nil)
         budget.advanced(by: 1)
-        loseBytes(ProgressBudget.mostStepsBack - 1)
+        loseBytes(ProgressBudget.mostRewinds - 1)
         #expect(budget.exhausted == nil)
         loseBytes(1)
         #expect(budget.exhausted?.code == .noProgress)
