@@ -10,12 +10,15 @@
  */
 
 static bool erase_page(struct ota_device *device, uint32_t offset) {
-    if (offset == 0 || offset < device->round_end) {
+    bool is_charged = offset == 0 || offset < device->round_end;
+    if (is_charged) {
         ota_wear_charge(device, OTA_WEAR_ERASE);
         device->was_charged = true;
     }
     device->round_end = offset + device->config->page_size;
-    if (device->held_recorded > offset && !ota_record_append(device, offset)) return false;
+    /* The charge is recorded before the erase. Otherwise a reset between the two would lose it. */
+    uint32_t recorded = ota_min(offset, device->held_recorded);
+    if ((is_charged || recorded < device->held_recorded) && !ota_record_append(device, recorded)) return false;
     if (!device->port->erase(device->context, OTA_AREA_SLOT, offset)) return false;
     device->erased_until = offset + device->config->page_size;
     return true;

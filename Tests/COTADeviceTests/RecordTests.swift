@@ -29,7 +29,7 @@ import Testing
     @Test("a record with a wrong CRC does not count")
     func aDamagedRecord() throws {
         let bench = try bench(holding: 512)
-        bench.flash.record[48 + 41] = 4
+        bench.flash.record[96 + 41] = 4
         restart(bench)
         #expect(try resume(bench).offset == 256)
     }
@@ -37,8 +37,11 @@ import Testing
     @Test("after the highest generation the newest record still counts")
     func generationsWrap() throws {
         let bench = try bench(holding: 256)
-        bench.flash.record.replaceSubrange(4..<8, with: little(UInt32.max))
-        bench.flash.record.replaceSubrange(44..<48, with: little(Crypto.crc32(bench.flash.record[..<44])))
+        for (place, generation) in [(0, UInt32.max - 1), (48, .max)] {
+            bench.flash.record.replaceSubrange(place + 4..<place + 8, with: little(generation))
+            let checksum = Crypto.crc32(bench.flash.record[place..<place + 44])
+            bench.flash.record.replaceSubrange(place + 44..<place + 48, with: little(checksum))
+        }
         restart(bench)
         let position = try resume(bench)
         #expect(position.offset == 256)
