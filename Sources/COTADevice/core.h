@@ -131,8 +131,9 @@ void ota_wear_start(struct ota_device *device, uint32_t now);
 /* Where a BEGIN at `from` goes on, in an image of `size` bytes of the accepted manifest; changes nothing. */
 uint32_t ota_image_resume(const struct ota_device *device, uint32_t from, uint32_t size);
 
-/* Whether going on there erases pages that were erased since an erase was last charged. */
-bool ota_image_erases_again(const struct ota_device *device, uint32_t offset);
+/* Whether an image of `size` bytes, continued at `offset`, erases a page that may have been erased since the last
+ * charge. */
+bool ota_image_erases_again(const struct ota_device *device, uint32_t offset, uint32_t size);
 
 /* Goes on there. False: the flash failed, and all is as it was. */
 bool ota_image_begin(struct ota_device *device, uint32_t offset);

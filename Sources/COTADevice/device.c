@@ -23,6 +23,8 @@ enum ota_start_error ota_device_start(struct ota_device *device, const struct ot
     device->context = context;
     device->page = page;
     device->security_counter = config->security_counter;
+    /* A reset may have followed any erase: the first erase after a boot is charged, wherever it is. */
+    device->round_end = UINT32_MAX;
     memcpy(device->version, version, sizeof version);
     if (config->on_trial) {
         device->state = OTA_STATE_TRIAL;
@@ -34,7 +36,7 @@ enum ota_start_error ota_device_start(struct ota_device *device, const struct ot
     bool is_running =
         config->running_digest && memcmp(device->held_digest, config->running_digest, OTA_DIGEST_SIZE) == 0;
     if (!is_running && !config->on_trial)
-        device->held_offset = device->held_flushed = device->round_end = device->held_recorded;
+        device->held_offset = device->held_flushed = device->held_recorded;
     ota_wear_start(device, now);
     return OTA_START_OK;
 }

@@ -74,11 +74,11 @@ uint32_t ota_image_resume(const struct ota_device *device, uint32_t from, uint32
     return ota_round_down(from, device->config->page_size);
 }
 
-bool ota_image_erases_again(const struct ota_device *device, uint32_t offset) {
+bool ota_image_erases_again(const struct ota_device *device, uint32_t offset, uint32_t size) {
     uint32_t next = offset;
     if (memcmp(device->held_digest, device->manifest_digest, OTA_DIGEST_SIZE) == 0 && offset >= device->held_flushed)
         next = device->erased_until > device->held_flushed ? device->erased_until : device->held_flushed;
-    return next == 0 || next < device->round_end;
+    return next < size && (next == 0 || next < device->round_end);
 }
 
 bool ota_image_begin(struct ota_device *device, uint32_t offset) {

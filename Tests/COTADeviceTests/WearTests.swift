@@ -218,6 +218,33 @@ import Testing
         #expect(count <= roundsAtOnce + 1000 / 8)
     }
 
+    @Test("a reset right after the erase of a later page does not lose its charge", arguments: [false, true], [1, 2])
+    func resetsAfterALaterErase(_ eraseAhead: Bool, _ pages: Int) throws {
+        let count = try erases(ofBoots: 1000, holding: pages) { $0.eraseAhead = eraseAhead }
+        #expect(count >= roundsAtOnce - 1)
+        #expect(count <= roundsAtOnce + 1000 / 8)
+    }
+
+    @Test("at the wear limit a restarted device accepts a BEGIN that erases nothing, and refuses one that does")
+    func atTheLimitAfterARestart() throws {
+        let bench = bench()
+        #expect(exhaust(bench, upTo: 512) == roundsAtOnce)
+        bench.boot()
+        bench.connect()
+        #expect(begin(bench, from: .max) == OTA_BUSY)
+        // Seven eighths of an erase: the boot has forgiven the first.
+        bench.pass(7 * 900_000 / 8)
+        #expect(begin(bench, from: .max) == OTA_OK)
+        bench.send(release.image, at: try #require(bench.progress?.position))
+        #expect(bench.request(OTA_FINISH) == OTA_OK)
+        #expect(bench.request(OTA_APPLY, [0]) == OTA_OK)
+        bench.disconnect()
+        bench.boot()
+        bench.connect()
+        #expect(begin(bench, from: .max) == OTA_OK)
+        #expect(bench.progress?.position?.offset == 600)
+    }
+
     @Test("a boot's record is written only while there is wear to forgive")
     func recordsOfBoots() {
         let bench = bench()

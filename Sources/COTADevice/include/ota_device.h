@@ -234,7 +234,7 @@ struct ota_device {
     uint8_t held_digest[OTA_DIGEST_SIZE];
     uint32_t held_offset, held_flushed, held_recorded;
     uint32_t erased_until; /* the slot's pages from `held_flushed` up to here are erased */
-    uint32_t round_end;    /* the slot's pages up to here were erased since an erase was last charged */
+    uint32_t round_end;    /* the slot's pages up to here may have been erased since an erase was last charged */
 
     /* Where the newest record lies. */
     uint32_t record_generation, record_index;
