@@ -113,6 +113,9 @@ enum ota_status ota_check_envelope(struct ota_device *device);
 /* Reads the newest record into `held_digest` and `held_recorded`. False: the flash failed, and nothing is known. */
 bool ota_record_load(struct ota_device *device);
 
+/* How many pages of an image of `size` bytes a record stands for. */
+uint32_t ota_record_interval(const struct ota_device *device, uint32_t size);
+
 /* Appends a record that `offset` bytes of the image `held_digest` are in flash. */
 bool ota_record_append(struct ota_device *device, uint32_t offset);
 

@@ -4,9 +4,9 @@
 
 /*
  * The half-received image. `held_offset` bytes are taken; the first `held_flushed` of them are in flash, whole pages or
- * the whole image; the rest is in the page buffer. A page is erased, written, and then recorded. `held_recorded` is
- * what the record says, and before a page is erased it says nothing of that page: so no byte is believed that may not
- * be there.
+ * the whole image; the rest is in the page buffer. A page is erased, written, and then recorded: each page of a small
+ * image, every few pages of a large one. `held_recorded` is what the record says, and before a page is erased it says
+ * nothing of that page: so no byte is believed that may not be there.
  */
 
 static bool erase_page(struct ota_device *device, uint32_t offset) {
@@ -26,6 +26,12 @@ static bool erase_page(struct ota_device *device, uint32_t offset) {
 
 bool ota_image_erase_next(struct ota_device *device) { return erase_page(device, device->erased_until); }
 
+/* Whether a record follows the page that ends at `offset`. */
+static bool is_recorded_at(const struct ota_device *device, uint32_t offset) {
+    uint32_t pages = ota_record_interval(device, device->object_size);
+    return offset == device->object_size || offset / device->config->page_size % pages == 0;
+}
+
 /* Writes the page buffer's `count` bytes: a whole page, or the image's last. */
 static bool flush(struct ota_device *device, uint32_t count) {
     uint32_t offset = device->held_flushed;
@@ -37,7 +43,7 @@ static bool flush(struct ota_device *device, uint32_t count) {
         return false;
     }
     device->held_flushed = offset + count;
-    return ota_record_append(device, device->held_flushed);
+    return !is_recorded_at(device, device->held_flushed) || ota_record_append(device, device->held_flushed);
 }
 
 bool ota_image_write(struct ota_device *device, const uint8_t *bytes, uint32_t count) {

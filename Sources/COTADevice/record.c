@@ -19,6 +19,16 @@ static uint32_t stride(const struct ota_device *device) {
 
 static uint32_t records_per_page(const struct ota_device *device) { return device->config->page_size / stride(device); }
 
+/* How often one download may erase each record page, apart from the erase for its first record. The wear limit counts the
+ * slot's erases only, so the record pages must not wear much faster. */
+enum { ERASES = 2 };
+
+uint32_t ota_record_interval(const struct ota_device *device, uint32_t size) {
+    uint32_t records = ERASES * OTA_RECORD_PAGES * records_per_page(device);
+    uint32_t page_size = device->config->page_size;
+    return ota_round_up(ota_round_up(size, page_size) / page_size, records) / records;
+}
+
 static uint32_t place(const struct ota_device *device, uint32_t page, uint32_t index) {
     return page * device->config->page_size + index * stride(device);
 }
