@@ -110,7 +110,8 @@ enum ota_status ota_check_envelope(struct ota_device *device);
 
 /* ---- record.c ---- */
 
-/* Reads the newest record into `held_digest` and `held_recorded`. False: the flash failed, and nothing is known. */
+/* Reads the newest record into `held_digest`, `held_recorded` and `wear`. False: a record could not be read; nothing is
+ * held, and `wear` is that of the newest readable record. */
 bool ota_record_load(struct ota_device *device);
 
 /* How many pages of an image of `size` bytes a record stands for. */

@@ -31,14 +31,14 @@ enum ota_start_error ota_device_start(struct ota_device *device, const struct ot
         device->trial_running = true;
         device->trial_ends_at = now + 1000u * config->trial_seconds;
     }
-    if (!ota_record_load(device)) return OTA_START_FLASH;
+    bool is_readable = ota_record_load(device);
     /* APPLY leaves the record, for a trial that ends by itself; an image that runs is not held. */
     bool is_running =
         config->running_digest && memcmp(device->held_digest, config->running_digest, OTA_DIGEST_SIZE) == 0;
     if (!is_running && !config->on_trial)
         device->held_offset = device->held_flushed = device->held_recorded;
     ota_wear_start(device, now);
-    return OTA_START_OK;
+    return is_readable ? OTA_START_OK : OTA_START_FLASH;
 }
 
 enum ota_state ota_device_state(const struct ota_device *device) { return (enum ota_state)device->state; }

@@ -36,7 +36,8 @@ void ota_wear_decay(struct ota_device *device, uint32_t now) {
 void ota_wear_start(struct ota_device *device, uint32_t now) {
     device->wear_since = now;
     if (minutes(device) == OTA_WEAR_UNLIMITED) device->wear = 0;
-    if (device->wear == 0 || device->config->on_trial) return;
+    /* Where a record could not be read, a boot appends none: that would erase both record pages at each boot. */
+    if (device->wear == 0 || device->config->on_trial || device->record_generation == 0) return;
     device->wear--;
     /* A boot that cannot be recorded forgives nothing. */
     if (!ota_record_append(device, device->held_recorded)) device->wear++;

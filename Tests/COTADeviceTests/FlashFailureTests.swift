@@ -259,6 +259,28 @@ import Testing
         #expect(bench.flash.violations.isEmpty)
     }
 
+    /// The newest record has lowered the offset before an erase. The record before it counts the erased page.
+    @Test("where the newest record cannot be read, no older record is believed")
+    func theNewestRecordCannotBeRead() throws {
+        let (bench, position) = try open()
+        bench.send(release.image, at: position, upTo: 1100)
+        let back = try #require(bench.begin(OTA_OBJECT_IMAGE, release.image, from: 512))
+        bench.flash.failing = { $0 == "write slot 512" }
+        bench.send(release.image, at: back, upTo: 800)
+        #expect(bench.flash.records.suffix(2).map(\.offset) == [1024, 512])
+        bench.flash.failing = { $0 == "read record 256" }
+        #expect(bench.boot() == OTA_START_FLASH)
+        bench.connect()
+        #expect(info(bench, 10) == nil)
+        bench.submit(release.envelope)
+        let begun = try #require(bench.begin(OTA_OBJECT_IMAGE, release.image, from: .max))
+        #expect(begun == Position(next: begun.next, offset: 0, crc: 0))
+        bench.flash.failing = nil
+        bench.send(release.image, at: begun)
+        #expect(bench.request(OTA_FINISH) == OTA_OK)
+        #expect(bench.flash.violations.isEmpty)
+    }
+
     /// A record area that cannot be read: the device works, holds nothing, and trusts no page of it afterwards.
     @Test func recordsThatCannotBeRead() throws {
         let (bench, position) = try open()

@@ -245,6 +245,22 @@ import Testing
         #expect(bench.progress?.position?.offset == 600)
     }
 
+    @Test("a record that cannot be read does not reset the wear limit", arguments: [0, 48, 96, 144, 192, 256, 304])
+    func anUnreadableRecord(_ place: Int) {
+        let bench = bench()
+        bench.now = 100_000_000
+        bench.boot()
+        bench.connect()
+        #expect(exhaust(bench) == roundsAtOnce)
+        bench.flash.failing = { $0 == "read record \(place)" }
+        for _ in 0..<20 { #expect(bench.boot() == OTA_START_FLASH) }
+        bench.flash.failing = nil
+        bench.connect()
+        #expect(begin(bench) == OTA_BUSY)
+        bench.pass(900_000)
+        #expect(exhaust(bench) == 1)
+    }
+
     @Test("a boot's record is written only while there is wear to forgive")
     func recordsOfBoots() {
         let bench = bench()

@@ -275,7 +275,7 @@ enum ota_start_error {
     OTA_START_WINDOW,
     OTA_START_TIMES, /* no restart time, or on trial without a trial time */
     OTA_START_PAGES, /* page size, slot size, write unit or erase step */
-    OTA_START_FLASH  /* the record area could not be read: started, but with nothing held */
+    OTA_START_FLASH  /* a record could not be read: started, but with nothing held */
 };
 
 /* Bytes: the largest `largest_image` that can boot as far as the core knows. It is the slot's size; with
