@@ -12,8 +12,8 @@
  *
  * Time: `now` is milliseconds of any steady clock that wraps at 2^32. After *every* call of another function but
  * `ota_device_read`, call `ota_device_poll`, and then again when the time it returned has passed. Blocking: a write of
- * Data takes as long as the flash needs for the pages it fills; a poll takes as long as `erase_step` pages' erasing, 4
- * KiB of reading and hashing, or the signatures of one envelope.
+ * Data takes as long as the flash needs for the pages it fills; a poll takes as long as `erase_step` pages' erasing and
+ * one record, 4 KiB of reading and hashing, or the signatures of one envelope. A record may erase a record page.
  */
 #ifndef OTA_DEVICE_H
 #define OTA_DEVICE_H
