@@ -35,7 +35,7 @@ static enum ota_status begin_image(struct ota_device *device, const struct reque
         return OTA_BAD_ARGUMENT;
     uint32_t offset = ota_image_resume(device, ota_u32(request->arguments + 5), size);
     /* Room for APPLY, too: an image that was received can be installed. */
-    if (ota_image_erases_again(device, offset) && !ota_wear_allows(device, OTA_WEAR_ERASE + OTA_WEAR_APPLY))
+    if (ota_image_erases_again(device, offset, size) && !ota_wear_allows(device, OTA_WEAR_ERASE + OTA_WEAR_APPLY))
         return OTA_BUSY;
     if (!ota_image_begin(device, offset)) return OTA_FLASH_FAILED;
     ota_claim(device, request->connection, request->now);

@@ -110,8 +110,12 @@ enum ota_status ota_check_envelope(struct ota_device *device);
 
 /* ---- record.c ---- */
 
-/* Reads the newest record into `held_digest` and `held_recorded`. False: the flash failed, and nothing is known. */
+/* Reads the newest record into `held_digest`, `held_recorded` and `wear`. False: a record could not be read; nothing is
+ * held, and `wear` is that of the newest readable record. */
 bool ota_record_load(struct ota_device *device);
+
+/* How many pages of an image of `size` bytes a record stands for. */
+uint32_t ota_record_interval(const struct ota_device *device, uint32_t size);
 
 /* Appends a record that `offset` bytes of the image `held_digest` are in flash. */
 bool ota_record_append(struct ota_device *device, uint32_t offset);
@@ -131,8 +135,9 @@ void ota_wear_start(struct ota_device *device, uint32_t now);
 /* Where a BEGIN at `from` goes on, in an image of `size` bytes of the accepted manifest; changes nothing. */
 uint32_t ota_image_resume(const struct ota_device *device, uint32_t from, uint32_t size);
 
-/* Whether going on there erases pages that were erased since an erase was last charged. */
-bool ota_image_erases_again(const struct ota_device *device, uint32_t offset);
+/* Whether an image of `size` bytes, continued at `offset`, erases a page that may have been erased since the last
+ * charge. */
+bool ota_image_erases_again(const struct ota_device *device, uint32_t offset, uint32_t size);
 
 /* Goes on there. False: the flash failed, and all is as it was. */
 bool ota_image_begin(struct ota_device *device, uint32_t offset);

@@ -23,20 +23,22 @@ enum ota_start_error ota_device_start(struct ota_device *device, const struct ot
     device->context = context;
     device->page = page;
     device->security_counter = config->security_counter;
+    /* A reset may have followed any erase: the first erase after a boot is charged, wherever it is. */
+    device->round_end = UINT32_MAX;
     memcpy(device->version, version, sizeof version);
     if (config->on_trial) {
         device->state = OTA_STATE_TRIAL;
         device->trial_running = true;
         device->trial_ends_at = now + 1000u * config->trial_seconds;
     }
-    if (!ota_record_load(device)) return OTA_START_FLASH;
+    bool is_readable = ota_record_load(device);
     /* APPLY leaves the record, for a trial that ends by itself; an image that runs is not held. */
     bool is_running =
         config->running_digest && memcmp(device->held_digest, config->running_digest, OTA_DIGEST_SIZE) == 0;
     if (!is_running && !config->on_trial)
-        device->held_offset = device->held_flushed = device->round_end = device->held_recorded;
+        device->held_offset = device->held_flushed = device->held_recorded;
     ota_wear_start(device, now);
-    return OTA_START_OK;
+    return is_readable ? OTA_START_OK : OTA_START_FLASH;
 }
 
 enum ota_state ota_device_state(const struct ota_device *device) { return (enum ota_state)device->state; }

@@ -4,24 +4,33 @@
 
 /*
  * The half-received image. `held_offset` bytes are taken; the first `held_flushed` of them are in flash, whole pages or
- * the whole image; the rest is in the page buffer. A page is erased, written, and then recorded. `held_recorded` is
- * what the record says, and before a page is erased it says nothing of that page: so no byte is believed that may not
- * be there.
+ * the whole image; the rest is in the page buffer. A page is erased, written, and then recorded: each page of a small
+ * image, every few pages of a large one. `held_recorded` is what the record says, and before a page is erased it says
+ * nothing of that page: so no byte is believed that may not be there.
  */
 
 static bool erase_page(struct ota_device *device, uint32_t offset) {
-    if (offset == 0 || offset < device->round_end) {
+    bool is_charged = offset == 0 || offset < device->round_end;
+    if (is_charged) {
         ota_wear_charge(device, OTA_WEAR_ERASE);
         device->was_charged = true;
     }
     device->round_end = offset + device->config->page_size;
-    if (device->held_recorded > offset && !ota_record_append(device, offset)) return false;
+    /* The charge is recorded before the erase. Otherwise a reset between the two would lose it. */
+    uint32_t recorded = ota_min(offset, device->held_recorded);
+    if ((is_charged || recorded < device->held_recorded) && !ota_record_append(device, recorded)) return false;
     if (!device->port->erase(device->context, OTA_AREA_SLOT, offset)) return false;
     device->erased_until = offset + device->config->page_size;
     return true;
 }
 
 bool ota_image_erase_next(struct ota_device *device) { return erase_page(device, device->erased_until); }
+
+/* Whether a record follows the page that ends at `offset`. */
+static bool is_recorded_at(const struct ota_device *device, uint32_t offset) {
+    uint32_t pages = ota_record_interval(device, device->object_size);
+    return offset == device->object_size || offset / device->config->page_size % pages == 0;
+}
 
 /* Writes the page buffer's `count` bytes: a whole page, or the image's last. */
 static bool flush(struct ota_device *device, uint32_t count) {
@@ -34,7 +43,7 @@ static bool flush(struct ota_device *device, uint32_t count) {
         return false;
     }
     device->held_flushed = offset + count;
-    return ota_record_append(device, device->held_flushed);
+    return !is_recorded_at(device, device->held_flushed) || ota_record_append(device, device->held_flushed);
 }
 
 bool ota_image_write(struct ota_device *device, const uint8_t *bytes, uint32_t count) {
@@ -71,11 +80,11 @@ uint32_t ota_image_resume(const struct ota_device *device, uint32_t from, uint32
     return ota_round_down(from, device->config->page_size);
 }
 
-bool ota_image_erases_again(const struct ota_device *device, uint32_t offset) {
+bool ota_image_erases_again(const struct ota_device *device, uint32_t offset, uint32_t size) {
     uint32_t next = offset;
     if (memcmp(device->held_digest, device->manifest_digest, OTA_DIGEST_SIZE) == 0 && offset >= device->held_flushed)
         next = device->erased_until > device->held_flushed ? device->erased_until : device->held_flushed;
-    return next == 0 || next < device->round_end;
+    return next < size && (next == 0 || next < device->round_end);
 }
 
 bool ota_image_begin(struct ota_device *device, uint32_t offset) {

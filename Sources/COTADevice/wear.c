@@ -4,7 +4,8 @@
  * Limits how often each page of the slot is erased, whoever sends the updates. Pages are erased in ascending order, so
  * one round through the slot erases each page at most once and is charged once (image.c). APPLY is charged for the
  * bootloader's swap. Time forgives the charges. They survive a reboot in the records: otherwise a host could reset them
- * with a trial.
+ * with a trial. A charge is recorded before its erase. The first erase after a boot is charged too: a reset may have
+ * followed an erase of the same page.
  *
  * The time without power is unknown. Each boot therefore forgives one point, so that a device that restarts often is not
  * locked out. A boot into a trial forgives nothing, since a host can cause it.
@@ -35,7 +36,8 @@ void ota_wear_decay(struct ota_device *device, uint32_t now) {
 void ota_wear_start(struct ota_device *device, uint32_t now) {
     device->wear_since = now;
     if (minutes(device) == OTA_WEAR_UNLIMITED) device->wear = 0;
-    if (device->wear == 0 || device->config->on_trial) return;
+    /* Where a record could not be read, a boot appends none: that would erase both record pages at each boot. */
+    if (device->wear == 0 || device->config->on_trial || device->record_generation == 0) return;
     device->wear--;
     /* A boot that cannot be recorded forgives nothing. */
     if (!ota_record_append(device, device->held_recorded)) device->wear++;
