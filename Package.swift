@@ -76,7 +76,7 @@ let package = Package(
         // Waiting for descriptors, on a thread of its own.
         .target(name: "DescriptorIO", swiftSettings: swift),
 
-        // UDP and serial lines, as bearers.
+        // UDP and serial lines, as transports.
         .target(
             name: "OTAUDP", dependencies: ["DescriptorIO", "OTATransport", "OTAUpdate"], swiftSettings: swift),
         .target(
@@ -86,7 +86,7 @@ let package = Package(
         .systemLibrary(name: "CDBus", pkgConfig: "dbus-1", providers: [.apt(["libdbus-1-dev"])]),
         .target(name: "DBus", dependencies: ["CDBus", "DescriptorIO", logging], swiftSettings: swift),
 
-        // Bluetooth LE over BlueZ, useful by itself; and as a bearer.
+        // Bluetooth LE over BlueZ, useful by itself; and as a transport.
         .target(name: "BlueZ", dependencies: ["DBus", "DescriptorIO", logging], swiftSettings: swift),
         .target(
             name: "OTABlueZ", dependencies: ["BlueZ", "DBus", "OTATransport", "OTAUpdate", logging],

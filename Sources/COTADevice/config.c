@@ -4,7 +4,7 @@
 
 static bool keys_are_sound(const struct ota_config *config) {
     if (config->key_count < 1 || config->key_count > OTA_KEYS_LARGEST) return false;
-    if (config->required_signatures > ota_smaller(config->key_count, OTA_SIGNATURES_LARGEST)) return false;
+    if (config->required_signatures > ota_min(config->key_count, OTA_SIGNATURES_LARGEST)) return false;
     for (uint32_t i = 0; i < config->key_count; i++) {
         for (uint32_t k = 0; k < i; k++) {
             const uint8_t *one = config->key_ids + OTA_PREFIX_SIZE * i, *other = config->key_ids + OTA_PREFIX_SIZE * k;

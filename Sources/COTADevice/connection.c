@@ -10,15 +10,15 @@ struct ota_connection *ota_find(struct ota_device *device, uint16_t handle) {
     return NULL;
 }
 
-void ota_hear(struct ota_device *device, const struct ota_connection *connection, uint32_t now) {
+void ota_note_activity(struct ota_device *device, const struct ota_connection *connection, uint32_t now) {
     if (device->owner != connection) return;
     device->heard_at = now;
     device->owner_silent = false;
 }
 
-void ota_own(struct ota_device *device, struct ota_connection *connection, uint32_t now) {
+void ota_claim(struct ota_device *device, struct ota_connection *connection, uint32_t now) {
     device->owner = connection;
-    ota_hear(device, connection, now);
+    ota_note_activity(device, connection, now);
     connection->next = (uint16_t)(connection->next + OTA_SEQUENCE_JUMP);
     connection->progress_due = false;
     connection->chunks_untold = 0;
@@ -26,21 +26,21 @@ void ota_own(struct ota_device *device, struct ota_connection *connection, uint3
     connection->has_begun = true;
 }
 
-void ota_disown(struct ota_device *device) {
+void ota_release(struct ota_device *device) {
     device->owner = NULL;
     device->job = OTA_JOB_NONE;
     if (device->state != OTA_STATE_TRIAL) ota_enter(device, OTA_STATE_IDLE);
 }
 
 static void end(struct ota_device *device, struct ota_connection *connection, uint32_t now) {
-    if (device->owner == connection) ota_disown(device);
-    if (device->leaver == connection) ota_want_reboot(device, NULL, now);
+    if (device->owner == connection) ota_release(device);
+    if (device->leaver == connection) ota_schedule_reboot(device, NULL, now);
     connection->in_use = false;
 }
 
 bool ota_device_connected(struct ota_device *device, uint16_t connection, uint32_t now) {
     if (device->reboot == OTA_REBOOT_DONE) return false;
-    ota_keep_time(device, now);
+    ota_advance_time(device, now);
     struct ota_connection *place = ota_find(device, connection);
     if (place) end(device, place, now);
     for (uint32_t i = 0; !place && i < OTA_MAX_CONNECTIONS; i++) {
@@ -58,7 +58,7 @@ bool ota_device_connected(struct ota_device *device, uint16_t connection, uint32
 
 void ota_device_disconnected(struct ota_device *device, uint16_t connection, uint32_t now) {
     if (device->reboot == OTA_REBOOT_DONE) return;
-    ota_keep_time(device, now);
+    ota_advance_time(device, now);
     struct ota_connection *gone = ota_find(device, connection);
     if (gone) end(device, gone, now);
 }
@@ -66,7 +66,7 @@ void ota_device_disconnected(struct ota_device *device, uint16_t connection, uin
 void ota_device_subscribed(struct ota_device *device, uint16_t connection, enum ota_characteristic characteristic,
                            bool on, uint32_t now) {
     if (device->reboot == OTA_REBOOT_DONE) return;
-    ota_keep_time(device, now);
+    ota_advance_time(device, now);
     struct ota_connection *subscriber = ota_find(device, connection);
     if (!subscriber) return;
     if (characteristic == OTA_CONTROL) {

@@ -18,7 +18,7 @@ struct request {
 static enum ota_status begin_envelope(struct ota_device *device, const struct request *request) {
     uint32_t size = ota_u32(request->arguments + 1);
     if (size < OTA_ENVELOPE_SMALLEST || size > OTA_ENVELOPE_LARGEST) return OTA_BAD_ARGUMENT;
-    ota_own(device, request->connection, request->now);
+    ota_claim(device, request->connection, request->now);
     ota_enter(device, OTA_STATE_ENVELOPE);
     device->object_size = size;
     device->envelope_size = (uint16_t)size;
@@ -35,10 +35,10 @@ static enum ota_status begin_image(struct ota_device *device, const struct reque
         return OTA_BAD_ARGUMENT;
     uint32_t offset = ota_image_resume(device, ota_u32(request->arguments + 5), size);
     /* Room for APPLY, too: an image that was received can be installed. */
-    if (ota_image_erases_again(device, offset) && !ota_wear_allows(device, OTA_WEAR_ERASE + OTA_WEAR_APPLY))
+    if (ota_image_erases_again(device, offset, size) && !ota_wear_allows(device, OTA_WEAR_ERASE + OTA_WEAR_APPLY))
         return OTA_BUSY;
     if (!ota_image_begin(device, offset)) return OTA_FLASH_FAILED;
-    ota_own(device, request->connection, request->now);
+    ota_claim(device, request->connection, request->now);
     ota_enter(device, OTA_STATE_ACCEPTED);
     device->object_size = size;
     ota_job_start(device, OTA_JOB_CRC, request->opcode, request->tag);
@@ -65,7 +65,7 @@ static enum ota_status sync(struct ota_device *device, const struct request *req
 static enum ota_status finish(struct ota_device *device, const struct request *request) {
     if (!ota_object_is_open(device) || device->object_offset < device->object_size) return OTA_BAD_STATE;
     if (request->size != 0) return OTA_BAD_ARGUMENT;
-    enum ota_job job = device->state == OTA_STATE_ENVELOPE ? OTA_JOB_JUDGE : OTA_JOB_HASH;
+    enum ota_job job = device->state == OTA_STATE_ENVELOPE ? OTA_JOB_CHECK : OTA_JOB_HASH;
     ota_job_start(device, job, request->opcode, request->tag);
     return OTA_LATER;
 }
@@ -89,8 +89,8 @@ static enum ota_status apply(struct ota_device *device, const struct request *re
     /* The slot is the bootloader's now. After a trial that ended by itself it still holds the image, and a host resumes
      * without sending it again. FINISH's digest finds out a record that outlived its image. Either record keeps the
      * charge across the reboot. */
-    (void)(boot == OTA_BOOT_PERMANENT ? ota_image_forget(device) : ota_record_append(device, device->held_flushed));
-    ota_want_reboot(device, request->connection, request->now + OTA_REBOOT_DELAY);
+    (void)(boot == OTA_BOOT_PERMANENT ? ota_image_discard(device) : ota_record_append(device, device->held_flushed));
+    ota_schedule_reboot(device, request->connection, request->now + OTA_REBOOT_DELAY);
     return OTA_OK;
 }
 
@@ -107,18 +107,18 @@ static enum ota_status confirm(struct ota_device *device, const struct request *
     device->trial_running = false;
     ota_enter(device, OTA_STATE_IDLE);
     /* What was held runs now; the slot is the old image's. */
-    (void)ota_image_forget(device);
+    (void)ota_image_discard(device);
     return OTA_OK;
 }
 
 static enum ota_status discard(struct ota_device *device, const struct request *request) {
     if (request->size != 0) return OTA_BAD_ARGUMENT;
     if (device->state == OTA_STATE_TRIAL) {
-        (void)ota_image_forget(device);
-        ota_want_reboot(device, request->connection, request->now + OTA_REBOOT_DELAY);
+        (void)ota_image_discard(device);
+        ota_schedule_reboot(device, request->connection, request->now + OTA_REBOOT_DELAY);
         return OTA_OK;
     }
-    if (!ota_image_forget(device)) return OTA_FLASH_FAILED;
+    if (!ota_image_discard(device)) return OTA_FLASH_FAILED;
     ota_enter(device, OTA_STATE_IDLE);
     return OTA_OK;
 }
@@ -134,8 +134,8 @@ static bool is_taken(struct ota_device *device, const struct ota_connection *con
     struct ota_connection *owner = device->owner;
     if (!owner || owner == connection) return false;
     if (!device->owner_silent) return true;
-    ota_disown(device);
-    ota_tell_progress(owner);
+    ota_release(device);
+    ota_notify_progress(owner);
     return false;
 }
 
@@ -157,18 +157,18 @@ static enum ota_status serve(struct ota_device *device, const struct request *re
 enum ota_att_error ota_device_write_control(struct ota_device *device, uint16_t connection, const uint8_t *bytes,
                                             uint16_t count, uint32_t now) {
     if (device->reboot == OTA_REBOOT_DONE) return OTA_ATT_INSUFFICIENT_RESOURCES;
-    ota_keep_time(device, now);
+    ota_advance_time(device, now);
     struct ota_connection *writer = ota_find(device, connection);
     if (!writer) return OTA_ATT_INSUFFICIENT_RESOURCES;
     if (!writer->control_on) return OTA_ATT_NOT_SUBSCRIBED;
     if (count < 2) return OTA_ATT_INVALID_LENGTH;
-    ota_offer(device);
+    ota_send_pending(device);
     if (writer->answer_size > 0) return OTA_ATT_INSUFFICIENT_RESOURCES;
-    ota_hear(device, writer, now);
+    ota_note_activity(device, writer, now);
 
     struct request request = {writer, bytes[0], bytes[1], bytes + 2, (uint16_t)(count - 2), now};
     enum ota_status status = serve(device, &request);
     if (status != OTA_LATER) ota_answer(device, writer, request.opcode, request.tag, status);
-    ota_offer(device);
+    ota_send_pending(device);
     return OTA_ATT_OK;
 }

@@ -5,7 +5,7 @@
  *   config.c      what a configuration must be        notify.c      answers, positions, Progress
  *   control.c     requests that are answered at once  info.c        the readable values
  *   job.c         requests that take several polls    data.c        sequences and chunks
- *   judge.c       whether an envelope is accepted     image.c       the half-received image, page by page
+ *   check_envelope.c       whether an envelope is accepted     image.c       the half-received image, page by page
  *   envelope.c    its form                            record.c      how far it came, across a power cut
  *   text.c        texts from outside                  wear.c        how often the slot may be erased
  *   crc32.c
@@ -40,7 +40,7 @@ enum ota_job {
     OTA_JOB_NONE,
     OTA_JOB_CRC,   /* BEGIN image: the CRC of what is held */
     OTA_JOB_ERASE, /* BEGIN image: erasing ahead */
-    OTA_JOB_JUDGE, /* FINISH envelope */
+    OTA_JOB_CHECK, /* FINISH envelope */
     OTA_JOB_HASH   /* FINISH image */
 };
 
@@ -77,7 +77,7 @@ static inline void ota_put_u32(uint8_t *bytes, uint32_t value) {
     ota_put_u16(bytes + 2, (uint16_t)(value >> 16));
 }
 
-static inline uint32_t ota_smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
+static inline uint32_t ota_min(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 /* Up to the next multiple, or down to the one before. */
 static inline uint32_t ota_round_up(uint32_t value, uint32_t unit) {
@@ -100,18 +100,22 @@ uint32_t ota_text_size(const char *text, uint32_t largest);
 
 enum ota_start_error ota_config_check(const struct ota_config *config, uint32_t version[3]);
 
-/* ---- envelope.c, judge.c ---- */
+/* ---- envelope.c, check_envelope.c ---- */
 
 /* OTA_OK, OTA_MALFORMED or OTA_UNKNOWN_CRITICAL. */
 enum ota_status ota_envelope_parse(const uint8_t *bytes, uint32_t size, struct ota_envelope *envelope);
 
 /* Whether the envelope received is one to be installed here; sets `manifest_digest`. */
-enum ota_status ota_judge(struct ota_device *device);
+enum ota_status ota_check_envelope(struct ota_device *device);
 
 /* ---- record.c ---- */
 
-/* Reads the newest record into `held_digest` and `held_recorded`. False: the flash failed, and nothing is known. */
+/* Reads the newest record into `held_digest`, `held_recorded` and `wear`. False: a record could not be read; nothing is
+ * held, and `wear` is that of the newest readable record. */
 bool ota_record_load(struct ota_device *device);
+
+/* How many pages of an image of `size` bytes a record stands for. */
+uint32_t ota_record_interval(const struct ota_device *device, uint32_t size);
 
 /* Appends a record that `offset` bytes of the image `held_digest` are in flash. */
 bool ota_record_append(struct ota_device *device, uint32_t offset);
@@ -122,7 +126,7 @@ bool ota_record_append(struct ota_device *device, uint32_t offset);
 bool ota_wear_allows(const struct ota_device *device, uint32_t charge);
 void ota_wear_charge(struct ota_device *device, uint32_t charge);
 /* Forgives what the time since the last call has earned. */
-void ota_wear_forgive(struct ota_device *device, uint32_t now);
+void ota_wear_decay(struct ota_device *device, uint32_t now);
 /* After the record was read. */
 void ota_wear_start(struct ota_device *device, uint32_t now);
 
@@ -131,17 +135,18 @@ void ota_wear_start(struct ota_device *device, uint32_t now);
 /* Where a BEGIN at `from` goes on, in an image of `size` bytes of the accepted manifest; changes nothing. */
 uint32_t ota_image_resume(const struct ota_device *device, uint32_t from, uint32_t size);
 
-/* Whether going on there erases pages that were erased since an erase was last charged. */
-bool ota_image_erases_again(const struct ota_device *device, uint32_t offset);
+/* Whether an image of `size` bytes, continued at `offset`, erases a page that may have been erased since the last
+ * charge. */
+bool ota_image_erases_again(const struct ota_device *device, uint32_t offset, uint32_t size);
 
 /* Goes on there. False: the flash failed, and all is as it was. */
 bool ota_image_begin(struct ota_device *device, uint32_t offset);
 
 /* Takes the bytes behind `held_offset`. False: the flash failed; what is held is then what is in flash. */
-bool ota_image_take(struct ota_device *device, const uint8_t *bytes, uint32_t count);
+bool ota_image_write(struct ota_device *device, const uint8_t *bytes, uint32_t count);
 
 /* Forgets what is held, durably. False: the flash failed, and it is not forgotten. */
-bool ota_image_forget(struct ota_device *device);
+bool ota_image_discard(struct ota_device *device);
 
 /* Erases the next page ahead of the image's writing. False: the flash failed. */
 bool ota_image_erase_next(struct ota_device *device);
@@ -166,24 +171,24 @@ void ota_answer(struct ota_device *device, struct ota_connection *connection, ui
                 enum ota_status status);
 
 /* Has Progress told to the connection, with what holds when the stack takes it. */
-void ota_tell_progress(struct ota_connection *connection);
+void ota_notify_progress(struct ota_connection *connection);
 
 /* Offers the stack all that waits. */
-void ota_offer(struct ota_device *device);
-bool ota_anything_waits(const struct ota_device *device);
+void ota_send_pending(struct ota_device *device);
+bool ota_is_pending(const struct ota_device *device);
 
 /* ---- connection.c ---- */
 
 struct ota_connection *ota_find(struct ota_device *device, uint16_t handle);
 
 /* Notes that the host is there. */
-void ota_hear(struct ota_device *device, const struct ota_connection *connection, uint32_t now);
+void ota_note_activity(struct ota_device *device, const struct ota_connection *connection, uint32_t now);
 
 /* An accepted BEGIN: the connection owns the update from now on, and its sequences jump. */
-void ota_own(struct ota_device *device, struct ota_connection *connection, uint32_t now);
+void ota_claim(struct ota_device *device, struct ota_connection *connection, uint32_t now);
 
 /* Ends what the owner had open. */
-void ota_disown(struct ota_device *device);
+void ota_release(struct ota_device *device);
 
 /* ---- control.c, job.c, device.c ---- */
 
@@ -199,12 +204,12 @@ void ota_job_step(struct ota_device *device, uint32_t now);
 void ota_enter(struct ota_device *device, enum ota_state state);
 
 /* A failing flash ended the transfer: back to "accepted", and Progress says so. */
-void ota_leave_image(struct ota_device *device);
+void ota_abort_image(struct ota_device *device);
 
 /* Draws what follows from the time alone. Every entry point with a time begins with it. */
-void ota_keep_time(struct ota_device *device, uint32_t now);
+void ota_advance_time(struct ota_device *device, uint32_t now);
 
 /* Reboots at `when`; in a trial, into the old image. */
-void ota_want_reboot(struct ota_device *device, struct ota_connection *leaver, uint32_t when);
+void ota_schedule_reboot(struct ota_device *device, struct ota_connection *leaver, uint32_t when);
 
 #endif

@@ -7,7 +7,7 @@ bool ota_sequence_is_next(struct ota_connection *connection, uint16_t sequence, 
     if (ahead == 0 && fits) return true;
     if (ahead <= OTA_SEQUENCE_AHEAD) {
         connection->next = (uint16_t)(connection->next + OTA_SEQUENCE_JUMP);
-        ota_tell_progress(connection);
+        ota_notify_progress(connection);
     }
     return false;
 }
@@ -15,8 +15,8 @@ bool ota_sequence_is_next(struct ota_connection *connection, uint16_t sequence, 
 static void take(struct ota_device *device, struct ota_connection *connection, const uint8_t *bytes, uint32_t count) {
     if (device->state == OTA_STATE_ENVELOPE) {
         memcpy(device->envelope + device->object_offset, bytes, count);
-    } else if (!ota_image_take(device, bytes, count)) {
-        ota_leave_image(device);
+    } else if (!ota_image_write(device, bytes, count)) {
+        ota_abort_image(device);
         return;
     }
     device->object_offset += count;
@@ -25,19 +25,19 @@ static void take(struct ota_device *device, struct ota_connection *connection, c
     connection->next++;
     connection->chunks_untold++;
     uint32_t cadence = device->config->window / 4;
-    if (connection->chunks_untold >= (cadence > 1 ? cadence : 1)) ota_tell_progress(connection);
+    if (connection->chunks_untold >= (cadence > 1 ? cadence : 1)) ota_notify_progress(connection);
 }
 
 void ota_device_write_data(struct ota_device *device, uint16_t connection, const uint8_t *bytes, uint16_t count,
                            uint32_t now) {
     if (device->reboot == OTA_REBOOT_DONE) return;
-    ota_keep_time(device, now);
+    ota_advance_time(device, now);
     struct ota_connection *writer = ota_find(device, connection);
     if (!writer || writer != device->owner) return;
-    ota_hear(device, writer, now);
+    ota_note_activity(device, writer, now);
     if (ota_object_is_open(device) && count >= 3 && count <= device->config->longest_data) {
         bool fits = count - 2u <= device->object_size - device->object_offset;
         if (ota_sequence_is_next(writer, ota_u16(bytes), fits)) take(device, writer, bytes + 2, count - 2u);
     }
-    ota_offer(device);
+    ota_send_pending(device);
 }

@@ -23,20 +23,22 @@ enum ota_start_error ota_device_start(struct ota_device *device, const struct ot
     device->context = context;
     device->page = page;
     device->security_counter = config->security_counter;
+    /* A reset may have followed any erase: the first erase after a boot is charged, wherever it is. */
+    device->round_end = UINT32_MAX;
     memcpy(device->version, version, sizeof version);
     if (config->on_trial) {
         device->state = OTA_STATE_TRIAL;
         device->trial_running = true;
         device->trial_ends_at = now + 1000u * config->trial_seconds;
     }
-    if (!ota_record_load(device)) return OTA_START_FLASH;
+    bool is_readable = ota_record_load(device);
     /* APPLY leaves the record, for a trial that ends by itself; an image that runs is not held. */
     bool is_running =
         config->running_digest && memcmp(device->held_digest, config->running_digest, OTA_DIGEST_SIZE) == 0;
     if (!is_running && !config->on_trial)
-        device->held_offset = device->held_flushed = device->round_end = device->held_recorded;
+        device->held_offset = device->held_flushed = device->held_recorded;
     ota_wear_start(device, now);
-    return OTA_START_OK;
+    return is_readable ? OTA_START_OK : OTA_START_FLASH;
 }
 
 enum ota_state ota_device_state(const struct ota_device *device) { return (enum ota_state)device->state; }
@@ -47,24 +49,24 @@ void ota_enter(struct ota_device *device, enum ota_state state) {
     device->object_size = device->object_offset = device->object_crc = 0;
 }
 
-void ota_leave_image(struct ota_device *device) {
+void ota_abort_image(struct ota_device *device) {
     ota_enter(device, OTA_STATE_ACCEPTED);
     device->status = OTA_FLASH_FAILED;
-    ota_tell_progress(device->owner);
+    ota_notify_progress(device->owner);
 }
 
 /* ---- Time ---- */
 
 static bool is_reached(uint32_t when, uint32_t now) { return now - when <= INT32_MAX; }
 
-void ota_keep_time(struct ota_device *device, uint32_t now) {
+void ota_advance_time(struct ota_device *device, uint32_t now) {
     if (device->owner && device->job == OTA_JOB_NONE && now - device->heard_at >= OTA_OWNER_SILENCE)
         device->owner_silent = true;
-    ota_wear_forgive(device, now);
-    if (device->trial_running && is_reached(device->trial_ends_at, now)) ota_want_reboot(device, NULL, now);
+    ota_wear_decay(device, now);
+    if (device->trial_running && is_reached(device->trial_ends_at, now)) ota_schedule_reboot(device, NULL, now);
 }
 
-void ota_want_reboot(struct ota_device *device, struct ota_connection *leaver, uint32_t when) {
+void ota_schedule_reboot(struct ota_device *device, struct ota_connection *leaver, uint32_t when) {
     device->reboot = OTA_REBOOT_WANTED;
     device->reboot_at = when;
     device->leaver = leaver;
@@ -78,7 +80,7 @@ static void reboot(struct ota_device *device) {
 
 /* Shortens a wait to what is left until `when`. */
 static uint32_t wait_for(uint32_t wait, uint32_t when, uint32_t now) {
-    return is_reached(when, now) ? 0 : ota_smaller(wait, when - now);
+    return is_reached(when, now) ? 0 : ota_min(wait, when - now);
 }
 
 /* A job's answer needs its place: it waits until the owner's last answer has left. */
@@ -88,7 +90,7 @@ static bool job_can_go_on(const struct ota_device *device) {
 
 static uint32_t next_wait(const struct ota_device *device, uint32_t now) {
     if (job_can_go_on(device)) return 0;
-    uint32_t wait = ota_anything_waits(device) ? OTA_NOTIFY_RETRY : OTA_FOREVER;
+    uint32_t wait = ota_is_pending(device) ? OTA_NOTIFY_RETRY : OTA_FOREVER;
     if (device->reboot == OTA_REBOOT_WANTED) wait = wait_for(wait, device->reboot_at, now);
     if (device->trial_running) wait = wait_for(wait, device->trial_ends_at, now);
     if (device->owner && device->job == OTA_JOB_NONE && !device->owner_silent)
@@ -98,15 +100,15 @@ static uint32_t next_wait(const struct ota_device *device, uint32_t now) {
 
 uint32_t ota_device_poll(struct ota_device *device, uint32_t now) {
     if (device->reboot == OTA_REBOOT_DONE) return OTA_FOREVER;
-    ota_keep_time(device, now);
-    ota_offer(device);
+    ota_advance_time(device, now);
+    ota_send_pending(device);
     if (device->reboot == OTA_REBOOT_WANTED && is_reached(device->reboot_at, now)) {
         reboot(device);
         return OTA_FOREVER;
     }
     if (job_can_go_on(device)) {
         ota_job_step(device, now);
-        ota_offer(device);
+        ota_send_pending(device);
     }
     return next_wait(device, now);
 }

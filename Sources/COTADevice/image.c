@@ -4,24 +4,33 @@
 
 /*
  * The half-received image. `held_offset` bytes are taken; the first `held_flushed` of them are in flash, whole pages or
- * the whole image; the rest is in the page buffer. A page is erased, written, and then recorded. `held_recorded` is
- * what the record says, and before a page is erased it says nothing of that page: so no byte is believed that may not
- * be there.
+ * the whole image; the rest is in the page buffer. A page is erased, written, and then recorded: each page of a small
+ * image, every few pages of a large one. `held_recorded` is what the record says, and before a page is erased it says
+ * nothing of that page: so no byte is believed that may not be there.
  */
 
 static bool erase_page(struct ota_device *device, uint32_t offset) {
-    if (offset == 0 || offset < device->round_end) {
+    bool is_charged = offset == 0 || offset < device->round_end;
+    if (is_charged) {
         ota_wear_charge(device, OTA_WEAR_ERASE);
         device->was_charged = true;
     }
     device->round_end = offset + device->config->page_size;
-    if (device->held_recorded > offset && !ota_record_append(device, offset)) return false;
+    /* The charge is recorded before the erase. Otherwise a reset between the two would lose it. */
+    uint32_t recorded = ota_min(offset, device->held_recorded);
+    if ((is_charged || recorded < device->held_recorded) && !ota_record_append(device, recorded)) return false;
     if (!device->port->erase(device->context, OTA_AREA_SLOT, offset)) return false;
     device->erased_until = offset + device->config->page_size;
     return true;
 }
 
 bool ota_image_erase_next(struct ota_device *device) { return erase_page(device, device->erased_until); }
+
+/* Whether a record follows the page that ends at `offset`. */
+static bool is_recorded_at(const struct ota_device *device, uint32_t offset) {
+    uint32_t pages = ota_record_interval(device, device->object_size);
+    return offset == device->object_size || offset / device->config->page_size % pages == 0;
+}
 
 /* Writes the page buffer's `count` bytes: a whole page, or the image's last. */
 static bool flush(struct ota_device *device, uint32_t count) {
@@ -34,14 +43,14 @@ static bool flush(struct ota_device *device, uint32_t count) {
         return false;
     }
     device->held_flushed = offset + count;
-    return ota_record_append(device, device->held_flushed);
+    return !is_recorded_at(device, device->held_flushed) || ota_record_append(device, device->held_flushed);
 }
 
-bool ota_image_take(struct ota_device *device, const uint8_t *bytes, uint32_t count) {
+bool ota_image_write(struct ota_device *device, const uint8_t *bytes, uint32_t count) {
     uint32_t page_size = device->config->page_size;
     while (count > 0) {
         uint32_t buffered = device->held_offset - device->held_flushed;
-        uint32_t part = ota_smaller(count, page_size - buffered);
+        uint32_t part = ota_min(count, page_size - buffered);
         memcpy(device->page + buffered, bytes, part);
         device->held_offset += part;
         bytes += part;
@@ -60,27 +69,27 @@ bool ota_image_take(struct ota_device *device, const uint8_t *bytes, uint32_t co
  */
 static uint32_t usable(const struct ota_device *device, uint32_t size) {
     if (device->held_flushed == size) return size;
-    return ota_round_down(ota_smaller(device->held_flushed, size), device->config->page_size);
+    return ota_round_down(ota_min(device->held_flushed, size), device->config->page_size);
 }
 
 uint32_t ota_image_resume(const struct ota_device *device, uint32_t from, uint32_t size) {
     if (memcmp(device->held_digest, device->manifest_digest, OTA_DIGEST_SIZE) != 0) return 0;
     uint32_t flushed = usable(device, size);
-    if (flushed != device->held_flushed) return ota_round_down(ota_smaller(from, flushed), device->config->page_size);
-    if (from >= flushed) return ota_smaller(from, device->held_offset);
+    if (flushed != device->held_flushed) return ota_round_down(ota_min(from, flushed), device->config->page_size);
+    if (from >= flushed) return ota_min(from, device->held_offset);
     return ota_round_down(from, device->config->page_size);
 }
 
-bool ota_image_erases_again(const struct ota_device *device, uint32_t offset) {
+bool ota_image_erases_again(const struct ota_device *device, uint32_t offset, uint32_t size) {
     uint32_t next = offset;
     if (memcmp(device->held_digest, device->manifest_digest, OTA_DIGEST_SIZE) == 0 && offset >= device->held_flushed)
         next = device->erased_until > device->held_flushed ? device->erased_until : device->held_flushed;
-    return next == 0 || next < device->round_end;
+    return next < size && (next == 0 || next < device->round_end);
 }
 
 bool ota_image_begin(struct ota_device *device, uint32_t offset) {
     if (memcmp(device->held_digest, device->manifest_digest, OTA_DIGEST_SIZE) != 0) {
-        if (!ota_image_forget(device)) return false;
+        if (!ota_image_discard(device)) return false;
         memcpy(device->held_digest, device->manifest_digest, OTA_DIGEST_SIZE);
     }
     if (offset < device->held_flushed) {
@@ -92,7 +101,7 @@ bool ota_image_begin(struct ota_device *device, uint32_t offset) {
     return true;
 }
 
-bool ota_image_forget(struct ota_device *device) {
+bool ota_image_discard(struct ota_device *device) {
     if (device->held_recorded > 0 && !ota_record_append(device, 0)) return false;
     device->held_offset = device->held_flushed = device->erased_until = 0;
     return true;

@@ -78,7 +78,7 @@ enum ota_att_error ota_device_read(struct ota_device *device, uint16_t connectio
     default: return OTA_ATT_READ_NOT_PERMITTED;
     }
     if (offset > size) return OTA_ATT_INVALID_OFFSET;
-    *count = (uint16_t)ota_smaller(capacity, size - (uint32_t)offset);
+    *count = (uint16_t)ota_min(capacity, size - (uint32_t)offset);
     memcpy(bytes, value + offset, *count);
     return OTA_ATT_OK;
 }

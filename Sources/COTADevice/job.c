@@ -17,17 +17,17 @@ static void finish(struct ota_device *device, enum ota_status status, uint32_t n
     device->job = OTA_JOB_NONE;
     ota_answer(device, device->owner, device->job_opcode, device->job_tag, status);
     /* The host had to wait: its silence begins now. */
-    ota_hear(device, device->owner, now);
+    ota_note_activity(device, device->owner, now);
 }
 
 /* Reads the image on from `job_offset`, at most a step and not beyond `end`. False: the flash failed. */
 static bool read_on(struct ota_device *device, uint32_t end,
                     void (*use)(struct ota_device *device, const uint8_t *bytes, uint32_t count)) {
     uint8_t bytes[PIECE];
-    uint32_t step = ota_smaller(device->config->page_size, STEP);
-    uint32_t stop = device->job_offset + ota_smaller(step, end - device->job_offset);
+    uint32_t step = ota_min(device->config->page_size, STEP);
+    uint32_t stop = device->job_offset + ota_min(step, end - device->job_offset);
     while (device->job_offset < stop) {
-        uint32_t count = ota_smaller(sizeof bytes, stop - device->job_offset);
+        uint32_t count = ota_min(sizeof bytes, stop - device->job_offset);
         if (!device->port->read(device->context, OTA_AREA_SLOT, device->job_offset, bytes, count)) return false;
         use(device, bytes, count);
         device->job_offset += count;
@@ -45,7 +45,7 @@ static void hash(struct ota_device *device, const uint8_t *bytes, uint32_t count
 
 /* The image cannot be begun: what is in the slot is uncertain, so it is not "verified" either, if it was. */
 static void fail_begin(struct ota_device *device, uint32_t now) {
-    ota_leave_image(device);
+    ota_abort_image(device);
     finish(device, OTA_FLASH_FAILED, now);
 }
 
@@ -80,8 +80,8 @@ static void step_erase(struct ota_device *device, uint32_t now) {
     if (device->erased_until >= device->object_size) open_image(device, now);
 }
 
-static void step_judge(struct ota_device *device, uint32_t now) {
-    enum ota_status status = ota_judge(device);
+static void step_check(struct ota_device *device, uint32_t now) {
+    enum ota_status status = ota_check_envelope(device);
     ota_enter(device, status == OTA_OK ? OTA_STATE_ACCEPTED : OTA_STATE_IDLE);
     finish(device, status, now);
 }
@@ -93,7 +93,7 @@ static enum ota_status check_image(struct ota_device *device) {
         ota_envelope_parse(device->envelope, device->envelope_size, &envelope) == OTA_OK &&
         memcmp(digest, envelope.manifest.image_digest, OTA_DIGEST_SIZE) == 0)
         return OTA_OK;
-    return OTA_DIGEST_DIFFERS;
+    return OTA_DIGEST_MISMATCH;
 }
 
 static void step_hash(struct ota_device *device, uint32_t now) {
@@ -105,7 +105,7 @@ static void step_hash(struct ota_device *device, uint32_t now) {
         status = check_image(device);
     }
     ota_enter(device, status == OTA_OK ? OTA_STATE_VERIFIED : OTA_STATE_ACCEPTED);
-    if (status == OTA_DIGEST_DIFFERS && !ota_image_forget(device)) {
+    if (status == OTA_DIGEST_MISMATCH && !ota_image_discard(device)) {
         /* Not durably, then: a reset would find it again, and FINISH would refuse it again. */
         device->held_offset = device->held_flushed = device->erased_until = 0;
     }
@@ -116,7 +116,7 @@ void ota_job_step(struct ota_device *device, uint32_t now) {
     switch (device->job) {
     case OTA_JOB_CRC: step_crc(device, now); break;
     case OTA_JOB_ERASE: step_erase(device, now); break;
-    case OTA_JOB_JUDGE: step_judge(device, now); break;
+    case OTA_JOB_CHECK: step_check(device, now); break;
     case OTA_JOB_HASH: step_hash(device, now); break;
     default: break;
     }

@@ -28,7 +28,7 @@ void ota_answer(struct ota_device *device, struct ota_connection *connection, ui
     }
 }
 
-void ota_tell_progress(struct ota_connection *connection) {
+void ota_notify_progress(struct ota_connection *connection) {
     connection->progress_due = connection->progress_on;
     connection->chunks_untold = 0;
 }
@@ -50,13 +50,13 @@ static void offer(struct ota_device *device, struct ota_connection *connection) 
     }
 }
 
-void ota_offer(struct ota_device *device) {
+void ota_send_pending(struct ota_device *device) {
     for (uint32_t i = 0; i < OTA_MAX_CONNECTIONS; i++) {
         if (device->connections[i].in_use) offer(device, &device->connections[i]);
     }
 }
 
-bool ota_anything_waits(const struct ota_device *device) {
+bool ota_is_pending(const struct ota_device *device) {
     for (uint32_t i = 0; i < OTA_MAX_CONNECTIONS; i++) {
         const struct ota_connection *connection = &device->connections[i];
         if (connection->in_use && (connection->answer_size > 0 || connection->progress_due)) return true;

@@ -6,6 +6,10 @@
  * A record: magic u16, wear u16, generation u32, manifest SHA-256, offset u32, CRC-32 of the 44 bytes before it. Records
  * are appended; the valid one of the highest generation counts. A full page is left only after the other one was erased
  * and its first record read back, so that at any instant of a power cut the newest record, or the one before it, is there.
+ *
+ * A record with a wrong CRC is skipped: a power cut tore it, and no erase followed. A record that cannot be read is not
+ * skipped. It may be the newest one, which lowered the offset before an erase. An older record would then count erased
+ * bytes. Therefore no offset is believed. The wear of the newest readable record still counts.
  */
 enum { RECORD_SIZE = 48, AT_WEAR = 2, AT_GENERATION = 4, AT_DIGEST = 8, AT_OFFSET = 40, AT_CRC = 44 };
 
@@ -18,6 +22,16 @@ static uint32_t stride(const struct ota_device *device) {
 }
 
 static uint32_t records_per_page(const struct ota_device *device) { return device->config->page_size / stride(device); }
+
+/* How often one download may erase each record page, apart from the erase for its first record. The wear limit counts
+ * the slot's erases only, so the record pages must not wear much faster. */
+enum { ERASES = 2 };
+
+uint32_t ota_record_interval(const struct ota_device *device, uint32_t size) {
+    uint32_t records = ERASES * OTA_RECORD_PAGES * records_per_page(device);
+    uint32_t page_size = device->config->page_size;
+    return ota_round_up(ota_round_up(size, page_size) / page_size, records) / records;
+}
 
 static uint32_t place(const struct ota_device *device, uint32_t page, uint32_t index) {
     return page * device->config->page_size + index * stride(device);
@@ -50,13 +64,14 @@ static void nothing_known(struct ota_device *device) {
 bool ota_record_load(struct ota_device *device) {
     uint8_t bytes[OTA_WRITE_UNIT_LARGEST];
     uint32_t end[OTA_RECORD_PAGES] = {0, 0};
+    bool is_readable = true;
     nothing_known(device);
     for (uint32_t page = 0; page < OTA_RECORD_PAGES; page++) {
         for (uint32_t index = 0; index < records_per_page(device); index++) {
             if (!device->port->read(device->context, OTA_AREA_RECORD, place(device, page, index), bytes,
                                     stride(device))) {
-                nothing_known(device);
-                return false;
+                is_readable = false;
+                continue;
             }
             if (is_blank(bytes, stride(device))) continue;
             end[page] = index + 1;
@@ -70,6 +85,12 @@ bool ota_record_load(struct ota_device *device) {
             device->held_recorded = ota_u32(bytes + AT_OFFSET);
             memcpy(device->held_digest, bytes + AT_DIGEST, OTA_DIGEST_SIZE);
         }
+    }
+    if (!is_readable) {
+        uint16_t wear = device->wear;
+        nothing_known(device);
+        device->wear = wear;
+        return false;
     }
     /* What is not blank behind the newest record was torn by a power cut, and is not written again. */
     if (device->record_generation != 0) device->record_index = end[device->record_page];

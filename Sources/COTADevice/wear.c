@@ -4,7 +4,8 @@
  * Limits how often each page of the slot is erased, whoever sends the updates. Pages are erased in ascending order, so
  * one round through the slot erases each page at most once and is charged once (image.c). APPLY is charged for the
  * bootloader's swap. Time forgives the charges. They survive a reboot in the records: otherwise a host could reset them
- * with a trial.
+ * with a trial. A charge is recorded before its erase. The first erase after a boot is charged too: a reset may have
+ * followed an erase of the same page.
  *
  * The time without power is unknown. Each boot therefore forgives one point, so that a device that restarts often is not
  * locked out. A boot into a trial forgives nothing, since a host can cause it.
@@ -19,23 +20,24 @@ bool ota_wear_allows(const struct ota_device *device, uint32_t charge) {
 }
 
 void ota_wear_charge(struct ota_device *device, uint32_t charge) {
-    device->wear = (uint16_t)ota_smaller(device->wear + charge, OTA_WEAR_LARGEST);
+    device->wear = (uint16_t)ota_min(device->wear + charge, OTA_WEAR_LARGEST);
 }
 
 /* Needs no wake-up: where the clock wraps unnoticed too little is forgiven, never too much. A time that was taken shortly
  * before the last one, by a caller that then waited for a lock, forgives nothing. */
-void ota_wear_forgive(struct ota_device *device, uint32_t now) {
+void ota_wear_decay(struct ota_device *device, uint32_t now) {
     if (device->wear_since - now < OTA_CLOCK_STEP_BACK) return;
     uint32_t interval = minutes(device) * (60000 / OTA_WEAR_ERASE);
     uint32_t points = (now - device->wear_since) / interval;
-    device->wear = (uint16_t)(device->wear - ota_smaller(points, device->wear));
+    device->wear = (uint16_t)(device->wear - ota_min(points, device->wear));
     device->wear_since += points * interval;
 }
 
 void ota_wear_start(struct ota_device *device, uint32_t now) {
     device->wear_since = now;
     if (minutes(device) == OTA_WEAR_UNLIMITED) device->wear = 0;
-    if (device->wear == 0 || device->config->on_trial) return;
+    /* Where a record could not be read, a boot appends none: that would erase both record pages at each boot. */
+    if (device->wear == 0 || device->config->on_trial || device->record_generation == 0) return;
     device->wear--;
     /* A boot that cannot be recorded forgives nothing. */
     if (!ota_record_append(device, device->held_recorded)) device->wear++;

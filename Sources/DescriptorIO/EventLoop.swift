@@ -94,7 +94,7 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
             defer { queue.asleep = false }
             return queue.asleep
         }
-        if wasAsleep { alarm.ring() }
+        if wasAsleep { alarm.signal() }
     }
 
     var isCurrent: Bool { thread.map { pthread_equal($0, pthread_self()) != 0 } ?? false }
@@ -136,15 +136,15 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
         let firstWaiter = entries.count
         let waiting = waiters.map(\.id)
         entries.append(contentsOf: waiters.lazy.map(\.entry))
-        let patience = hurried ? 0 : client?.deadline.map(Self.milliseconds(until:)) ?? -1
+        let timeout = hurried ? 0 : client?.deadline.map(Self.milliseconds(until:)) ?? -1
         let mayWait = queue.with { queue in
             queue.asleep = queue.work.isEmpty && !queue.stopping
             return queue.asleep
         }
-        let found = poll(&entries, nfds_t(entries.count), mayWait ? patience : 0)
+        let found = poll(&entries, nfds_t(entries.count), mayWait ? timeout : 0)
         queue.with { $0.asleep = false }
         guard found > 0 else { return }
-        if entries[0].revents != 0 { alarm.quieten() }
+        if entries[0].revents != 0 { alarm.clear() }
         client?.ready(entries[1..<firstWaiter])
         for (id, entry) in zip(waiting, entries[firstWaiter...]) where entry.revents != 0 {
             endWait(id, .success(()))

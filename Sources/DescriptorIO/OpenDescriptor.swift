@@ -56,7 +56,7 @@ package actor OpenDescriptor {
             if count >= 0 {
                 written += count
             } else {
-                try await overcome("writing failed", errno, waitingFor: POLLOUT)
+                try await waitForReadiness("writing failed", errno, waitingFor: POLLOUT)
             }
         } while written < bytes.count
     }
@@ -67,12 +67,13 @@ package actor OpenDescriptor {
             guard descriptor >= 0 else { throw .closed }
             let count = Glibc.read(descriptor, &scratch, scratch.count)
             if count >= 0 { return Array(scratch[..<count]) }
-            try await overcome("reading failed", errno, waitingFor: POLLIN)
+            try await waitForReadiness("reading failed", errno, waitingFor: POLLIN)
         }
     }
 
     /// Returns when the same can be tried again.
-    private func overcome(_ what: String, _ reason: CInt, waitingFor events: CInt) async throws(DescriptorError) {
+    private func waitForReadiness(_ what: String, _ reason: CInt, waitingFor events: CInt) async throws(DescriptorError)
+    {
         switch reason {
         case EINTR: return
         case EAGAIN: try await thread.loop.wait(for: events, on: descriptor)

@@ -21,13 +21,13 @@ struct WakePipe: ~Copyable, Sendable {
 
     var interest: pollfd { pollfd(fd: reading, events: Int16(POLLIN), revents: 0) }
 
-    func ring() {
+    func signal() {
         // A full one wakes as well.
         var byte: UInt8 = 0
         _ = send(writing, &byte, 1, CInt(MSG_NOSIGNAL))
     }
 
-    func quieten() {
+    func clear() {
         withUnsafeTemporaryAllocation(byteCount: 64, alignment: 1) { buffer in
             while read(reading, buffer.baseAddress, buffer.count) > 0 {}
         }

@@ -17,7 +17,7 @@ public struct ZipEntry: Sendable, Hashable {
     let headerOffset: Int
     private let packedSize: Int
     private let nameBytes: [UInt8]
-    private let hasSizesBehind: Bool
+    private let hasTrailingSizes: Bool
     /// Where its bytes are in the archive; empty until they were located.
     private(set) var packed: Range<Int> = 0..<0
 
@@ -60,7 +60,7 @@ public struct ZipEntry: Sendable, Hashable {
         self.size = Int(size)
         self.packedSize = Int(packedSize)
         self.headerOffset = Int(headerOffset)
-        hasSizesBehind = flags & 0x8 != 0
+        hasTrailingSizes = flags & 0x8 != 0
     }
 
     /// Reads the header in front of its bytes (APPNOTE 4.3.7).
@@ -75,16 +75,16 @@ public struct ZipEntry: Sendable, Hashable {
         let figures = (try reader.read(UInt32.self), try reader.read(UInt32.self), try reader.read(UInt32.self))
         let nameLength = try reader.read(UInt16.self)
         let extraLength = try reader.read(UInt16.self)
-        let nameThere = try reader.read(Int(nameLength))
+        let localName = try reader.read(Int(nameLength))
         _ = try reader.read(Int(extraLength))
         let start = reader.offset
         _ = try reader.read(packedSize)
         packed = start..<reader.offset
         let isSame =
-            nameThere.elementsEqual(nameBytes) && methodNumber == method.rawValue && flags & Self.encryptionFlags == 0
-            && (flags & 0x8 != 0) == hasSizesBehind
+            localName.elementsEqual(nameBytes) && methodNumber == method.rawValue && flags & Self.encryptionFlags == 0
+            && (flags & 0x8 != 0) == hasTrailingSizes
         let hasSameFigures = figures == (checksum, UInt32(packedSize), UInt32(size))
-        guard isSame, hasSizesBehind || hasSameFigures else {
+        guard isSame, hasTrailingSizes || hasSameFigures else {
             throw ZipError(.malformed, "\(name) says something else of itself than the directory does")
         }
     }

@@ -87,8 +87,8 @@ private actor TransportState {
 
     func connected(to device: BluetoothDevice) {
         request.target = .address(device.address)
-        request.forgets = false
+        request.refreshesCache = false
     }
 
-    func disconnected(staleTable: Bool) { request.forgets = staleTable }
+    func disconnected(staleTable: Bool) { request.refreshesCache = staleTable }
 }

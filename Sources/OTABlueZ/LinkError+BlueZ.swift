@@ -10,7 +10,7 @@ extension LinkError {
             case .noSuchDevice, .ambiguousDevice: .noSuchDevice
             case .timedOut: .timedOut
             case .notPaired, .pairingFailed: .notPermitted
-            case .acquiredElsewhere: .held
+            case .acquiredElsewhere: .inUse
             case .notPermitted, .noSuchObject, .invalidLength, .attributeError, .notSupported, .invalidArguments:
                 .refused
             case .connectionFailed, .disconnected, .inProgress, .alreadyDone, .unexpectedReply, .failed, .cancelled:

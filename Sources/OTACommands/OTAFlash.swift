@@ -20,7 +20,7 @@ public enum OTAFlash {
     private static func perform(_ arguments: [String]) async -> ExitStatus {
         do {
             if asksForVersion(arguments) {
-                try console(for: arguments).say([TerminalLine(Version.line)])
+                try console(for: arguments).printLines([TerminalLine(Version.line)])
                 return .done
             }
             if let mistyped = mistypedCommand(in: arguments) { throw mistyped }
@@ -33,25 +33,25 @@ public enum OTAFlash {
             try command.run()
             return .done
         } catch {
-            return tell(error, of: arguments)
+            return report(error, of: arguments)
         }
     }
 
-    private static func tell(_ error: any Error, of arguments: [String]) -> ExitStatus {
+    private static func report(_ error: any Error, of arguments: [String]) -> ExitStatus {
         let console = console(for: arguments)
         var failure = error as? Failure
         if failure == nil, RootCommand.exitCode(for: error).isSuccess {
             do {
-                try console.say(TerminalLine.page(RootCommand.message(for: error)))
+                try console.printLines(TerminalLine.page(RootCommand.message(for: error)))
                 return .done
             } catch {
-                failure = Failure(error, in: Situation(command: ""))
+                failure = Failure(error, in: Invocation(command: ""))
             }
         }
         let message = RootCommand.message(for: error)
-        let told = failure ?? Failure(parsing: message, fullMessage: RootCommand.fullMessage(for: error))
-        console.fail(told, of: command(in: arguments))
-        return told.exit
+        let reported = failure ?? Failure(parsing: message, fullMessage: RootCommand.fullMessage(for: error))
+        console.fail(reported, of: command(in: arguments))
+        return reported.exit
     }
 
     private static func names(_ command: any ParsableCommand.Type) -> [String] {

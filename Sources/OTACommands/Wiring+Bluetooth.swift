@@ -9,7 +9,7 @@ extension Wiring {
     func perform(
         _ choice: ProtocolChoice, onBluetooth address: BLEAddress, _ radio: RadioOptions
     ) async throws -> DeviceOutcome {
-        let lock = BluetoothLock(situation)
+        let lock = BluetoothLock(invocation)
         let links = LinkGuard(console.logger)
         defer { links.stop() }
         let transport = BlueZTransport(
@@ -21,7 +21,7 @@ extension Wiring {
             let report = try await run(session, over: transport)
             let device = await lock.device
             return DeviceOutcome(
-                report: report, spoken: chosen.value,
+                report: report, updateProtocol: chosen.value,
                 address: "ble:\(device?.address.description ?? address.description)",
                 name: device?.name)
         } catch {

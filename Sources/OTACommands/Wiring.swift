@@ -14,13 +14,13 @@ import SystemPackage
 /// Which protocol is spoken over which transport: the one place that names them.
 struct Wiring {
     let console: Console
-    let situation: Situation
+    let invocation: Invocation
     /// How long a session may take; nil: no limit.
     private(set) var limit: Duration?
 
-    init(console: Console, situation: Situation) {
+    init(console: Console, invocation: Invocation) {
         self.console = console
-        self.situation = situation
+        self.invocation = invocation
     }
 
     /// Carries out a task, and holds the device's lock for as long.
@@ -32,33 +32,33 @@ struct Wiring {
         var wiring = self
         wiring.limit = target.limit
         return try await wiring.perform(
-            ProtocolChoice(task: task, forced: target.spoken.forced), on: target, trust: trust)
+            ProtocolChoice(task: task, forced: target.updateProtocol.forced), on: target, trust: trust)
     }
 
     private func perform(
         _ choice: ProtocolChoice, on target: DeviceOptions, trust: TrustStore?
     ) async throws -> DeviceOutcome {
-        switch try target.address().bearer {
+        switch try target.address().transport {
         case .simulated(let address): return try await perform(choice, onVirtual: address, trust)
         case .bluetooth(let address): return try await perform(choice, onBluetooth: address, target.radio)
         case .udp(let address):
-            let lock = try DeviceLock(DeviceLock.file("udp-\(address)"), in: situation)
+            let lock = try DeviceLock(DeviceLock.file("udp-\(address)"), in: invocation)
             let transport = UDPTransport(address, channel: SMPChannel.value)
             return try await perform(choice, over: transport, "udp:\(address)", lock)
         case .serial(let address):
-            let lock = try DeviceLock(DeviceLock.file("serial-\(address.path)"), in: situation)
+            let lock = try DeviceLock(DeviceLock.file("serial-\(address.path)"), in: invocation)
             let transport = SerialTransport(address, channel: SMPChannel.value)
             return try await perform(choice, over: transport, "serial:\(address)", lock)
         }
     }
 
-    /// Over a bearer with one channel, which carries SMP.
+    /// Over a transport with one channel, which carries SMP.
     private func perform(
         _ choice: ProtocolChoice, over transport: some Transport, _ address: String, _ lock: DeviceLock
     ) async throws -> DeviceOutcome {
         defer { withExtendedLifetime(lock) {} }
         let session = try choice.session(.smp, seed: UInt64.random(in: 0 ... .max))
-        return DeviceOutcome(report: try await run(session, over: transport), spoken: .smp, address: address)
+        return DeviceOutcome(report: try await run(session, over: transport), updateProtocol: .smp, address: address)
     }
 
     private func perform(
@@ -66,7 +66,7 @@ struct Wiring {
     ) async throws -> DeviceOutcome {
         let folder = try VirtualDevices()
         let name = address.name ?? VirtualDevices.demoName
-        let lock = try folder.lock(name, in: situation, isToBeMade: address.name == nil && trust != nil)
+        let lock = try folder.lock(name, in: invocation, mayBeMissing: address.name == nil && trust != nil)
         defer { withExtendedLifetime(lock) {} }
         if address.name == nil, case .push(let update, _) = choice.task, let trust,
             let made = try folder.makeDemo(for: update, trust)
@@ -87,14 +87,14 @@ struct Wiring {
         // A chunk of SMP goes in several values.
         let value = min(report.transfer?.chunkSize ?? 0, address.radio.mtu - 3)
         return DeviceOutcome(
-            report: report, spoken: chosen.value, address: "sim:\(name)", name: name,
+            report: report, updateProtocol: chosen.value, address: "sim:\(name)", name: name,
             linkBound: value > 0 ? address.radio.bytesPerSecondBound(valueLength: value) : nil)
     }
 
     private func open(
         _ name: String, _ store: VirtualDeviceStore, for task: DeviceTask, _ address: VirtualDeviceAddress
     ) throws -> any ObservedDevice {
-        switch try store.spoken(by: name) {
+        switch try store.updateProtocol(of: name) {
         case .smp: return try store.openSMP(name)
         case .ota:
             return try store.open(name) { configuration in
@@ -137,7 +137,7 @@ struct Wiring {
                 try await body($0)
             }
         } catch let error as UpdateError where error.code == .interrupted {
-            var failure = Failure(error, in: situation)
+            var failure = Failure(error, in: invocation)
             if Interrupts.signal == SIGTERM { failure.exit = .terminated }
             throw failure
         }

@@ -1,14 +1,14 @@
 import OTATransport
 import OTAUpdate
 
-/// The runner's loop: takes mail, tells the session, performs its actions.
-struct RunnerLoop<Session: UpdateSession, Way: Transport, C: Clock> where C.Duration == Duration {
+/// The runner's loop: takes messages, tells the session, performs its actions.
+struct RunnerLoop<Session: UpdateSession, TransportType: Transport, C: Clock> where C.Duration == Duration {
     private var session: Session
-    private let transport: Way
+    private let transport: TransportType
     private let clock: C
     private let limit: Duration?
     private let report: @Sendable (UpdateProgress, Duration) -> Void
-    private let post: AsyncStream<Mail<C.Instant>>.Continuation
+    private let post: AsyncStream<RunnerMessage<C.Instant>>.Continuation
     private let start: C.Instant
 
     private var link: (any Link)?
@@ -18,9 +18,9 @@ struct RunnerLoop<Session: UpdateSession, Way: Transport, C: Clock> where C.Dura
     private var outcome: Result<UpdateReport, UpdateError>?
 
     init(
-        session: Session, transport: Way, clock: C, limit: Duration?,
+        session: Session, transport: TransportType, clock: C, limit: Duration?,
         report: @escaping @Sendable (UpdateProgress, Duration) -> Void,
-        post: AsyncStream<Mail<C.Instant>>.Continuation
+        post: AsyncStream<RunnerMessage<C.Instant>>.Continuation
     ) {
         self.session = session
         self.transport = transport
@@ -32,29 +32,29 @@ struct RunnerLoop<Session: UpdateSession, Way: Transport, C: Clock> where C.Dura
     }
 
     mutating func run(
-        _ mailbox: AsyncStream<Mail<C.Instant>>, in group: inout DiscardingTaskGroup
+        _ mailbox: AsyncStream<RunnerMessage<C.Instant>>, in group: inout DiscardingTaskGroup
     ) async -> Result<UpdateReport, UpdateError> {
-        tell(.started, &group)
+        dispatch(.started, &group)
         if let outcome { return outcome }
-        for await mail in mailbox {
-            switch mail {
-            case .interrupted: tell(.interrupted, &group)
+        for await message in mailbox {
+            switch message {
+            case .interrupted: dispatch(.interrupted, &group)
             case .limitReached:
-                tell(.interrupted, &group)
+                dispatch(.interrupted, &group)
                 if case .failure(let error)? = outcome, error.code == .interrupted, let limit {
                     outcome = .failure(UpdateError(.timedOut, "not done after \(limit.components.seconds) s"))
                 }
             case .up(let link, connection):
                 self.link = link
-                tell(.linkUp(link.properties), &group)
-            case .link(let event, connection): tell(.link(event), &group)
+                dispatch(.linkUp(link.properties), &group)
+            case .link(let event, connection): dispatch(.link(event), &group)
             case .down(let error, connection):
                 leave()
-                tell(.linkDown(error), &group)
+                dispatch(.linkDown(error), &group)
             case .woken(let instant):
                 if armed == instant { armed = nil }
                 if let deadline = session.deadline, start.advanced(by: deadline) <= clock.now {
-                    tell(.deadlinePassed, &group)
+                    dispatch(.deadlinePassed, &group)
                 } else {
                     arm(&group)
                 }
@@ -69,7 +69,7 @@ struct RunnerLoop<Session: UpdateSession, Way: Transport, C: Clock> where C.Dura
         return .failure(UpdateError(.interrupted, "the task was cancelled"))
     }
 
-    private mutating func tell(_ event: UpdateEvent, _ group: inout DiscardingTaskGroup) {
+    private mutating func dispatch(_ event: UpdateEvent, _ group: inout DiscardingTaskGroup) {
         for action in session.handle(event, at: start.duration(to: clock.now)) {
             switch action {
             case .connect: connect(&group)

@@ -22,7 +22,7 @@ public struct UpdateRunner<C: Clock>: Sendable where C.Duration == Duration {
 
     /// Runs `session` to its end.
     ///
-    /// An interrupt is mail, not cancellation, which would tear the link from under the session.
+    /// An interrupt is a message, not cancellation, which would tear the link from under the session.
     ///
     /// - Parameter interrupts: each element asks the session to stop.
     public func run(
@@ -30,7 +30,7 @@ public struct UpdateRunner<C: Clock>: Sendable where C.Duration == Duration {
         interrupts: some AsyncSequence<Void, Never> & Sendable
     ) async throws(UpdateError) -> UpdateReport {
         let outcome = await withDiscardingTaskGroup { group in
-            let (mailbox, post) = AsyncStream.makeStream(of: Mail<C.Instant>.self)
+            let (mailbox, post) = AsyncStream.makeStream(of: RunnerMessage<C.Instant>.self)
             group.addTask { for await _ in interrupts { post.yield(.interrupted) } }
             if let limit {
                 let (clock, instant) = (clock, clock.now.advanced(by: limit))

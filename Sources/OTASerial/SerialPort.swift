@@ -4,7 +4,7 @@ import OTAUpdate
 
 /// A serial port as a descriptor that carries bytes as they are, eight bits each, without parity or flow control.
 enum SerialPort {
-    /// - Throws: `noSuchDevice`, `held`, `unavailable`.
+    /// - Throws: `noSuchDevice`, `inUse`, `unavailable`.
     static func open(_ address: SerialAddress) throws(LinkError) -> CInt {
         // Without waiting for a carrier.
         let port = Glibc.open(address.path, O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC)
@@ -52,7 +52,7 @@ enum SerialPort {
         let text = "\(address.path): \(DescriptorError.text(of: reason))"
         return switch reason {
         case ENOENT, ENXIO, ENODEV: LinkError(.noSuchDevice, "there is no serial port \(text)")
-        case EBUSY: LinkError(.held, "another program has the serial port \(address.path)")
+        case EBUSY: LinkError(.inUse, "another program has the serial port \(address.path)")
         case EACCES: LinkError(.unavailable, "\(text); whoever may use serial ports is in the group dialout")
         default: LinkError(.unavailable, text)
         }

@@ -14,11 +14,11 @@ public struct SerialTransport: Transport {
         self.channel = channel
     }
 
-    /// - Throws: `noSuchDevice` where there is no such port, `held` where another program has it, `unavailable` where it is no
+    /// - Throws: `noSuchDevice` where there is no such port, `inUse` where another program has it, `unavailable` where it is no
     ///   serial port or may not be opened.
     public func withLink<Result: Sendable>(_ body: (any Link) async -> Result) async throws(LinkError) -> Result {
         let line = try SerialLine(SerialPort.open(address), name: address.path, release: SerialPort.release)
         let link = SingleChannelLink(line, channel: channel, maximumValueLength: ConsoleFraming.longestPacket)
-        return await link.whileCarrying(body)
+        return await link.withForwarding(body)
     }
 }

@@ -1,6 +1,6 @@
 public import OTAUpdate
 
-/// A link over a bearer with one pipe, such as UDP or a serial line: the pipe carries the values of one channel.
+/// A link over a transport with one pipe, such as UDP or a serial line: the pipe carries the values of one channel.
 ///
 /// A subscription is answered at once, since the pipe brings what comes anyway. Reads and writes with response are refused:
 /// nothing on the pipe would answer them.
@@ -18,7 +18,7 @@ public final class SingleChannelLink<Pipe: ValuePipe>: Link {
         self.pipe = pipe
         self.channel = channel
         properties = LinkProperties(
-            channels: [channel], maximumValueLength: maximumValueLength, keepsMessagesApart: true)
+            channels: [channel], maximumValueLength: maximumValueLength, preservesMessageBoundaries: true)
         (commands, feed) = AsyncStream.makeStream()
         (events, outlet) = AsyncStream.makeStream()
     }
@@ -35,7 +35,7 @@ public final class SingleChannelLink<Pipe: ValuePipe>: Link {
     }
 
     /// Carries commands and values while `body` runs, and closes the pipe behind it.
-    public func whileCarrying<Result: Sendable>(_ body: (any Link) async -> Result) async -> Result {
+    public func withForwarding<Result: Sendable>(_ body: (any Link) async -> Result) async -> Result {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { self.end(await self.listen()) }
             group.addTask { if let error = await self.drain() { self.end(error) } }
@@ -66,7 +66,7 @@ public final class SingleChannelLink<Pipe: ValuePipe>: Link {
         case .send(let values, let channel) where channel == self.channel:
             for value in values { try await pipe.send(value) }
         case .send(_, let channel), .subscribe(let channel): refuse(channel, "the device has no such channel")
-        case .read(let channel), .write(_, let channel): refuse(channel, "this bearer answers no requests")
+        case .read(let channel), .write(_, let channel): refuse(channel, "this transport answers no requests")
         }
     }
 

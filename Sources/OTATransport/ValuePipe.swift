@@ -1,6 +1,6 @@
 public import OTAUpdate
 
-/// What carries values whole and one by one: all that a bearer with a single channel has to bring.
+/// What carries values whole and one by one: all that a transport with a single channel has to bring.
 public protocol ValuePipe: Sendable {
     /// One caller at a time. Returns when the value has been handed over; whether it arrives is another matter.
     func send(_ value: [UInt8]) async throws(LinkError)

@@ -18,6 +18,6 @@ public struct UDPTransport: Transport {
     public func withLink<Result: Sendable>(_ body: (any Link) async -> Result) async throws(LinkError) -> Result {
         let socket = try await UDPSocket(connectedTo: address)
         let link = SingleChannelLink(socket, channel: channel, maximumValueLength: socket.maximumValueLength)
-        return await link.whileCarrying(body)
+        return await link.withForwarding(body)
     }
 }

@@ -8,8 +8,11 @@ package struct ProgressBudget: Sendable, Equatable {
     package static let copies = 16
     /// In bytes. For small images on bad links: where each lost chunk costs a wide window.
     package static let spareBytes = 8 << 20
-    /// Times that the device may ask for bytes again, or a link may break, between two furthest offsets.
-    package static let mostStepsBack = 64
+    /// Times in a row that the device may ask for bytes again and acknowledge no byte in between.
+    ///
+    /// Also the times that it may lose acknowledged bytes between two furthest offsets. The two are counted separately: after a restart near
+    /// the end, a link that loses a tenth of the packets needs more than 64 rewinds until the transfer reaches that offset again.
+    package static let mostRewinds = 64
     /// The transfer may take so long, and one second more for each `slowestRate` bytes of progress.
     package static let spareTime = Duration.seconds(20 * 60)
     /// In bytes per second.
@@ -21,7 +24,8 @@ package struct ProgressBudget: Sendable, Equatable {
     private let imageBytes: Int
     private var sentBytes = 0
     private var progress = 0
-    private var stepsBack = 0
+    private var rewinds = 0
+    private var losses = 0
     private var elapsed = Duration.zero
     private var last = Duration.zero
 
@@ -46,22 +50,33 @@ package struct ProgressBudget: Sendable, Equatable {
 
     package mutating func sent(_ bytes: Int) { sentBytes += bytes }
 
-    /// The device holds so many bytes more than ever before.
+    /// Counts bytes beyond the furthest offset so far.
     package mutating func advanced(by bytes: Int) {
         progress += bytes
-        stepsBack = 0
+        (rewinds, losses) = (0, 0)
     }
 
-    /// The device asked for bytes that were sent before.
-    package mutating func steppedBack() { stepsBack += 1 }
+    /// Counts an acknowledged offset that is higher than the one before it, though perhaps not the furthest of the push.
+    package mutating func acknowledged() { rewinds = 0 }
+
+    /// Counts a request for bytes that were sent before.
+    ///
+    /// - Parameter losesBytes: the device continues below the offset that it acknowledged before.
+    package mutating func rewound(losesBytes: Bool) {
+        if losesBytes { losses += 1 } else { rewinds += 1 }
+    }
 
     /// The error that ends the push; nil: it may go on.
     package var exhausted: UpdateError? {
-        if stepsBack >= Self.mostStepsBack {
+        if rewinds >= Self.mostRewinds {
             return UpdateError(
                 .noProgress,
-                "the device asked \(stepsBack) times for bytes that were sent before, and got no further than "
-                    + "\(progress) of \(imageBytes) bytes")
+                "the device asked \(rewinds) times for the same bytes; it reached \(progress) of \(imageBytes) bytes")
+        }
+        if losses >= Self.mostRewinds {
+            return UpdateError(
+                .noProgress,
+                "the device lost received bytes \(losses) times; it reached \(progress) of \(imageBytes) bytes")
         }
         if sentBytes > Self.mostBytes(ofImage: imageBytes) {
             return UpdateError(

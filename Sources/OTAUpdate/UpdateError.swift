@@ -5,7 +5,7 @@ public struct UpdateError: Error, Sendable, Equatable {
         // The link.
         case linkUnavailable = "link-unavailable"
         case noSuchDevice = "no-such-device"
-        case deviceHeld = "device-held"
+        case deviceInUse = "device-in-use"
         case linkLost = "link-lost"
         case notPermitted = "not-permitted"
         case interrupted
@@ -17,7 +17,7 @@ public struct UpdateError: Error, Sendable, Equatable {
         case noAnswer = "no-answer"
         case deviceBusy = "device-busy"
         case flashFailed = "flash-failed"
-        case digestDiffers = "digest-differs"
+        case digestMismatch = "digest-mismatch"
         // Refused, by the preflight here or by the device.
         case envelopeMalformed = "envelope-malformed"
         case criticalField = "critical-field"
@@ -38,7 +38,7 @@ public struct UpdateError: Error, Sendable, Equatable {
         case noTrial = "no-trial"
         case trialAvailable = "trial-available"
         // After the restart.
-        case wentBack = "went-back"
+        case rolledBack = "rolled-back"
         case didNotReturn = "did-not-return"
     }
     public var code: Code

@@ -3,7 +3,7 @@ import Testing
 
 /// Every rule of the bundle format, one broken at a time, in an envelope that is properly hashed and signed otherwise.
 @Suite struct EnvelopeTests {
-    private func judge(_ envelope: [UInt8]) -> ota_status? {
+    private func submit(_ envelope: [UInt8]) -> ota_status? {
         var settings = Settings()
         settings.keys = [.rfc8032, .second, .third, .fourth]
         let bench = Bench(settings)
@@ -15,18 +15,18 @@ import Testing
     }
 
     @Test(arguments: EnvelopeCase.malformedHeaders + EnvelopeCase.malformedFields + EnvelopeCase.malformedSignatures)
-    func isMalformed(_ faulty: EnvelopeCase) { #expect(judge(faulty.envelope) == OTA_MALFORMED) }
+    func isMalformed(_ faulty: EnvelopeCase) { #expect(submit(faulty.envelope) == OTA_MALFORMED) }
 
     @Test(arguments: EnvelopeCase.sound)
-    func isSound(_ sound: EnvelopeCase) { #expect(judge(sound.envelope) == OTA_OK) }
+    func isSound(_ sound: EnvelopeCase) { #expect(submit(sound.envelope) == OTA_OK) }
 
     @Test(arguments: [0x8000, 0x8002, 0x8004, 0x8006, 0x8007, 0x8009, 0xFFFF] as [UInt16])
     func criticalFieldUnknown(_ type: UInt16) {
         let release = Release().with(type, [1])
-        #expect(judge(release.envelope) == OTA_UNKNOWN_CRITICAL)
+        #expect(submit(release.envelope) == OTA_UNKNOWN_CRITICAL)
         // What is malformed as well is called so, wherever the fault lies.
-        #expect(judge(release.with(0x0004, [101]).envelope) == OTA_MALFORMED)
-        #expect(judge(release.with(0x7000, [1, 2, 3, 4, 5]).without(0x0002).envelope) == OTA_MALFORMED)
+        #expect(submit(release.with(0x0004, [101]).envelope) == OTA_MALFORMED)
+        #expect(submit(release.with(0x7000, [1, 2, 3, 4, 5]).without(0x0002).envelope) == OTA_MALFORMED)
     }
 
     /// The byte after the manifest is the number of signatures.
@@ -35,13 +35,13 @@ import Testing
         var manifest = Release().with(0x8005, [UInt8](repeating: 0, count: 12)).manifest
         manifest.removeLast()
         manifest.replaceSubrange(6..<8, with: little(UInt16(manifest.count)))
-        #expect(judge(Release.envelope(manifest, signers: [.rfc8032])) == OTA_MALFORMED)
+        #expect(submit(Release.envelope(manifest, signers: [.rfc8032])) == OTA_MALFORMED)
     }
 
     @Test func smallestAndLargest() {
         #expect(EnvelopeCase.largest.envelope.count == 1332)
         #expect(EnvelopeCase.smallest.envelope.count == 158)
-        #expect(judge(EnvelopeCase.smallest.envelope) == OTA_WRONG_PRODUCT)
+        #expect(submit(EnvelopeCase.smallest.envelope) == OTA_WRONG_PRODUCT)
     }
 
     /// A release's name is the digest of its manifest, and is what the bootloader gets.

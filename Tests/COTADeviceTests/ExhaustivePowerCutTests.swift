@@ -11,7 +11,7 @@ import Testing
             let bench = story.play(cutting: operation, cut)
             guard !bench.flash.hasPower else { break }
             #expect(bench.flash.violations.isEmpty)
-            for release in [Story.first, Story.second] {
+            for release in [Story.first, Story.second, Story.large] {
                 let recovery = Recovery(bench.flash, release)
                 #expect(recovery.findings.isEmpty, "\(story), \(cut) operation \(operation)")
             }
@@ -24,10 +24,12 @@ import Testing
 
 /// An update's life on one device, up to APPLY.
 enum Story: CaseIterable {
-    case plain, stepBack, reconnections, anotherRelease, discarded, eraseAhead
+    case plain, stepBack, reconnections, anotherRelease, discarded, eraseAhead, largeImage
 
     static let first = Release(image: Release.image(count: 3333))
     static let second = Release(image: Release.image(count: 3000, seed: 7), counter: 8)
+    /// 24 pages: a record for every second one.
+    static let large = Release(image: Release.image(count: 6000, seed: 9), counter: 9)
 
     /// Plays it on a new device whose power goes at an operation.
     func play(cutting operation: Int, _ cut: Flash.Cut) -> Bench {
@@ -62,6 +64,10 @@ enum Story: CaseIterable {
             Self.send(bench, Self.first, upTo: 2000)
             Self.send(bench, Self.second, from: .max, upTo: 1500)
             Self.send(bench, Self.first, from: .max)
+        case .largeImage:
+            Self.send(bench, Self.large, upTo: 4000)
+            Self.send(bench, Self.large, from: 1900, upTo: 3400)
+            Self.send(bench, Self.large, from: .max)
         case .discarded:
             Self.send(bench, Self.first, upTo: 2000)
             bench.request(OTA_DISCARD)

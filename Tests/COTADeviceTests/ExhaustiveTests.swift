@@ -29,7 +29,7 @@ import Testing
             var forged = release.image
             forged[bit / 8] ^= 1 << UInt8(bit % 8)
             if let position = bench.begin(OTA_OBJECT_IMAGE, release.image) { bench.send(forged, at: position) }
-            #expect(bench.request(OTA_FINISH) == OTA_DIGEST_DIFFERS, "bit \(bit)")
+            #expect(bench.request(OTA_FINISH) == OTA_DIGEST_MISMATCH, "bit \(bit)")
         }
     }
 

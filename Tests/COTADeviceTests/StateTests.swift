@@ -153,7 +153,7 @@ import Testing
         bench.bring(to: OTA_STATE_ACCEPTED)
         let wrong = Release.image(count: 600, seed: 1)
         bench.send(wrong, at: try #require(bench.begin(OTA_OBJECT_IMAGE, Release().image)))
-        #expect(bench.request(OTA_FINISH) == OTA_DIGEST_DIFFERS)
+        #expect(bench.request(OTA_FINISH) == OTA_DIGEST_MISMATCH)
         #expect(bench.state == OTA_STATE_ACCEPTED)
         #expect(bench.progress?.status == 0)
         // What was held is forgotten, and stays so.

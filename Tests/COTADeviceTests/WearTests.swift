@@ -73,7 +73,7 @@ import Testing
     }
 
     @Test("each step back that erases pages again counts as one erase")
-    func stepsBack() throws {
+    func rewinds() throws {
         let bench = bench()
         #expect(send(bench, upTo: 512))
         for step in 1..<roundsAtOnce {
@@ -102,7 +102,8 @@ import Testing
         #expect(begin(bench) == OTA_OK)
         // Nothing is written yet: the pages are still erased.
         for _ in 0..<200 { #expect(begin(bench) == OTA_OK) }
-        #expect(bench.flash.operations == ["erase slot 0", "erase slot 256", "erase slot 512"])
+        let charge = ["erase record 256", "erase record 0", "write record 0"]
+        #expect(bench.flash.operations == charge + ["erase slot 0", "erase slot 256", "erase slot 512"])
         #expect(exhaust(bench) == roundsAtOnce - 1)
     }
 
@@ -193,6 +194,73 @@ import Testing
         #expect(begin(bench) == OTA_OK)
     }
 
+    /// A host resumes, and the power goes right after an erase of the slot, again and again.
+    /// - Returns: The number of erases of the page that was erased most, in so many boots.
+    private func erases(ofBoots boots: Int, holding pages: Int, _ edit: (inout Settings) -> Void) throws -> Int {
+        let bench = bench(edit)
+        if pages > 0 { #expect(send(bench, upTo: 256 * pages)) }
+        bench.flash.cutAfterErase = { $0.hasPrefix("erase slot") }
+        for _ in 0..<boots {
+            bench.boot()
+            bench.connect()
+            guard begin(bench, from: .max) == OTA_OK else { continue }
+            bench.send(release.image, at: try #require(bench.progress?.position))
+        }
+        let erases = bench.flash.operations.filter { $0.hasPrefix("erase slot") }
+        return Dictionary(grouping: erases) { $0 }.values.map(\.count).max() ?? 0
+    }
+
+    @Test(
+        "a reset right after the first erase of a round does not lose its charge", arguments: [false, true])
+    func resetsAfterTheFirstErase(_ eraseAhead: Bool) throws {
+        let count = try erases(ofBoots: 1000, holding: 0) { $0.eraseAhead = eraseAhead }
+        #expect(count >= roundsAtOnce)
+        #expect(count <= roundsAtOnce + 1000 / 8)
+    }
+
+    @Test("a reset right after the erase of a later page does not lose its charge", arguments: [false, true], [1, 2])
+    func resetsAfterALaterErase(_ eraseAhead: Bool, _ pages: Int) throws {
+        let count = try erases(ofBoots: 1000, holding: pages) { $0.eraseAhead = eraseAhead }
+        #expect(count >= roundsAtOnce - 1)
+        #expect(count <= roundsAtOnce + 1000 / 8)
+    }
+
+    @Test("at the wear limit a restarted device accepts a BEGIN that erases nothing, and refuses one that does")
+    func atTheLimitAfterARestart() throws {
+        let bench = bench()
+        #expect(exhaust(bench, upTo: 512) == roundsAtOnce)
+        bench.boot()
+        bench.connect()
+        #expect(begin(bench, from: .max) == OTA_BUSY)
+        // Seven eighths of an erase: the boot has forgiven the first.
+        bench.pass(7 * 900_000 / 8)
+        #expect(begin(bench, from: .max) == OTA_OK)
+        bench.send(release.image, at: try #require(bench.progress?.position))
+        #expect(bench.request(OTA_FINISH) == OTA_OK)
+        #expect(bench.request(OTA_APPLY, [0]) == OTA_OK)
+        bench.disconnect()
+        bench.boot()
+        bench.connect()
+        #expect(begin(bench, from: .max) == OTA_OK)
+        #expect(bench.progress?.position?.offset == 600)
+    }
+
+    @Test("a record that cannot be read does not reset the wear limit", arguments: [0, 48, 96, 144, 192, 256, 304])
+    func anUnreadableRecord(_ place: Int) {
+        let bench = bench()
+        bench.now = 100_000_000
+        bench.boot()
+        bench.connect()
+        #expect(exhaust(bench) == roundsAtOnce)
+        bench.flash.failing = { $0 == "read record \(place)" }
+        for _ in 0..<20 { #expect(bench.boot() == OTA_START_FLASH) }
+        bench.flash.failing = nil
+        bench.connect()
+        #expect(begin(bench) == OTA_BUSY)
+        bench.pass(900_000)
+        #expect(exhaust(bench) == 1)
+    }
+
     @Test("a boot's record is written only while there is wear to forgive")
     func recordsOfBoots() {
         let bench = bench()
@@ -256,7 +324,7 @@ import Testing
         #expect(send(bench))
         #expect(
             bench.flash.operations.filter { $0.contains("record") } == [
-                "erase record 256", "erase record 0", "write record 0",
+                "erase record 256", "erase record 0", "write record 0", "write record 48",
             ])
     }
 }

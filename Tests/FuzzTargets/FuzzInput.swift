@@ -16,7 +16,7 @@ struct FuzzInput {
     mutating func nextNumber() -> UInt32 { (0..<4).reduce(0) { number, _ in number << 8 | UInt32(next()) } }
 
     /// A first byte from here on gives a session a device that lies by a plan, which the other bytes choose.
-    static let liar: UInt8 = 0xF0
+    static let hostile: UInt8 = 0xF0
 
     mutating func number(in range: ClosedRange<Int>) -> Int { range.lowerBound + Int(next()) % range.count }
 

@@ -11,7 +11,7 @@ enum SessionFuzz {
         guard let release else { return "there is no release" }
         var input = FuzzInput(bytes)
         let task = input.next()
-        if task >= FuzzInput.liar { return LiarCourse.offence(overSMP: false) { input.number(in: $0) } }
+        if task >= FuzzInput.hostile { return HostileRun.offence(overSMP: false) { input.number(in: $0) } }
         let session = ProfileSession(release.task(task), seed: UInt64(input.next()))
         var peer = ProfilePeer(release: release)
         return peer.run(session, &input)

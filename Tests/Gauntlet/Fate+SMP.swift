@@ -3,13 +3,13 @@ import OTASimulator
 /// What becomes of a world in which SMP is spoken.
 extension Fate {
     mutating func makeBoard(_ dice: inout Dice) {
-        board.tellsParameters = dice.happens(0.85)
-        board.bufferSize = board.tellsParameters ? dice.one(of: [384, 512, 1024, 2475]) : 384
+        board.reportsParameters = dice.happens(0.85)
+        board.bufferSize = board.reportsParameters ? dice.one(of: [384, 512, 1024, 2475]) : 384
         board.bufferCount = dice.number(2...8)
         board.reassembles = dice.happens(0.7)
         if dice.happens(0.4) { board.erase = .wholeSlot(.milliseconds(dice.number(0...20_000))) }
         board.checksImage = dice.happens(0.5)
-        board.tellsSlots = dice.happens(0.5)
+        board.reportsSlots = dice.happens(0.5)
         board.bootloaderMode = dice.happens(0.7) ? 3 : nil
         board.knowsFirstVersionOnly = dice.happens(0.15)
         if dice.happens(0.4) { board.answerDelay = .milliseconds(dice.number(0...60)) }
@@ -29,7 +29,7 @@ extension Fate {
     static let leastMTU = 103
 
     /// A packet may be sent in several values.
-    var takesPacketsInParts: Bool { board.reassembles && board.tellsParameters }
+    var takesPacketsInParts: Bool { board.reassembles && board.reportsParameters }
 
     /// What a device holds may not be what it was sent, and only its bootloader sees to that.
     var spoilsPackets: Bool {

@@ -21,5 +21,11 @@ extension Gauntlet {
         77_132_557, 77_138_315,
         // The key of the server's verdict was corrupted, so no client knew it. The referee's fault.
         77_125_764,
+        // A device restarted at 96 % of the image, and a tenth of its answers came late: more than 64 rewinds until it was there again.
+        20_000_020_348,
+        // Three power cuts followed a confirmation, and the referee looked while the device restarted. The referee's fault.
+        20_000_060_949,
+        // Four power cuts were still due after the faults, and four clients met them. The referee's fault.
+        20_000_152_610,
     ]
 }

@@ -51,20 +51,20 @@ package struct Gauntlet: Sendable {
         let pair = Int(seed % UInt64(bundles.count))
         var ending =
             fate.speaksSMP
-            ? try Course<SMPWire>(fate, images[pair], seed: seed, keepsTranscript: keepsTranscript).run()
-            : try Course<ProfileWire>(fate, bundles[pair], seed: seed, keepsTranscript: keepsTranscript).run()
-        let offences = try meetLiar(seed: seed)
+            ? try GauntletRun<SMPWire>(fate, images[pair], seed: seed, keepsTranscript: keepsTranscript).run()
+            : try GauntletRun<ProfileWire>(fate, bundles[pair], seed: seed, keepsTranscript: keepsTranscript).run()
+        let offences = try runHostileDevice(seed: seed)
         ending.offences += offences
         if keepsTranscript { ending.transcript += offences.map { Self.offenceMark + $0 } }
         return ending
     }
 
     /// In every tenth world a host meets a lying device as well.
-    private func meetLiar(seed: UInt64) throws -> [String] {
-        // From numbers of their own, so that the worlds from before the liars are still the same.
+    private func runHostileDevice(seed: UInt64) throws -> [String] {
+        // From numbers of their own, so that the worlds from before the hostile devices are still the same.
         var dice = Dice(seed: seed ^ 0x4C49_4152)
         guard dice.happens(0.1) else { return [] }
-        let course = LiarCourse { dice.number($0) }
+        let course = HostileRun { dice.number($0) }
         return seed.isMultiple(of: 2)
             ? try course.run(images[0][0], seed: seed) : try course.run(bundles[0][0], seed: seed)
     }

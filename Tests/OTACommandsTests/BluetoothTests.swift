@@ -59,7 +59,7 @@ import Testing
                 """,
                 "status", "--device", "ble:name=Virtual", "--format", "json", env: Sandbox.environment(of: world))
             #expect(run.exit == 69)
-            #expect(try run.json().error?.code?.string == "device-held")
+            #expect(try run.json().error?.code?.string == "device-in-use")
             #expect(try run.json().error?.message?.string?.contains("process 4711") == true)
             #expect(await world.fake?.connects == 0)
         }

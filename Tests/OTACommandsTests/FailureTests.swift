@@ -11,13 +11,13 @@ import Testing
 /// Each error has a code, says what happened and what to do next, and ends with a status that fits.
 @Suite struct FailureTests {
     static let situations = [
-        Situation(command: "push", file: "fw.otaf", device: "sim:"),
-        Situation(command: "status", device: "sim:kitchen"),
-        Situation(command: "sign", file: "my image.bin"), Situation(command: "keygen"),
+        Invocation(command: "push", file: "fw.otaf", device: "sim:"),
+        Invocation(command: "status", device: "sim:kitchen"),
+        Invocation(command: "sign", file: "my image.bin"), Invocation(command: "keygen"),
     ]
 
-    private func check(_ error: any Error, code: String, in situation: Situation) {
-        let failure = Failure(error, in: situation)
+    private func check(_ error: any Error, code: String, in invocation: Invocation) {
+        let failure = Failure(error, in: invocation)
         #expect(failure.code == code)
         #expect(!failure.message.isEmpty && !failure.hint.isEmpty, "\(code)")
         #expect(!failure.message.hasSuffix(".") && !failure.hint.hasSuffix("."), "\(code)")
@@ -25,21 +25,21 @@ import Testing
     }
 
     @Test(arguments: situations, ["what was seen", ""])
-    func allOfThem(situation: Situation, context: String) {
-        for code in UpdateError.Code.allCases { check(UpdateError(code, context), code: code.rawValue, in: situation) }
-        for code in KeyError.Code.allCases { check(KeyError(code, context), code: code.rawValue, in: situation) }
+    func allOfThem(invocation: Invocation, context: String) {
+        for code in UpdateError.Code.allCases { check(UpdateError(code, context), code: code.rawValue, in: invocation) }
+        for code in KeyError.Code.allCases { check(KeyError(code, context), code: code.rawValue, in: invocation) }
         for code in VerificationError.Code.allCases {
-            check(VerificationError(code, context), code: code.rawValue, in: situation)
+            check(VerificationError(code, context), code: code.rawValue, in: invocation)
         }
         for code in SigningError.Code.allCases {
-            check(SigningError.refused(code, context: context), code: code.rawValue, in: situation)
+            check(SigningError.refused(code, context: context), code: code.rawValue, in: invocation)
         }
-        for code in ZipError.Code.allCases { check(ZipError(code, context), code: code.rawValue, in: situation) }
+        for code in ZipError.Code.allCases { check(ZipError(code, context), code: code.rawValue, in: invocation) }
         for code in PackageError.Code.allCases {
-            check(PackageError(code, context), code: code.rawValue, in: situation)
+            check(PackageError(code, context), code: code.rawValue, in: invocation)
         }
         for code in VirtualDeviceError.Code.allCases {
-            check(VirtualDeviceError(code, context), code: code.rawValue, in: situation)
+            check(VirtualDeviceError(code, context), code: code.rawValue, in: invocation)
         }
     }
 
@@ -47,7 +47,7 @@ import Testing
     @Test func aCodeHasOneStatus() {
         var statuses: [String: Set<Int32>] = [:]
         func add(_ error: any Error) {
-            let failure = Failure(error, in: Situation(command: "push"))
+            let failure = Failure(error, in: Invocation(command: "push"))
             statuses[failure.code, default: []].insert(failure.exit.rawValue)
         }
         for code in UpdateError.Code.allCases { add(UpdateError(code, "")) }
@@ -56,7 +56,7 @@ import Testing
         for code in SigningError.Code.allCases { add(SigningError.refused(code, context: "")) }
         for code in VirtualDeviceError.Code.allCases { add(VirtualDeviceError(code, "")) }
         let several = statuses.filter { $0.value.count > 1 }.keys.sorted()
-        #expect(several == ["digest-differs", "image-too-large"])
+        #expect(several == ["digest-mismatch", "image-too-large"])
     }
 
     /// The rows of docs/errors.md that begin with a code, as cells: those of the tool, or those of the library BlueZ below them.
@@ -72,7 +72,7 @@ import Testing
         let rows = try rows(ofLibrary: true)
         #expect(rows.map { $0[0] } == BlueZError.Code.allCases.map { "`\($0.rawValue)`" })
         for (row, code) in zip(rows, BlueZError.Code.allCases) {
-            let failure = Failure(BlueZError(code, ""), in: Situation(command: "scan"))
+            let failure = Failure(BlueZError(code, ""), in: Invocation(command: "scan"))
             #expect(row.last == "`\(failure.code)`", "\(code.rawValue)")
         }
     }
@@ -89,7 +89,7 @@ import Testing
         }
         #expect(documented.count > 100)
         func check(_ error: any Error) {
-            let failure = Failure(error, in: Situation(command: "push"))
+            let failure = Failure(error, in: Invocation(command: "push"))
             let statuses = documented[failure.code]
             #expect(statuses?.contains(failure.exit.rawValue) == true, "\(failure.code): \(failure.exit)")
         }
@@ -113,18 +113,18 @@ import Testing
         ("ble:name=a?gone-at=1", "'ble:name=a?gone-at=1'"),
     ])
     func aLostDeviceIsInReachAgain(device: String, typed: String) {
-        let failure = Failure(UpdateError(.linkLost, ""), in: Situation(command: "push", file: "fw", device: device))
+        let failure = Failure(UpdateError(.linkLost, ""), in: Invocation(command: "push", file: "fw", device: device))
         #expect(failure.hint.hasSuffix("otaflash push fw --device \(typed) --resume"))
         // Who looks for a fault of ours needs all of it.
         struct Unheard: Error {}
-        let internalFault = Failure(Unheard(), in: Situation(command: "push", device: device))
+        let internalFault = Failure(Unheard(), in: Invocation(command: "push", device: device))
         #expect(internalFault.hint.contains(device))
     }
 
     /// A fault of ours is not put down to the user.
     @Test func whatIsNotKnownIsAFaultOfOurs() {
         struct Unheard: Error {}
-        let failure = Failure(Unheard(), in: Situation(command: "push", file: "a b", device: "sim:?seed=2"))
+        let failure = Failure(Unheard(), in: Invocation(command: "push", file: "a b", device: "sim:?seed=2"))
         #expect(failure.exit == .fault && failure.code == "internal")
         #expect(failure.hint.contains("otaflash push 'a b' --device 'sim:?seed=2' --verbose"))
     }

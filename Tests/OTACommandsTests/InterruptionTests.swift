@@ -75,7 +75,7 @@ import Testing
                 let run = try await sandbox.run(words + ["--device", "sim:kitchen", "--format", "json"])
                 #expect(run.exit == 69)
                 let error = try #require(try run.json().error)
-                #expect(error.code?.string == "device-held")
+                #expect(error.code?.string == "device-in-use")
                 #expect(error.message?.string?.contains("process \(process.value)") == true)
             }
             #expect(try await sandbox.run("simulate", "remove", "kitchen").exit == 69)

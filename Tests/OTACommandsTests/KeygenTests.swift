@@ -118,7 +118,7 @@ import Testing
         let run = try await Sandbox().run("keygen", "release", "--encrypt", "--format", "json")
         #expect(run.exit == 77)
         let error = try #require(try run.json().error)
-        #expect(error.code?.string == "passphrase-needed")
+        #expect(error.code?.string == "passphrase-required")
         for way in ["--passphrase-fd", "--passphrase-env", "terminal"] {
             #expect(error.hint?.string?.contains(way) == true)
         }

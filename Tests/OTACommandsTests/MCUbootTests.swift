@@ -227,10 +227,10 @@ import Testing
         (#"{"files": []}"#, "bad-package-manifest"), ("[]", "bad-package-manifest"), ("{", "bad-package-manifest"),
         (#"{"manifest": {"application": {"bin_file": "app.bin"}}}"#, "bad-package-manifest"),
         (#"{"files": [{"file": "other.bin"}]}"#, "missing-package-file"),
-        (#"{"files": [{"file": "app.bin", "size": 1}]}"#, "package-file-differs"),
-        (#"{"files": [{"file": "app.bin", "version_MCUBOOT": "1.4.0"}]}"#, "package-file-differs"),
+        (#"{"files": [{"file": "app.bin", "size": 1}]}"#, "package-file-mismatch"),
+        (#"{"files": [{"file": "app.bin", "version_MCUBOOT": "1.4.0"}]}"#, "package-file-mismatch"),
         (#"{"files": [{"file": "app.bin", "image_index": "-1"}]}"#, "bad-package-manifest"),
-        (#"{"files": [{"file": "app.bin"}, {"file": "app.bin", "image_index": 0}]}"#, "same-image-twice"),
+        (#"{"files": [{"file": "app.bin"}, {"file": "app.bin", "image_index": 0}]}"#, "duplicate-image"),
         (#"{"files": [{"file": "app.bin"}, {"file": "app.bin", "image_index": 1}]}"#, "bad-package-manifest"),
         (#"{"files": [{"file": "manifest.json"}]}"#, "wrong-image-format"),
     ])

@@ -134,13 +134,13 @@ import Testing
     }
 
     /// The trial is over before the confirmation comes, with so few connection events.
-    @Test func tellsThatADeviceWentBack() async throws {
+    @Test func reportsThatADeviceRolledBack() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release(size: 2000)
         try await sandbox.create("--trial", "1")
         let run = try await sandbox.push("sim:kitchen?pace=virtual&interval=300ms")
         #expect(run.exit == 78, "\(run.err)")
-        #expect(try run.json().error?.code?.string == "went-back")
+        #expect(try run.json().error?.code?.string == "rolled-back")
         let status = try await sandbox.run("status", "--device", "sim:kitchen?pace=virtual", "--format", "json").json()
         #expect(status.device?.running_version?.string == "1.0.0")
     }

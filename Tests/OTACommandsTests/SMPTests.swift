@@ -21,7 +21,7 @@ import Testing
         #expect(json.outcome?.string == "confirmed" && json.protocol?.string == "smp")
         #expect(json.device?.running_version?.string == "1.1.0" && json.device?.previous_version?.string == "1.0.0")
         #expect(json.device?.confirmed?.bool == true && json.device?.hardware == nil)
-        #expect(json.image?.version?.string == "1.1.0" && json.image?.warrant?.string == "signature")
+        #expect(json.image?.version?.string == "1.1.0" && json.image?.authorization?.string == "signature")
         #expect(json.bundle == nil && json.transfer?.sent_bytes?.number == json.image?.size?.number)
         let again = try await sandbox.push(Self.device, image: "fw.signed.bin")
         #expect(again.exit == 0)
@@ -72,7 +72,7 @@ import Testing
         // The bootloader knows better than who takes it upon themselves.
         let run = try await sandbox.push(Self.device, image: "foreign.bin", "--unverified-image")
         #expect(run.exit == 78 && run.err.contains("nobody whom you trust answers for foreign.bin"), "\(run.err)")
-        #expect(try run.json().error?.code?.string == "went-back")
+        #expect(try run.json().error?.code?.string == "rolled-back")
         let status = try await sandbox.run("status", "--device", Self.device, "--format", "json")
         #expect(try status.json().device?.running_version?.string == "1.0.0")
     }
@@ -99,7 +99,7 @@ import Testing
             "push", "fw.signed.bin", "--device", Self.device, "--unverified-image", "--format", "json", "--progress",
             "none")
         #expect(run.exit == 0, "\(run.err)")
-        #expect(try run.json().image?.warrant?.string == "consent")
+        #expect(try run.json().image?.authorization?.string == "consent")
         #expect(try run.json().image?.unverified?.string == "untrusted-key")
     }
 

@@ -222,7 +222,7 @@ import Testing
 
         let none = try await sandbox.run(words + ["--format", "json"])
         #expect(none.exit == 77)
-        #expect(try none.json().error?.code?.string == "passphrase-needed")
+        #expect(try none.json().error?.code?.string == "passphrase-required")
         let wrong = try await sandbox.run(words + ["--passphrase-env", "P", "--format", "json"], env: ["P": "wrong"])
         #expect(wrong.exit == 77)
         #expect(try wrong.json().error?.code?.string == "wrong-passphrase")

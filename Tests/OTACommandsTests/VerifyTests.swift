@@ -38,7 +38,7 @@ import Testing
         try sandbox.write("image.otaf", bundle)
         let image = try await sandbox.run("verify", "image.otaf", "--trust", "release.pub.pem", "--format", "json")
         #expect(image.exit == 77)
-        #expect(try image.json().error?.code?.string == "digest-differs")
+        #expect(try image.json().error?.code?.string == "digest-mismatch")
         bundle = try sandbox.read("fw.otaf")
         bundle[16] ^= 1
         try sandbox.write("counter.otaf", bundle)

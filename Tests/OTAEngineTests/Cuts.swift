@@ -79,13 +79,13 @@ struct Cuts<Kind: Wire> {
 
     /// A power cut while the new image boots on trial is a trial that ended: then the device has gone back, and it is said.
     func ofThePowerAtEveryFlashOperation(_ moment: PowerCut.Moment) throws {
-        var (cut, wentBack) = (0, 0)
+        var (cut, rolledBack) = (0, 0)
         for operation in 1...flashOperations {
             let world = try world { $0.powerCuts = [PowerCut(operation: operation, moment: moment)] }
             let run = try world.run([push])[0]
             if world.device.restartCount > restarts { cut += 1 }
-            if run.error == .wentBack {
-                wentBack += 1
+            if run.error == .rolledBack {
+                rolledBack += 1
                 #expect(world.runsOldImage && !world.device.isUnbootable, "operation \(operation)")
                 continue
             }
@@ -93,7 +93,7 @@ struct Cuts<Kind: Wire> {
             check(world, run, resent: resent, "power cut \(moment) operation \(operation) of \(flashOperations)")
         }
         // The bootloader's mark that the trial was booted is one operation, the confirmation another.
-        #expect(wentBack <= 2)
+        #expect(rolledBack <= 2)
         // But right behind the bootloader's mark the cut takes the place of the restart.
         #expect(cut >= flashOperations - 2)
     }
@@ -111,7 +111,7 @@ struct Cuts<Kind: Wire> {
             #expect(kind == .silently || world.device.flashViolationCount == 0, what)
             if case .failure(let error) = runs[0].outcome {
                 failed += 1
-                #expect([.flashFailed, .wentBack].contains(error.code), "\(what): \(error.code) \(error.context)")
+                #expect([.flashFailed, .rolledBack].contains(error.code), "\(what): \(error.code) \(error.context)")
             }
             let outcome = runs[1].report?.outcome
             #expect(outcome == .confirmed || outcome == .alreadyRunning, "\(what): \(runs[1].outcome)")

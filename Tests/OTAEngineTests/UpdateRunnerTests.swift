@@ -50,7 +50,7 @@ import Testing
                     clock: time, limit: .seconds(1),
                     report: { _, _ in
                         withUnsafeCurrentTask { $0?.cancel() }
-                        // The sleepers learn of it before the run reads its mail.
+                        // The sleepers learn of it before the run reads its messages.
                         jobs.run()
                     }
                 ).run(

@@ -71,7 +71,7 @@ import Testing
         let terminal = try PseudoTerminal()
         let transport = try Self.transport(terminal.path)
         let error = try await transport.withLink { _ in
-            await #expect(throws: LinkError(.held, "")) { try await transport.withLink { _ in } }
+            await #expect(throws: LinkError(.inUse, "")) { try await transport.withLink { _ in } }
         }
         #expect(error?.detail == "another program has the serial port \(terminal.path)")
     }

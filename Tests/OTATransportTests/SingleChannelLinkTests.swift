@@ -34,9 +34,9 @@ import Testing
     private static func events(_ count: Int, of commands: [LinkCommand], over pipe: Echo = Echo()) async -> [LinkEvent]
     {
         let link = SingleChannelLink(pipe, channel: channel, maximumValueLength: 10)
-        #expect(link.properties.channels == [channel] && link.properties.keepsMessagesApart)
+        #expect(link.properties.channels == [channel] && link.properties.preservesMessageBoundaries)
         #expect(link.properties.maximumValueLength == 10)
-        return await link.whileCarrying { link in
+        return await link.withForwarding { link in
             for command in commands { link.submit(command) }
             var events: [LinkEvent] = []
             for await event in link.events {

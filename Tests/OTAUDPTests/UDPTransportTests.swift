@@ -63,7 +63,7 @@ import Testing
             let properties = try await UDPTransport(UDPAddress(host: host), channel: Self.channel).withLink {
                 $0.properties
             }
-            #expect(properties.channels == [Self.channel] && properties.keepsMessagesApart)
+            #expect(properties.channels == [Self.channel] && properties.preservesMessageBoundaries)
             #expect(properties.maximumValueLength == length)
         }
     }

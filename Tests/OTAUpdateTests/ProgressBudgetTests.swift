@@ -4,15 +4,35 @@ import Testing
 @Suite struct ProgressBudgetTests {
     private static let imageBytes = 60_000
 
-    @Test("steps back without progress end a push, and progress resets their number")
-    func stepsBack() {
+    @Test("requests for the same bytes end a push, and an acknowledged byte resets their number")
+    func rewinds() {
         var budget = ProgressBudget(imageBytes: Self.imageBytes)
-        for _ in 1..<ProgressBudget.mostStepsBack { budget.steppedBack() }
+        for _ in 1..<ProgressBudget.mostRewinds { budget.rewound(losesBytes: false) }
+        #expect(budget.exhausted == nil)
+        budget.acknowledged()
+        for _ in 1..<ProgressBudget.mostRewinds { budget.rewound(losesBytes: false) }
+        #expect(budget.exhausted == nil)
+        budget.rewound(losesBytes: false)
+        #expect(budget.exhausted?.code == .noProgress)
+    }
+
+    @Test(
+        "a device that loses received bytes again and again ends a push, whatever it acknowledges below the furthest offset"
+    )
+    func losses() {
+        var budget = ProgressBudget(imageBytes: Self.imageBytes)
+        func loseBytes(_ times: Int) {
+            for _ in 0..<times {
+                budget.rewound(losesBytes: true)
+                budget.acknowledged()
+            }
+        }
+        loseBytes(ProgressBudget.mostRewinds - 1)
         #expect(budget.exhausted == nil)
         budget.advanced(by: 1)
-        for _ in 1..<ProgressBudget.mostStepsBack { budget.steppedBack() }
+        loseBytes(ProgressBudget.mostRewinds - 1)
         #expect(budget.exhausted == nil)
-        budget.steppedBack()
+        loseBytes(1)
         #expect(budget.exhausted?.code == .noProgress)
     }
 

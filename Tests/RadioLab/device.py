@@ -15,7 +15,7 @@ IDLE, ENVELOPE, ACCEPTED, IMAGE, VERIFIED, TRIAL = range(6)
 BEGIN, SYNC, FINISH, APPLY, CONFIRM, DISCARD, IDENTIFY = range(1, 8)
 OK, UNKNOWN_OPCODE, BAD_ARGUMENT, BAD_STATE, BUSY = range(5)
 MALFORMED, CRITICAL_FIELD, UNTRUSTED, WRONG_PRODUCT, WRONG_HARDWARE, COUNTER_TOO_LOW = range(5, 11)
-REQUIRES_NEWER, WRONG_FORMAT, TOO_LARGE, BATTERY_LOW, FLASH_FAILED, DIGEST_DIFFERS = range(11, 17)
+REQUIRES_NEWER, WRONG_FORMAT, TOO_LARGE, BATTERY_LOW, FLASH_FAILED, DIGEST_MISMATCH = range(11, 17)
 STEP_BACK = 4096
 PAGE = 4096
 
@@ -298,21 +298,21 @@ class Device:
         if self.offset != self.size:
             return BAD_STATE
         if self.state == ENVELOPE:
-            status = self.judge(bytes(self.object))
+            status = self.check_envelope(bytes(self.object))
             self.state = ACCEPTED if status == OK else IDLE
             return status
         if bundle.sha256(self.flash.read(0, self.size)) != self.manifest.image_sha256:
             self.forget()
             self.state = ACCEPTED
-            return DIGEST_DIFFERS
+            return DIGEST_MISMATCH
         self.begins_at_zero = 0
         self.state = VERIFIED
         return OK
 
-    def judge(self, envelope):
+    def check_envelope(self, envelope):
         it, marks = self.identity, self.flash.marks
         if bundle.sha256(envelope)[:8] != self.prefix:
-            return DIGEST_DIFFERS
+            return DIGEST_MISMATCH
         try:
             covered, manifest, signatures = bundle.parse_envelope(envelope)
         except bundle.Malformed:

@@ -78,7 +78,7 @@ def smp_wrong_key(lab):
     """An image that the device's bootloader does not start: told after the restart, the old version runs."""
     device = lab.smp()
     image = lab.mcuboot(100_000, key=bundle.EXAMPLE_KEY)
-    assert_refused(lab.push(image, device, "--unverified-image").done(exit_code=78), "went-back")
+    assert_refused(lab.push(image, device, "--unverified-image").done(exit_code=78), "rolled-back")
     lab.assert_nothing_left()
     assert lab.otaflash("status", "--device", f"ble:{device.address}")["device"]["running_version"] == "1.0.0"
 
@@ -123,7 +123,7 @@ def smp_held(lab):
     first = lab.push(image, device)
     first.reach(0.2)
     second = lab.push(image, device).done(exit_code=69)
-    assert_refused(second, "device-held")
+    assert_refused(second, "device-in-use")
     assert str(first.process.pid) in second["error"]["message"], second
     assert check(first.done(), image)["disconnects"] == 0
     lab.assert_nothing_left()

@@ -42,12 +42,12 @@ actor AdapterRadio {
     /// Returns when bluetoothd scans, or somebody has the turn to connect. To be ended by `endScan`, also when it throws.
     func startScan(_ ticket: Int, _ filter: ScanFilter) async throws(BlueZError) {
         scans[ticket] = filter
-        try await settle().get()
+        try await reconcile().get()
     }
 
     func endScan(_ ticket: Int) async {
         scans[ticket] = nil
-        if case .failure(let error) = await settle() {
+        if case .failure(let error) = await reconcile() {
             logger.debug("the discovery did not end in order", metadata: ["reason": "\(error)"])
         }
     }
@@ -66,7 +66,7 @@ actor AdapterRadio {
                 Task { await self.endTurn(ticket) }
             }
         }
-        _ = await settle()
+        _ = await reconcile()
     }
 
     func endTurn(_ ticket: Int) async {
@@ -79,7 +79,7 @@ actor AdapterRadio {
                 turn = next.ticket
                 next.resume.resume()
             }
-            _ = await settle()
+            _ = await reconcile()
         }
     }
 
@@ -93,7 +93,7 @@ actor AdapterRadio {
     }
 
     /// Brings bluetoothd's discovery to what is wanted.
-    private func settle() async -> Result<Void, BlueZError> { await changes.add { await self.adjust() }.value }
+    private func reconcile() async -> Result<Void, BlueZError> { await changes.add { await self.adjust() }.value }
 
     private func adjust() async -> Result<Void, BlueZError> {
         let wanted = wanted

@@ -16,7 +16,7 @@ extension BlueZClient {
     ) async throws(BlueZError) -> Established {
         if let end { throw end }
         var request = request
-        request.isPatient = hasBeenUsable(request.adapter)
+        request.waitsForAdapter = hasBeenUsable(request.adapter)
         let attempt = ConnectionAttempt(self, request, responder)
         let machine = ConnectionMachine(request)
         let outcome = await withTaskGroup(of: Void.self) { group in
@@ -59,7 +59,7 @@ extension BlueZClient {
                     }
                 case .stopScan: await attempt.stopScan()
                 case .yieldTurn: await attempt.yieldTurn()
-                case .letGo(let device): await attempt.letGo(device)
+                case .releaseLink(let device): await attempt.releaseLink(device)
                 case .own(let device): await attempt.own(device)
                 case .ready(let device):
                     return .success(Established(machine: machine, device: device, start: start, attempt: attempt))
@@ -103,12 +103,12 @@ extension BlueZClient {
     func disconnect(_ device: DBusObjectPath) async throws(BlueZError) {
         let endedLinks = tree.endedLinks(of: device)
         _ = try await call("disconnect", device, BlueZName.device, "Disconnect", timeout: .seconds(5))
-        await hearOfEnd(of: device, since: endedLinks)
+        await waitForDisconnect(of: device, since: endedLinks)
     }
 
     /// bluetoothd answers `Disconnect` and tells of the end of the link afterwards (5.66, `device_remove_connection`). Who looked at
     /// the device in between would take our own link for another program's.
-    private func hearOfEnd(of device: DBusObjectPath, since endedLinks: Int) async {
+    private func waitForDisconnect(of device: DBusObjectPath, since endedLinks: Int) async {
         let changes = changes()
         await withTaskGroup(of: Void.self) { group in
             group.addTask {

@@ -61,8 +61,8 @@ extension BlueZClient {
                 reason: .authentication,
                 error: BlueZError(.pairingFailed, "the device ended the link in the middle of the pairing"))
         }
-        let told = DisconnectReason(error)
-        return ConnectionEnd(reason: told == .unknown ? reasons[path] ?? .unknown : told, error: error)
+        let reported = DisconnectReason(error)
+        return ConnectionEnd(reason: reported == .unknown ? reasons[path] ?? .unknown : reported, error: error)
     }
 
     func pairingAsked(_ device: DBusObjectPath, wasAnswered: Bool) async {
@@ -81,7 +81,7 @@ extension BlueZClient {
                     reason: .requested, error: BlueZError(.disconnected, "the connection was given back")))
             if !isOver, !connection.isShared {
                 if isCancelled {
-                    await self.bus.letGo(connection.device.path)
+                    await self.bus.releaseLink(connection.device.path)
                 } else {
                     try? await self.disconnect(connection.device.path)
                 }

@@ -88,9 +88,9 @@ actor ConnectionAttempt {
         endings.append(Task { await radio.endTurn(ticket) })
     }
 
-    func letGo(_ device: DBusObjectPath) {
+    func releaseLink(_ device: DBusObjectPath) {
         let client = client
-        endings.append(Task { await client.bus.letGo(device) })
+        endings.append(Task { await client.bus.releaseLink(device) })
     }
 
     /// To be called when no call is under way any more.

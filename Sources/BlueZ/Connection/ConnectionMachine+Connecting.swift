@@ -96,21 +96,21 @@ extension ConnectionMachine {
 
     mutating func refresh(_ event: Event, _ tree: ObjectTree, _ until: Duration) {
         switch event {
-        case .finished(.refresh): judge(tree)
+        case .finished(.refresh): checkServices(tree)
         case .failed(.refresh, let error): fail(error)
         default:
             if now >= until { fail(BlueZError(.timedOut, "bluetoothd did not list its objects")) }
         }
     }
 
-    private mutating func judge(_ tree: ObjectTree) {
+    private mutating func checkServices(_ tree: ObjectTree) {
         guard let device, let record = tree.devices[device], record.isConnected else { return again() }
         let missing = request.services.subtracting(tree.services(of: device).map(\.uuid))
         // bluetoothd keeps the attributes it once read. A device without a bond, a Service Changed characteristic and a database
         // hash cannot tell it that other firmware has others.
         let hasNone = !missing.isEmpty && missing == request.services
         let isStale = hadServices && hasNone || !advertised.isDisjoint(with: missing)
-        if isStale, !hasForgotten, !isShared, !record.isPaired { return forget(record) }
+        if isStale, !hasRefreshedCache, !isShared, !record.isPaired { return forget(record) }
         endedLinks = tree.endedLinks(of: device)
         phase = .ready
         actions.append(.ready(device))

@@ -11,7 +11,7 @@ extension ConnectionMachine {
             find(tree, adapter.path)
         } catch {
             // A daemon that was just started tells its adapters one by one, and switches them on last.
-            if !request.isPatient || now >= until { fail(error) }
+            if !request.waitsForAdapter || now >= until { fail(error) }
         }
     }
 
@@ -78,7 +78,7 @@ extension ConnectionMachine {
     }
 
     private mutating func approach(_ chosen: BluetoothDevice, _ tree: ObjectTree) {
-        if request.forgets, !hasForgotten { return forget(chosen) }
+        if request.refreshesCache, !hasRefreshedCache { return forget(chosen) }
         if chosen.isConnected, request.takesOver {
             let call = Call.disconnect(chosen.path)
             phase = .clearing(call, until: now + request.limit)
@@ -91,7 +91,7 @@ extension ConnectionMachine {
     }
 
     mutating func forget(_ device: BluetoothDevice) {
-        hasForgotten = true
+        hasRefreshedCache = true
         let call = Call.forget(device.path, adapter: device.adapter)
         phase = .clearing(call, until: now + request.limit)
         actions.append(.call(call))

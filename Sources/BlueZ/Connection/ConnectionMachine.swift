@@ -56,7 +56,7 @@ package struct ConnectionMachine: Sendable {
         case stopScan
         case yieldTurn
         /// Ends a link, or an attempt, that is of no more use. Not answered.
-        case letGo(DBusObjectPath)
+        case releaseLink(DBusObjectPath)
         /// Another program's link to it has ended: the one that comes is ours to end.
         case own(DBusObjectPath)
         case ready(DBusObjectPath)
@@ -78,7 +78,7 @@ package struct ConnectionMachine: Sendable {
     var device: DBusObjectPath?
     var generation = 0
     var repetitionsLeft = Self.repetitions
-    var hasForgotten = false
+    var hasRefreshedCache = false
     /// What it advertised before it was connected, and whether bluetoothd knew services of it then.
     var advertised: Set<BluetoothUUID> = []
     var hadServices = false
@@ -157,16 +157,16 @@ package struct ConnectionMachine: Sendable {
         case .scanning: actions.append(.stopScan)
         case .queueing: actions.append(.yieldTurn)
         case .connecting:
-            letGo()
+            releaseLink()
             actions.append(.yieldTurn)
-        case .discovering, .refreshing: letGo()
+        case .discovering, .refreshing: releaseLink()
         case .idle, .waiting, .admitting, .clearing, .reconnecting, .ready, .failed: break
         }
         phase = .failed(error)
         actions.append(.fail(error))
     }
 
-    private mutating func letGo() {
-        if let device, !isShared { actions.append(.letGo(device)) }
+    private mutating func releaseLink() {
+        if let device, !isShared { actions.append(.releaseLink(device)) }
     }
 }

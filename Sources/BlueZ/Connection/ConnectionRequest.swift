@@ -10,23 +10,23 @@ public struct ConnectionRequest: Sendable {
     /// that is shared is left as it was.
     public var takesOver: Bool
     /// Has bluetoothd read the device's attributes anew, which ends a bond.
-    public var forgets: Bool
+    public var refreshesCache: Bool
     /// Asked of the device that was found, before anything is done to it; what it throws ends the attempt.
     public var admits: (@Sendable (BluetoothDevice) async throws(BlueZError) -> Void)?
     /// Waiting, scanning, connecting and discovering have this long each.
     package var limit = Duration.seconds(10)
     /// Whether bluetoothd and the adapter were there before, so that it makes sense to wait for them.
-    package var isPatient = false
+    package var waitsForAdapter = false
 
     public init(
         _ target: DeviceTarget, adapter: String? = nil, services: Set<BluetoothUUID> = [], takesOver: Bool = false,
-        forgets: Bool = false, admits: (@Sendable (BluetoothDevice) async throws(BlueZError) -> Void)? = nil
+        refreshesCache: Bool = false, admits: (@Sendable (BluetoothDevice) async throws(BlueZError) -> Void)? = nil
     ) {
         self.target = target
         self.adapter = adapter
         self.services = services
         self.takesOver = takesOver
-        self.forgets = forgets
+        self.refreshesCache = refreshesCache
         self.admits = admits
     }
 }

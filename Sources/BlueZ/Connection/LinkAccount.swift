@@ -20,7 +20,7 @@ extension BlueZClient {
     ) async throws(BlueZError) {
         do throws(DBusError) {
             let connection = try await DBusConnection.open(bus)
-            for device in devices { await connection.letGo(device) }
+            for device in devices { await connection.releaseLink(device) }
             await connection.close()
         } catch {
             throw BlueZError(error, "end links")
@@ -31,7 +31,7 @@ extension BlueZClient {
 extension DBusConnection {
     /// Asks for the end of a link without waiting for it, which takes 2 s: bluetoothd gives its profiles that time. It carries
     /// this out even when we are gone by then.
-    func letGo(_ device: DBusObjectPath) async {
+    func releaseLink(_ device: DBusObjectPath) async {
         try? callWithoutReply(BlueZName.service, device, BlueZName.device, "Disconnect")
         // What is answered here was sent behind it.
         _ = try? await call(

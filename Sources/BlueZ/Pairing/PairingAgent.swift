@@ -46,16 +46,16 @@ actor PairingAgent {
     ) async -> (ticket: Int, Result<Void, BlueZError>) {
         lastTicket += 1
         entries.append(Entry(ticket: lastTicket, device: device, responder: responder))
-        return (lastTicket, await settle())
+        return (lastTicket, await reconcile())
     }
 
     func remove(_ ticket: Int) async {
         entries.removeAll { $0.ticket == ticket }
         if entries.isEmpty { question?.cancel() }
-        _ = await settle()
+        _ = await reconcile()
     }
 
-    private func settle() async -> Result<Void, BlueZError> { await changes.add { await self.adjust() }.value }
+    private func reconcile() async -> Result<Void, BlueZError> { await changes.add { await self.adjust() }.value }
 
     private func adjust() async -> Result<Void, BlueZError> {
         let wanted = capability
@@ -117,7 +117,7 @@ actor PairingAgent {
                     try await Self.answer(self?.ask(call) { _, _ in [] })
                 },
                 DBusMethod("Cancel") { [weak self] _ throws(DBusError) in
-                    await self?.takeBack()
+                    await self?.cancelQuestion()
                     return []
                 },
                 DBusMethod("Release") { [weak self] _ throws(DBusError) in
@@ -146,7 +146,7 @@ actor PairingAgent {
         return values
     }
 
-    private func takeBack() { question?.cancel() }
+    private func cancelQuestion() { question?.cancel() }
 
     private func released() { registered = nil }
 }

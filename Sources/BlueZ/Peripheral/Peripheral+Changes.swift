@@ -22,7 +22,7 @@ extension Peripheral {
             // While the adapter is off nothing can be advertised.
             if change.path == adapter, change.changed["Powered"]?.boolean == true { register() }
         case .serviceLost:
-            tell(table.clear())
+            emit(table.clear())
             registration.forget()
         }
     }
@@ -35,7 +35,7 @@ extension Peripheral {
     private func noticed(_ device: DBusObjectPath, _ properties: [String: DBusValue]) {
         guard device.isDescendant(of: adapter), let isConnected = properties["Connected"]?.boolean else { return }
         if isConnected {
-            tell(table.connected(device))
+            emit(table.connected(device))
         } else {
             ended(device)
         }
@@ -45,7 +45,7 @@ extension Peripheral {
         table.disconnected(device, at: start.duration(to: .now))
         Task {
             try? await Task.sleep(for: ConnectionTable.linger)
-            tell(table.expire(at: start.duration(to: .now)))
+            emit(table.expire(at: start.duration(to: .now)))
         }
     }
 }

@@ -40,7 +40,7 @@ extension Peripheral {
         let request = try Request(call.arguments.require(0, \.properties))
         let connection = try connection(of: request.device)
         let result = await withCheckedContinuation {
-            tell(.read(ReadRequest(connection, attribute, offset: request.offset, Answer($0))))
+            emit(.read(ReadRequest(connection, attribute, offset: request.offset, Answer($0))))
         }
         switch result {
         case .success(let value): return [.bytes(value)]
@@ -53,11 +53,11 @@ extension Peripheral {
         let request = try Request(call.arguments.require(1, \.properties))
         let connection = try connection(of: request.device)
         guard call.wantsReply else {
-            tell(.write(WriteRequest(connection, attribute, offset: request.offset, value, mtu: request.mtu, nil)))
+            emit(.write(WriteRequest(connection, attribute, offset: request.offset, value, mtu: request.mtu, nil)))
             return []
         }
         let result = await withCheckedContinuation {
-            tell(
+            emit(
                 .write(
                     WriteRequest(connection, attribute, offset: request.offset, value, mtu: request.mtu, Answer($0))))
         }
@@ -67,7 +67,7 @@ extension Peripheral {
 
     @discardableResult
     func notifications(of attribute: LocalAttribute, on: Bool) -> [DBusValue] {
-        tell(table.notifications(of: attribute, on: on))
+        emit(table.notifications(of: attribute, on: on))
         return []
     }
 
@@ -76,7 +76,7 @@ extension Peripheral {
         if let connection = table.use(by: device) { return connection }
         // Where the kernel's news and the link's first packet meet, bluetoothd may read the packet first. Or it is the last
         // one of a link that ended long ago: so it is asked.
-        tell(table.connected(device))
+        emit(table.connected(device))
         Task { await check(device) }
         guard let connection = table.use(by: device) else { throw AttributeError.unlikely.asDBusError }
         return connection
@@ -101,7 +101,7 @@ extension Peripheral {
                 do throws(DBusError) {
                     for try await packet in socket.packets {
                         guard let device = table.newest, let connection = table.use(by: device) else { continue }
-                        tell(.write(WriteRequest(connection, attribute, offset: 0, packet, nil)))
+                        emit(.write(WriteRequest(connection, attribute, offset: 0, packet, nil)))
                     }
                 } catch {
                     logger.debug("a socket for writes failed", metadata: ["reason": "\(error)"])

@@ -75,10 +75,10 @@ extension Peripheral {
 
     /// Also in a task that was cancelled.
     private func remove(_ number: Int) async {
-        await uncancelled { await self.takeBack(number) }
+        await uncancelled { await self.unregister(number) }
     }
 
-    private func takeBack(_ number: Int) async {
+    private func unregister(_ number: Int) async {
         // An attempt may be about to register it.
         _ = await registration.attempt?.value
         guard let entry = registration.advertisements.removeValue(forKey: number) else { return }

@@ -20,7 +20,7 @@ public actor Peripheral {
 
     var table = ConnectionTable()
     public nonisolated let events: PeripheralEvents
-    private let news: PeripheralEvents.Elements.Continuation
+    private let continuation: PeripheralEvents.Elements.Continuation
     var registration = Registration()
     /// Packet sockets that bluetoothd reads notifications from.
     var notifySockets: [LocalAttribute: PacketSocket] = [:]
@@ -43,9 +43,9 @@ public actor Peripheral {
         executor = bus.executor
         application = LocalApplication(root: DBusObjectPath("/peripheral/\(adapter.name)"), services)
         (outbox, feed) = AsyncStream.makeStream()
-        let (elements, news) = PeripheralEvents.Elements.makeStream()
+        let (elements, continuation) = PeripheralEvents.Elements.makeStream()
         events = PeripheralEvents(elements: elements)
-        self.news = news
+        self.continuation = continuation
     }
 
     /// Such as `hci1`.
@@ -65,24 +65,24 @@ public actor Peripheral {
 
     // MARK: - What happens
 
-    func tell(_ event: PeripheralEvent) { news.yield(.success(event)) }
+    func emit(_ event: PeripheralEvent) { continuation.yield(.success(event)) }
 
-    func tell(_ changes: [ConnectionTable.Change]) {
+    func emit(_ changes: [ConnectionTable.Change]) {
         for change in changes {
             switch change {
-            case .connected(let connection): tell(.connected(connection))
-            case .disconnected(let connection): tell(.disconnected(connection))
+            case .connected(let connection): emit(.connected(connection))
+            case .disconnected(let connection): emit(.disconnected(connection))
             case .subscribed(let connection, let attribute, let on):
-                tell(.subscribed(connection, attribute, on: on))
+                emit(.subscribed(connection, attribute, on: on))
             }
         }
     }
 
     /// Nothing will come any more.
     func fail(_ error: BlueZError) {
-        tell(table.clear())
-        news.yield(.failure(error))
-        news.finish()
+        emit(table.clear())
+        continuation.yield(.failure(error))
+        continuation.finish()
     }
 
     // MARK: - Its life
@@ -119,12 +119,12 @@ public actor Peripheral {
     func close() async {
         feed.finish()
         await sending?.value
-        await uncancelled { await self.takeBack() }
-        tell(table.clear())
-        news.finish()
+        await uncancelled { await self.unregisterApplication() }
+        emit(table.clear())
+        continuation.finish()
     }
 
-    private func takeBack() async {
+    private func unregisterApplication() async {
         registration.isOpen = false
         _ = await registration.attempt?.value
         if registration.isApplicationRegistered {

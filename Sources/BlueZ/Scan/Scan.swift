@@ -42,10 +42,10 @@ public struct Scan: AsyncSequence, Sendable {
             let present = devices.compactMap { $0.rssi == nil ? seen[$0.path] : $0 }
                 .filter { scan.filter.admits($0, known: seen[$0.path] != nil) }
             let gone = seen.keys.filter { path in !present.contains { $0.path == path } }
-            let news = present.filter { seen[$0.path] != $0 }
+            let updated = present.filter { seen[$0.path] != $0 }
             events =
                 (gone.compactMap { seen[$0].map { .disappeared($0) } }
-                + news.map { seen[$0.path] == nil ? .appeared($0) : .changed($0) })[...]
+                + updated.map { seen[$0.path] == nil ? .appeared($0) : .changed($0) })[...]
             seen = Dictionary(present.map { ($0.path, $0) }) { first, _ in first }
         }
     }

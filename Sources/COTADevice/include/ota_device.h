@@ -12,8 +12,8 @@
  *
  * Time: `now` is milliseconds of any steady clock that wraps at 2^32. After *every* call of another function but
  * `ota_device_read`, call `ota_device_poll`, and then again when the time it returned has passed. Blocking: a write of
- * Data takes as long as the flash needs for the pages it fills; a poll takes as long as `erase_step` pages' erasing, 4
- * KiB of reading and hashing, or the signatures of one envelope.
+ * Data takes as long as the flash needs for the pages it fills; a poll takes as long as `erase_step` pages' erasing and
+ * one record, 4 KiB of reading and hashing, or the signatures of one envelope. A record may erase a record page.
  */
 #ifndef OTA_DEVICE_H
 #define OTA_DEVICE_H
@@ -234,7 +234,7 @@ struct ota_device {
     uint8_t held_digest[OTA_DIGEST_SIZE];
     uint32_t held_offset, held_flushed, held_recorded;
     uint32_t erased_until; /* the slot's pages from `held_flushed` up to here are erased */
-    uint32_t round_end;    /* the slot's pages up to here were erased since an erase was last charged */
+    uint32_t round_end;    /* the slot's pages up to here may have been erased since an erase was last charged */
 
     /* Where the newest record lies. */
     uint32_t record_generation, record_index;
@@ -275,7 +275,7 @@ enum ota_start_error {
     OTA_START_WINDOW,
     OTA_START_TIMES, /* no restart time, or on trial without a trial time */
     OTA_START_PAGES, /* page size, slot size, write unit or erase step */
-    OTA_START_FLASH  /* the record area could not be read: started, but with nothing held */
+    OTA_START_FLASH  /* a record could not be read: started, but with nothing held */
 };
 
 /* Bytes: the largest `largest_image` that can boot as far as the core knows. It is the slot's size; with

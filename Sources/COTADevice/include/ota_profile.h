@@ -70,7 +70,7 @@ enum ota_status {
     OTA_TOO_LARGE = 13,
     OTA_BATTERY_LOW = 14,
     OTA_FLASH_FAILED = 15,
-    OTA_DIGEST_DIFFERS = 16,
+    OTA_DIGEST_MISMATCH = 16,
     OTA_REFUSED = 17
 };
 

@@ -56,7 +56,7 @@ public actor PacketSocket {
                     Glibc.send(descriptor, $0.baseAddress, $0.count, CInt(MSG_NOSIGNAL))
                 }
                 if sent >= 0 { break }
-                try await overcome(errno, waitingFor: POLLOUT)
+                try await waitForReadiness(errno, waitingFor: POLLOUT)
             }
         }
     }
@@ -98,7 +98,7 @@ public actor PacketSocket {
                 guard try hasOtherEnd else { return packets }
                 packets.append([])
             } else if packets.isEmpty {
-                try await overcome(errno, waitingFor: POLLIN)
+                try await waitForReadiness(errno, waitingFor: POLLIN)
             } else {
                 break
             }
@@ -115,7 +115,7 @@ public actor PacketSocket {
     }
 
     /// Returns when the same can be tried again.
-    private func overcome(_ reason: CInt, waitingFor events: CInt) async throws(DBusError) {
+    private func waitForReadiness(_ reason: CInt, waitingFor events: CInt) async throws(DBusError) {
         switch reason {
         case EINTR: return
         case EAGAIN:

@@ -8,10 +8,10 @@ struct Confirm: DeviceVerb {
     @OptionGroup var target: DeviceOptions
     @OptionGroup(title: "Output options") var options: OutputOptions
 
-    var situation: Situation { Situation(command: Self.name, target) }
+    var invocation: Invocation { Invocation(command: Self.name, target) }
 
     func answer(_ console: Console) async throws -> DeviceAnswer {
-        let outcome = try await Wiring(console: console, situation: situation)
+        let outcome = try await Wiring(console: console, invocation: invocation)
             .perform(.confirm, on: target)
         return DeviceAnswer(outcome) { "\($0.title) runs \($0.runningVersion), confirmed." }
     }

@@ -8,10 +8,10 @@ struct Discard: DeviceVerb {
     @OptionGroup var target: DeviceOptions
     @OptionGroup(title: "Output options") var options: OutputOptions
 
-    var situation: Situation { Situation(command: Self.name, target) }
+    var invocation: Invocation { Invocation(command: Self.name, target) }
 
     func answer(_ console: Console) async throws -> DeviceAnswer {
-        let outcome = try await Wiring(console: console, situation: situation)
+        let outcome = try await Wiring(console: console, invocation: invocation)
             .perform(.discard, on: target)
         return DeviceAnswer(outcome) { device in
             let what = device.previousVersion.map { "gave \($0) up" } ?? "holds no half-received image now"

@@ -13,7 +13,7 @@ struct Doctor: Verb {
     @OptionGroup var trust: TrustOptions
     @OptionGroup(title: "Output options") var options: OutputOptions
 
-    var situation: Situation { Situation(command: Self.name, trust: trust.trust) }
+    var invocation: Invocation { Invocation(command: Self.name, trust: trust.trust) }
 
     func answer(_ console: Console) async throws -> DoctorAnswer {
         let service = await BluetoothService.examine(console.logger)
@@ -32,7 +32,7 @@ struct Doctor: Verb {
             checks.append(.ok("trust", "\(names.joined(separator: ", ")); from \(places)"))
         } catch {
             keys = []
-            let failure = Failure(error, in: situation)
+            let failure = Failure(error, in: invocation)
             checks.append(
                 Check(
                     name: "trust", state: .missing, message: failure.message,

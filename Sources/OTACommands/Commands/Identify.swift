@@ -12,10 +12,10 @@ struct Identify: DeviceVerb {
 
     @OptionGroup(title: "Output options") var options: OutputOptions
 
-    var situation: Situation { Situation(command: Self.name, target) }
+    var invocation: Invocation { Invocation(command: Self.name, target) }
 
     func answer(_ console: Console) async throws -> DeviceAnswer {
-        let outcome = try await Wiring(console: console, situation: situation)
+        let outcome = try await Wiring(console: console, invocation: invocation)
             .perform(.identify(seconds: seconds), on: target)
         let what = seconds == 0 ? "blinks no more" : "blinks for \(seconds) s"
         return DeviceAnswer(outcome) { "\($0.title) \(what)." }

@@ -17,7 +17,7 @@ struct Inspect: Verb {
     @OptionGroup var trust: TrustOptions
     @OptionGroup(title: "Output options") var options: OutputOptions
 
-    var situation: Situation { Situation(command: Self.name, file: file) }
+    var invocation: Invocation { Invocation(command: Self.name, file: file) }
 
     func answer(_ console: Console) throws -> InspectAnswer {
         let bytes = try WholeFile.contents(of: file)
@@ -41,7 +41,7 @@ struct Inspect: Verb {
     private func bundle(_ signed: SignedBundle, _ console: Console) throws -> InspectAnswer {
         var answer = InspectAnswer(file: file)
         do throws(KeyError) {
-            judge(signed, Verifier(trust: try trust.store(console)), &answer)
+            verify(signed, Verifier(trust: try trust.store(console)), &answer)
         } catch {
             guard error.code == .noTrustedKey else { throw error }
             answer.bundle = BundleSummary(signed.envelope)
@@ -56,7 +56,7 @@ struct Inspect: Verb {
         return answer
     }
 
-    private func judge(_ signed: SignedBundle, _ verifier: Verifier, _ answer: inout InspectAnswer) {
+    private func verify(_ signed: SignedBundle, _ verifier: Verifier, _ answer: inout InspectAnswer) {
         answer.bundle = BundleSummary(signed.envelope, reports: verifier.report(on: signed.envelope))
         do throws(VerificationError) {
             let verified = try verifier.verify(signed)
@@ -74,15 +74,15 @@ struct Inspect: Verb {
             answer.verdict = "Only read, not verified: an image by itself has no signature of ours."
             return answer
         }
-        try judge(MCUbootFile(parsing: bytes), console, &answer)
+        try verify(MCUbootFile(parsing: bytes), console, &answer)
         return answer
     }
 
-    private func judge(_ image: MCUbootFile, _ console: Console, _ answer: inout InspectAnswer) throws(KeyError) {
+    private func verify(_ image: MCUbootFile, _ console: Console, _ answer: inout InspectAnswer) throws(KeyError) {
         let (verifier, missing) = try imageVerifier(console)
         answer.image = ImageSummary(image, verifier.report(on: image))
         do throws(VerificationError) {
-            guard case .signature(let signer) = try verifier.verify(image).warrant else { return }
+            guard case .signature(let signer) = try verifier.verify(image).authorization else { return }
             answer.accept("signed by \(signer)", trust)
         } catch {
             answer.refuse(error.code == .untrustedKey ? missing ?? error.context : error.context)
@@ -119,7 +119,7 @@ struct Inspect: Verb {
         do {
             return try PrivateKey(pem: SecretBytes(copying: privateKey)).publicKey
         } catch {
-            guard error.code == .passphraseNeeded else {
+            guard error.code == .passphraseRequired else {
                 throw KeyError(error.code, "\(file): \(error.context)", hint: error.hint)
             }
             throw KeyError(

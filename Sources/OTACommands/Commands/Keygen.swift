@@ -21,14 +21,14 @@ struct Keygen: Verb {
     @OptionGroup var passphrase: PassphraseOptions
     @OptionGroup(title: "Output options") var options: OutputOptions
 
-    var situation: Situation { Situation(command: Self.name, file: name) }
+    var invocation: Invocation { Invocation(command: Self.name, file: name) }
 
     func answer(_ console: Console) throws -> KeygenAnswer {
         // Who gives a passphrase wants it used.
         let isEncrypted = encrypt || passphrase.isGiven
         let secret = isEncrypted ? try passphrase.source.passphrase(for: "\(name).pem", isNew: true) : nil
         let key = try PrivateKey.generate()
-        let files = try Interrupts.heldBack { try KeyFile.write(key, name: FilePath(name), passphrase: secret) }
+        let files = try Interrupts.deferringSignals { try KeyFile.write(key, name: FilePath(name), passphrase: secret) }
         return KeygenAnswer(
             key: .init(
                 keyID: key.publicKey.id.description, private: files.privateKey.string, public: files.publicKey.string,

@@ -54,15 +54,15 @@ struct Push: DeviceVerb {
         if endings.count > 1 { throw ValidationError("\(endings[0]) and \(endings[1]) exclude each other.") }
     }
 
-    var situation: Situation {
-        var situation = Situation(command: Self.name, file: file, target, trust: trust.trust)
+    var invocation: Invocation {
+        var invocation = Invocation(command: Self.name, file: file, target, trust: trust.trust)
         let flags = [
             (resume, "--resume"), (noConfirm, "--no-confirm"), (permanent, "--permanent"),
             (uploadOnly, "--upload-only"), (noDowngrade, "--no-downgrade"), (allowDemoKey, "--allow-demo-key"),
             (unverifiedImage, "--unverified-image"), (uncheckedTarget, "--unchecked-target"),
         ]
-        situation.options = flags.filter(\.0).map(\.1)
-        return situation
+        invocation.options = flags.filter(\.0).map(\.1)
+        return invocation
     }
 
     func answer(_ console: Console) async throws -> PushAnswer {
@@ -73,18 +73,18 @@ struct Push: DeviceVerb {
             trust: store, policy: TrustPolicy(allowsDemoKey: allowDemoKey || address.isSimulated))
         let update = try accepted(read, verifier)
         warn(of: update, console)
-        let outcome = try await Wiring(console: console, situation: situation)
+        let outcome = try await Wiring(console: console, invocation: invocation)
             .perform(.push(update, request), on: target, trust: store)
-        return PushAnswer(update, outcome, situation)
+        return PushAnswer(update, outcome, invocation)
     }
 
     private func accepted(_ file: UpdateFile, _ verifier: Verifier) throws(Failure) -> VerifiedUpdate {
         do throws(VerificationError) {
             return try unverifiedImage ? file.acceptedUnverified(by: verifier) : file.verified(by: verifier)
         } catch {
-            var situation = situation
-            if case .images = file { situation.hasImages = true }
-            throw Failure(error, in: situation)
+            var invocation = invocation
+            if case .images = file { invocation.hasImages = true }
+            throw Failure(error, in: invocation)
         }
     }
 
@@ -106,7 +106,7 @@ struct Push: DeviceVerb {
     private func warn(of update: VerifiedUpdate, _ console: Console) {
         guard case .images(let images) = update else { return }
         for image in images {
-            guard case .consent(let consent) = image.image.warrant else { continue }
+            guard case .consent(let consent) = image.image.authorization else { continue }
             console.warn(
                 "nobody whom you trust answers for \(file): \(consent.context). It is whole, but whether it is what its vendor "
                     + "made only you can know")

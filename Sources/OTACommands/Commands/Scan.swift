@@ -47,7 +47,7 @@ struct Scan: Verb {
         let search = DeviceSearch(
             duration: timeout?.duration ?? .seconds(10), minimumRSSI: rssi, name: name,
             protocols: all ? [] : updateProtocol.map { [$0] } ?? UpdateProtocol.allCases, reads: !noRead)
-        let devices = try await Wiring(console: console, situation: situation).scan(search, over: radio.adapter)
+        let devices = try await Wiring(console: console, invocation: invocation).scan(search, over: radio.adapter)
         return ScanAnswer(devices: devices, isForAll: all)
     }
 }

@@ -63,7 +63,7 @@ struct Sign: Verb {
     @OptionGroup var passphrase: PassphraseOptions
     @OptionGroup(title: "Output options") var options: OutputOptions
 
-    var situation: Situation { Situation(command: Self.name, file: image) }
+    var invocation: Invocation { Invocation(command: Self.name, file: image) }
 
     func answer(_ console: Console) throws -> SignAnswer {
         switch kind {

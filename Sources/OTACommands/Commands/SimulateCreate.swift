@@ -20,7 +20,7 @@ struct SimulateCreate: Verb {
     @Option(
         name: .customLong("protocol"),
         help: ArgumentHelp("What it speaks: ota (the GATT OTA profile) or smp (MCUmgr).", valueName: "protocol"))
-    var spoken = UpdateProtocol.ota
+    var updateProtocol = UpdateProtocol.ota
 
     @Option(help: ArgumentHelp("Its hardware revision; else 1.", valueName: "revision"))
     var hardware: UInt16?
@@ -45,7 +45,7 @@ struct SimulateCreate: Verb {
     @OptionGroup var trust: TrustOptions
     @OptionGroup(title: "Output options") var options: OutputOptions
 
-    var situation: Situation { Situation(command: Self.name, device: "sim:\(name)") }
+    var invocation: Invocation { Invocation(command: Self.name, device: "sim:\(name)") }
 
     func answer(_ console: Console) throws -> VirtualDevicesAnswer {
         let product = try Self.read(product, "product", ProductName.rule) { ProductName($0) }
@@ -56,7 +56,7 @@ struct SimulateCreate: Verb {
         try checkOptions()
         let store = try VirtualDevices().store
         let keys = try trust.store(console).keys
-        switch spoken {
+        switch updateProtocol {
         case .ota:
             var configuration = VirtualDeviceConfiguration(product: product, trustedKeys: keys)
             configuration.hardware = hardware ?? configuration.hardware
@@ -81,10 +81,10 @@ struct SimulateCreate: Verb {
             (hardware != nil, "--hardware"), (counter != nil, "--counter"), (imageFormat != nil, "--image-format"),
             (trial != nil, "--trial"),
         ].first(where: \.0)?.1
-        let (option, other) = spoken == .ota ? (smp.given, "smp") : (own, "ota")
+        let (option, other) = updateProtocol == .ota ? (smp.given, "smp") : (own, "ota")
         guard let option else { return }
         throw Failure.usage(
-            "\(option) is of a device that speaks \(other), and this one speaks \(spoken.rawValue)",
+            "\(option) is of a device that speaks \(other), and this one speaks \(updateProtocol.rawValue)",
             hint: "leave out \(option), or type --protocol \(other)")
     }
 }

@@ -18,7 +18,7 @@ struct SimulateList: Verb {
             } catch {
                 // Removed meanwhile by another process: it is not there.
                 guard error.code != .noSuchDevice else { continue }
-                let failure = Failure(error, in: Situation(command: Self.name, device: "sim:\(name)"))
+                let failure = Failure(error, in: Invocation(command: Self.name, device: "sim:\(name)"))
                 console.warn("sim:\(name) cannot be read: \(failure.message); \(failure.hint)")
                 unreadable.append(.init(address: "sim:\(name)", code: failure.code))
             }

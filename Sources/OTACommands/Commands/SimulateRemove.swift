@@ -10,11 +10,11 @@ struct SimulateRemove: Verb {
 
     @OptionGroup(title: "Output options") var options: OutputOptions
 
-    var situation: Situation { Situation(command: Self.name, device: "sim:\(name)") }
+    var invocation: Invocation { Invocation(command: Self.name, device: "sim:\(name)") }
 
     func answer(_ console: Console) throws -> VirtualDevicesAnswer {
         let devices = try VirtualDevices()
-        let lock = try devices.lock(name, in: situation)
+        let lock = try devices.lock(name, in: invocation)
         defer { withExtendedLifetime(lock) {} }
         try devices.store.remove(name)
         return VirtualDevicesAnswer(devices: [], lines: ["sim:\(name) is gone."])

@@ -30,10 +30,10 @@ struct SimulateServe: Verb {
         if given.count > 1 { throw ValidationError("'\(given[0])' and '\(given[1])' exclude each other.") }
     }
 
-    var situation: Situation { Situation(command: Self.name, device: "sim:\(name)") }
+    var invocation: Invocation { Invocation(command: Self.name, device: "sim:\(name)") }
 
     func answer(_ console: Console) async throws -> VirtualDevicesAnswer {
-        try await Wiring(console: console, situation: situation).serve(name, over: bearer)
+        try await Wiring(console: console, invocation: invocation).serve(name, over: transport)
         let devices = try VirtualDevices().store.list().filter { $0.name == name }
         let lines: [TerminalLine] = devices.map {
             "sim:\($0.name) is reachable no more; it runs \($0.product) \($0.version)."
@@ -42,7 +42,7 @@ struct SimulateServe: Verb {
             devices: devices.map { VirtualDevicesAnswer.Device($0) }, lines: lines)
     }
 
-    private var bearer: ServedBearer {
+    private var transport: ServedTransport {
         get throws(Failure) {
             if serial { return .serial }
             if let udp { return try .udp(parsing: udp) }

@@ -10,15 +10,15 @@ struct Status: DeviceVerb {
     @OptionGroup var target: DeviceOptions
     @OptionGroup(title: "Output options") var options: OutputOptions
 
-    var situation: Situation { Situation(command: Self.name, target) }
+    var invocation: Invocation { Invocation(command: Self.name, target) }
 
     func answer(_ console: Console) async throws -> StatusAnswer {
-        let outcome = try await Wiring(console: console, situation: situation)
+        let outcome = try await Wiring(console: console, invocation: invocation)
             .perform(.status, on: target)
         return StatusAnswer(
-            device: DeviceSummary(outcome), spoken: outcome.spoken,
+            device: DeviceSummary(outcome), updateProtocol: outcome.updateProtocol,
             transfer: outcome.report.device.held.map { StatusAnswer.Transfer($0) },
-            resume: Situation(command: "push", file: "BUNDLE", target).again.line(adding: "--resume"))
+            resume: Invocation(command: "push", file: "BUNDLE", target).again.line(adding: "--resume"))
     }
 }
 
@@ -35,14 +35,14 @@ struct StatusAnswer: Answer {
         }
     }
     let device: DeviceSummary
-    let spoken: UpdateProtocol
+    let updateProtocol: UpdateProtocol
     let transfer: Transfer?
     /// What takes the half-received image up.
     let resume: String
 
     private enum CodingKeys: String, CodingKey {
         case device, transfer
-        case spoken = "protocol"
+        case updateProtocol = "protocol"
     }
 
     var lines: [TerminalLine] {

@@ -9,7 +9,7 @@ protocol Verb: ParsableCommand {
     static var isLong: Bool { get }
     var options: OutputOptions { get }
     /// What the user named, for hints.
-    var situation: Situation { get }
+    var invocation: Invocation { get }
     /// The limit of `--timeout` on the whole command; nil: none.
     var limit: Duration? { get }
 
@@ -18,7 +18,7 @@ protocol Verb: ParsableCommand {
 
 extension Verb {
     static var isLong: Bool { false }
-    var situation: Situation { Situation(command: Self.name) }
+    var invocation: Invocation { Invocation(command: Self.name) }
     var limit: Duration? { nil }
 
     func perform() async -> ExitStatus {
@@ -31,10 +31,10 @@ extension Verb {
             let answer = try await answer(console)
             try console.answer(answer, to: Self.name)
             guard let failure = answer.failure else { return .done }
-            console.tell(failure)
+            console.report(failure)
             return failure.exit
         } catch {
-            let failure = Failure(error, in: situation)
+            let failure = Failure(error, in: invocation)
             console.fail(failure, of: Self.name)
             return failure.exit
         }

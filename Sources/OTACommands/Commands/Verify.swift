@@ -31,14 +31,14 @@ struct Verify: Verb {
 
     @OptionGroup(title: "Output options") var options: OutputOptions
 
-    var situation: Situation {
-        var situation = Situation(command: Self.name, file: file, trust: trust.trust)
+    var invocation: Invocation {
+        var invocation = Invocation(command: Self.name, file: file, trust: trust.trust)
         let values = [
             ("--product", product), ("--hardware", hardware?.description), ("--counter", counter?.description),
         ]
-        for (name, value) in values { if let value { situation.options += [name, value] } }
-        if allowDemoKey { situation.options.append("--allow-demo-key") }
-        return situation
+        for (name, value) in values { if let value { invocation.options += [name, value] } }
+        if allowDemoKey { invocation.options.append("--allow-demo-key") }
+        return invocation
     }
 
     func answer(_ console: Console) throws -> VerifyAnswer {

@@ -4,14 +4,14 @@ import SystemPackage
 /// The lock of a Bluetooth device, taken as soon as it is known which one that is, and before anything is done to it: a second
 /// otaflash would end the link of the first.
 actor BluetoothLock {
-    private let situation: Situation
+    private let invocation: Invocation
     private var lock: DeviceLock?
     /// Why the device could not be had, for the user.
     private(set) var failure: Failure?
     /// What was found; nil: nothing yet.
     private(set) var device: BluetoothDevice?
 
-    init(_ situation: Situation) { self.situation = situation }
+    init(_ invocation: Invocation) { self.invocation = invocation }
 
     /// Keeps the lock as long as this lives.
     func take(_ found: BluetoothDevice) throws(BlueZError) {
@@ -19,7 +19,7 @@ actor BluetoothLock {
         if device?.name == nil { device = found }
         guard lock == nil else { return }
         do throws(Failure) {
-            lock = try DeviceLock(try Self.file(for: found), in: situation)
+            lock = try DeviceLock(try Self.file(for: found), in: invocation)
         } catch {
             failure = error
             throw BlueZError(.acquiredElsewhere, error.message)

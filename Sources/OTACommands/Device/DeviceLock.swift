@@ -11,8 +11,8 @@ import SystemPackage
 final class DeviceLock {
     private let file: FileDescriptor
 
-    /// - Throws: `Failure`: `device-held`, `cannot-create`.
-    init(_ path: FilePath, in situation: Situation) throws(Failure) {
+    /// - Throws: `Failure`: `device-in-use`, `cannot-create`.
+    init(_ path: FilePath, in invocation: Invocation) throws(Failure) {
         do {
             try Folder.create(path.removingLastComponent())
             file = try Self.open(path)
@@ -32,7 +32,7 @@ final class DeviceLock {
             let holder = Self.holder(file)
             try? file.close()
             guard error == .wouldBlock else { throw Self.unusable(path.string, "\(error)") }
-            throw Self.held(by: holder, in: situation)
+            throw Self.held(by: holder, in: invocation)
         }
         // For people: what counts is the lock. Always as long as before, so that nothing is ever cut off.
         let digits = String(getpid())
@@ -93,11 +93,11 @@ final class DeviceLock {
         )
     }
 
-    private static func held(by holder: Int32?, in situation: Situation) -> Failure {
-        let device = situation.device ?? "the device"
+    private static func held(by holder: Int32?, in invocation: Invocation) -> Failure {
+        let device = invocation.device ?? "the device"
         let process = holder.map { "process \($0)" } ?? "another process"
         let stop = holder.map { "wait for it to end, or stop it: kill \($0)" } ?? "wait for it to end"
-        return Failure("device-held", .unavailable, "another otaflash has \(device): \(process)", hint: stop)
+        return Failure("device-in-use", .unavailable, "another otaflash has \(device): \(process)", hint: stop)
     }
 
     private static func unusable(_ path: String, _ reason: String) -> Failure {

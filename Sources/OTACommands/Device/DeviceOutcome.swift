@@ -3,7 +3,7 @@ import OTAUpdate
 /// What became of a task.
 struct DeviceOutcome: Sendable {
     var report: UpdateReport
-    var spoken: UpdateProtocol
+    var updateProtocol: UpdateProtocol
     /// By which the device can be addressed again.
     var address: String
     /// What the device is called, where it has a name.

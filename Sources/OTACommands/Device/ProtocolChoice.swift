@@ -29,8 +29,8 @@ struct ProtocolChoice: Sendable {
 
     /// - Parameter seed: for what a session leaves to chance.
     /// - Throws: `wrongImageFormat`, `unsupportedDevice`.
-    func session(_ spoken: UpdateProtocol, seed: UInt64) throws(UpdateError) -> any UpdateSession {
-        switch spoken {
+    func session(_ updateProtocol: UpdateProtocol, seed: UInt64) throws(UpdateError) -> any UpdateSession {
+        switch updateProtocol {
         case .ota: ProfileSession(try profileTask, seed: seed)
         case .smp: SMPSession(try smpTask, seed: seed)
         }

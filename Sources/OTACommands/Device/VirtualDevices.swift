@@ -23,9 +23,9 @@ struct VirtualDevices {
     ///
     /// - Parameter isToBeMade: the device need not be there yet. Otherwise one that is not there gets no lock: a typing
     ///   error leaves nothing behind.
-    func lock(_ name: String, in situation: Situation, isToBeMade: Bool = false) throws -> DeviceLock {
-        if !isToBeMade { try store.expect(name) }
-        return try DeviceLock(store.folder.appending(".\(name).lock"), in: situation)
+    func lock(_ name: String, in invocation: Invocation, mayBeMissing: Bool = false) throws -> DeviceLock {
+        if !mayBeMissing { try store.expect(name) }
+        return try DeviceLock(store.folder.appending(".\(name).lock"), in: invocation)
     }
 
     /// Makes the device that plain `sim:` stands for such that it takes the update.

@@ -16,7 +16,7 @@ package enum ExitStatus: Int32, Sendable, CaseIterable {
     case protocolBroken = 76
     case refused = 77
     /// The device runs its old image again.
-    case wentBack = 78
+    case rolledBack = 78
     case interrupted = 130
     case terminated = 143
 }

@@ -4,19 +4,19 @@ import OTAUpdate
 
 extension Failure {
     /// Of a command that speaks Bluetooth without a session: under the codes that a session has for the same.
-    init(_ error: BlueZError, in situation: Situation) {
+    init(_ error: BlueZError, in invocation: Invocation) {
         let link = LinkError(error)
-        let again = situation.line()
+        let again = invocation.line()
         let (exit, hint): (ExitStatus, String) =
             switch link.code {
             case .unavailable: (.unavailable, Self.machineAdvice)
             case .noSuchDevice: (.unavailable, Self.whereToLook)
-            case .held: (.unavailable, "wait for the other program to end, then type: \(again)")
+            case .inUse: (.unavailable, "wait for the other program to end, then type: \(again)")
             case .timedOut, .lost: (.linkLost, "see that it is switched on and near, then type: \(again)")
             case .refused:
                 (
                     .protocolBroken,
-                    "see what it offers: otaflash gatt services \(situation.bluetoothDevice ?? "ble:ADDRESS")"
+                    "see what it offers: otaflash gatt services \(invocation.bluetoothDevice ?? "ble:ADDRESS")"
                 )
             case .notPermitted: (.refused, Self.pairingAdvice(again))
             }

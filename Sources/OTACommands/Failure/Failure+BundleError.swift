@@ -2,8 +2,8 @@ import OTAFirmware
 
 extension Failure {
     /// What the file is instead would be the better answer than an offset, where it is no bundle at all.
-    init(_ error: BundleError, in situation: Situation) {
-        let file = situation.file ?? "the bundle"
+    init(_ error: BundleError, in invocation: Invocation) {
+        let file = invocation.file ?? "the bundle"
         self.init(
             error.code.rawValue, .malformed, "\(file) is not a bundle that can be read: \(error.description)",
             hint: Self.advice(for: error.code, file))

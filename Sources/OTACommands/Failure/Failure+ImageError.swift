@@ -1,8 +1,8 @@
 import OTAFirmware
 
 extension Failure {
-    init(_ error: ImageError, in situation: Situation) {
-        let file = situation.file ?? "the image"
+    init(_ error: ImageError, in invocation: Invocation) {
+        let file = invocation.file ?? "the image"
         self.init(
             error.code.rawValue, .malformed, "\(file) is not an image that can be sent: \(error.description)",
             hint: error.hint ?? Self.advice(for: error.code))

@@ -1,8 +1,8 @@
 import OTAFirmware
 
 extension Failure {
-    init(_ error: IntelHexError, in situation: Situation) {
-        let file = situation.file ?? "the image"
+    init(_ error: IntelHexError, in invocation: Invocation) {
+        let file = invocation.file ?? "the image"
         self.init(
             error.code.rawValue, .malformed, "\(file) is not Intel HEX of an image: \(error.description)",
             hint: error.hint ?? Self.advice(for: error.code))

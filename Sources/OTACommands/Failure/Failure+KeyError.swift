@@ -1,7 +1,7 @@
 import OTASigning
 
 extension Failure {
-    init(_ error: KeyError, in situation: Situation) {
+    init(_ error: KeyError, in invocation: Invocation) {
         let (exit, hint) = Self.advice(for: error.code)
         self.init(
             error.code.rawValue, exit, error.context.isEmpty ? error.code.rawValue : error.context,
@@ -15,17 +15,17 @@ extension Failure {
         case .wrongAlgorithm: (.malformed, "make an Ed25519 key: otaflash keygen NAME")
         case .smallOrder: (.malformed, "signatures under this key can be forged: trust another one")
         case .tooLarge: (.malformed, "see that this is the file that was meant: a key takes some hundred bytes")
-        case .passphraseNeeded: (.refused, PassphraseSource.threeWays)
+        case .passphraseRequired: (.refused, PassphraseSource.passphraseHint)
         case .wrongPassphrase: (.refused, "try again; who lost the passphrase needs a new key: otaflash keygen NAME")
         case .unusablePassphrase: (.refused, "give a passphrase of 1 to 1024 bytes")
         case .noSuchFile: (.noInput, "see that the path is right; a new key is made by: otaflash keygen NAME")
         case .notAFile: (.noInput, "give the key's file, such as release.pem")
-        case .openToOthers: (.refused, "make it its owner's alone: chmod 600 KEY")
+        case .keyFilePermissions: (.refused, "make it its owner's alone: chmod 600 KEY")
         case .exists: (.cannotCreate, "keys are never overwritten: choose another name, or move the old ones away")
         case .cannotCreate: (.cannotCreate, "see that the folder exists and can be written to")
         case .readFailed: (.inputOutput, "see that the file is there and can be read: ls -l")
         case .writeFailed: (.inputOutput, "see that the disk has room: df")
-        case .trustOpenToOthers: (.refused, "remove the right of others to write: chmod go-w PATH")
+        case .trustPermissions: (.refused, "remove the right of others to write: chmod go-w PATH")
         case .relativeTrustPath:
             (.usage, "give an absolute path: export OTAFLASH_TRUST=\"$PWD/KEY.pub.pem\"")
         case .badTrustScope:

@@ -1,8 +1,8 @@
 import OTAArchive
 
 extension Failure {
-    init(_ error: ZipError, in situation: Situation) {
-        let file = situation.file ?? "the archive"
+    init(_ error: ZipError, in invocation: Invocation) {
+        let file = invocation.file ?? "the archive"
         let hint =
             switch error.code {
             case .truncated: "it is not all there: fetch it again, and compare its length and digest"
@@ -14,14 +14,14 @@ extension Failure {
             error.code.rawValue, .malformed, "\(file) is not an archive that can be read: \(error.context)", hint: hint)
     }
 
-    init(_ error: PackageError, in situation: Situation) {
-        let file = situation.file ?? "the package"
+    init(_ error: PackageError, in invocation: Invocation) {
+        let file = invocation.file ?? "the package"
         let hint =
             switch error.code {
             case .noManifest, .badManifest:
                 "give dfu_application.zip of the nRF Connect SDK; or unpack it, and give the image in it"
-            case .missingFile, .fileDiffers: "it was put together wrongly: build or fetch it again"
-            case .sameImageTwice: "unpack it, and give the image for the slot that the device does not run from"
+            case .missingFile, .fileMismatch: "it was put together wrongly: build or fetch it again"
+            case .duplicateImage: "unpack it, and give the image for the slot that the device does not run from"
             }
         self.init(
             error.code.rawValue, .malformed, "\(file) is not a package of images: \(error.context)", hint: hint)

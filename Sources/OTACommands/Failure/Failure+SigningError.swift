@@ -1,21 +1,21 @@
 import OTASigning
 
 extension Failure {
-    init(_ error: SigningError, in situation: Situation) {
+    init(_ error: SigningError, in invocation: Invocation) {
         switch error {
-        case .image(let error): self.init(error, in: situation)
-        case .intelHex(let error): self.init(error, in: situation)
-        case .bundle(let error): self.init(error, in: situation)
-        case .key(let error): self.init(error, in: situation)
+        case .image(let error): self.init(error, in: invocation)
+        case .intelHex(let error): self.init(error, in: invocation)
+        case .bundle(let error): self.init(error, in: invocation)
+        case .key(let error): self.init(error, in: invocation)
         case .refused(let code, let context, let hint):
-            let (exit, advice) = Self.advice(for: code, in: situation)
+            let (exit, advice) = Self.advice(for: code, in: invocation)
             self.init(code.rawValue, exit, context.isEmpty ? code.rawValue : context, hint: hint ?? advice)
         }
     }
 
-    private static func advice(for code: SigningError.Code, in situation: Situation) -> (ExitStatus, hint: String) {
-        let path = Shell.quoted(situation.file ?? "IMAGE")
-        let inspect = Situation(command: "inspect", file: situation.file ?? "IMAGE").line()
+    private static func advice(for code: SigningError.Code, in invocation: Invocation) -> (ExitStatus, hint: String) {
+        let path = Shell.quoted(invocation.file ?? "IMAGE")
+        let inspect = Invocation(command: "inspect", file: invocation.file ?? "IMAGE").line()
         switch code {
         case .noSuchFile: return (.noInput, "see that the path is right: ls -l \(path)")
         case .notAFile: return (.noInput, "give a file, not a folder or a pipe")
@@ -23,14 +23,14 @@ extension Failure {
         case .emptyImage: return (.malformed, "the build may have failed: make the image again")
         case .imageTooLarge: return (.malformed, "see that this is the file that was meant: ls -l \(path)")
         case .imageChanged: return (.inputOutput, "sign it when the build has ended")
-        case .productNeeded: return (.usage, "give --product NAME, such as --product acme-thermostat")
-        case .versionNeeded: return (.usage, "give --version X.Y.Z, such as --version 1.4.0")
-        case .productDiffers, .versionDiffers:
+        case .productRequired: return (.usage, "give --product NAME, such as --product acme-thermostat")
+        case .versionRequired: return (.usage, "give --version X.Y.Z, such as --version 1.4.0")
+        case .productMismatch, .versionMismatch:
             return (.malformed, "leave the option out to take what the image says: \(inspect)")
         case .alreadyABundle:
             return (.usage, "give --key alone to add a signature, or the image that the bundle was made of")
         case .malformedBundle: return (.malformed, "it was cut off, or something was added to it: fetch it again")
-        case .digestDiffers: return (.refused, "do not sign it: its image was changed or damaged")
+        case .digestMismatch: return (.refused, "do not sign it: its image was changed or damaged")
         case .unknownCriticalField:
             return (.refused, "it is from a later release of otaflash; this is \(Version.number)")
         case .alreadyAnImage:
@@ -38,7 +38,7 @@ extension Failure {
         case .headerNotEmpty: return (.malformed, "--pad-header puts the header in front; see --header-size")
         case .slotTooSmall:
             return (.malformed, "see --slot-size, --align and --max-sectors; or make the program smaller")
-        case .noKey: return (.usage, "give --key FILE; a key is made by: otaflash keygen NAME")
+        case .keyRequired: return (.usage, "give --key FILE; a key is made by: otaflash keygen NAME")
         case .alreadySigned: return (.usage, "leave out the key that has signed already: \(inspect)")
         case .tooManySignatures: return (.refused, "sign the image anew with the keys that are needed")
         case .outputExists: return (.cannotCreate, "--force replaces it; -o writes elsewhere")

@@ -1,8 +1,8 @@
 import OTAUpdate
 
 extension Failure {
-    init(_ error: UpdateError, in situation: Situation) {
-        let (exit, hint) = Self.advice(for: error.code, in: situation)
+    init(_ error: UpdateError, in invocation: Invocation) {
+        let (exit, hint) = Self.advice(for: error.code, in: invocation)
         self.init(error.code.rawValue, exit, Self.message(error), hint: hint)
     }
 
@@ -12,7 +12,7 @@ extension Failure {
             switch error.code {
             case .linkUnavailable: "there is no way to the device"
             case .noSuchDevice: "the device cannot be reached"
-            case .deviceHeld: "the device is in use"
+            case .deviceInUse: "the device is in use"
             case .linkLost: "the link was lost, and all attempts are used up"
             case .notPermitted: "the device does not permit it"
             case .interrupted: "interrupted"
@@ -21,8 +21,8 @@ extension Failure {
             case .unsupportedDevice: "the device cannot be updated like this"
             case .protocolViolation: "the device broke the protocol"
             case .noAnswer: "the device does not answer"
-            case .wentBack: "the device went back to its old image"
-            case .deviceBusy, .flashFailed, .digestDiffers, .envelopeMalformed, .criticalField, .untrustedByDevice,
+            case .rolledBack: "the device rolled back to its old image"
+            case .deviceBusy, .flashFailed, .digestMismatch, .envelopeMalformed, .criticalField, .untrustedByDevice,
                 .wrongProduct, .wrongHardware, .targetUnchecked, .counterTooLow, .requiresNewer, .wrongImageFormat,
                 .imageTooLarge,
                 .batteryLow, .refusedByPolicy, .downgrade, .inTrial, .notInTrial, .noTrial, .trialAvailable,
@@ -34,37 +34,37 @@ extension Failure {
     }
 
     private static func advice(
-        for code: UpdateError.Code, in given: Situation
+        for code: UpdateError.Code, in given: Invocation
     ) -> (ExitStatus, hint: String) {
-        let situation = given.again
-        let again = situation.line()
-        let resumed = situation.command == "push" ? situation.line(adding: "--resume") : again
-        let fresh = situation.without("--resume").line()
-        let status = situation.line("status", withFile: false)
-        let inspect = Situation(command: "inspect", file: situation.file ?? "BUNDLE").line()
+        let invocation = given.again
+        let again = invocation.line()
+        let resumed = invocation.command == "push" ? invocation.line(adding: "--resume") : again
+        let fresh = invocation.without("--resume").line()
+        let status = invocation.line("status", withFile: false)
+        let inspect = Invocation(command: "inspect", file: invocation.file ?? "BUNDLE").line()
         let created =
-            situation.virtualDevice.map {
+            invocation.virtualDevice.map {
                 let name = Shell.quoted($0)
                 return "; or make the virtual device again: otaflash simulate remove \(name); "
                     + "otaflash simulate create \(name) --product PRODUCT --version VERSION"
             } ?? ""
         switch code {
         case .linkUnavailable:
-            guard situation.isBluetooth else {
+            guard invocation.isBluetooth else {
                 return (.unavailable, "see that the address is right, then type: \(again)")
             }
             return (.unavailable, machineAdvice)
         case .noSuchDevice:
-            guard situation.isBluetooth || situation.virtualDevice != nil else {
+            guard invocation.isBluetooth || invocation.virtualDevice != nil else {
                 return (
                     .unavailable,
                     "see that the device is switched on, that its firmware has SMP, and that the address is right: "
                         + "docs/smp.md; then type: \(again)"
                 )
             }
-            guard situation.virtualDevice != nil else { return (.unavailable, whereToLook) }
+            guard invocation.virtualDevice != nil else { return (.unavailable, whereToLook) }
             return (.unavailable, "see which virtual devices there are: otaflash simulate list")
-        case .deviceHeld: return (.unavailable, "wait for the other otaflash to end, or stop it, then type: \(again)")
+        case .deviceInUse: return (.unavailable, "wait for the other otaflash to end, or stop it, then type: \(again)")
         case .deviceBusy:
             return (
                 .unavailable,
@@ -73,7 +73,7 @@ extension Failure {
             )
         case .linkLost, .noAnswer: return (.linkLost, "go on from where it stopped: \(resumed)")
         case .noProgress:
-            let closer = situation.isBluetooth ? "move closer to the device and " : ""
+            let closer = invocation.isBluetooth ? "move closer to the device and " : ""
             return (
                 .linkLost,
                 "\(closer)continue: \(resumed); if it stops again, see the device's answers: \(resumed) --verbose"
@@ -95,7 +95,7 @@ extension Failure {
             )
         case .flashFailed:
             return (.protocolBroken, "its flash may be worn out or write-protected; try once more: \(resumed)")
-        case .digestDiffers:
+        case .digestMismatch:
             return (
                 .protocolBroken,
                 "its flash does not keep what is written to it; start over, without --resume: \(fresh)"
@@ -103,9 +103,9 @@ extension Failure {
         case .envelopeMalformed, .criticalField:
             return (.refused, "its firmware reads an older form of bundles; see what this one asks for: \(inspect)")
         case .untrustedByDevice:
-            let sign = Situation(command: "sign", file: situation.file ?? "BUNDLE").line(adding: "--key KEY --force")
+            let sign = Invocation(command: "sign", file: invocation.file ?? "BUNDLE").line(adding: "--key KEY --force")
             return (.refused, "add a signature by a key that the device trusts: \(sign)\(created)")
-        case .wrongProduct where situation.spoken != UpdateProtocol.ota.rawValue:
+        case .wrongProduct where invocation.updateProtocol != UpdateProtocol.ota.rawValue:
             return (
                 .refused,
                 "compare them: \(inspect); \(status); over SMP, sign the bundle again with the board's name as --product, or "
@@ -113,7 +113,7 @@ extension Failure {
             )
         case .wrongProduct, .wrongHardware: return (.refused, "compare them: \(inspect); \(status)\(created)")
         case .targetUnchecked:
-            let accepted = situation.line(adding: "--unchecked-target")
+            let accepted = invocation.line(adding: "--unchecked-target")
             return (.refused, "see what the bundle is for: \(inspect); if it is for this device: \(accepted)")
         case .wrongImageFormat:
             return (.refused, "see what it is: \(inspect); a device takes what its protocol and its bootloader know")
@@ -134,18 +134,18 @@ extension Failure {
             )
         case .downgrade: return (.refused, "install it all the same by leaving out --no-downgrade")
         case .inTrial:
-            let confirm = situation.line("confirm", withFile: false)
+            let confirm = invocation.line("confirm", withFile: false)
             return (
-                .refused, "keep what runs: \(confirm); or give it up: \(situation.line("discard", withFile: false))"
+                .refused, "keep what runs: \(confirm); or give it up: \(invocation.line("discard", withFile: false))"
             )
         case .notInTrial: return (.refused, "there is nothing to confirm; see what runs: \(status)")
         case .noTrial:
-            let permanent = situation.without("--no-confirm").line(adding: "--permanent")
+            let permanent = invocation.without("--no-confirm").line(adding: "--permanent")
             return (.refused, "the new image is for good at once, without a way back; if that is meant: \(permanent)")
         case .trialAvailable:
             return (.refused, "leave out --permanent, and the device goes back by itself if the image does not run")
-        case .wentBack:
-            return (.wentBack, "the new image did not start, or was not confirmed in time; see what runs: \(status)")
+        case .rolledBack:
+            return (.rolledBack, "the new image did not start, or was not confirmed in time; see what runs: \(status)")
         }
     }
 }

@@ -1,16 +1,16 @@
 import OTASimulator
 
 extension Failure {
-    init(_ error: VirtualDeviceError, in situation: Situation) {
-        let (exit, hint) = Self.advice(for: error.code, in: situation)
+    init(_ error: VirtualDeviceError, in invocation: Invocation) {
+        let (exit, hint) = Self.advice(for: error.code, in: invocation)
         self.init(error.code.rawValue, exit, error.context.isEmpty ? error.code.rawValue : error.context, hint: hint)
     }
 
     private static func advice(
-        for code: VirtualDeviceError.Code, in situation: Situation
+        for code: VirtualDeviceError.Code, in invocation: Invocation
     ) -> (ExitStatus, hint: String) {
         let create = "otaflash simulate create NAME --product P --version V"
-        let remove = "otaflash simulate remove \(Shell.quoted(situation.virtualDevice ?? "NAME"))"
+        let remove = "otaflash simulate remove \(Shell.quoted(invocation.virtualDevice ?? "NAME"))"
         switch code {
         case .badAddress:
             return (

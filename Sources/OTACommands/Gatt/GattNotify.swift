@@ -37,7 +37,7 @@ struct GattNotify: GattVerb {
                     var values: [String] = []
                     for await value in notifications {
                         values.append(Hex.encode(value))
-                        if console.format == .text { try console.say([TerminalLine(Hex.encode(value))]) }
+                        if console.format == .text { try console.printLines([TerminalLine(Hex.encode(value))]) }
                         if values.count >= count { break }
                     }
                     // When the link goes, that is what is told.

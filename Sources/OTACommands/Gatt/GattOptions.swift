@@ -10,7 +10,7 @@ struct GattOptions: ParsableArguments {
     @OptionGroup var radio: RadioOptions
 
     func address() throws -> BLEAddress {
-        guard case .bluetooth(let address) = try DeviceAddress(device).bearer else {
+        guard case .bluetooth(let address) = try DeviceAddress(device).transport else {
             throw Failure.usage(
                 "\(device) is a virtual device, and not on the air", hint: "put it there: otaflash simulate serve NAME")
         }

@@ -12,12 +12,12 @@ protocol GattVerb: Verb {
 extension GattVerb {
     var words: [String] { [] }
 
-    var situation: Situation {
+    var invocation: Invocation {
         let words = [Self.name] + ([target.device] + words).map(Shell.quoted)
-        var situation = Situation(command: words.joined(separator: " "))
-        situation.bluetoothDevice = Shell.quoted(target.device)
-        situation.adapter = target.radio.adapter
-        return situation
+        var invocation = Invocation(command: words.joined(separator: " "))
+        invocation.bluetoothDevice = Shell.quoted(target.device)
+        invocation.adapter = target.radio.adapter
+        return invocation
     }
 
     /// Connects, and lends the connection to `body`, which a signal cancels.
@@ -25,17 +25,17 @@ extension GattVerb {
         _ console: Console, _ body: @escaping @Sendable (DeviceConnection) async throws -> Result
     ) async throws -> Result {
         let address = try target.address()
-        let lock = BluetoothLock(situation)
+        let lock = BluetoothLock(invocation)
         let request = ConnectionRequest(
             address.target(services: [UpdateProtocol.ota.service]), adapter: target.radio.adapter,
             admits: { device throws(BlueZError) in try await lock.take(device) })
         let pairing = target.radio.pairing(console)
-        let result = Guest<Result>()
+        let result = ResultBox<Result>()
         let links = LinkGuard(console.logger)
         defer { links.stop() }
         let client = try await BlueZClient.open(logger: console.logger, links: links)
         do {
-            try await Wiring(console: console, situation: situation).untilSignalled {
+            try await Wiring(console: console, invocation: invocation).untilSignalled {
                 try await client.withConnection(request, pairing: pairing) { connection in
                     await result.set(try await body(connection))
                 }
@@ -52,7 +52,7 @@ extension GattVerb {
 }
 
 /// Takes a value out of a scope.
-private actor Guest<Value: Sendable> {
+private actor ResultBox<Value: Sendable> {
     private(set) var value: Value?
 
     func set(_ value: Value) { self.value = value }

@@ -29,15 +29,15 @@ final class LinkGuard: LinkAccount {
         }
     }
 
-    func opened(_ device: DBusObjectPath) { tell(.opened, device, startsIt: true) }
+    func opened(_ device: DBusObjectPath) { notify(.opened, device, startsIt: true) }
 
-    func ended(_ device: DBusObjectPath) { tell(.ended, device, startsIt: false) }
+    func ended(_ device: DBusObjectPath) { notify(.ended, device, startsIt: false) }
 
-    private func tell(_ news: LinkGuardProcess.News, _ device: DBusObjectPath, startsIt: Bool) {
+    private func notify(_ notice: LinkGuardProcess.Notice, _ device: DBusObjectPath, startsIt: Bool) {
         state.with { state in
             if case .idle = state, startsIt { state = Self.start(logger) }
             guard case .running(let line, _) = state else { return }
-            let message = [news.rawValue] + device.text.utf8
+            let message = [notice.rawValue] + device.text.utf8
             // Where it has ended somebody has killed it: then nobody guards, and the update goes on.
             _ = message.withUnsafeBytes { send(line, $0.baseAddress, $0.count, CInt(MSG_NOSIGNAL)) }
         }

@@ -9,7 +9,7 @@ enum LinkGuardProcess {
     static let word = "--guard-links"
 
     /// The first byte of a packet; a device's path follows.
-    enum News: UInt8 {
+    enum Notice: UInt8 {
         case opened = 0x2B
         case ended = 0x2D
     }
@@ -36,7 +36,7 @@ enum LinkGuardProcess {
             if count < 0, errno == EINTR { continue }
             guard count > 0 else { return links }
             let device = DBusObjectPath(String(decoding: packet[1..<count], as: UTF8.self))
-            switch News(rawValue: packet[0]) {
+            switch Notice(rawValue: packet[0]) {
             case .opened: links.insert(device)
             case .ended: links.remove(device)
             case nil: break

@@ -25,7 +25,7 @@ struct DeviceOptions: ParsableArguments {
     @Option(
         name: .customLong("protocol"),
         help: "What to speak: ota (the GATT OTA profile), smp (MCUmgr), or auto, which sees what the device offers.")
-    var spoken = ProtocolOption.auto
+    var updateProtocol = ProtocolOption.auto
 
     @Option(help: TimeLimit.help("By default there is no limit."), transform: TimeLimit.init(option:))
     var timeout: TimeLimit?
@@ -35,14 +35,14 @@ struct DeviceOptions: ParsableArguments {
     /// How long the command may take; nil: no limit.
     var limit: Duration? { timeout?.duration }
 
-    /// - Throws: a usage failure where an option is for another bearer.
+    /// - Throws: a usage failure where an option is for another transport.
     func address() throws -> DeviceAddress {
         let address = try DeviceAddress(device)
         if !address.isBluetooth, let option = radio.given {
             let what = address.isSimulated ? "a virtual device" : "not reached by it"
             throw Failure.usage("\(option) is for Bluetooth, and \(device) is \(what)", hint: "leave out \(option)")
         }
-        if let forced = spoken.forced, !address.protocols.contains(forced) {
+        if let forced = updateProtocol.forced, !address.protocols.contains(forced) {
             throw Failure.usage(
                 "--protocol \(forced.rawValue) cannot be spoken with \(device): it goes over Bluetooth only",
                 hint: "leave out --protocol, or type --protocol smp")

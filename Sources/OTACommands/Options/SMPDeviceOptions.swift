@@ -60,9 +60,9 @@ struct SMPDeviceOptions: ParsableArguments {
         configuration.bufferSize = bufferSize ?? configuration.bufferSize
         configuration.answerDelay = answerTime.map { .milliseconds($0) } ?? configuration.answerDelay
         configuration.releaseDelay = releaseTime.map { .milliseconds($0) } ?? configuration.releaseDelay
-        configuration.tellsParameters = !without.contains(.parameters)
+        configuration.reportsParameters = !without.contains(.parameters)
         configuration.reassembles = !without.contains(.reassembly)
-        configuration.tellsSlots = !without.contains(.slots)
+        configuration.reportsSlots = !without.contains(.slots)
         configuration.marksImages = !without.contains(.marks)
         configuration.reportsBoard = !without.contains(.board)
     }

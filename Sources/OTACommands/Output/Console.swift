@@ -28,24 +28,24 @@ struct Console: Sendable {
     /// - Throws: where stdout takes no more.
     func answer(_ answer: some Answer, to command: String) throws {
         switch format {
-        case .text: try say(answer.lines)
+        case .text: try printLines(answer.lines)
         case .json:
             let failure = answer.failure
             let line = try JSONLine(
                 JSONObject(
                     command: command, exit: failure?.exit ?? .done, members: answer,
                     failure: failure.map { JSONFailure($0) }))
-            try say { (writer) throws(Errno) in try writer.write(line) }
+            try printLines { (writer) throws(Errno) in try writer.write(line) }
         }
     }
 
     /// Writes lines to stdout.
-    func say(_ lines: [TerminalLine]) throws {
+    func printLines(_ lines: [TerminalLine]) throws {
         guard !lines.isEmpty else { return }
-        try say { (writer) throws(Errno) in try writer.write(lines.map { .line($0) }) }
+        try printLines { (writer) throws(Errno) in try writer.write(lines.map { .line($0) }) }
     }
 
-    private func say(_ write: (TerminalWriter) throws(Errno) -> Void) throws {
+    private func printLines(_ write: (TerminalWriter) throws(Errno) -> Void) throws {
         do throws(Errno) {
             try write(StandardStream.output.writer)
         } catch {
@@ -63,15 +63,15 @@ struct Console: Sendable {
             // A stdout that takes no more is not worth a second failure.
             try? StandardStream.output.writer.write(line)
         }
-        tell(failure)
+        report(failure)
     }
 
     /// Said to people, and as an event to scripts that asked for events.
-    func tell(_ failure: Failure) {
+    func report(_ failure: Failure) {
         if style == .json { return write(ProgressEvent(failure)) }
-        tell(TerminalLine("error:", .red), failure.message)
+        writeLine(TerminalLine("error:", .red), failure.message)
         failure.usage.forEach { write(TerminalLine($0)) }
-        tell(TerminalLine("hint:", .cyan), failure.hints.first ?? "")
+        writeLine(TerminalLine("hint:", .cyan), failure.hints.first ?? "")
         failure.hints.dropFirst().forEach { write(TerminalLine($0)) }
     }
 
@@ -81,7 +81,7 @@ struct Console: Sendable {
         if style == .json {
             write(ProgressEvent(.note, message: text))
         } else {
-            tell(TerminalLine("note:", .dim), text)
+            writeLine(TerminalLine("note:", .dim), text)
         }
     }
 
@@ -90,15 +90,15 @@ struct Console: Sendable {
         if style == .json {
             write(ProgressEvent(.note, message: hint.map { "\(text) Hint: \($0)." } ?? text))
         } else {
-            tell(TerminalLine("warning:", .yellow), text)
-            if let hint { tell(TerminalLine("hint:", .cyan), hint) }
+            writeLine(TerminalLine("warning:", .yellow), text)
+            if let hint { writeLine(TerminalLine("hint:", .cyan), hint) }
         }
     }
 
     /// For `--verbose`.
     func debug(_ text: @autoclosure () -> String) { logger.debug("\(text())") }
 
-    private func tell(_ label: TerminalLine, _ text: String) {
+    private func writeLine(_ label: TerminalLine, _ text: String) {
         let line = "otaflash: " + label + TerminalLine(" " + text)
         // A bar may be on this line.
         write(style == .bar ? [.startOfLine, .line(line)] : [.line(line)])

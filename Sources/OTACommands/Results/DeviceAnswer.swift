@@ -1,18 +1,18 @@
 /// What confirm, discard and identify answer with.
 struct DeviceAnswer: Answer {
     let device: DeviceSummary
-    let spoken: UpdateProtocol
+    let updateProtocol: UpdateProtocol
     let lines: [TerminalLine]
 
     private enum CodingKeys: String, CodingKey {
         case device
-        case spoken = "protocol"
+        case updateProtocol = "protocol"
     }
 
     /// - Parameter text: for people, of what the device now is.
     init(_ outcome: DeviceOutcome, text: (DeviceSummary) -> String) {
         device = DeviceSummary(outcome)
-        spoken = outcome.spoken
+        updateProtocol = outcome.updateProtocol
         lines = [TerminalLine(text(device))]
     }
 }

@@ -9,7 +9,7 @@ struct PushAnswer: Answer {
     let image: PushedImage?
     let images: [PushedImage]?
     let device: DeviceSummary
-    let spoken: UpdateProtocol
+    let updateProtocol: UpdateProtocol
     let transfer: TransferSummary?
     /// `confirmed`, `on-trial`, `already-running` or `uploaded`.
     let outcome: String
@@ -20,10 +20,10 @@ struct PushAnswer: Answer {
 
     private enum CodingKeys: String, CodingKey {
         case bundle, image, images, device, transfer, outcome, unchecked
-        case spoken = "protocol"
+        case updateProtocol = "protocol"
     }
 
-    init(_ update: VerifiedUpdate, _ outcome: DeviceOutcome, _ situation: Situation) {
+    init(_ update: VerifiedUpdate, _ outcome: DeviceOutcome, _ invocation: Invocation) {
         switch update {
         case .bundle(let bundle):
             self.bundle = BundleSummary(bundle.bundle.envelope, reports: bundle.signatures)
@@ -33,14 +33,14 @@ struct PushAnswer: Answer {
             (bundle, image, images) = (nil, all.first, all.count > 1 ? all : nil)
         }
         device = DeviceSummary(outcome)
-        spoken = outcome.spoken
+        updateProtocol = outcome.updateProtocol
         transfer = outcome.report.transfer.map { TransferSummary($0, linkBound: outcome.linkBound) }
         unchecked = outcome.report.unchecked.isEmpty ? nil : outcome.report.unchecked
         switch outcome.report.outcome {
         case .confirmed: (self.outcome, due) = ("confirmed", nil)
         case .done: (self.outcome, due) = ("uploaded", nil)
         case .onTrial(let seconds):
-            (self.outcome, due) = ("on-trial", (situation.again.line("confirm", withFile: false), seconds))
+            (self.outcome, due) = ("on-trial", (invocation.again.line("confirm", withFile: false), seconds))
         case .alreadyRunning: (self.outcome, due) = ("already-running", nil)
         }
     }

@@ -11,7 +11,7 @@ struct PushedImage: Encodable, Sendable {
     /// Of them: what an upload is resumed by.
     let sha256: String
     /// `signature`, `bundle` or `consent`.
-    let warrant: String
+    let authorization: String
     /// The trusted key that signed it.
     let keyID: String?
     /// Why only the user answers for it: an error code.
@@ -23,10 +23,10 @@ struct PushedImage: Encodable, Sendable {
         version = image.image.version.description
         size = image.bytes.count
         sha256 = image.fileDigest.description
-        switch image.warrant {
-        case .signature(let key): (warrant, keyID, unverified) = ("signature", key.description, nil)
-        case .bundle(let keys): (warrant, keyID, unverified) = ("bundle", keys.first?.description, nil)
-        case .consent(let consent): (warrant, keyID, unverified) = ("consent", nil, consent.reason.rawValue)
+        switch image.authorization {
+        case .signature(let key): (authorization, keyID, unverified) = ("signature", key.description, nil)
+        case .bundle(let keys): (authorization, keyID, unverified) = ("bundle", keys.first?.description, nil)
+        case .consent(let consent): (authorization, keyID, unverified) = ("consent", nil, consent.reason.rawValue)
         }
     }
 }

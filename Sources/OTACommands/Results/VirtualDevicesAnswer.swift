@@ -6,20 +6,20 @@ struct VirtualDevicesAnswer: Answer {
     struct Device: Encodable, Sendable {
         let address, product, version: String
         /// `ota` or `smp`.
-        let spoken: String
+        let updateProtocol: String
         // Of one that speaks the OTA profile.
         let hardware: UInt16?
         let securityCounter: UInt32?
 
         private enum CodingKeys: String, CodingKey {
             case address, product, version, hardware, securityCounter
-            case spoken = "protocol"
+            case updateProtocol = "protocol"
         }
 
         init(_ device: VirtualDeviceSummary) {
             address = "sim:\(device.name)"
             product = device.product
-            spoken = device.spoken.rawValue
+            updateProtocol = device.updateProtocol.rawValue
             version = device.version
             hardware = device.hardware
             securityCounter = device.securityCounter
@@ -42,7 +42,7 @@ struct VirtualDevicesAnswer: Answer {
             ["ADDRESS", "PROTOCOL", "PRODUCT", "VERSION", "HARDWARE", "COUNTER"],
             devices.map {
                 let own = [$0.hardware.map { "\($0)" }, $0.securityCounter.map { "\($0)" }].map { $0 ?? "-" }
-                return [$0.address, $0.spoken, $0.product, $0.version] + own
+                return [$0.address, $0.updateProtocol, $0.product, $0.version] + own
             })
     }
 }

@@ -30,13 +30,13 @@ actor ScanBoard {
         }
     }
 
-    func tell(_ address: BluetoothAddress, _ identity: DeviceIdentity) {
+    func update(_ address: BluetoothAddress, _ identity: DeviceIdentity) {
         devices[address]?.product = identity.product
         devices[address]?.version = identity.version
         display.show(list, isNews: true)
     }
 
-    func tell(_ address: BluetoothAddress, unread reason: String) {
+    func update(_ address: BluetoothAddress, unread reason: String) {
         devices[address]?.unread = reason
         display.show(list)
     }

@@ -59,25 +59,25 @@ extension Wiring {
     }
 
     private func read(_ device: BluetoothDevice, _ client: BlueZClient, _ adapter: String?, _ board: ScanBoard) async {
-        let spoken: UpdateProtocol = UpdateProtocol.advertised(by: device).contains(.ota) ? .ota : .smp
-        let lock = BluetoothLock(situation)
+        let updateProtocol: UpdateProtocol = UpdateProtocol.advertised(by: device).contains(.ota) ? .ota : .smp
+        let lock = BluetoothLock(invocation)
         let request = ConnectionRequest(
-            .address(device.address), adapter: adapter, services: [spoken.service],
+            .address(device.address), adapter: adapter, services: [updateProtocol.service],
             admits: { device throws(BlueZError) in try await lock.take(device) })
         do {
             // SMP takes a subscription, for which a device may want to be paired: then nobody answers, so that it is told at once.
-            let pairing: PairingResponder? = spoken == .smp ? .unattended : nil
+            let pairing: PairingResponder? = updateProtocol == .smp ? .unattended : nil
             let identity = try await client.withConnection(request, pairing: pairing) { connection in
-                switch spoken {
+                switch updateProtocol {
                 case .ota: try await DeviceIdentity(readFrom: connection)
                 case .smp: try await DeviceIdentity(askedOf: connection)
                 }
             }
-            await board.tell(device.address, identity)
+            await board.update(device.address, identity)
         } catch {
             let reason = (error as? BlueZError)?.context ?? (error as? UpdateError)?.context ?? "\(error)"
             console.debug("\(device.address) did not tell what it is: \(reason)")
-            await board.tell(device.address, unread: reason)
+            await board.update(device.address, unread: reason)
         }
     }
 }

@@ -1,4 +1,4 @@
-/// Who speaks with a device over a bearer that knows no connections: each sender is one, by a number.
+/// Who speaks with a device over a transport that knows no connections: each sender is one, by a number.
 package struct Callers<Peer: Hashable & Sendable>: Sendable {
     package static var most: Int { 64 }
 

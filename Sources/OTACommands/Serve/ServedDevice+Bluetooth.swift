@@ -73,7 +73,8 @@ extension ServedDevice {
         // Nothing in the profile is written in pieces.
         guard request.offset == 0 else { return request.fail(with: .invalidOffset) }
         if let mtu = request.mtu {
-            device.refit(request.connection.handle, valueLength: min(mtu - Self.notificationHeader, Self.longestRead))
+            device.updateLink(
+                request.connection.handle, valueLength: min(mtu - Self.notificationHeader, Self.longestRead))
         }
         do throws(ATTError) {
             try device.write(request.connection.handle, request.attribute.channel, request.value, at: now)

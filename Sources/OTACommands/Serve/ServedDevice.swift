@@ -1,6 +1,6 @@
 import OTASimulator
 
-/// A virtual device behind a real bearer: it is handed what comes, and the time.
+/// A virtual device behind a real transport: it is handed what comes, and the time.
 package final class ServedDevice: Sendable {
     let device: any ObservedDevice
     let note: @Sendable (String) -> Void
@@ -22,7 +22,7 @@ package final class ServedDevice: Sendable {
     var now: Duration { start.duration(to: .now) }
 
     /// Hands it the time, until the task is cancelled.
-    func keepTime() async {
+    func runClock() async {
         await withDiscardingTaskGroup { timers in
             var observer = DeviceObserver()
             var armed: Duration?

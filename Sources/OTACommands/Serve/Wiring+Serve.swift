@@ -9,18 +9,18 @@ import OTAUpdate
 
 extension Wiring {
     /// Puts a virtual device where others can reach it, until a signal comes. It is as it was left, and is left as it then is.
-    func serve(_ name: String, over bearer: ServedBearer) async throws {
+    func serve(_ name: String, over transport: ServedTransport) async throws {
         let folder = try VirtualDevices()
-        let lock = try folder.lock(name, in: situation)
+        let lock = try folder.lock(name, in: invocation)
         defer { withExtendedLifetime(lock) {} }
-        let device = try open(name, folder.store, for: bearer)
+        let device = try open(name, folder.store, for: transport)
         defer { device.suspend() }
         let console = console
         let served = ServedDevice(device) { console.note("sim:\(name): \($0)") }
         try await Interrupts.during {
             console.note("stopping; once more to stop at once")
         } body: { stops in
-            switch bearer {
+            switch transport {
             case .bluetooth(let adapter): try await serve(served, name, over: adapter, until: stops)
             case .udp(let address): try await serve(served, name, at: address, until: stops)
             case .serial: try await serveSerial(served, name, until: stops)
@@ -29,11 +29,11 @@ extension Wiring {
     }
 
     private func open(
-        _ name: String, _ store: VirtualDeviceStore, for bearer: ServedBearer
+        _ name: String, _ store: VirtualDeviceStore, for transport: ServedTransport
     ) throws -> any ObservedDevice {
-        switch try store.spoken(by: name) {
+        switch try store.updateProtocol(of: name) {
         case .ota:
-            guard bearer.protocols.contains(.ota) else {
+            guard transport.protocols.contains(.ota) else {
                 throw Failure.usage(
                     "sim:\(name) speaks the GATT OTA profile, which goes over Bluetooth only",
                     hint: "make one that speaks SMP: otaflash simulate create NAME --protocol smp")
@@ -44,7 +44,7 @@ extension Wiring {
             }
         case .smp:
             return try store.openSMP(name) { configuration in
-                guard case .udp = bearer else { return }
+                guard case .udp = transport else { return }
                 // A datagram is a packet, and Zephyr's buffer for one has 1500 bytes.
                 configuration.reassembles = false
                 configuration.bufferSize = min(configuration.bufferSize, 1500)
@@ -75,7 +75,7 @@ extension Wiring {
             let advertisement = Advertisement(serviceUUIDs: [services[0].uuid], localName: name)
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask { try await served.live(on: peripheral, advertisement) }
-                group.addTask { await served.keepTime() }
+                group.addTask { await served.runClock() }
                 group.addTask { try await served.serve(peripheral.events) }
                 group.addTask { for await _ in stops { return } }
                 defer { group.cancelAll() }
@@ -115,7 +115,7 @@ extension Wiring {
         _ stops: AsyncStream<Void>, _ served: ServedDevice, _ body: @escaping @Sendable () async -> Void
     ) async {
         await withTaskGroup(of: Void.self) { group in
-            group.addTask { await served.keepTime() }
+            group.addTask { await served.runClock() }
             group.addTask { await body() }
             group.addTask { for await _ in stops { return } }
             await group.next()

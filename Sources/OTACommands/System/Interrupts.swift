@@ -64,7 +64,7 @@ enum Interrupts {
     }
 
     /// Runs `body`, which makes what must not be left half made, before a signal is heard.
-    static func heldBack<Result>(_ body: () throws -> Result) rethrows -> Result {
+    static func deferringSignals<Result>(_ body: () throws -> Result) rethrows -> Result {
         var signals = sigset_t()
         var before = sigset_t()
         sigemptyset(&signals)

@@ -8,7 +8,7 @@ enum PassphraseSource {
     case environment(String)
     case terminal
 
-    static let threeWays =
+    static let passphraseHint =
         "give it by --passphrase-fd N, by --passphrase-env NAME, or type it when asked for, on a terminal"
 
     /// - Parameter isNew: for a new key: on a terminal it is asked for twice.
@@ -26,7 +26,7 @@ enum PassphraseSource {
                 let second = try TerminalPrompt.secret("The same again: ")
                 guard Self.equal(first, second) else {
                     throw Failure(
-                        "passphrases-differ", .refused, "the two passphrases are not the same",
+                        "passphrase-mismatch", .refused, "the two passphrases are not the same",
                         hint: "nothing was written; type the command again")
                 }
             }
@@ -35,7 +35,7 @@ enum PassphraseSource {
     }
 
     static func none(_ message: String) -> Failure {
-        Failure(KeyError.Code.passphraseNeeded.rawValue, .refused, message, hint: threeWays)
+        Failure(KeyError.Code.passphraseRequired.rawValue, .refused, message, hint: passphraseHint)
     }
 
     /// What is there up to a line feed or the end.

@@ -17,7 +17,7 @@ struct SigningKeys {
         let secret = try passphrases.passphrase(for: name)
         if case .terminal = passphrases {} else { passphrase = secret }
         guard let key = try Self.opened(text, secret, name) else {
-            throw KeyError(.passphraseNeeded, "\(name): the key is encrypted with a passphrase")
+            throw KeyError(.passphraseRequired, "\(name): the key is encrypted with a passphrase")
         }
         return key
     }
@@ -29,7 +29,7 @@ struct SigningKeys {
         do {
             return try PrivateKey(pem: text, passphrase: passphrase)
         } catch {
-            if error.code == .passphraseNeeded, passphrase == nil { return nil }
+            if error.code == .passphraseRequired, passphrase == nil { return nil }
             throw KeyError(error.code, "\(name): \(error.context)", hint: error.hint)
         }
     }

@@ -7,7 +7,7 @@ enum TerminalPrompt {
     /// A line typed without echo. The terminal is as before when this returns, also after SIGINT, SIGQUIT, SIGTERM and SIGHUP, and while
     /// the process is stopped by SIGTSTP.
     ///
-    /// - Throws: `Failure`: `passphrase-needed` without a terminal, `interrupted`.
+    /// - Throws: `Failure`: `passphrase-required` without a terminal, `interrupted`.
     static func secret(_ prompt: String) throws -> SecretBytes {
         let terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC)
         var before = termios()
@@ -21,12 +21,12 @@ enum TerminalPrompt {
         silent.c_lflag &= ~tcflag_t(ECHO)
         func begin() {
             tcsetattr(terminal, TCSAFLUSH, &silent)
-            say(.part(TerminalLine(prompt)), on: terminal)
+            write(.part(TerminalLine(prompt)), on: terminal)
         }
         begin()
         defer {
             tcsetattr(terminal, TCSAFLUSH, &before)
-            say(.line(""), on: terminal)
+            write(.line(""), on: terminal)
         }
         return try line(from: terminal, signals) {
             tcsetattr(terminal, TCSAFLUSH, &before)
@@ -57,7 +57,7 @@ enum TerminalPrompt {
         }
     }
 
-    private static func say(_ piece: TerminalPiece, on terminal: Int32) {
+    private static func write(_ piece: TerminalPiece, on terminal: Int32) {
         try? TerminalWriter(descriptor: terminal).write(piece)
     }
 }

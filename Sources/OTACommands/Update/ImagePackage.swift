@@ -19,7 +19,7 @@ package enum ImagePackage {
         // Before anything is unpacked: a file that is named a thousand times would be in memory as often.
         if let number = repeated(manifest.files.map(\.number)) {
             throw PackageError(
-                .sameImageTwice, "several of its files are for the image \(number), such as one for each slot")
+                .duplicateImage, "several of its files are for the image \(number), such as one for each slot")
         }
         if let name = repeated(manifest.files.map(\.file)) {
             throw PackageError(.badManifest, "its manifest.json names \(name) for several images")
@@ -39,14 +39,14 @@ package enum ImagePackage {
             throw PackageError(.missingFile, "its manifest names \(file.file), which is not in it")
         }
         if let size = file.size, size != entry.size {
-            throw PackageError(.fileDiffers, "\(entry.name) has \(entry.size) bytes, and the manifest says \(size)")
+            throw PackageError(.fileMismatch, "\(entry.name) has \(entry.size) bytes, and the manifest says \(size)")
         }
         let contents = try archive.contents(of: entry)
         let image: MCUbootFile
         do throws(ImageError) {
             image = try MCUbootFile(parsing: contents)
         } catch {
-            throw Failure(error, in: Situation(command: "inspect", file: entry.name))
+            throw Failure(error, in: Invocation(command: "inspect", file: entry.name))
         }
         try check(image.image.version, file)
         return NumberedFile(number: file.number, name: entry.name, board: file.board, file: image)
@@ -55,7 +55,7 @@ package enum ImagePackage {
     private static func check(_ version: MCUbootImage.Version, _ file: PackageManifest.File) throws(PackageError) {
         guard let text = file.versionMCUboot, MCUbootImage.Version(text) != version else { return }
         throw PackageError(
-            .fileDiffers,
+            .fileMismatch,
             "\(file.file) is version \(version), and the manifest says \(text)")
     }
 }

@@ -8,9 +8,9 @@ package struct PackageError: Error, Sendable, Equatable {
         /// A file that the manifest names is not there.
         case missingFile = "missing-package-file"
         /// A file is not what the manifest says of it.
-        case fileDiffers = "package-file-differs"
+        case fileMismatch = "package-file-mismatch"
         /// Two files are for one of the device's images.
-        case sameImageTwice = "same-image-twice"
+        case duplicateImage = "duplicate-image"
     }
 
     package let code: Code

@@ -18,7 +18,7 @@ package enum DeviceStatus: UInt8 {
     case imageTooLarge
     case batteryLow
     case flashFailed
-    case digestDiffers
+    case digestMismatch
     case refusedByPolicy
 
     /// What a person is told when the device ends it with this status.
@@ -37,7 +37,7 @@ package enum DeviceStatus: UInt8 {
         case .imageTooLarge: .imageTooLarge
         case .batteryLow: .batteryLow
         case .flashFailed: .flashFailed
-        case .digestDiffers: .digestDiffers
+        case .digestMismatch: .digestMismatch
         case .refusedByPolicy: .refusedByPolicy
         }
     }
@@ -60,7 +60,7 @@ package enum DeviceStatus: UInt8 {
         case .imageTooLarge: "the image is larger than its slot"
         case .batteryLow: "its battery is too low"
         case .flashFailed: "its flash failed"
-        case .digestDiffers: "what it received has another digest"
+        case .digestMismatch: "what it received has another digest"
         case .refusedByPolicy:
             "its policy refuses it: a person may have to consent at the device, or the security counter is too far "
                 + "above the device's"

@@ -10,9 +10,9 @@ struct Preflight {
     private var manifest: Manifest { bundle.bundle.envelope.manifest }
 
     /// What a device on trial, or one that runs the image already, makes of a push.
-    enum Standing: Equatable {
+    enum ImageState: Equatable {
         /// The image has to be sent.
-        case toBeSent
+        case needsUpload
         /// The device runs it for good.
         case running
         /// The device runs it on trial.
@@ -20,11 +20,11 @@ struct Preflight {
     }
 
     /// Whether the running image is the bundle's, as far as the device tells.
-    func runs(on device: Finding) -> Bool {
+    func runs(on device: DeviceSnapshot) -> Bool {
         device.version == manifest.version && device.info.running.map { $0 == bundle.manifestDigest.prefix } ?? true
     }
 
-    func standing(of device: Finding) throws(UpdateError) -> Standing {
+    func state(of device: DeviceSnapshot) throws(UpdateError) -> ImageState {
         if device.state == .trial {
             guard options.resume, runs(on: device) else {
                 throw UpdateError(.inTrial, "version \(device.version) is on trial")
@@ -32,11 +32,11 @@ struct Preflight {
             return .onTrial
         }
         // A version alone does not prove it: the device may have been flashed with another image of the same version.
-        return device.info.running == bundle.manifestDigest.prefix && runs(on: device) ? .running : .toBeSent
+        return device.info.running == bundle.manifestDigest.prefix && runs(on: device) ? .running : .needsUpload
     }
 
     /// - Returns: a remark for a person, where there is one.
-    func check(_ device: Finding) throws(UpdateError) -> String? {
+    func check(_ device: DeviceSnapshot) throws(UpdateError) -> String? {
         let info = device.info
         guard info.product == manifest.product.text else {
             throw UpdateError(.wrongProduct, "the bundle is for \(manifest.product), the device is \(info.product)")
@@ -97,7 +97,7 @@ struct Preflight {
         }
     }
 
-    private func checkVersion(_ device: Finding) throws(UpdateError) -> String? {
+    private func checkVersion(_ device: DeviceSnapshot) throws(UpdateError) -> String? {
         guard device.version.takesPrecedence(over: manifest.version) else { return nil }
         let remark = "version \(manifest.version) is lower than \(device.version), which runs"
         guard !options.refusesDowngrade else { throw UpdateError(.downgrade, remark) }

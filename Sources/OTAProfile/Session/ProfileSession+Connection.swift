@@ -25,7 +25,7 @@ extension ProfileSession {
 
     /// Asks the device what it is, and what it is about.
     mutating func survey() {
-        finding = nil
+        snapshot = nil
         do throws(FrameError) {
             let survey = try Survey(of: link)
             stage = .surveying(survey, due: now + Self.surveyLimit)
@@ -47,11 +47,11 @@ extension ProfileSession {
             return fail(error)
         }
         stage = .surveying(survey, due: due)
-        guard let finding = survey.finding else { return }
-        self.finding = finding
-        if first == nil { first = finding }
-        stage = .talking
-        begin(finding)
+        guard let snapshot = survey.snapshot else { return }
+        self.snapshot = snapshot
+        if first == nil { first = snapshot }
+        stage = .exchanging
+        begin(snapshot)
     }
 
     mutating func refused(_ error: LinkError, _ channel: Channel) {
@@ -66,7 +66,7 @@ extension ProfileSession {
     }
 
     /// Lets go of a device that restarts when the host is gone, to look at it again afterwards.
-    mutating func letRestart() {
+    mutating func waitForRestart() {
         stage = .closing(due: now + Self.closeLimit, reason: .restart)
         actions.append(.disconnect)
     }
@@ -83,7 +83,7 @@ extension ProfileSession {
             report(.phase(.restart))
             pauseForRestart()
         case .closing(_, .broken(let reason)): lost(reason)
-        case .surveying, .talking, .pausing(_, .ask): lost(error)
+        case .surveying, .exchanging, .pausing(_, .ask): lost(error)
         }
     }
 
@@ -98,7 +98,7 @@ extension ProfileSession {
 
     /// How long the device takes to restart, as it reports, within limits.
     private var restartTime: Duration {
-        let reported = Duration.seconds((finding ?? first)?.info.restartSeconds ?? 0)
+        let reported = Duration.seconds((snapshot ?? first)?.info.restartSeconds ?? 0)
         return min(max(reported, RetryPolicy.longestWait), Self.longestRestart)
     }
 

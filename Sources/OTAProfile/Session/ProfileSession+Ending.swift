@@ -5,81 +5,81 @@ import OTAUpdate
 /// From the verified image to the confirmed one, and the tasks that need no image.
 extension ProfileSession {
     /// A device restarts when the host is gone, or 2 s after APPLY; before that its old image may still answer.
-    private static let soonestVerdict = Duration.seconds(4)
+    private static let earliestVerdict = Duration.seconds(4)
     private static let mostApplies = 2
     private static let mostConfirms = 24
 
     mutating func imageVerified() {
-        guard let push, let finding else { return }
+        guard let push, let snapshot else { return }
         retry.progressed()
         report(.phase(.apply))
         self.push?.apply = .asked
-        lookUntil = now + finding.longestReturn
+        lookUntil = now + snapshot.longestReturn
         ask(.apply(permanent: push.options.ending == .permanent))
     }
 
     mutating func applied() {
-        guard let finding else { return }
+        guard let snapshot else { return }
         push?.apply = .answered(at: now)
-        lookUntil = now + finding.longestReturn
-        letRestart()
+        lookUntil = now + snapshot.longestReturn
+        waitForRestart()
     }
 
     /// The device is back after APPLY, or after a link that broke before APPLY was answered.
-    mutating func judgeRestart(_ finding: Finding) {
+    mutating func checkRestart(_ snapshot: DeviceSnapshot) {
         guard let push else { return }
-        let runsNew = push.preflight.runs(on: finding)
-        if finding.state == .trial {
+        let runsNew = push.preflight.runs(on: snapshot)
+        if snapshot.state == .trial {
             guard runsNew else {
                 return fail(
-                    UpdateError(.protocolViolation, "version \(finding.version) is on trial, not \(push.version)"))
+                    UpdateError(.protocolViolation, "version \(snapshot.version) is on trial, not \(push.version)"))
             }
-            return confirmOrLeave(finding)
+            return confirmOrLeave(snapshot)
         }
-        if runsNew, isThereToStay(push, finding) {
-            report(.confirmed(version: finding.version.text))
-            return finish(.confirmed, described(finding))
+        if runsNew, isPermanent(push, snapshot) {
+            report(.confirmed(version: snapshot.version.text))
+            return finish(.confirmed, described(snapshot))
         }
         switch push.apply {
-        case .answered(let instant) where now < instant + Self.soonestVerdict,
-            .unanswered(let instant) where now < instant + Self.soonestVerdict:
-            letRestart()
+        case .answered(let instant) where now < instant + Self.earliestVerdict,
+            .unanswered(let instant) where now < instant + Self.earliestVerdict:
+            waitForRestart()
         case .answered:
-            fail(UpdateError(.wentBack, "the device runs version \(finding.version) again, not \(push.version)"))
-        case .none, .asked, .unanswered: applyOnceMore(finding)
+            fail(UpdateError(.rolledBack, "the device runs version \(snapshot.version) again, not \(push.version)"))
+        case .none, .asked, .unanswered: applyOnceMore(snapshot)
         }
     }
 
     /// An old image of the same version, on a device that does not tell digests, must not pass for the new one.
-    private func isThereToStay(_ push: Push, _ finding: Finding) -> Bool {
-        if finding.info.running != nil || push.previous?.version != finding.version { return true }
+    private func isPermanent(_ push: Push, _ snapshot: DeviceSnapshot) -> Bool {
+        if snapshot.info.running != nil || push.previous?.version != snapshot.version { return true }
         if hasEndedTrial { return true }
         if case .answered = push.apply { return push.options.ending == .permanent }
         return false
     }
 
     /// APPLY's answer never came, and the old version runs: APPLY never arrived.
-    private mutating func applyOnceMore(_ finding: Finding) {
+    private mutating func applyOnceMore(_ snapshot: DeviceSnapshot) {
         guard let push, push.appliedAgain < Self.mostApplies else {
             return fail(UpdateError(.linkLost, "the link breaks whenever the image is to be applied"))
         }
         self.push?.appliedAgain += 1
         self.push?.apply = .none
         lookUntil = nil
-        beginPush(finding)
+        beginPush(snapshot)
     }
 
-    mutating func confirmOrLeave(_ finding: Finding) {
+    mutating func confirmOrLeave(_ snapshot: DeviceSnapshot) {
         // Also where an earlier run applied it, or the answer never came: from here on an old version means that the
-        // device went back.
+        // device rolled back.
         push?.apply = .answered(at: now)
         guard push?.options.ending != .trial else {
-            return finish(.onTrial(seconds: finding.info.trialSeconds), described(finding))
+            return finish(.onTrial(seconds: snapshot.info.trialSeconds), described(snapshot))
         }
-        askToConfirm(finding)
+        askToConfirm(snapshot)
     }
 
-    private mutating func askToConfirm(_ finding: Finding) {
+    private mutating func askToConfirm(_ snapshot: DeviceSnapshot) {
         // A device that keeps answering does not extend the time limit.
         if hasEndedTrial, let lookUntil, now >= lookUntil {
             return fail(
@@ -92,7 +92,7 @@ extension ProfileSession {
         report(.phase(.confirm))
         if !hasEndedTrial {
             // A break from here on is settled by another look, for as long as the trial may last.
-            lookUntil = now + finding.longestReturn
+            lookUntil = now + snapshot.longestReturn
         }
         hasEndedTrial = true
         ask(.confirm)
@@ -100,45 +100,45 @@ extension ProfileSession {
 
     /// The device answered CONFIRM.
     mutating func confirmed() {
-        guard let finding else { return }
+        guard let snapshot else { return }
         // Without a bundle only the device can tell what its security counter has become.
         guard let push else { return survey() }
-        report(.confirmed(version: finding.version.text))
-        var device = described(finding)
+        report(.confirmed(version: snapshot.version.text))
+        var device = described(snapshot)
         device.state = .idle
         device.securityCounter = push.bundle.bundle.envelope.manifest.securityCounter
         finish(.confirmed, device)
     }
 
-    private func described(_ finding: Finding) -> DeviceDescription {
-        var device = finding.description
+    private func described(_ snapshot: DeviceSnapshot) -> DeviceDescription {
+        var device = snapshot.description
         device.previousVersion = push?.previous?.version.text
         return device
     }
 
     // MARK: The tasks confirm and discard
 
-    mutating func beginConfirm(_ finding: Finding) {
-        if finding.state == .trial { return askToConfirm(finding) }
+    mutating func beginConfirm(_ snapshot: DeviceSnapshot) {
+        if snapshot.state == .trial { return askToConfirm(snapshot) }
         if hasEndedTrial {
-            guard finding.version == first?.version, finding.info.running == first?.info.running else {
-                return fail(UpdateError(.wentBack, "the device runs version \(finding.version) again"))
+            guard snapshot.version == first?.version, snapshot.info.running == first?.info.running else {
+                return fail(UpdateError(.rolledBack, "the device runs version \(snapshot.version) again"))
             }
-            report(.confirmed(version: finding.version.text))
-            return finish(.confirmed, finding.description)
+            report(.confirmed(version: snapshot.version.text))
+            return finish(.confirmed, snapshot.description)
         }
-        fail(UpdateError(.notInTrial, "version \(finding.version) is not on trial"))
+        fail(UpdateError(.notInTrial, "version \(snapshot.version) is not on trial"))
     }
 
-    mutating func beginDiscard(_ finding: Finding) {
-        if hasEndedTrial, finding.state != .trial {
-            var device = finding.description
-            if finding.version != first?.version { device.previousVersion = first?.version.text }
+    mutating func beginDiscard(_ snapshot: DeviceSnapshot) {
+        if hasEndedTrial, snapshot.state != .trial {
+            var device = snapshot.description
+            if snapshot.version != first?.version { device.previousVersion = first?.version.text }
             return finish(.done, device)
         }
-        if finding.state == .trial {
+        if snapshot.state == .trial {
             hasEndedTrial = true
-            let until = lookUntil ?? now + finding.longestReturn
+            let until = lookUntil ?? now + snapshot.longestReturn
             guard now <= until else {
                 return fail(UpdateError(.didNotReturn, "the device accepts DISCARD and stays on trial"))
             }
@@ -148,13 +148,13 @@ extension ProfileSession {
     }
 
     mutating func discarded() {
-        guard let finding else { return }
-        guard finding.state == .trial else {
-            var device = finding.description
+        guard let snapshot else { return }
+        guard snapshot.state == .trial else {
+            var device = snapshot.description
             device.held = nil
-            if let held = finding.info.held { report(.discarded(offset: held.offset)) }
+            if let held = snapshot.info.held { report(.discarded(offset: held.offset)) }
             return finish(.done, device)
         }
-        letRestart()
+        waitForRestart()
     }
 }

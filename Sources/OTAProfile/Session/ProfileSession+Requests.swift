@@ -6,7 +6,7 @@ extension ProfileSession {
     /// - Parameter busyUntil: set where it is asked again, because the device was busy.
     mutating func ask(_ request: Request, busyUntil: Duration? = nil) {
         tag &+= 1
-        stage = .talking
+        stage = .exchanging
         exchange = Exchange(request, tag: tag, at: now, busyUntil: busyUntil)
         actions.append(.link(.write(request.bytes(tag: tag), ProfileChannel.control)))
     }
@@ -47,13 +47,13 @@ extension ProfileSession {
         case .apply: applied()
         case .confirm: confirmed()
         case .discard: discarded()
-        case .identify: if let finding { finish(.done, finding.description) }
+        case .identify: if let snapshot { finish(.done, snapshot.description) }
         }
     }
 
     private mutating func declined(_ request: Request, _ status: DeviceStatus) {
         switch (request, status) {
-        case (.finish(.image), .digestDiffers): digestDiffered()
+        case (.finish(.image), .digestMismatch): digestMismatched()
         // The device left the state *image* when its flash failed, before the flush arrived.
         case (.sync, .badState), (.sync, .flashFailed):
             mismatched(transfer?.object ?? .image, as: .flashFailed, "the device's flash failed")

@@ -7,29 +7,29 @@ extension ProfileSession {
     private static let mostMismatches = 3
 
     /// The device has said what it is.
-    mutating func begin(_ finding: Finding) {
+    mutating func begin(_ snapshot: DeviceSnapshot) {
         switch task {
-        case .push: if push?.apply == Push.Handover.none { beginPush(finding) } else { judgeRestart(finding) }
-        case .status: finish(.done, finding.description)
-        case .confirm: beginConfirm(finding)
-        case .discard: beginDiscard(finding)
+        case .push: if push?.apply == Push.ApplyState.none { beginPush(snapshot) } else { checkRestart(snapshot) }
+        case .status: finish(.done, snapshot.description)
+        case .confirm: beginConfirm(snapshot)
+        case .discard: beginDiscard(snapshot)
         case .identify(let seconds): ask(.identify(seconds: seconds))
         }
     }
 
-    mutating func beginPush(_ finding: Finding) {
+    mutating func beginPush(_ snapshot: DeviceSnapshot) {
         guard let push else { return }
         do throws(UpdateError) {
             if push.previous == nil { report(.phase(.preflight)) }
-            switch try push.preflight.standing(of: finding) {
-            case .running: return finish(.alreadyRunning, finding.description)
-            case .onTrial: return confirmOrLeave(finding)
-            case .toBeSent: break
+            switch try push.preflight.state(of: snapshot) {
+            case .running: return finish(.alreadyRunning, snapshot.description)
+            case .onTrial: return confirmOrLeave(snapshot)
+            case .needsUpload: break
             }
-            let remark = try push.preflight.check(finding)
+            let remark = try push.preflight.check(snapshot)
             if push.previous == nil {
                 if let remark { report(.note(remark)) }
-                self.push?.previous = finding
+                self.push?.previous = snapshot
                 report(.phase(.envelope))
             }
         } catch {
@@ -44,9 +44,9 @@ extension ProfileSession {
     }
 
     mutating func envelopeAccepted() {
-        guard let push, let finding else { return }
+        guard let push, let snapshot else { return }
         let resumes = push.options.resume || push.beganImage
-        if !push.beganImage, let held = finding.info.held, held.offset > 0,
+        if !push.beganImage, let held = snapshot.info.held, held.offset > 0,
             !resumes || held.manifestDigestPrefix != push.bundle.manifestDigest.prefix
         {
             report(.discarded(offset: held.offset))
@@ -63,7 +63,7 @@ extension ProfileSession {
     }
 
     mutating func began(_ object: TransferObject, from: UInt32, at position: Position) {
-        guard let push, let finding else { return }
+        guard let push, let snapshot else { return }
         let bytes = object == .envelope ? push.envelope : push.image
         guard position.offset <= bytes.count, position.offset <= from else {
             return mismatched(
@@ -77,9 +77,9 @@ extension ProfileSession {
             report(.discarded(offset: position.offset))
             return beginImage(from: 0)
         }
-        let chunk = ChunkLength.planned(link: link.maximumValueLength, device: finding.info.longestValue)
+        let chunk = ChunkLength.planned(link: link.maximumValueLength, device: snapshot.info.longestValue)
         transfer = ObjectTransfer(
-            object, bytes, from: position, chunkLength: chunk, window: finding.info.window, at: now)
+            object, bytes, from: position, chunkLength: chunk, window: snapshot.info.window, at: now)
         if object == .image { beganImage(at: position.offset, chunkLength: chunk) }
         pump()
     }
@@ -98,7 +98,7 @@ extension ProfileSession {
         }
         push.transfer.resentBytes += max(0, push.sentOffset - offset)
         if offset < push.acknowledgedOffset {
-            push.budget.steppedBack()
+            push.budget.rewound(losesBytes: true)
             report(.deviceReset(offset: offset))
         } else if offset > 0 {
             report(.resumed(offset: offset, total: push.image.count))
@@ -144,19 +144,19 @@ extension ProfileSession {
             if exchange == nil { mismatched(object, as: .flashFailed, "the device's flash failed") }
             return
         }
-        if let verdict = transfer?.progressed(to: progress.position, at: now) { settle(verdict) }
+        if let verdict = transfer?.progressed(to: progress.position, at: now) { handleVerdict(verdict) }
     }
 
     mutating func flushed(to position: Position) {
-        if let verdict = transfer?.flushed(to: position, at: now) { settle(verdict) }
+        if let verdict = transfer?.flushed(to: position, at: now) { handleVerdict(verdict) }
     }
 
-    private mutating func settle(_ verdict: ObjectTransfer.Verdict) {
+    private mutating func handleVerdict(_ verdict: ObjectTransfer.Verdict) {
         guard let transfer else { return }
         switch verdict {
         case .agreed: break
         case .rewound(let resent):
-            push?.budget.steppedBack()
+            push?.budget.rewound(losesBytes: false)
             if transfer.object == .image {
                 push?.transfer.gaps += 1
                 push?.transfer.resentBytes += resent
@@ -172,6 +172,7 @@ extension ProfileSession {
     private mutating func advanced(_ state: ObjectTransfer) {
         guard let push, state.acknowledgedOffset > push.acknowledgedOffset else { return }
         self.push?.note(state)
+        self.push?.budget.acknowledged()
         if state.acknowledgedOffset > push.furthestOffset {
             self.push?.furthestOffset = state.acknowledgedOffset
             self.push?.budget.advanced(by: state.acknowledgedOffset - push.furthestOffset)
@@ -193,11 +194,11 @@ extension ProfileSession {
         }
     }
 
-    mutating func digestDiffered() {
-        guard let push, push.digestsDiffered == 0 else {
-            return fail(UpdateError(.digestDiffers, "the device's image has another digest than the bundle's, twice"))
+    mutating func digestMismatched() {
+        guard let push, push.digestMismatches == 0 else {
+            return fail(UpdateError(.digestMismatch, "the device's image has another digest than the bundle's, twice"))
         }
-        self.push?.digestsDiffered += 1
+        self.push?.digestMismatches += 1
         report(.note("the device's image has another digest than the bundle's; it is sent once more"))
         beginImage(from: 0)
     }

@@ -13,13 +13,13 @@ public struct ProfileSession: UpdateSession {
         case connecting(due: Duration)
         case surveying(Survey, due: Duration)
         /// An answer, or the device's acknowledgements.
-        case talking
-        case pausing(until: Duration, then: Errand)
+        case exchanging
+        case pausing(until: Duration, then: DelayedAction)
         /// The end of the link that was asked for, by `due` at the latest.
         case closing(due: Duration, reason: Closing)
         case over
     }
-    enum Errand {
+    enum DelayedAction {
         case connect
         /// Once more what was answered with *busy*.
         case ask(Request, busyUntil: Duration)
@@ -38,7 +38,7 @@ public struct ProfileSession: UpdateSession {
     var transfer: ObjectTransfer?
     var link = LinkProperties(channels: [], maximumValueLength: 0)
     /// As found when the present connection began.
-    var finding: Finding?
+    var snapshot: DeviceSnapshot?
     var tag: UInt8
     var random: SplitMix64
     var retry = RetryPolicy()
@@ -50,7 +50,7 @@ public struct ProfileSession: UpdateSession {
     /// CONFIRMs that went out.
     var confirms = 0
     /// As found when the first connection began.
-    var first: Finding?
+    var first: DeviceSnapshot?
     var now = Duration.zero
     var actions: [UpdateAction] = []
 
@@ -67,7 +67,7 @@ public struct ProfileSession: UpdateSession {
         case .unstarted, .over: nil
         case .connecting(let due), .surveying(_, let due), .closing(let due, _): due
         case .pausing(let until, _): until
-        case .talking: [exchange?.due, transfer?.deadline].compactMap { $0 }.min()
+        case .exchanging: [exchange?.due, transfer?.deadline].compactMap { $0 }.min()
         }
     }
 
@@ -100,7 +100,7 @@ public struct ProfileSession: UpdateSession {
     /// A link that was given up may still speak until it is gone.
     private var listens: Bool {
         switch stage {
-        case .surveying, .talking, .pausing(_, .ask): true
+        case .surveying, .exchanging, .pausing(_, .ask): true
         case .unstarted, .connecting, .pausing(_, .connect), .closing, .over: false
         }
     }
@@ -124,7 +124,7 @@ public struct ProfileSession: UpdateSession {
         case .closing: linkDown(LinkError(.lost, "the link did not end when asked to"))
         case .pausing(_, .connect): connect()
         case .pausing(_, .ask(let request, let busyUntil)): ask(request, busyUntil: busyUntil)
-        case .talking:
+        case .exchanging:
             if let exchange, exchange.due <= now {
                 breakLink(
                     LinkError(

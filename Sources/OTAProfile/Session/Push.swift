@@ -19,15 +19,15 @@ struct Push {
     var budget: ProgressBudget
 
     var mismatches = 0
-    var digestsDiffered = 0
+    var digestMismatches = 0
     var appliedAgain = 0
 
-    var apply = Handover.none
+    var apply = ApplyState.none
     /// What ran before, where this run saw it.
-    var previous: Finding?
+    var previous: DeviceSnapshot?
 
     /// How far APPLY got, whose effect outlives the connection.
-    enum Handover: Equatable {
+    enum ApplyState: Equatable {
         case none
         /// Sent, and no answer yet: the device may have acted on it.
         case asked

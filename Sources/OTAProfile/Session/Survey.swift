@@ -55,8 +55,8 @@ struct Survey {
     }
 
     /// What it found; nil until it is complete.
-    var finding: Finding? {
+    var snapshot: DeviceSnapshot? {
         guard isComplete, let info, let version, let progress else { return nil }
-        return Finding(info: info, version: version, state: progress.state, battery: battery)
+        return DeviceSnapshot(info: info, version: version, state: progress.state, battery: battery)
     }
 }

@@ -54,17 +54,17 @@ package struct ChunkWindow {
     /// Takes what a position tells. A position that is stale or disagrees changes nothing.
     package mutating func read(_ position: Position) -> Reading {
         let ahead = position.next &- acknowledged
-        let told = Mark(offset: position.offset, crc: position.crc)
+        let reported = Mark(offset: position.offset, crc: position.crc)
         if ahead <= sent &- acknowledged {
-            guard marks[Int(ahead)] == told else { return .disagrees }
+            guard marks[Int(ahead)] == reported else { return .disagrees }
             marks.removeFirst(Int(ahead))
             acknowledged = position.next
             return .acknowledged(chunks: Int(ahead))
         }
         let taken = ahead &- Self.rewind
         guard taken <= sent &- acknowledged else { return .stale }
-        guard marks[Int(taken)] == told else { return .disagrees }
-        marks = [told]
+        guard marks[Int(taken)] == reported else { return .disagrees }
+        marks = [reported]
         acknowledged = position.next
         sent = position.next
         return .rewound

@@ -32,7 +32,7 @@ package struct ObjectTransfer {
     private struct Flush {
         var sequence: UInt16
         /// Chunks sent since.
-        var chunksBehind = 0
+        var chunksSent = 0
         var rewound = false
     }
 
@@ -73,7 +73,7 @@ package struct ObjectTransfer {
         if let flush {
             // BlueZ lets commands overtake requests: more than a window behind an unanswered flush could hold it back
             // for ever.
-            room = min(room, windowLimit - flush.chunksBehind)
+            room = min(room, windowLimit - flush.chunksSent)
         }
         var chunks: [[UInt8]] = []
         while room > 0, sentOffset < bytes.count, flush != nil || chunksSinceFlush < Self.chunksPerFlush {
@@ -138,7 +138,7 @@ package struct ObjectTransfer {
         let crc = CRC32.update(window.sentMark.crc, bytes[start..<end])
         window.book(ChunkWindow.Mark(offset: end, crc: crc))
         chunksSinceFlush += 1
-        flush?.chunksBehind += 1
+        flush?.chunksSent += 1
         return chunk
     }
 }

@@ -1,6 +1,6 @@
 public import OTAUpdate
 
-/// The one characteristic of SMP over GATT (Zephyr, `smp_transport.rst`): write without response, and notify. A bearer
+/// The one characteristic of SMP over GATT (Zephyr, `smp_transport.rst`): write without response, and notify. A transport
 /// with one pipe, UDP or serial, carries this channel.
 public enum SMPChannel {
     public static let value = Channel(

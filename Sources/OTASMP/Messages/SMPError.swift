@@ -31,8 +31,8 @@ package struct SMPError: Error, Sendable, Equatable {
     package var meaning: String {
         let number = group.map { "error \(code) of group \($0)" } ?? "error \(code)"
         let words = group.map { [SMPRequest.systemGroup: Self.system, SMPRequest.imageGroup: Self.image][$0] ?? [:] }
-        let told = reason.map { ", \"\($0)\"" } ?? ""
-        return (words ?? Self.general)[code].map { "\($0) (\(number)\(told))" } ?? number + told
+        let reported = reason.map { ", \"\($0)\"" } ?? ""
+        return (words ?? Self.general)[code].map { "\($0) (\(number)\(reported))" } ?? number + reported
     }
 
     private static let general: [Int: String] = [

@@ -33,13 +33,13 @@ struct SMPDevice {
     var isSurveyed = false
 
     /// It did not answer several questions at once.
-    var isAskedOneByOne = false
+    var needsSequentialQuestions = false
 
     /// The most chunks in flight.
     var mostChunks: Int { parameters?.window ?? room }
     /// Questions that may wait for an answer at a time: servers answer one after the other, and drop silently what they have no
     /// buffer for.
-    var questionsAtOnce: Int { isAskedOneByOne ? 1 : parameters?.window ?? 1 }
+    var questionsInFlight: Int { needsSequentialQuestions ? 1 : parameters?.window ?? 1 }
 
     /// The longest frame that can be sent, in bytes, on a link that carries values of so many bytes.
     func longestFrame(valueLength: Int) -> Int {

@@ -17,7 +17,7 @@ struct SMPPlan {
         case blocked(String)
     }
     /// Where an image is.
-    enum Standing {
+    enum ImageState {
         case absent
         /// In the other slot.
         case held
@@ -32,8 +32,8 @@ struct SMPPlan {
     let list: SMPImageList
 
     var step: Step {
-        let standings = images.map { ($0, standing(of: $0)) }
-        func first(_ standing: Standing) -> SMPImage? { standings.first { $0.1 == standing }?.0 }
+        let states = images.map { ($0, state(of: $0)) }
+        func first(_ state: ImageState) -> SMPImage? { states.first { $0.1 == state }?.0 }
         if let absent = first(.absent) { return blocker.map { .blocked($0) } ?? .upload(absent) }
         if ending == .uploadOnly { return first(.running) == nil || first(.held) != nil ? .leaveHeld : .finish }
         if let held = first(.held), let digest = digest(of: held) {
@@ -48,12 +48,12 @@ struct SMPPlan {
     }
 
     /// Whether all of the images run, for good or on trial.
-    var allRun: Bool { images.allSatisfy { [.onTrial, .running].contains(standing(of: $0)) } }
+    var allRun: Bool { images.allSatisfy { [.onTrial, .running].contains(state(of: $0)) } }
     /// Whether all of them run, some on trial.
-    var runOnTrial: Bool { allRun && images.contains { standing(of: $0) == .onTrial } }
-    var somePending: Bool { images.contains { standing(of: $0) == .pending } }
+    var runOnTrial: Bool { allRun && images.contains { state(of: $0) == .onTrial } }
+    var somePending: Bool { images.contains { state(of: $0) == .pending } }
 
-    func standing(of image: SMPImage) -> Standing {
+    func state(of image: SMPImage) -> ImageState {
         guard let digest = digest(of: image) else { return .absent }
         if let running = list.running(image.number), running.digest == digest {
             return running.confirmed ? .running : .onTrial

@@ -32,9 +32,9 @@ struct SMPPush {
     /// The slot of this image is to be erased before the image is sent again.
     var toErase: Int?
     /// Times that the device held another file in the end.
-    var digestsDiffered = 0
+    var digestMismatches = 0
     /// Times that it knew of no upload when all was sent.
-    var forgotten = 0
+    var stateLosses = 0
     var firstByteAt: Duration?
     var transfer = TransferReport()
 

@@ -61,7 +61,7 @@ extension SMPSession {
         case .closing(_, .restart): pauseForRestart()
         case .closing(_, .fresh): stage = .pausing(until: now + RetryPolicy.shortestWait, then: .connect)
         case .closing(_, .broken(let reason)): lost(reason)
-        case .subscribing, .talking, .pausing(_, .ask), .pausing(_, .upload), .pausing(_, .probe): lost(error)
+        case .subscribing, .exchanging, .pausing(_, .ask), .pausing(_, .upload), .pausing(_, .probe): lost(error)
         }
     }
 

@@ -3,7 +3,7 @@ import OTAUpdate
 /// From the restart to the confirmed image, and the tasks that need no image.
 extension SMPSession {
     /// A device answers for a while after it has said that it restarts.
-    private static let soonestVerdict = Duration.seconds(5)
+    private static let earliestVerdict = Duration.seconds(5)
     private static let mostRestarts = 3
     /// A device that is out of buffers right after an answer drops the request for a restart.
     private static let pauseBeforeRepeat = Duration.milliseconds(200)
@@ -30,7 +30,7 @@ extension SMPSession {
 
     /// The device answers as before its restart: it has not come to it yet, or was never asked.
     private mutating func awaitRestart() {
-        if case .under(let instant) = restart, now >= instant + Self.soonestVerdict, restarts < Self.mostRestarts {
+        if case .under(let instant) = restart, now >= instant + Self.earliestVerdict, restarts < Self.mostRestarts {
             return askToRestart()
         }
         guard let lookUntil, now < lookUntil else {
@@ -40,12 +40,12 @@ extension SMPSession {
     }
 
     /// Not all of the images run, after a restart or a trial. One that is still marked has not had its start.
-    mutating func judgeRestart(_ plan: SMPPlan, _ list: SMPImageList) {
+    mutating func checkRestart(_ plan: SMPPlan, _ list: SMPImageList) {
         if plan.somePending { return awaitRestart() }
         let running = list.running(0)?.version ?? "of no number"
         fail(
             UpdateError(
-                .wentBack,
+                .rolledBack,
                 "the device runs version \(running), not \(push?.images.first?.version ?? ""): its bootloader refused the "
                     + "image, as one that is signed with another key or was damaged on its way, or the trial ended by itself"
             ))
@@ -94,7 +94,7 @@ extension SMPSession {
             return fail(UpdateError(.notInTrial, "version \(version) is not on trial"))
         }
         guard list.runningDigests == first?.runningDigests else {
-            return fail(UpdateError(.wentBack, "the device runs version \(version) again"))
+            return fail(UpdateError(.rolledBack, "the device runs version \(version) again"))
         }
         report(.confirmed(version: version))
         finish(.confirmed, describe(list))

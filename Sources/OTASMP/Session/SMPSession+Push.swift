@@ -13,7 +13,7 @@ extension SMPSession {
         push = self.push ?? push
         push.sawTrial = push.sawTrial || plan.runOnTrial
         self.push = push
-        if restart != .none || push.sawTrial, !plan.allRun { return judgeRestart(plan, list) }
+        if restart != .none || push.sawTrial, !plan.allRun { return checkRestart(plan, list) }
         switch plan.step {
         case .upload(let image): if isReady(for: list) { begin(image) }
         case .mark(let image, let digest): if isReady(for: list) { markListed(image, digest: digest) }
@@ -55,7 +55,7 @@ extension SMPSession {
         guard let push, push.underWay == image.number, !push.complete.contains(image.number) else {
             return mark(image, digest: digest)
         }
-        if push.digestsDiffered > 0 || push.sentOffset < image.bytes.count { return begin(image) }
+        if push.digestMismatches > 0 || push.sentOffset < image.bytes.count { return begin(image) }
         self.push?.uncertain.insert(image.number)
         arrived()
         mark(image, digest: digest)

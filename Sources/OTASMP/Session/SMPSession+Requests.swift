@@ -7,7 +7,7 @@ extension SMPSession {
     /// - Parameter busyUntil: set where it is asked again, because the device was busy.
     mutating func ask(_ request: SMPRequest, busyUntil: Duration? = nil) {
         if let error = excess(of: request) { return breakLink(error) }
-        stage = .talking
+        stage = .exchanging
         exchanges.append(
             SMPExchange(
                 request: request, sequence: send(request), since: now, due: now + timeLimit(of: request, attempt: 1),
@@ -16,7 +16,7 @@ extension SMPSession {
 
     /// Sends a request again that was not answered in time.
     private mutating func askAgain(_ exchange: SMPExchange) {
-        stage = .talking
+        stage = .exchanging
         let attempt = exchange.attempt + 1
         send(exchange.request, sequence: exchange.sequence)
         exchanges.append(
@@ -29,13 +29,13 @@ extension SMPSession {
     /// A device that still restarts is there for a link over UDP or serial, and does not answer: it is asked often.
     private func timeLimit(of request: SMPRequest, attempt: Int) -> Duration {
         if probe == .reassembly { return request.timeLimit(attempt: device.probes) }
-        let isLooking = link.keepsMessagesApart && lookUntil != nil && request == .imageState
+        let isLooking = link.preservesMessageBoundaries && lookUntil != nil && request == .imageState
         return isLooking ? .seconds(1) : request.timeLimit(attempt: attempt)
     }
 
     /// The longest value that is sent, in bytes.
     var valueLength: Int {
-        link.keepsMessagesApart ? link.maximumValueLength : ChunkLength.planned(link: link.maximumValueLength)
+        link.preservesMessageBoundaries ? link.maximumValueLength : ChunkLength.planned(link: link.maximumValueLength)
     }
 
     /// Why a change cannot be sent over this link; nil: it can. The next link may carry longer values, as an earlier one did.
@@ -80,7 +80,7 @@ extension SMPSession {
 
     private var listensToFrames: Bool {
         switch stage {
-        case .talking, .pausing(_, .upload): true
+        case .exchanging, .pausing(_, .upload): true
         default: false
         }
     }
@@ -120,15 +120,15 @@ extension SMPSession {
     }
 
     /// A device that has trouble with several questions at once is asked one by one from now on.
-    private mutating func takeBackQuestions() {
+    private mutating func requeueQuestions() {
         guard !exchanges.isEmpty else { return }
         questions = exchanges.map(\.request) + questions
         exchanges = []
-        device.isAskedOneByOne = true
+        device.needsSequentialQuestions = true
     }
 
     private mutating func busy(_ exchange: SMPExchange) {
-        takeBackQuestions()
+        requeueQuestions()
         let again = now + SMPExchange.busyInterval
         // The time limit of a restart or a confirmation ends the wait, too.
         if let lookUntil, lookUntil < min(again, exchange.busyUntil) {
@@ -144,7 +144,7 @@ extension SMPSession {
 
     mutating func unanswered(_ exchange: SMPExchange) {
         if probe != nil { return probed(.silence) }
-        takeBackQuestions()
+        requeueQuestions()
         switch exchange.request {
         case .reset: restarted()
         case let request where exchange.attempt < request.attempts: askAgain(exchange)

@@ -21,7 +21,7 @@ extension SMPSession {
     /// The next questions, as many as the device takes at once; when all are answered, what lies in the slots, and then what it
     /// comes to.
     mutating func askNext() {
-        while exchanges.count < device.questionsAtOnce, !questions.isEmpty { ask(questions.removeFirst()) }
+        while exchanges.count < device.questionsInFlight, !questions.isEmpty { ask(questions.removeFirst()) }
         guard exchanges.isEmpty else { return }
         if isSurveying { device.isSurveyed = true }
         isSurveying = false
@@ -43,7 +43,7 @@ extension SMPSession {
     ///
     /// - Returns: whether there is anything to find out.
     mutating func beginProbe() -> Bool {
-        guard !link.keepsMessagesApart, device.nextProbe(valueLength: valueLength) != nil else { return false }
+        guard !link.preservesMessageBoundaries, device.nextProbe(valueLength: valueLength) != nil else { return false }
         stage = .pausing(until: now + Self.quietTime, then: .probe)
         return true
     }
@@ -100,14 +100,14 @@ extension SMPSession {
     private mutating func begin(_ list: SMPImageList) {
         switch task {
         case .push: proceed(with: list)
-        case .status: tellStatus(list)
+        case .status: reportStatus(list)
         case .confirm: beginConfirm(list)
         case .discard: beginDiscard(list)
         case .identify: break
         }
     }
 
-    private mutating func tellStatus(_ list: SMPImageList) {
+    private mutating func reportStatus(_ list: SMPImageList) {
         for entry in list.entries where !entry.active || entry.image > 0 { report(.note(entry.remark)) }
         finish(.done, describe(list))
     }

@@ -73,13 +73,13 @@ extension SMPSession {
         let before = push?.transfer.chunkSize ?? 0
         // The longest used: the next link may carry less.
         push?.transfer.chunkSize = max(longest, before)
-        if !link.keepsMessagesApart { push?.transfer.mtu = link.maximumValueLength + 3 }
-        let way: SMPUpload.Way =
-            longest > valueLength ? .inPieces : link.keepsMessagesApart ? .lossy : .whole
+        if !link.preservesMessageBoundaries { push?.transfer.mtu = link.maximumValueLength + 3 }
+        let delivery: SMPUpload.Delivery =
+            longest > valueLength ? .fragmented : link.preservesMessageBoundaries ? .lossy : .whole
         upload = SMPUpload(
             image.bytes, digest: image.fileDigest, image: image.number, longestFrame: longest,
-            window: device.window ?? SMPWindow(limit: device.mostChunks, way: way), way: way)
-        stage = .talking
+            window: device.window ?? SMPWindow(limit: device.mostChunks, delivery: delivery), delivery: delivery)
+        stage = .exchanging
         pump()
     }
 
@@ -94,7 +94,7 @@ extension SMPSession {
     /// Sends what may be sent, and goes on when the device has it all.
     mutating func pump() {
         guard var upload else { return }
-        stage = .talking
+        stage = .exchanging
         if upload.isComplete { return complete(upload) }
         while let chunk = upload.nextChunk() {
             upload.sent(chunk, sequence: send(.upload(chunk)), at: now)
@@ -117,11 +117,11 @@ extension SMPSession {
                 return fail(SMPFrameError(context: "the device's answer to a chunk has no offset"))
             }
             verdict = upload.answered(sequence, offset: offset, match: fields["match"]?.bool, at: now)
-        case .bad(.noMemory), .bad(.busy): verdict = upload.overran(sequence, at: now)
+        case .bad(.noMemory), .bad(.busy): verdict = upload.bufferFull(sequence, at: now)
         case .bad(let error): return fail(error.update(.upload(SMPChunk(offset: 0, data: []))))
         }
         self.upload = upload
-        settle(verdict, before: before)
+        handleVerdict(verdict, before: before)
     }
 
     /// Where a frame is one value, a lost one is all that can have happened, and it is sent again; else what the device makes
@@ -133,35 +133,35 @@ extension SMPSession {
             device.window?.shrink()
             return breakLink(LinkError(.timedOut, "no answer to a chunk at offset \(before.acknowledgedOffset)"))
         }
-        settle(verdict, before: before)
+        handleVerdict(verdict, before: before)
     }
 
-    private mutating func settle(_ verdict: SMPUpload.Verdict, before: SMPUpload) {
+    private mutating func handleVerdict(_ verdict: SMPUpload.Verdict, before: SMPUpload) {
         guard let upload else { return }
         device.window = upload.window
         // Where chunks got lost, only the last one's answer says what is to be sent again.
         if upload.isDraining, verdict == .agreed { return }
         let offset = upload.acknowledgedOffset
-        let told = push?.acknowledgedOffset ?? 0
+        let reported = push?.acknowledgedOffset ?? 0
         switch verdict {
         case .agreed: break
         case .rewound(let resent):
-            push?.budget.steppedBack()
+            push?.budget.rewound(losesBytes: offset < reported)
             push?.transfer.gaps += 1
             push?.transfer.resentBytes += resent
             push?.sentOffset = offset
             // Only a restart makes a device forget, and then all of it.
-            report(offset == 0 && told > 0 ? .deviceReset(offset: offset) : .gap(offset: offset))
-        case .forgotten: return askWhatIsThere()
+            report(offset == 0 && reported > 0 ? .deviceReset(offset: offset) : .gap(offset: offset))
+        case .stateLost: return requestImageList()
         case .impossible(let offset):
             return fail(
                 UpdateError(.protocolViolation, "the device goes on at offset \(offset) of \(upload.bytes.count)"))
         }
         if upload.isOpen, !before.isOpen { opened(at: offset, of: upload.bytes.count) }
         advanced(to: offset, of: upload.bytes.count)
-        if case .rewound = verdict, offset == told {
-            let doubled = Self.breath * (1 << min(upload.rewindsHere - 1, 16))
-            stage = .pausing(until: now + min(doubled, Self.longestBreath), then: .upload)
+        if case .rewound = verdict, offset == reported {
+            let doubled = Self.backoff * (1 << min(upload.rewindsHere - 1, 16))
+            stage = .pausing(until: now + min(doubled, Self.longestBackoff), then: .upload)
         } else if upload.window.pause > .zero, !upload.isComplete {
             stage = .pausing(until: now + upload.window.pause, then: .upload)
         } else {
@@ -170,8 +170,8 @@ extension SMPSession {
     }
 
     /// Before chunks are sent again that the device was too busy for; twice as long each time.
-    private static let breath = Duration.milliseconds(50)
-    private static let longestBreath = Duration.seconds(4)
+    private static let backoff = Duration.milliseconds(50)
+    private static let longestBackoff = Duration.seconds(4)
 
     /// The device has said where it goes on: with what an earlier upload of the same file left, where there was one.
     private mutating func opened(at offset: Int, of total: Int) {
@@ -196,6 +196,7 @@ extension SMPSession {
     private mutating func advanced(to offset: Int, of total: Int) {
         guard let push, offset != push.acknowledgedOffset else { return }
         self.push?.acknowledgedOffset = offset
+        if offset > push.acknowledgedOffset { self.push?.budget.acknowledged() }
         let furthest = push.underWay.flatMap { push.furthestOffsets[$0] } ?? 0
         if let number = push.underWay, offset > furthest {
             self.push?.furthestOffsets[number] = offset
@@ -206,18 +207,18 @@ extension SMPSession {
     }
 
     /// A server that compares says what all others leave to the bootloader.
-    private mutating func differed() {
-        guard let push, let image = imageUnderWay, push.digestsDiffered == 0 else {
-            return fail(UpdateError(.digestDiffers, "the device holds another file than the one that was sent, twice"))
+    private mutating func digestMismatched() {
+        guard let push, let image = imageUnderWay, push.digestMismatches == 0 else {
+            return fail(UpdateError(.digestMismatch, "the device holds another file than the one that was sent, twice"))
         }
-        self.push?.digestsDiffered += 1
+        self.push?.digestMismatches += 1
         report(.note("the device holds another file than the one that was sent; it is sent once more"))
         startOver(image)
     }
 
     private mutating func complete(_ upload: SMPUpload) {
         self.upload = nil
-        guard upload.match != false else { return differed() }
+        guard upload.match != false else { return digestMismatched() }
         arrived()
         list = nil
         askNext()
@@ -232,10 +233,10 @@ extension SMPSession {
     }
 
     /// Nothing is sent again before the list has said that it is not there.
-    private mutating func askWhatIsThere() {
+    private mutating func requestImageList() {
         upload = nil
-        push?.forgotten += 1
-        guard let push, push.forgotten <= Self.mostForgotten else {
+        push?.stateLosses += 1
+        guard let push, push.stateLosses <= Self.mostStateLosses else {
             return fail(
                 UpdateError(
                     .protocolViolation, "the device forgets the upload whenever all of it was sent, and lists no image")
@@ -245,5 +246,5 @@ extension SMPSession {
         askNext()
     }
 
-    private static let mostForgotten = 3
+    private static let mostStateLosses = 3
 }

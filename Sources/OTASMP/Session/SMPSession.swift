@@ -12,13 +12,13 @@ public struct SMPSession: UpdateSession {
         case connecting(due: Duration)
         case subscribing(due: Duration)
         /// An answer, or several.
-        case talking
-        case pausing(until: Duration, then: Errand)
+        case exchanging
+        case pausing(until: Duration, then: DelayedAction)
         /// The end of the link that was asked for, by `due` at the latest.
         case closing(due: Duration, reason: Closing)
         case over
     }
-    enum Errand {
+    enum DelayedAction {
         case connect
         /// Once more what was answered with *busy*.
         case ask(SMPRequest, busyUntil: Duration)
@@ -87,7 +87,7 @@ public struct SMPSession: UpdateSession {
         case .unstarted, .over: nil
         case .connecting(let due), .subscribing(let due), .closing(let due, _): due
         case .pausing(let until, _): until
-        case .talking: (exchanges.map(\.due) + [upload?.deadline].compactMap { $0 }).min()
+        case .exchanging: (exchanges.map(\.due) + [upload?.deadline].compactMap { $0 }).min()
         }
     }
 
@@ -124,7 +124,7 @@ public struct SMPSession: UpdateSession {
     /// A link that was given up may still speak until it is gone.
     private var listens: Bool {
         switch stage {
-        case .subscribing, .talking, .pausing(_, .ask), .pausing(_, .upload), .pausing(_, .probe): true
+        case .subscribing, .exchanging, .pausing(_, .ask), .pausing(_, .upload), .pausing(_, .probe): true
         case .unstarted, .connecting, .pausing(_, .connect), .closing, .over: false
         }
     }
@@ -149,7 +149,7 @@ public struct SMPSession: UpdateSession {
         case .pausing(_, .ask(let request, let busyUntil)): ask(request, busyUntil: busyUntil)
         case .pausing(_, .upload): pump()
         case .pausing(_, .probe): sendProbe()
-        case .talking:
+        case .exchanging:
             if let index = exchanges.firstIndex(where: { $0.due <= now }) {
                 unanswered(exchanges.remove(at: index))
             } else {

@@ -104,7 +104,7 @@ extension SMPSession {
         _ image: SMPImage, _ manifest: Manifest, _ plan: SMPPlan, _ list: SMPImageList
     ) throws(UpdateError) {
         // During a trial, the other slot has the image that ran before.
-        let isRunning = [.onTrial, .running].contains(plan.standing(of: image))
+        let isRunning = [.onTrial, .running].contains(plan.state(of: image))
         let previous = isRunning ? list.others(image.number).first : list.running(image.number)
         let target = SMPTarget(
             manifest: manifest, image: image.verified.image, board: device.hardware,

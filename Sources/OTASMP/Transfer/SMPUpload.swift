@@ -11,7 +11,7 @@ package struct SMPUpload {
         case rewound(resent: Int)
         /// The device knows of no upload, and all of the image was sent: it has all of it and its last answer got lost, or it
         /// was restarted.
-        case forgotten
+        case stateLost
         /// The device claims more bytes than there are.
         case impossible(offset: Int)
     }
@@ -26,14 +26,14 @@ package struct SMPUpload {
     /// A device may erase its whole slot with the first chunk, and then finds it as often as it was sent: no matter.
     package static let openingLimit = Duration.seconds(10)
     /// So many times as long as the slowest answer yet.
-    private static let patience = 4
+    private static let timeoutFactor = 4
 
     package let bytes: [UInt8]
     private let digest: [UInt8]
     private let image: Int
     /// The longest frame, in bytes, header included.
     package let longestFrame: Int
-    private let way: Way
+    private let delivery: Delivery
     /// The slowest answer to a chunk behind the first one.
     private var slowest: Duration?
     /// How many chunks may be in flight.
@@ -51,7 +51,7 @@ package struct SMPUpload {
     package private(set) var isDraining = false
     private var rewinds = (offset: -1, count: 0)
     /// Times in a row that no answer came.
-    private var silences = 0
+    private var timeouts = 0
     /// The device compared the file's digest with what it holds.
     package private(set) var match: Bool?
 
@@ -61,9 +61,9 @@ package struct SMPUpload {
     ///   - longestFrame: in bytes, header included.
     ///   - window: how many chunks may be in flight.
     package init(
-        _ bytes: [UInt8], digest: [UInt8], image: Int, longestFrame: Int, window: SMPWindow, way: Way
+        _ bytes: [UInt8], digest: [UInt8], image: Int, longestFrame: Int, window: SMPWindow, delivery: Delivery
     ) {
-        self.way = way
+        self.delivery = delivery
         self.bytes = bytes
         self.digest = digest
         self.image = image
@@ -102,14 +102,14 @@ package struct SMPUpload {
     }
 
     private var openingLimit: Duration {
-        way == .lossy ? min(.seconds(1) * (1 << silences), Self.openingLimit) : Self.openingLimit
+        delivery == .lossy ? min(.seconds(1) * (1 << timeouts), Self.openingLimit) : Self.openingLimit
     }
 
     /// A link that is slow shows it in its answers; one that was quick and falls silent need not be waited for as long, though
     /// twice as long after each silence.
     private var answerLimit: Duration {
-        guard let slowest else { return way.longestWait }
-        return min(max(way.shortestWait, slowest * Self.patience) * (1 << silences), way.longestWait)
+        guard let slowest else { return delivery.longestWait }
+        return min(max(delivery.shortestWait, slowest * Self.timeoutFactor) * (1 << timeouts), delivery.longestWait)
     }
 
     /// The device took a chunk, or says what it wants in its place.
@@ -129,40 +129,40 @@ package struct SMPUpload {
             sentOffset = offset
             return .agreed
         }
-        return outOfStep()
+        return outOfSync()
     }
 
     /// The device had no buffer for a chunk.
-    package mutating func overran(_ sequence: UInt8, at now: Duration) -> Verdict {
+    package mutating func bufferFull(_ sequence: UInt8, at now: Duration) -> Verdict {
         guard take(sequence, at: now) != nil else { return .agreed }
-        return outOfStep()
+        return outOfSync()
     }
 
     /// No answer came in time: what is in flight is given up. Nil: and so it was too often.
     package mutating func timedOut() -> Verdict? {
-        silences += 1
-        guard silences < (isOpen ? way.silences : way.openingSilences) else { return nil }
+        timeouts += 1
+        guard timeouts < (isOpen ? delivery.maxTimeouts : delivery.maxFirstTimeouts) else { return nil }
         inFlight = []
-        return outOfStep()
+        return outOfSync()
     }
 
     /// The chunk that is answered; those before it never will be. The ones behind it have waited for it.
     private mutating func take(_ sequence: UInt8, at now: Duration) -> Sent? {
         guard let index = inFlight.firstIndex(where: { $0.sequence == sequence }) else { return nil }
         let chunk = inFlight[index]
-        silences = 0
+        timeouts = 0
         if isOpen { slowest = max(slowest ?? .zero, now - inFlight[0].since) }
         inFlight.removeFirst(index + 1)
         for index in inFlight.indices { (inFlight[index].since, inFlight[index].due) = (now, now + answerLimit) }
         return chunk
     }
 
-    private mutating func outOfStep() -> Verdict {
+    private mutating func outOfSync() -> Verdict {
         isDraining = !inFlight.isEmpty
         guard !isDraining else { return .agreed }
         let resent = max(0, sentOffset - acknowledgedOffset)
         sentOffset = acknowledgedOffset
-        if isOpen, wasSent, acknowledgedOffset == 0 { return .forgotten }
+        if isOpen, wasSent, acknowledgedOffset == 0 { return .stateLost }
         if acknowledgedOffset > 0 { window.shrink() }
         // A device that has lost its upload wants to be told anew what comes.
         isOpen = isOpen && acknowledgedOffset > 0

@@ -13,7 +13,7 @@ package struct SMPWindow: Sendable, Equatable {
 
     /// The largest size, in chunks.
     package let limit: Int
-    private let way: SMPUpload.Way
+    private let delivery: SMPUpload.Delivery
     /// Chunks that may be in flight.
     package private(set) var size: Int
     /// From an answer to the next chunk, where one chunk at a time is too many: the device has not freed its buffers yet.
@@ -28,10 +28,10 @@ package struct SMPWindow: Sendable, Equatable {
     /// - Parameters:
     ///   - limit: the largest size, in chunks.
     ///   - size: the first size; by default the limit, and at most 2.
-    package init(limit: Int, size: Int? = nil, way: SMPUpload.Way) {
+    package init(limit: Int, size: Int? = nil, delivery: SMPUpload.Delivery) {
         self.limit = max(1, limit)
         self.size = min(self.limit, max(1, size ?? Self.firstSize))
-        self.way = way
+        self.delivery = delivery
     }
 
     /// A chunk was answered, and no gap came before it.
@@ -47,7 +47,7 @@ package struct SMPWindow: Sendable, Equatable {
     /// Chunks were lost, however many at a time.
     package mutating func shrink() {
         // A packet that may get lost by itself says nothing about buffers.
-        if size == 1, way != .lossy { pause = min(max(Self.shortestPause, pause * 2), Self.longestPause) }
+        if size == 1, delivery != .lossy { pause = min(max(Self.shortestPause, pause * 2), Self.longestPause) }
         failures = size == overflow ? min(failures + 1, Self.mostDoublings) : 0
         overflow = max(2, size)
         size = max(1, size / 2)
@@ -55,5 +55,5 @@ package struct SMPWindow: Sendable, Equatable {
     }
 
     /// Chunks without a gap before a size is tried again at which there was one.
-    private func trial(of size: Int) -> Int { size * ((way == .lossy ? 8 : 100) << failures) }
+    private func trial(of size: Int) -> Int { size * ((delivery == .lossy ? 8 : 100) << failures) }
 }

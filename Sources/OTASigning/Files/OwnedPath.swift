@@ -12,7 +12,7 @@ enum OwnedPath {
     ///
     /// Who cannot write to any of them cannot change the result of the check afterwards.
     ///
-    /// - Throws: `no-such-file`, `read-failed`; `trust-open-to-others`, which names what is wrong.
+    /// - Throws: `no-such-file`, `read-failed`; `trust-permissions`, which names what is wrong.
     static func check(_ path: FilePath) throws(KeyError) {
         var place = FilePath("/")
         // The next component is the last element.
@@ -54,7 +54,7 @@ enum OwnedPath {
         let origin = place == path ? "" : " (from \(path))"
         guard [0, geteuid()].contains(status.st_uid) else {
             throw KeyError(
-                .trustOpenToOthers,
+                .trustPermissions,
                 "\(place) belongs to the user \(status.st_uid), who can change the trusted keys\(origin)",
                 hint:
                     "trust keys in a folder that belongs to you or to root; see who owns what: namei -l \(path.string.shellQuoted)"
@@ -66,7 +66,7 @@ enum OwnedPath {
         let isSticky = type == S_IFDIR && status.st_mode & S_ISVTX != 0 && !isLast
         guard status.st_mode & (S_IWGRP | S_IWOTH) == 0 || isSticky else {
             throw KeyError(
-                .trustOpenToOthers, "other users can write to \(place), so they can change the trusted keys\(origin)",
+                .trustPermissions, "other users can write to \(place), so they can change the trusted keys\(origin)",
                 hint: "chmod go-w \(place.string.shellQuoted)")
         }
         return false

@@ -8,19 +8,19 @@ public struct KeyError: Error, Sendable, Equatable {
         case smallOrder = "small-order"
         case tooLarge = "key-too-large"
         // The passphrase.
-        case passphraseNeeded = "passphrase-needed"
+        case passphraseRequired = "passphrase-required"
         case wrongPassphrase = "wrong-passphrase"
         case unusablePassphrase = "unusable-passphrase"
         // The file.
         case noSuchFile = "no-such-file"
         case notAFile = "not-a-file"
-        case openToOthers = "key-file-open-to-others"
+        case keyFilePermissions = "key-file-permissions"
         case exists = "output-exists"
         case cannotCreate = "cannot-create"
         case readFailed = "read-failed"
         case writeFailed = "write-failed"
         // The trust store.
-        case trustOpenToOthers = "trust-open-to-others"
+        case trustPermissions = "trust-permissions"
         case relativeTrustPath = "relative-trust-path"
         case badTrustScope = "bad-trust-scope"
         case keyIDConflict = "key-id-conflict"

@@ -6,7 +6,7 @@ public enum KeyFile {
     /// The PEM text of a private key: what `PrivateKey(pem:passphrase:)` takes. A pipe will do.
     ///
     /// - Throws: `no-such-file`, `not-a-file`, `read-failed`, `key-too-large`; `not-a-key` for a public key;
-    ///   `key-file-open-to-others` unless the file is its owner's alone.
+    ///   `key-file-permissions` unless the file is its owner's alone.
     public static func privateKeyText(at path: FilePath) throws(KeyError) -> SecretBytes {
         let file = try SmallFile(path)
         let text = try file.contents()
@@ -14,7 +14,7 @@ public enum KeyFile {
         if (try? PublicKey(pem: text)) != nil { throw isPublic(path) }
         guard file.status.permissions.isDisjoint(with: [.groupReadWriteExecute, .otherReadWriteExecute]) else {
             throw KeyError(
-                .openToOthers, "\(path): others than its owner can read or change this private key",
+                .keyFilePermissions, "\(path): others than its owner can read or change this private key",
                 hint: "chmod 600 \(path.string.shellQuoted)")
         }
         return text

@@ -31,7 +31,7 @@ extension PrivateKey {
     /// Reads a PEM text with a PKCS#8 key, as `openssl genpkey` or `openssl pkcs8 -topk8` writes it. A passphrase that
     /// is not needed is not looked at.
     ///
-    /// - Throws: `not-a-key`, `wrong-algorithm`, `passphrase-needed`, `wrong-passphrase`, `key-too-large`.
+    /// - Throws: `not-a-key`, `wrong-algorithm`, `passphrase-required`, `wrong-passphrase`, `key-too-large`.
     public convenience init(pem: SecretBytes, passphrase: Passphrase? = nil) throws(KeyError) {
         let block = try PEMBlock(in: pem, labels: "PRIVATE KEY", "ENCRYPTED PRIVATE KEY")
         if block.label == "PRIVATE KEY" {
@@ -39,7 +39,7 @@ extension PrivateKey {
         } else if let passphrase {
             try self.init(PrivateKeyInfo(decrypting: block.contents, with: passphrase).key())
         } else {
-            throw KeyError(.passphraseNeeded, "the key is encrypted with a passphrase")
+            throw KeyError(.passphraseRequired, "the key is encrypted with a passphrase")
         }
     }
 

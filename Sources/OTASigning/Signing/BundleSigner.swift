@@ -6,9 +6,11 @@ public import SystemPackage
 public struct BundleSigner: Sendable {
     private let keys: [PrivateKey]
 
-    /// - Throws: `no-key`; `already-signed` for one key twice; `too-many-signatures` for more than four.
+    /// - Throws: `key-required`; `already-signed` for one key twice; `too-many-signatures` for more than four.
     public init(keys: [PrivateKey]) throws(SigningError) {
-        guard !keys.isEmpty else { throw .refused(.noKey, context: "no key to sign with", hint: "give --key FILE") }
+        guard !keys.isEmpty else {
+            throw .refused(.keyRequired, context: "no key to sign with", hint: "give --key FILE")
+        }
         self.keys = keys
         try check(signing: [])
     }
@@ -75,7 +77,7 @@ public struct BundleSigner: Sendable {
         let copy = HashingCopy(to: output, behind: envelope)
         try file.forEachPiece(in: UInt64(old.length)..<file.size, copy.take)
         guard copy.finish() == old.manifest.imageDigest else {
-            throw .refused(.digestDiffers, context: "the image in the bundle is not the one that was signed")
+            throw .refused(.digestMismatch, context: "the image in the bundle is not the one that was signed")
         }
         return try finish(envelope, nil, output)
     }

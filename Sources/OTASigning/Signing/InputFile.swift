@@ -53,7 +53,7 @@ package final class InputFile {
             offset += UInt64(count)
         }
         let now = try reading { () throws(Errno) in try file.status() }
-        guard now.size == status.size, now.isAsOld(as: status) else { throw changed }
+        guard now.size == status.size, now.isUnchanged(since: status) else { throw changed }
     }
 
     var changed: SigningError { .refused(.imageChanged, context: "\(path): it changed while it was read") }
@@ -65,7 +65,7 @@ package final class InputFile {
 
 extension Stat {
     /// It was not written to in between.
-    fileprivate func isAsOld(as other: Stat) -> Bool {
+    fileprivate func isUnchanged(since other: Stat) -> Bool {
         st_mtim.tv_sec == other.st_mtim.tv_sec && st_mtim.tv_nsec == other.st_mtim.tv_nsec
     }
 }

@@ -8,18 +8,19 @@ struct ManifestDraft {
     private let imageSize: UInt32
     private let created: UInt64
 
-    /// - Throws: `product-needed` or `version-needed` where neither `release` nor `image` has one.
+    /// - Throws: `product-required` or `version-required` where neither `release` nor `image` has one.
     init(
         _ release: Release, of image: FirmwareDescription?, imageSize: UInt32, created: UInt64
     ) throws(SigningError) {
         guard let product = release.product ?? image?.product else {
             throw .refused(
-                .productNeeded, context: "the image does not say for which product it is", hint: "give --product NAME")
+                .productRequired, context: "the image does not say for which product it is", hint: "give --product NAME"
+            )
         }
         guard let version = release.version ?? image?.version else {
             let own = image?.versionText.map { "the version that the image carries, \($0), is no semantic version" }
             throw .refused(
-                .versionNeeded, context: own ?? "the image does not say which version it is",
+                .versionRequired, context: own ?? "the image does not say which version it is",
                 hint: "give --version X.Y.Z")
         }
         self.release = release

@@ -40,10 +40,10 @@ public struct Release: Sendable, Equatable {
     /// Refuses an image that says something else of itself.
     func check(_ image: FirmwareDescription) throws(SigningError) {
         if let product, let own = image.product, product != own {
-            throw .refused(.productDiffers, context: "the image says that it is for \(own), not for \(product)")
+            throw .refused(.productMismatch, context: "the image says that it is for \(own), not for \(product)")
         }
         if let version, let own = image.version, version != own {
-            throw .refused(.versionDiffers, context: "the image says that it is version \(own), not \(version)")
+            throw .refused(.versionMismatch, context: "the image says that it is version \(own), not \(version)")
         }
     }
 }

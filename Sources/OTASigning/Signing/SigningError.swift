@@ -12,14 +12,14 @@ public enum SigningError: Error, Sendable, Equatable {
         /// It is being written to at the same time.
         case imageChanged = "image-changed"
         // What the release is said to be.
-        case productNeeded = "product-needed"
-        case versionNeeded = "version-needed"
-        case productDiffers = "product-differs"
-        case versionDiffers = "version-differs"
+        case productRequired = "product-required"
+        case versionRequired = "version-required"
+        case productMismatch = "product-mismatch"
+        case versionMismatch = "version-mismatch"
         // A bundle that gets a signature more.
         case alreadyABundle = "already-a-bundle"
         case malformedBundle = "malformed-bundle"
-        case digestDiffers = "digest-differs"
+        case digestMismatch = "digest-mismatch"
         case unknownCriticalField = "unknown-critical-field"
         // An MCUboot image.
         case alreadyAnImage = "already-an-image"
@@ -27,7 +27,7 @@ public enum SigningError: Error, Sendable, Equatable {
         case headerNotEmpty = "header-not-empty"
         case slotTooSmall = "slot-too-small"
         // The keys.
-        case noKey = "no-key"
+        case keyRequired = "key-required"
         case alreadySigned = "already-signed"
         case tooManySignatures = "too-many-signatures"
         // The bundle's file.

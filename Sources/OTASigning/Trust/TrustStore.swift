@@ -16,7 +16,7 @@ public struct TrustStore: Sendable {
     ///
     /// - Parameter filesAreChosen: the user has chosen each path in this very command. Of a path to a file it is checked only that not
     ///   everybody may write to the file: what may lie in a folder that belongs to others is their own decision.
-    /// - Throws: `no-such-file`; `trust-open-to-others` for a path that others than root and the caller can change (`OwnedPath`);
+    /// - Throws: `no-such-file`; `trust-permissions` for a path that others than root and the caller can change (`OwnedPath`);
     ///   `no-trusted-key` where none was found; `key-id-conflict`; `bad-trust-scope` for a scope file that cannot be read, has no key, or
     ///   contradicts another one; what `KeyFile.publicKey(at:)` throws, with the path.
     public init(paths: [FilePath], filesAreChosen: Bool = false) throws(KeyError) {
@@ -86,7 +86,7 @@ public struct TrustStore: Sendable {
         }
         guard !file.status.permissions.contains(.otherWrite) else {
             throw KeyError(
-                .trustOpenToOthers, "other users can write to \(path), so they can change the trusted keys",
+                .trustPermissions, "other users can write to \(path), so they can change the trusted keys",
                 hint: "chmod o-w \(path.string.shellQuoted)")
         }
         return file

@@ -46,7 +46,7 @@ extension Verifier {
         let digest = tlvs.first { MCUbootTLV.digestTypes.contains($0.type) }
         let isUnreadable = refusal == .ambiguousImage || refusal == .encryptedImage
         return MCUbootReport(
-            digest: digest?.name, digestHolds: digest == nil || isUnreadable ? nil : refusal != .digestDiffers,
+            digest: digest?.name, digestHolds: digest == nil || isUnreadable ? nil : refusal != .digestMismatch,
             signature: signature(of: file, refusal), isAmbiguous: refusal == .ambiguousImage,
             unsigned: tlvs.filter { !$0.isAboutSignedBytes })
     }

@@ -12,7 +12,7 @@ struct MCUbootSignature {
     /// What was signed are the bytes and not their digest.
     let isPure: Bool
 
-    /// - Throws: `ambiguous-image`, `foreign-signature`, `not-signed`.
+    /// - Throws: `ambiguous-image`, `unsupported-signature`, `not-signed`.
     init(of image: MCUbootImage) throws(VerificationError) {
         try Self.checkPlaces(in: image)
         guard let signature = try Self.only(image, MCUbootTLV.signatureTypes, "a signature") else {
@@ -22,7 +22,7 @@ struct MCUbootSignature {
         let pure = try Self.only(image, [MCUbootTLV.pureSignature], "the mark of a signature over the image itself")
         guard signature.type == MCUbootTLV.ed25519 else {
             throw VerificationError(
-                .foreignSignature,
+                .unsupportedSignature,
                 "it is signed with \(signature.name ?? "another algorithm"), and only Ed25519 can be checked here")
         }
         guard pure == nil || pure?.value == [1] else {

@@ -11,12 +11,12 @@ public struct VerificationError: Error, Sendable, Equatable {
         /// A signature by a trusted key does not hold.
         case badSignature = "bad-signature"
         /// The image is not the one that was signed.
-        case digestDiffers = "digest-differs"
+        case digestMismatch = "digest-mismatch"
         // Of an MCUboot image.
         /// It carries no signature.
         case notSigned = "not-signed"
         /// Its signature is of an algorithm that cannot be checked here.
-        case foreignSignature = "foreign-signature"
+        case unsupportedSignature = "unsupported-signature"
         /// It carries no digest.
         case noDigest = "no-digest"
         /// Nobody but the device can check its digest.

@@ -4,7 +4,7 @@ public import OTAFirmware
 /// answers for it, a trusted key or the user.
 public struct VerifiedImage: Sendable {
     /// Who answers for the image.
-    public enum Warrant: Sendable, Hashable {
+    public enum Authorization: Sendable, Hashable {
         /// The image's own Ed25519 signature holds, by this trusted key.
         case signature(KeyID)
         /// The image lies in a bundle that these trusted keys signed.
@@ -17,16 +17,16 @@ public struct VerifiedImage: Sendable {
     public let bytes: [UInt8]
     /// Its `digest` is nil where the image carries another digest than SHA-256, which was checked, too.
     public let image: MCUbootImage
-    public let warrant: Warrant
+    public let authorization: Authorization
     /// The manifest of the bundle that holds the image: which device it is for. Nil for an image without a bundle.
     public let manifest: Manifest?
     /// SHA-256 of `bytes`: what an upload is resumed by. Not the digest that a device lists, which is the image's own.
     public let fileDigest: SHA256Digest
 
-    init(_ file: MCUbootFile, warrant: Warrant, manifest: Manifest? = nil) {
+    init(_ file: MCUbootFile, authorization: Authorization, manifest: Manifest? = nil) {
         bytes = file.bytes
         image = file.image
-        self.warrant = warrant
+        self.authorization = authorization
         self.manifest = manifest
         fileDigest = SHA256.digest(of: bytes)
     }
@@ -38,6 +38,6 @@ extension VerifiedBundle {
     /// - Throws: `wrong-image-format` where the bundle carries another kind of image; what reading an image throws.
     public func mcubootImage() throws(ImageError) -> VerifiedImage {
         VerifiedImage(
-            try MCUbootFile(parsing: bundle.image), warrant: .bundle(signers), manifest: bundle.envelope.manifest)
+            try MCUbootFile(parsing: bundle.image), authorization: .bundle(signers), manifest: bundle.envelope.manifest)
     }
 }

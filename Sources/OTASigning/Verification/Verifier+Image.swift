@@ -4,13 +4,13 @@ extension Verifier {
     /// Accepts an image that is whole, whose digest is right, whose Ed25519 signature holds by a trusted key, and which
     /// the policy allows.
     ///
-    /// - Throws: `ambiguous-image`, `encrypted-image`, `no-digest`, `digest-differs`, `not-signed`,
-    ///   `foreign-signature`, `untrusted-key`, `bad-signature`, `key-out-of-scope`; what the policy forbids.
+    /// - Throws: `ambiguous-image`, `encrypted-image`, `no-digest`, `digest-mismatch`, `not-signed`,
+    ///   `unsupported-signature`, `untrusted-key`, `bad-signature`, `key-out-of-scope`; what the policy forbids.
     public func verify(_ file: MCUbootFile) throws(VerificationError) -> VerifiedImage {
         let digest = try checkedDigest(of: file)
         let signature = try MCUbootSignature(of: file.image)
         guard let key = trustedKey(named: signature.keyTLV) else {
-            throw VerificationError(.untrustedKey, Self.stranger(signature.keyTLV))
+            throw VerificationError(.untrustedKey, Self.untrustedKeyReason(signature.keyTLV))
         }
         guard let message = signature.isPure ? Array(file.signedBytes) : digest else {
             throw VerificationError(.noDigest, "its signature is over a digest that it does not carry")
@@ -22,13 +22,13 @@ extension Verifier {
             throw outOfScope(key.id, "the file is an MCUboot image")
         }
         try policy.check(file.image, signer: key.id)
-        return VerifiedImage(file, warrant: .signature(key.id))
+        return VerifiedImage(file, authorization: .signature(key.id))
     }
 
     /// Accepts also an image for which nobody answers whom the trust store knows: by the user's consent, which asking
     /// this is. All else has to hold as ever, and an image that a trusted key has signed has that key's warrant.
     ///
-    /// - Throws: `ambiguous-image`, `no-digest`, `digest-differs`, `bad-signature`; what the policy forbids.
+    /// - Throws: `ambiguous-image`, `no-digest`, `digest-mismatch`, `bad-signature`; what the policy forbids.
     public func accept(_ file: MCUbootFile) throws(VerificationError) -> VerifiedImage {
         do {
             return try verify(file)
@@ -38,7 +38,7 @@ extension Verifier {
                 throw VerificationError(.noDigest, "it carries no digest, so nobody can say whether it is whole")
             }
             try policy.check(file.image, signer: nil)
-            return VerifiedImage(file, warrant: .consent(consent))
+            return VerifiedImage(file, authorization: .consent(consent))
         }
     }
 
@@ -57,7 +57,7 @@ extension Verifier {
             default: SHA256.digest(of: file.signedBytes).bytes
             }
         guard carried.value == computed else {
-            throw VerificationError(.digestDiffers, "its \(carried.name ?? "digest") is not that of its bytes")
+            throw VerificationError(.digestMismatch, "its \(carried.name ?? "digest") is not that of its bytes")
         }
         return computed
     }
@@ -77,7 +77,7 @@ extension Verifier {
         }
     }
 
-    private static func stranger(_ tlv: MCUbootTLV?) -> String {
+    private static func untrustedKeyReason(_ tlv: MCUbootTLV?) -> String {
         guard let tlv else { return "it does not say whose key has signed it" }
         guard tlv.type == MCUbootTLV.keyHash else {
             return "signed by a key that it brings along, and no such key is trusted"

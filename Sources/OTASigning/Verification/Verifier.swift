@@ -17,7 +17,7 @@ public struct Verifier: Sendable {
         let manifest = bundle.envelope.manifest
         let signatures = try verify(bundle.envelope)
         guard bundle.image.count == manifest.imageSize, SHA256.digest(of: bundle.image) == manifest.imageDigest else {
-            throw VerificationError(.digestDiffers, "the image is not the one that was signed")
+            throw VerificationError(.digestMismatch, "the image is not the one that was signed")
         }
         try policy.check(manifest, signers: signatures.signers)
         return VerifiedBundle(bundle: bundle, signatures: signatures)

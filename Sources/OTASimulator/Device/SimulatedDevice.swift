@@ -21,7 +21,7 @@ public protocol SimulatedDevice: AnyObject, Sendable {
     /// A central has connected, over whose link values of at most so many bytes go. False: there is nobody, or no room.
     func connect(_ connection: UInt16, valueLength: Int, at now: Duration) -> Bool
     /// Its link carries longer values, or shorter ones, than it did when it was connected.
-    func refit(_ connection: UInt16, valueLength: Int)
+    func updateLink(_ connection: UInt16, valueLength: Int)
     func disconnect(_ connection: UInt16, at now: Duration)
     /// Whether this connection still exists: a restart ends it.
     func isConnected(_ connection: UInt16) -> Bool
@@ -58,5 +58,5 @@ extension VirtualDevice: SimulatedDevice {
         connect(connection, at: now)
     }
 
-    public func refit(_ connection: UInt16, valueLength: Int) {}
+    public func updateLink(_ connection: UInt16, valueLength: Int) {}
 }

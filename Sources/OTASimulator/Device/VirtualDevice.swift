@@ -80,7 +80,7 @@ public final class VirtualDevice: @unchecked Sendable {
             advance(to: now)
             guard case .on(let core) = power, core.connected(connection, at: time) else { return false }
             connections.insert(connection)
-            settle(core)
+            runPendingWork(core)
             return connections.contains(connection)
         }
     }
@@ -91,7 +91,7 @@ public final class VirtualDevice: @unchecked Sendable {
             advance(to: now)
             guard case .on(let core) = power, connections.remove(connection) != nil else { return }
             core.disconnected(connection, at: time)
-            settle(core)
+            runPendingWork(core)
         }
     }
 
@@ -104,7 +104,7 @@ public final class VirtualDevice: @unchecked Sendable {
     ) throws(ATTError) {
         try lock.locked { () throws(ATTError) in
             let core = try core(of: connection, at: now)
-            defer { settle(core) }
+            defer { runPendingWork(core) }
             switch channel {
             case VirtualGATT.control: core.subscribed(connection, OTA_CONTROL, on: on, at: time)
             case VirtualGATT.progress: core.subscribed(connection, OTA_PROGRESS, on: on, at: time)
@@ -139,7 +139,7 @@ public final class VirtualDevice: @unchecked Sendable {
     ) throws(ATTError) {
         try lock.locked { () throws(ATTError) in
             let core = try core(of: connection, at: now)
-            defer { settle(core) }
+            defer { runPendingWork(core) }
             switch channel {
             case VirtualGATT.data: core.writeData(connection, value, at: time)
             case VirtualGATT.control: try core.writeControl(connection, value, at: time)
@@ -156,7 +156,7 @@ public final class VirtualDevice: @unchecked Sendable {
     public func poll(at now: Duration) -> Duration? {
         lock.locked {
             advance(to: now)
-            if case .on(let core) = power { settle(core) }
+            if case .on(let core) = power { runPendingWork(core) }
             return switch power {
             case .on: pollTime
             case .off(let end): end
@@ -171,7 +171,7 @@ public final class VirtualDevice: @unchecked Sendable {
     public func losePower(at now: Duration) {
         lock.locked {
             advance(to: now)
-            if case .on = power { goDown() }
+            if case .on = power { shutDown() }
         }
     }
 
@@ -229,7 +229,7 @@ public final class VirtualDevice: @unchecked Sendable {
                     return
                 }
                 time = max(time, due)
-                settle(core)
+                runPendingWork(core)
             case .off, .unbootable, .suspended:
                 time = max(time, now)
                 return
@@ -247,7 +247,7 @@ public final class VirtualDevice: @unchecked Sendable {
                 return flash.isPowered ? power = .unbootable : bootAgain()
             }
             power = .on(core)
-            settle(core)
+            runPendingWork(core)
         } catch {
             bootAgain()
         }
@@ -260,11 +260,11 @@ public final class VirtualDevice: @unchecked Sendable {
     }
 
     /// After each call of the core: lets it do what it wants to do at once, and sees whether it survived.
-    private func settle(_ core: DeviceCore) {
+    private func runPendingWork(_ core: DeviceCore) {
         for _ in 0..<Self.pollsAtOnce {
-            guard flash.isPowered, !core.wantsReboot else { return goDown() }
+            guard flash.isPowered, !core.wantsReboot else { return shutDown() }
             let wait = core.poll(at: time)
-            guard flash.isPowered, !core.wantsReboot else { return goDown() }
+            guard flash.isPowered, !core.wantsReboot else { return shutDown() }
             // The core counts whole milliseconds.
             pollTime = wait.map { .milliseconds(time.milliseconds) + $0 }
             if wait != .zero { return }
@@ -275,7 +275,7 @@ public final class VirtualDevice: @unchecked Sendable {
     /// More than any single request takes: one poll handles a flash page or 4 KiB.
     private static let pollsAtOnce = 100_000
 
-    private func goDown() {
+    private func shutDown() {
         flash.isPowered = true
         power = .off(until: time + Self.bootTime)
         pollTime = nil

@@ -43,7 +43,7 @@ extension RadioConnection {
 
     /// Bytes of the value that goes down next; nil: nothing can go. Reads and subscriptions are short.
     var nextLength: Int? {
-        if readGoesOn, !downMeter.isInMidValue { return 4 }
+        if hasMoreToRead, !downMeter.isInMidValue { return 4 }
         guard let command = down.first else { return nil }
         switch command {
         case .send(let values, _): return values[valueIndex].count
@@ -56,21 +56,21 @@ extension RadioConnection {
     func moveDown(at now: Duration) {
         var budget = world.radio.perEvent
         while isOpen, budget > 0, let length = nextLength {
-            let isReadPart = readGoesOn && !downMeter.isInMidValue
+            let isReadPart = hasMoreToRead && !downMeter.isInMidValue
             guard downMeter.carries(length, spending: &budget) else { return }
-            if isReadPart { askForNextPart(at: now) } else { handToDevice(at: now) }
+            if isReadPart { askForNextPart(at: now) } else { deliverToDevice(at: now) }
             if world.faults.countDevicePacket() { breakByPlan(at: now) }
-            seeToDevice(at: now)
+            checkDevice(at: now)
         }
     }
 
     private func askForNextPart(at now: Duration) {
-        readGoesOn = false
+        hasMoreToRead = false
         guard case .read(let channel, let collected) = request else { return }
         read(channel, offset: collected.count, at: now)
     }
 
-    private func handToDevice(at now: Duration) {
+    private func deliverToDevice(at now: Duration) {
         guard let command = down.first else { return }
         switch command {
         case .send(let values, let channel):

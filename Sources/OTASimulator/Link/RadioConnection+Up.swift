@@ -3,7 +3,7 @@ import OTAUpdate
 /// From the device to the host.
 extension RadioConnection {
     /// What travels up.
-    enum Upward {
+    enum UplinkValue {
         /// The answer to the request, as the host is told it.
         case answer(LinkEvent)
         /// The answer to a read, or to a further part of a long one.
@@ -45,7 +45,7 @@ extension RadioConnection {
                 break
             }
             up.removeFirst()
-            handToHost(first, at: now)
+            deliverToHost(first, at: now)
         }
         if wasRefused {
             wasRefused = false
@@ -53,27 +53,27 @@ extension RadioConnection {
         }
     }
 
-    private func handToHost(_ value: Upward, at now: Duration) {
+    private func deliverToHost(_ value: UplinkValue, at now: Duration) {
         switch value {
         case .answer(let event):
             request = nil
-            tell(event, [], at: now)
+            emit(event, [], at: now)
         case .notification(let bytes, let channel):
             notificationsQueued -= 1
-            world.window.hostHears(bytes, on: channel)
-            tell(.notified(bytes, channel), bytes, at: now)
+            world.window.hostReceives(bytes, on: channel)
+            emit(.notified(bytes, channel), bytes, at: now)
         case .readPart(let bytes):
             guard case .read(let channel, let before) = request else { return }
             let collected = before + bytes
-            readGoesOn = bytes.count == world.radio.mtu - 1
-            request = readGoesOn ? .read(channel, collected: collected) : nil
-            if readGoesOn { return }
-            world.window.hostHears(collected, on: channel)
-            tell(.value(collected, channel), collected, at: now)
+            hasMoreToRead = bytes.count == world.radio.mtu - 1
+            request = hasMoreToRead ? .read(channel, collected: collected) : nil
+            if hasMoreToRead { return }
+            world.window.hostReceives(collected, on: channel)
+            emit(.value(collected, channel), collected, at: now)
         }
     }
 
-    private func tell(_ event: LinkEvent, _ bytes: [UInt8], at now: Duration) {
+    private func emit(_ event: LinkEvent, _ bytes: [UInt8], at now: Duration) {
         world.transcript.note(.toHost, bytes, at: now)
         out.yield(event)
         if world.faults.countHostEvent() { breakByPlan(at: now) }

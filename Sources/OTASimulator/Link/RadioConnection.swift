@@ -39,9 +39,9 @@ final class RadioConnection {
     var downMeter = PacketMeter()
     var request: Request?
     /// The host's stack has to ask for a further part of a long read.
-    var readGoesOn = false
+    var hasMoreToRead = false
 
-    var up = Fifo<Upward>()
+    var up = Fifo<UplinkValue>()
     var upMeter = PacketMeter()
     var notificationsQueued = 0
     /// The device has something to notify that it was not let.
@@ -64,7 +64,7 @@ final class RadioConnection {
         var timer: Duration?
         if isOpen, !hasWork {
             timer = world.device.poll(at: now)
-            seeToDevice(at: now)
+            checkDevice(at: now)
         }
         switch state {
         case .closed: return .over
@@ -91,7 +91,7 @@ final class RadioConnection {
             if noticed <= now { end(LinkError(.lost, "nothing was heard from the device any more"), at: now) }
         case .open:
             _ = world.device.poll(at: now)
-            seeToDevice(at: now)
+            checkDevice(at: now)
             // Who was idle goes on with the event that `next` will name.
             guard isOpen, !isIdle, hasWork, anchor + world.radio.interval <= now else { return }
             anchor += world.radio.interval
@@ -112,7 +112,7 @@ final class RadioConnection {
     func wakeIfIdle() { if isIdle { wake.yield() } }
 
     /// After each call of the device: whether a fault is due, and whether the device is still there.
-    func seeToDevice(at now: Duration) {
+    func checkDevice(at now: Duration) {
         guard isOpen else { return }
         if let (offset, size) = world.device.imageReception, let fault = world.faults.imageReached(offset, of: size) {
             if fault == .powerFails { world.device.losePower(at: now) }

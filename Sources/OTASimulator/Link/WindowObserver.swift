@@ -16,7 +16,7 @@ struct WindowObserver {
         if inFlight < 4096 { maximum = max(maximum, Int(inFlight)) }
     }
 
-    mutating func hostHears(_ value: [UInt8], on channel: Channel) {
+    mutating func hostReceives(_ value: [UInt8], on channel: Channel) {
         switch channel {
         case VirtualGATT.progress where value.count == 12: acknowledge(Self.sequence(value, 2))
         case VirtualGATT.control where value.count == 13 && value[0] == 0x81: acknowledged = Self.sequence(value, 3)

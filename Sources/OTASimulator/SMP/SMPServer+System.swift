@@ -3,9 +3,9 @@ import OTASMP
 /// Group 0, OS.
 extension SMPServer {
     func echo(_ map: [String: CBORValue]) throws(SMPRefusal) -> Fields {
-        guard let said = map["d"] else { return [("r", .scalar(.text("")))] }
-        guard case .text = said else { throw .general(3) }
-        return [("r", .scalar(said))]
+        guard let text = map["d"] else { return [("r", .scalar(.text("")))] }
+        guard case .text = text else { throw .general(3) }
+        return [("r", .scalar(text))]
     }
 
     /// It answers for a while after that.

@@ -13,7 +13,7 @@ extension SMPServer {
         let data = map["data"]?.bytes ?? []
         if offset == 0, let answer = try begin(map, data, at: now) { return answer }
         guard var reception else { return [("off", .scalar(.unsigned(0)))] }
-        guard offset == reception.offset, !data.isEmpty else { return told(reception.offset) }
+        guard offset == reception.offset, !data.isEmpty else { return offsetReply(reception.offset) }
         guard data.count <= reception.size - offset else {
             self.reception = nil
             throw .image(31, first: 1)
@@ -22,19 +22,20 @@ extension SMPServer {
             try reception.take(data, into: slots.other, of: slots.flash)
         }
         self.reception = reception
-        guard reception.offset == reception.size else { return told(reception.offset) }
+        guard reception.offset == reception.size else { return offsetReply(reception.offset) }
         self.reception = nil
-        return told(reception.size) + (configuration.checksImage ? [("match", .scalar(.bool(matches(reception))))] : [])
+        return offsetReply(reception.size)
+            + (configuration.checksImage ? [("match", .scalar(.bool(matches(reception))))] : [])
     }
 
-    private func told(_ offset: Int) -> Fields { [("off", .scalar(CBORValue(offset)))] }
+    private func offsetReply(_ offset: Int) -> Fields { [("off", .scalar(CBORValue(offset)))] }
 
     /// Opens an upload. An answer where there is nothing to write: it is an earlier one's, which goes on.
     private func begin(_ map: [String: CBORValue], _ data: [UInt8], at now: Duration) throws(SMPRefusal) -> Fields? {
         guard data.count >= Self.headerLength else { throw .image(22, first: 3, reason: "header malformed") }
         let digest = map["sha"]?.bytes ?? []
         guard digest.count <= 32 else { throw .image(24, first: 3) }
-        if let reception, !digest.isEmpty, reception.digest == digest { return told(reception.offset) }
+        if let reception, !digest.isEmpty, reception.digest == digest { return offsetReply(reception.offset) }
         guard let size = map["len"]?.integer else { throw .image(21, first: 3) }
         guard data.starts(with: Self.magic) else { throw .image(23, first: 1, reason: "magic mismatch") }
         guard size <= slots.flash.layout.slotSize else { throw .image(30, first: 1, reason: "img too large") }

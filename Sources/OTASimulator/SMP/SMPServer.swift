@@ -100,7 +100,7 @@ final class SMPServer {
         return switch (question.group, question.command, question.operation) {
         case (0, 0, _): try echo(map)
         case (0, 5, 2): restart(at: now)
-        case (0, 6, 0) where configuration.tellsParameters:
+        case (0, 6, 0) where configuration.reportsParameters:
             [
                 ("buf_size", .scalar(CBORValue(configuration.bufferSize))),
                 ("buf_count", .scalar(CBORValue(configuration.bufferCount))),
@@ -111,7 +111,7 @@ final class SMPServer {
         case (1, 0, 2) where configuration.marksImages: try setState(map)
         case (1, 1, 2): try upload(map, at: now)
         case (1, 5, 2): try erase(map)
-        case (1, 6, 0) where configuration.tellsSlots: slotSizes
+        case (1, 6, 0) where configuration.reportsSlots: slotSizes
         default: throw .general(8)
         }
     }

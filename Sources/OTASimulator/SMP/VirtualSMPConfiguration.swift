@@ -17,13 +17,13 @@ public struct VirtualSMPConfiguration: Sendable {
     /// Packets that wait, and the answer under way.
     public var bufferCount = 4
     /// It answers the question for its buffers.
-    public var tellsParameters = true
+    public var reportsParameters = true
     /// A packet may come in several values.
     public var reassembles = true
     public var erase = Erase.progressive
     /// Compares the file's SHA-256 at the end, and says so.
     public var checksImage = false
-    public var tellsSlots = true
+    public var reportsSlots = true
     /// What it says of its bootloader (`smp_group_0.rst`); nil: it has no such question.
     public var bootloaderMode: Int? = 3
     public var board = "virtual_board"

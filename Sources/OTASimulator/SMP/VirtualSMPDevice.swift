@@ -88,7 +88,7 @@ public final class VirtualSMPDevice: SimulatedDevice, @unchecked Sendable {
         }
     }
 
-    public func refit(_ connection: UInt16, valueLength: Int) {
+    public func updateLink(_ connection: UInt16, valueLength: Int) {
         lock.locked { connections[connection]?.valueLength = valueLength }
     }
 
@@ -122,7 +122,7 @@ public final class VirtualSMPDevice: SimulatedDevice, @unchecked Sendable {
         try lock.locked { () throws(ATTError) in
             let server = try server(of: connection, channel, at: now)
             server.write(value, from: connection, at: time)
-            settle(server)
+            runPendingWork(server)
         }
     }
 
@@ -143,7 +143,7 @@ public final class VirtualSMPDevice: SimulatedDevice, @unchecked Sendable {
     public func losePower(at now: Duration) {
         lock.locked {
             advance(to: now)
-            if case .on = power { goDown() }
+            if case .on = power { shutDown() }
         }
     }
 
@@ -189,7 +189,7 @@ public final class VirtualSMPDevice: SimulatedDevice, @unchecked Sendable {
                     return
                 }
                 time = max(time, due)
-                settle(server)
+                runPendingWork(server)
             case .off, .unbootable, .suspended:
                 time = max(time, now)
                 return
@@ -217,13 +217,13 @@ public final class VirtualSMPDevice: SimulatedDevice, @unchecked Sendable {
     }
 
     /// Gives the answers that are due, and restarts where that is due.
-    private func settle(_ server: SMPServer) {
+    private func runPendingWork(_ server: SMPServer) {
         while let due = server.due, due <= time {
-            if let restart = server.restartsAt, restart <= time { return goDown() }
+            if let restart = server.restartsAt, restart <= time { return shutDown() }
             do throws(FlashError) {
                 if let (connection, bytes) = try server.answer(at: time) { notify(connection, bytes, at: server) }
             } catch {
-                return goDown()
+                return shutDown()
             }
         }
         longestQueue = max(longestQueue, server.longestQueue)
@@ -246,7 +246,7 @@ public final class VirtualSMPDevice: SimulatedDevice, @unchecked Sendable {
         }
     }
 
-    private func goDown() {
+    private func shutDown() {
         flash.isPowered = true
         let isSwap = VirtualBootloader(flash: flash).state?.trial == .pending
         power = .off(until: time + Self.bootTime + (isSwap ? configuration.swapTime : .zero))

@@ -44,12 +44,12 @@ package struct DeviceFile: Codable {
     package init(json: [UInt8]) throws(VirtualDeviceError) { self = try Self.read(json) }
 
     /// - Throws: `malformed` or `fromNewerVersion`, without the path.
-    static func spoken(json: [UInt8]) throws(VirtualDeviceError) -> VirtualDeviceProtocol {
+    static func updateProtocol(json: [UInt8]) throws(VirtualDeviceError) -> VirtualDeviceProtocol {
         let name = try read(json, Head.self).protocol ?? VirtualDeviceProtocol.ota.rawValue
-        guard let spoken = VirtualDeviceProtocol(rawValue: name) else {
+        guard let updateProtocol = VirtualDeviceProtocol(rawValue: name) else {
             throw VirtualDeviceError(.malformed, "there is no protocol \(name)")
         }
-        return spoken
+        return updateProtocol
     }
 
     static func read<File: Decodable>(

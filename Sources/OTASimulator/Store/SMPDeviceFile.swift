@@ -12,7 +12,7 @@ package struct SMPDeviceFile: Codable {
     private let bufferSize, bufferCount: Int
     /// Absent in files of earlier releases, whose devices report it.
     private let reportsBoard: Bool?
-    private let tellsParameters, reassembles, marksImages, tellsSlots, refusesDowngrade: Bool
+    private let reportsParameters, reassembles, marksImages, reportsSlots, refusesDowngrade: Bool
     /// Absent in files of older versions: 0.
     private let answerMilliseconds, releaseMilliseconds: Int?
 
@@ -26,10 +26,10 @@ package struct SMPDeviceFile: Codable {
         writeUnit = configuration.layout.writeUnit
         bufferSize = configuration.bufferSize
         bufferCount = configuration.bufferCount
-        tellsParameters = configuration.tellsParameters
+        reportsParameters = configuration.reportsParameters
         reassembles = configuration.reassembles
         marksImages = configuration.marksImages
-        tellsSlots = configuration.tellsSlots
+        reportsSlots = configuration.reportsSlots
         refusesDowngrade = configuration.refusesDowngrade
         reportsBoard = configuration.reportsBoard
         answerMilliseconds = Int(configuration.answerDelay / .milliseconds(1))
@@ -49,10 +49,10 @@ package struct SMPDeviceFile: Codable {
             configuration.layout = FlashLayout(pageSize: pageSize, slotSize: slotSize, writeUnit: writeUnit)
             configuration.bufferSize = bufferSize
             configuration.bufferCount = bufferCount
-            configuration.tellsParameters = tellsParameters
+            configuration.reportsParameters = reportsParameters
             configuration.reassembles = reassembles
             configuration.marksImages = marksImages
-            configuration.tellsSlots = tellsSlots
+            configuration.reportsSlots = reportsSlots
             configuration.refusesDowngrade = refusesDowngrade
             configuration.reportsBoard = reportsBoard ?? true
             configuration.answerDelay = .milliseconds(answerMilliseconds ?? 0)

@@ -5,8 +5,10 @@ import SystemPackage
 /// Virtual devices that speak SMP.
 extension VirtualDeviceStore {
     /// - Throws: `noSuchDevice`, `malformed`, `fromNewerVersion`, `io`.
-    public func spoken(by name: String) throws(VirtualDeviceError) -> VirtualDeviceProtocol {
-        try Self.file(in: existing(name)) { (json) throws(VirtualDeviceError) in try DeviceFile.spoken(json: json) }
+    public func updateProtocol(of name: String) throws(VirtualDeviceError) -> VirtualDeviceProtocol {
+        try Self.file(in: existing(name)) { (json) throws(VirtualDeviceError) in
+            try DeviceFile.updateProtocol(json: json)
+        }
     }
 
     /// Makes a device. Its folder is there whole, or not at all.

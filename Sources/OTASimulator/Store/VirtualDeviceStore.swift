@@ -79,11 +79,11 @@ public struct VirtualDeviceStore: Sendable {
     public func remove(_ name: String) throws(VirtualDeviceError) {
         let device = try existing(name)
         // Out of sight in one step, so that no half of it is ever taken for a device.
-        let grave = folder.appending(".\(name).removed-\(getpid())")
-        guard rename(device.string, grave.string) == 0 else {
+        let removed = folder.appending(".\(name).removed-\(getpid())")
+        guard rename(device.string, removed.string) == 0 else {
             throw VirtualDeviceError(.io, "\(device): \(Errno(rawValue: errno))")
         }
-        try Self.io(grave) { try FileManager.default.removeItem(atPath: grave.string) }
+        try Self.io(removed) { try FileManager.default.removeItem(atPath: removed.string) }
     }
 
     /// Takes a device up. What its `flash` holds is what it is: the death of the last process was a power cut.
@@ -126,18 +126,18 @@ public struct VirtualDeviceStore: Sendable {
     /// - Throws: `noSuchDevice`, `malformed`, `fromNewerVersion`, `io`.
     public func summary(of name: String) throws(VirtualDeviceError) -> VirtualDeviceSummary {
         let device = try existing(name)
-        switch try spoken(by: name) {
+        switch try updateProtocol(of: name) {
         case .ota:
             let configuration = try Self.configuration(in: device)
             let image = try Self.permanentImage(in: device, configuration.layout)
             return VirtualDeviceSummary(
-                name: name, spoken: .ota, product: configuration.product.text, hardware: configuration.hardware,
+                name: name, updateProtocol: .ota, product: configuration.product.text, hardware: configuration.hardware,
                 version: image.version, securityCounter: image.securityCounter)
         case .smp:
             let configuration = try Self.smpConfiguration(in: device)
             let image = try Self.permanentImage(in: device, configuration.layout)
             return VirtualDeviceSummary(
-                name: name, spoken: .smp, product: configuration.board, version: image.version)
+                name: name, updateProtocol: .smp, product: configuration.board, version: image.version)
         }
     }
 

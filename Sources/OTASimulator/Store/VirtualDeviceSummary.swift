@@ -1,7 +1,7 @@
 /// A virtual device as a list shows it.
 public struct VirtualDeviceSummary: Sendable, Equatable {
     public var name: String
-    public var spoken: VirtualDeviceProtocol
+    public var updateProtocol: VirtualDeviceProtocol
     /// Of one that speaks SMP: its board.
     public var product: String
     // What SMP has no word for is nil.

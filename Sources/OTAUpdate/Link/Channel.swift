@@ -1,4 +1,4 @@
-/// Where values go to and come from: a GATT characteristic, named as GATT names it. A bearer with one pipe (UDP, serial)
+/// Where values go to and come from: a GATT characteristic, named as GATT names it. A transport with one pipe (UDP, serial)
 /// carries one channel.
 public struct Channel: Hashable, Sendable {
     public let service, characteristic: UInt128

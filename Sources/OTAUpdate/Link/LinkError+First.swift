@@ -4,7 +4,7 @@ extension LinkError {
         switch code {
         case .unavailable: .linkUnavailable
         case .noSuchDevice: .noSuchDevice
-        case .held: .deviceHeld
+        case .inUse: .deviceInUse
         case .notPermitted: .notPermitted
         case .timedOut, .lost, .refused: nil
         }

@@ -1,13 +1,13 @@
 /// Why there is no link, or why a command on it was not carried out. Compared on the code.
 public struct LinkError: Error, Sendable, Equatable {
     public enum Code: String, Sendable {
-        /// No bearer on this machine: no adapter, no service to speak to.
+        /// No transport on this machine: no adapter, no service to speak to.
         case unavailable = "link-unavailable"
         /// Nobody with this address is there.
         case noSuchDevice = "no-such-device"
         /// Another process of ours has the device; the detail tells its id.
-        case held = "device-held"
-        /// No link within the time that the bearer gives it.
+        case inUse = "device-in-use"
+        /// No link within the time that the transport gives it.
         case timedOut = "connect-timeout"
         /// It was there, and is gone.
         case lost = "link-lost"

@@ -5,11 +5,11 @@ public struct LinkProperties: Sendable, Equatable {
     /// Longest value, in bytes, that a send, a write or a notification carries: MTU − 3 on GATT.
     public var maximumValueLength: Int
     /// Each value is a message by itself, as a datagram is; on GATT a message may go in several.
-    public var keepsMessagesApart: Bool
+    public var preservesMessageBoundaries: Bool
 
-    public init(channels: Set<Channel>, maximumValueLength: Int, keepsMessagesApart: Bool = false) {
+    public init(channels: Set<Channel>, maximumValueLength: Int, preservesMessageBoundaries: Bool = false) {
         self.channels = channels
         self.maximumValueLength = maximumValueLength
-        self.keepsMessagesApart = keepsMessagesApart
+        self.preservesMessageBoundaries = preservesMessageBoundaries
     }
 }

@@ -10,8 +10,8 @@ struct ConnectionMachineRandomTests {
         let targets = [Rig.address, .name("Bumble"), .only(service: Objects.ota)]
         var rig = Rig(Objects.tree(), targets.randomElement(using: &random) ?? Rig.address) {
             $0.takesOver = Bool.random(using: &random)
-            $0.forgets = UInt8.random(in: 0..<8, using: &random) == 0
-            $0.isPatient = Bool.random(using: &random)
+            $0.refreshesCache = UInt8.random(in: 0..<8, using: &random) == 0
+            $0.waitsForAdapter = Bool.random(using: &random)
         }
         var ledger = Ledger()
         ledger.note(rig.tell(.started))
@@ -68,7 +68,7 @@ struct ConnectionMachineRandomTests {
                 case .yieldTurn:
                     #expect(hasTurn)
                     hasTurn = false
-                case .letGo, .own, .ready: break
+                case .releaseLink, .own, .ready: break
                 case .fail: isOver = true
                 }
             }

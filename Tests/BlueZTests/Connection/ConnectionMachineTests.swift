@@ -158,7 +158,7 @@ struct ConnectionMachineTests {
     }
 
     @Test func waitsForWhatWasThereBefore() throws {
-        var rig = Rig(ObjectTree()) { $0.isPatient = true }
+        var rig = Rig(ObjectTree()) { $0.waitsForAdapter = true }
         #expect(rig.tell(.started) == [])
         rig.now = .seconds(9)
         rig.tree = Objects.tree([Objects.adapterPath: Objects.adapter])
@@ -168,7 +168,7 @@ struct ConnectionMachineTests {
         #expect(rig.tell(.treeChanged) == [.call(.scan(adapter: Rig.adapter))])
         #expect(rig.machine.deadline == .seconds(19))
 
-        var other = Rig(ObjectTree()) { $0.isPatient = true }
+        var other = Rig(ObjectTree()) { $0.waitsForAdapter = true }
         _ = other.tell(.started)
         #expect(try other.waitForDeadline() == [.fail(BlueZError(.serviceUnavailable, ""))])
     }
@@ -186,7 +186,7 @@ struct ConnectionMachineTests {
         var rig = Rig(Objects.tree())
         rig.reachConnecting()
         rig.tree.set(Rig.adapter, BlueZName.adapter, "Powered", false)
-        #expect(rig.tell(.treeChanged) == [.letGo(Rig.device), .yieldTurn, .fail(BlueZError(.adapterOff, ""))])
+        #expect(rig.tell(.treeChanged) == [.releaseLink(Rig.device), .yieldTurn, .fail(BlueZError(.adapterOff, ""))])
         var removed = Rig(Objects.tree())
         removed.reachReady()
         _ = removed.tree.apply(.removed(Rig.adapter, [BlueZName.adapter]))
@@ -208,13 +208,13 @@ struct ConnectionMachineTests {
         #expect(rig.machine.deadline == .seconds(10))
         rig.now = .milliseconds(9_600)
         let error = BlueZError(code, "")
-        #expect(rig.tell(.failed(.connect(Rig.device), error)) == [.letGo(Rig.device), .yieldTurn, .fail(error)])
+        #expect(rig.tell(.failed(.connect(Rig.device), error)) == [.releaseLink(Rig.device), .yieldTurn, .fail(error)])
     }
 
     @Test func givesUpAnAttemptThatTellsNothing() throws {
         var rig = Rig(Objects.tree())
         rig.reachConnecting()
-        #expect(try rig.waitForDeadline() == [.letGo(Rig.device), .yieldTurn, .fail(BlueZError(.timedOut, ""))])
+        #expect(try rig.waitForDeadline() == [.releaseLink(Rig.device), .yieldTurn, .fail(BlueZError(.timedOut, ""))])
         #expect(rig.now == .seconds(10))
     }
 
@@ -231,7 +231,7 @@ struct ConnectionMachineTests {
         var rig = Rig(Objects.tree())
         rig.reachConnecting()
         let error = BlueZError(code, "")
-        #expect(rig.tell(.failed(.connect(Rig.device), error)) == [.letGo(Rig.device), .yieldTurn, .fail(error)])
+        #expect(rig.tell(.failed(.connect(Rig.device), error)) == [.releaseLink(Rig.device), .yieldTurn, .fail(error)])
     }
 
     /// `Connect` is answered, and no link was told of: before it comes, or as it was aborted.
@@ -240,7 +240,7 @@ struct ConnectionMachineTests {
         rig.reachConnecting()
         #expect(rig.tell(.finished(.connect(Rig.device))) == [.yieldTurn])
         #expect(rig.set("ServicesResolved", false) == [])
-        #expect(try rig.waitForDeadline() == [.letGo(Rig.device), .fail(BlueZError(.timedOut, ""))])
+        #expect(try rig.waitForDeadline() == [.releaseLink(Rig.device), .fail(BlueZError(.timedOut, ""))])
     }
 
     @Test func makesALinkAnewThatBreaksEarly() throws {
@@ -257,7 +257,7 @@ struct ConnectionMachineTests {
         }
         _ = rig.tell(.finished(.connect(Rig.device)))
         _ = rig.set("Connected", true)
-        #expect(rig.set("Connected", false) == [.letGo(Rig.device), .fail(BlueZError(.disconnected, ""))])
+        #expect(rig.set("Connected", false) == [.releaseLink(Rig.device), .fail(BlueZError(.disconnected, ""))])
     }
 
     /// It was connected all the time `Connect` was under way.
@@ -351,7 +351,7 @@ struct ConnectionMachineTests {
         #expect(told.machine.isShared)
         #expect(told.set("Connected", false) == [.own(Rig.device)])
         #expect(!told.machine.isShared)
-        #expect(told.tell(.cancelled) == [.letGo(Rig.device), .yieldTurn, .fail(BlueZError(.cancelled, ""))])
+        #expect(told.tell(.cancelled) == [.releaseLink(Rig.device), .yieldTurn, .fail(BlueZError(.cancelled, ""))])
         // It is back before the end is looked at.
         var back = Rig(tree)
         back.reachConnecting()
@@ -363,7 +363,7 @@ struct ConnectionMachineTests {
         cancelled.tree.set(Rig.device, BlueZName.device, "Connected", false)
         #expect(
             cancelled.tell(.cancelled)
-                == [.own(Rig.device), .letGo(Rig.device), .yieldTurn, .fail(BlueZError(.cancelled, ""))])
+                == [.own(Rig.device), .releaseLink(Rig.device), .yieldTurn, .fail(BlueZError(.cancelled, ""))])
     }
 
     @Test func sharesNoLinkThatIsMadeAnew() throws {
@@ -375,7 +375,7 @@ struct ConnectionMachineTests {
         #expect(rig.set("Connected", false) == [.own(Rig.device)])
         #expect(try rig.waitForDeadline() == [.call(.takeTurn(adapter: Rig.adapter))])
         _ = rig.tell(.finished(.takeTurn(adapter: Rig.adapter)))
-        #expect(rig.tell(.cancelled).contains(.letGo(Rig.device)))
+        #expect(rig.tell(.cancelled).contains(.releaseLink(Rig.device)))
     }
 
     // MARK: Cancellation
@@ -389,10 +389,11 @@ struct ConnectionMachineTests {
         #expect(queueing.tell(.cancelled) == [.yieldTurn, .fail(BlueZError(.cancelled, ""))])
         var connecting = Rig(Objects.tree())
         connecting.reachConnecting()
-        #expect(connecting.tell(.cancelled) == [.letGo(Rig.device), .yieldTurn, .fail(BlueZError(.cancelled, ""))])
+        #expect(
+            connecting.tell(.cancelled) == [.releaseLink(Rig.device), .yieldTurn, .fail(BlueZError(.cancelled, ""))])
         var discovering = Rig(Objects.tree())
         discovering.reachConnecting()
         _ = discovering.tell(.finished(.connect(Rig.device)))
-        #expect(discovering.tell(.cancelled) == [.letGo(Rig.device), .fail(BlueZError(.cancelled, ""))])
+        #expect(discovering.tell(.cancelled) == [.releaseLink(Rig.device), .fail(BlueZError(.cancelled, ""))])
     }
 }

@@ -25,6 +25,8 @@ struct Flash {
     var operationsLeft = Int.max
     var cut = Cut.before
     var hasPower = true
+    /// The power goes right after an erase for which this holds, by its name in `operations`.
+    var cutAfterErase: (@Sendable (String) -> Bool)?
     /// Operations that fail with the power on, by their names in `operations`; and how those fail that change the flash.
     var failing: (@Sendable (String) -> Bool)?
     var failure = Failure.withoutTrace
@@ -100,6 +102,7 @@ struct Flash {
         change(area, offset..<offset + pageSize) { flash in
             for i in 0..<flash.count { flash[i] = i < done ? 0xFF : flash[i] | 0x3C }
         }
+        if let cutAfterErase, cutAfterErase("erase \(name(area)) \(offset)") { hasPower = false }
         return hasPower && (currentFailure ?? .silently) == .silently
     }
 

@@ -11,7 +11,7 @@ enum SMPSessionFuzz {
         guard let release else { return "there is no release" }
         var input = FuzzInput(bytes)
         let task = input.next()
-        if task >= FuzzInput.liar { return LiarCourse.offence(overSMP: true) { input.number(in: $0) } }
+        if task >= FuzzInput.hostile { return HostileRun.offence(overSMP: true) { input.number(in: $0) } }
         let session = SMPSession(release.task(task), seed: UInt64(input.next()))
         var peer = SMPPeer(release: release)
         return peer.run(session, &input)
@@ -69,7 +69,7 @@ private struct SMPPeer: FuzzPeer {
             return .linkUp(
                 LinkProperties(
                     channels: what & 32 == 0 ? [SMPChannel.value] : [], maximumValueLength: length,
-                    keepsMessagesApart: what & 16 != 0))
+                    preservesMessageBoundaries: what & 16 != 0))
         case 1: return .link(.subscribed(SMPChannel.value))
         case 2: return .link(.notified(input.bytes(upTo: Int(input.next())), SMPChannel.value))
         case 3:

@@ -32,18 +32,18 @@ extension Sandbox {
             ] + options)
     }
 
-    /// Puts the virtual device `kitchen` behind a bearer, in a process of its own, and takes it away after `body`.
+    /// Puts the virtual device `kitchen` behind a transport, in a process of its own, and takes it away after `body`.
     ///
     /// - Parameters:
     ///   - signal: ends it: by `.kill` the device loses power.
     ///   - body: is given the device's address, and the process.
     @discardableResult
     func serving<Result: Sendable>(
-        _ bearer: [String], endingBy signal: Signal = .terminate,
+        _ transport: [String], endingBy signal: Signal = .terminate,
         _ body: (String, Served) async throws -> Result
     ) async throws -> Result {
         let result = try await Subprocess.run(
-            .path(Self.binary), arguments: Arguments(["simulate", "serve", "kitchen"] + bearer),
+            .path(Self.binary), arguments: Arguments(["simulate", "serve", "kitchen"] + transport),
             environment: environment(), workingDirectory: folder, input: .none, output: .discarded,
             error: .sequence
         ) { execution in

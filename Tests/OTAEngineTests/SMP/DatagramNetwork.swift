@@ -35,7 +35,7 @@ final class DatagramNetwork: Transport, @unchecked Sendable {
         let link = SingleChannelLink(ends, channel: SMPChannel.value, maximumValueLength: 1472)
         return await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.carry(ends) }
-            let result = await link.whileCarrying(body)
+            let result = await link.withForwarding(body)
             group.cancelAll()
             return result
         }

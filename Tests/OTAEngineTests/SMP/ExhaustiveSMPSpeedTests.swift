@@ -72,7 +72,7 @@ import Testing
         arguments: [(2, 1), (3, 2), (4, 3), (8, 6)])
     func fillsTheBuffersOfASmallDevice(buffers: Int, packets: Int) throws {
         let speed = try speed(mtu: 247) {
-            ($0.tellsParameters, $0.reassembles) = (false, false)
+            ($0.reportsParameters, $0.reassembles) = (false, false)
             ($0.bufferSize, $0.bufferCount) = (384, buffers)
         }
         #expect(speed.transfer.gaps == 0)

@@ -72,7 +72,7 @@ import Testing
     ) throws {
         let world = try World(try SMPRelease(bytes: 5000)) { $0.trustedKeys = [] }
         let run = try world.run(SMPPushOptions(ending: ending))
-        #expect(run.error == .wentBack)
+        #expect(run.error == .rolledBack)
         #expect(world.runsOldImage && world.device.heldImage == nil)
     }
 
@@ -84,12 +84,12 @@ import Testing
         // Where the device does not tell, its own answer to the first chunk is the refusal.
         let late = try World(try SMPRelease(bytes: 5000)) {
             tiny(&$0)
-            $0.tellsSlots = false
+            $0.reportsSlots = false
         }
         #expect(try late.run().error == .imageTooLarge)
         let older = try World(try SMPRelease(bytes: 5000)) {
             tiny(&$0)
-            ($0.tellsSlots, $0.knowsFirstVersionOnly) = (false, true)
+            ($0.reportsSlots, $0.knowsFirstVersionOnly) = (false, true)
         }
         #expect(try older.run().error == .refusedByPolicy)
     }
@@ -119,8 +119,8 @@ import Testing
 
     @Test func worksWithoutParameters() throws {
         let world = try World(try SMPRelease(bytes: 5000)) {
-            ($0.tellsParameters, $0.reassembles, $0.bufferSize) = (false, false, 384)
-            ($0.tellsSlots, $0.bootloaderMode) = (false, nil)
+            ($0.reportsParameters, $0.reassembles, $0.bufferSize) = (false, false, 384)
+            ($0.reportsSlots, $0.bootloaderMode) = (false, nil)
         }
         let report = try #require(try world.run().report)
         #expect(report.outcome == .confirmed && report.transfer?.chunkSize == 244)
@@ -255,7 +255,7 @@ import Testing
                 confirmed += 1
                 #expect(report.outcome == .confirmed && world.runsNewImage, "seed \(seed)")
             case .failure(let error):
-                #expect(error.code == (checksImage ? .digestDiffers : .wentBack), "seed \(seed): \(error)")
+                #expect(error.code == (checksImage ? .digestMismatch : .rolledBack), "seed \(seed): \(error)")
                 #expect(world.runsOldImage, "seed \(seed)")
             }
         }
@@ -316,7 +316,7 @@ import Testing
     @Test func saysThatPacketsAreTooShort() throws {
         var radio = RadioModel()
         radio.mtu = 23
-        let world = try World(try SMPRelease(bytes: 5000), radio: radio) { $0.tellsParameters = false }
+        let world = try World(try SMPRelease(bytes: 5000), radio: radio) { $0.reportsParameters = false }
         #expect(try world.run().error == .unsupportedDevice)
         // Where packets come in several values the MTU is no matter.
         let whole = try World(try SMPRelease(bytes: 5000), radio: radio)

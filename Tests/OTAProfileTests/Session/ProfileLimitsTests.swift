@@ -63,7 +63,7 @@ import Testing
             #expect(talk.outcome == nil, "round \(round)")
             tag = sendImage(&talk, from: tag, finish: "10")
         }
-        #expect(talk.error == .digestDiffers)
+        #expect(talk.error == .digestMismatch)
     }
 
     @Test("a device that goes on past the end is asked three times, and no more")

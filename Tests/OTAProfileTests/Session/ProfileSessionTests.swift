@@ -119,7 +119,7 @@ import Testing
         #expect(talk.report?.outcome == .onTrial(seconds: 60))
     }
 
-    @Test func tellsThatTheDeviceWentBack() throws {
+    @Test func reportsThatTheDeviceRolledBack() throws {
         var talk = try push()
         talk.comeUp(Device())
         acceptEnvelope(&talk)
@@ -133,7 +133,7 @@ import Testing
         talk.waitForDeadline()
         talk.expect(.connect)
         talk.comeUp(Device())
-        #expect(talk.error == .wentBack)
+        #expect(talk.error == .rolledBack)
     }
 
     @Test func takesAnOldImageOfTheSameVersionForWhatItIs() throws {
@@ -144,7 +144,7 @@ import Testing
         apply(&talk)
         talk.now += .seconds(5)
         talk.comeUp(Device(version: "1.1.0"))
-        #expect(talk.error == .wentBack)
+        #expect(talk.error == .rolledBack)
     }
 
     @Test func appliesOnceMoreWhenTheAnswerNeverCame() throws {
@@ -247,7 +247,7 @@ import Testing
         talk.expect(.connect)
     }
 
-    @Test(arguments: [LinkError.Code.unavailable, .noSuchDevice, .held, .notPermitted])
+    @Test(arguments: [LinkError.Code.unavailable, .noSuchDevice, .inUse, .notPermitted])
     func endsAtOnceWhereThereIsNoDevice(code: LinkError.Code) throws {
         var talk = try push()
         talk.tell(.linkDown(LinkError(code, "none")))
@@ -345,7 +345,7 @@ import Testing
         #expect(idle.error == .notInTrial)
     }
 
-    /// CONFIRM's answer never came, and the image that the device went back to has the same version.
+    /// CONFIRM's answer never came, and the image that the device rolled back to has the same version.
     @Test func doesNotTakeAnotherImageOfTheSameVersionForTheConfirmedOne() throws {
         var talk = try Conversation(.confirm)
         talk.comeUp(Device(running: Array(1...8), version: "1.1.0", state: 5))
@@ -353,7 +353,7 @@ import Testing
         talk.tell(.linkDown(LinkError(.lost, "gone")))
         talk.waitForDeadline()
         talk.comeUpAgain(Device(running: Array(11...18), version: "1.1.0"))
-        #expect(talk.error == .wentBack)
+        #expect(talk.error == .rolledBack)
     }
 
     /// A device with several links may answer before it restarts, for as long as it has not seen the lost one end.
@@ -398,7 +398,7 @@ import Testing
         talk.waitForDeadline()
         talk.expect(.connect)
         talk.comeUp(Device())
-        #expect(talk.error == .wentBack)
+        #expect(talk.error == .rolledBack)
     }
 
     /// Busy for longer than the restart and the trial may take, and only then the link breaks.

@@ -25,7 +25,7 @@ import Testing
             lines.append(
                 ("chunk", chunk.frame(sequence: UInt8.random(in: 0...255, using: &random), version: .second).bytes))
         }
-        let theirs = try await SMPPeer.run("judge", lines.map { "request \($0.name) \(Hex.encode($0.bytes))" })
+        let theirs = try await SMPPeer.run("check", lines.map { "request \($0.name) \(Hex.encode($0.bytes))" })
         #expect(theirs == lines.map { Hex.encode($0.bytes) })
     }
 
@@ -44,7 +44,7 @@ import Testing
                 to: SMPRequest.setState(digest: nil, confirm: false).frame(sequence: 1, version: version))
             lines.append((version == .second ? "refused" : "unsupported", refused))
         }
-        let theirs = try await SMPPeer.run("judge", lines.map { "answer \($0.name) \(Hex.encode($0.frame.bytes))" })
+        let theirs = try await SMPPeer.run("check", lines.map { "answer \($0.name) \(Hex.encode($0.frame.bytes))" })
         for (line, theirs) in zip(lines, theirs) {
             #expect(line.frame.body.isEmpty || line.frame.body[0] == 0xBF)
             #expect(Hex.encode(CBOREncoder.encode(try CBORDecoder.decode(line.frame.body))) == theirs, "\(line.name)")

@@ -1,7 +1,7 @@
 """The published SMP package for Python, as a peer: what it makes of each command, and of each answer.
 
     peer.py vectors   writes vectors.txt: every request in both versions, every kind of answer
-    peer.py judge     reads lines "request NAME HEX" and "answer NAME HEX" and writes what smp encodes for what it has decoded;
+    peer.py check     reads lines "request NAME HEX" and "answer NAME HEX" and writes what smp encodes for what it has decoded;
                       an answer's body in the canonical form
     peer.py errors    the error codes that it knows: "general 1", "image 30", "system 2"
 """
@@ -9,7 +9,7 @@
 import sys
 
 # First of all: who writes to a program that has ended, since a package is missing, is ended by that.
-LINES = sys.stdin.readlines() if sys.argv[1] == "judge" else []
+LINES = sys.stdin.readlines() if sys.argv[1] == "check" else []
 
 import cbor2
 from smp import error, header, image_management as image, os_management as system
@@ -81,7 +81,7 @@ def vectors():
                 print(kind, name, int(version), sequence, encoded(name, cls, fields, version, sequence).hex())
 
 
-def judge():
+def check():
     for line in LINES:
         kind, name, text = line.split()
         data = bytes.fromhex(text)
@@ -104,4 +104,4 @@ def errors():
                 print(name, int(code))
 
 
-{"vectors": vectors, "judge": judge, "errors": errors}[sys.argv[1]]()
+{"vectors": vectors, "check": check, "errors": errors}[sys.argv[1]]()

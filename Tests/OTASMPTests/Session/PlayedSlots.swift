@@ -65,6 +65,9 @@ final class PlayedSlots {
         return .fields([:])
     }
 
+    /// Discards an unfinished upload, as a restart does.
+    func discardUpload() { upload = nil }
+
     private func mark(_ fields: [String: CBORValue]) -> PlayedDevice.Reply {
         let confirm = fields["confirm"]?.bool ?? false
         guard let digest = fields["hash"]?.bytes else {

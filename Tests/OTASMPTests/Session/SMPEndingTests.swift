@@ -19,7 +19,7 @@ import Testing
             if link > 1 { return old.answer(frame) }
             return frame.group == 1 && frame.operation == .write ? .loss : trial.answer(frame)
         }
-        #expect(played.error == .wentBack, "\(String(describing: played.outcome))")
+        #expect(played.error == .rolledBack, "\(String(describing: played.outcome))")
     }
 
     @Test("a device that still answers as before is not asked at once to restart again")

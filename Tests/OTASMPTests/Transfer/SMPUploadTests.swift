@@ -12,10 +12,10 @@ import Testing
         var chunks: [UInt8: SMPChunk] = [:]
         var now = Duration.zero
 
-        init(window: Int, longestFrame: Int = 500, way: SMPUpload.Way = .whole) {
+        init(window: Int, longestFrame: Int = 500, delivery: SMPUpload.Delivery = .whole) {
             upload = SMPUpload(
                 SMPUploadTests.bytes, digest: [UInt8](repeating: 7, count: 32), image: 0, longestFrame: longestFrame,
-                window: SMPWindow(limit: window, size: window, way: way), way: way)
+                window: SMPWindow(limit: window, size: window, delivery: delivery), delivery: delivery)
         }
 
         /// Sends what may be sent.
@@ -80,7 +80,7 @@ import Testing
     /// One more packet than there are buffers: the first one is refused, and those behind it repeat the old offset.
     @Test func drainsWhatIsOutOfStep() {
         var (flight, sent) = Flight.open(window: 3)
-        #expect(flight.upload.overran(2, at: .zero) == .agreed)
+        #expect(flight.upload.bufferFull(2, at: .zero) == .agreed)
         #expect(flight.send().isEmpty)
         #expect(flight.answer(3, 32) == .agreed)
         #expect(flight.send().isEmpty)
@@ -93,7 +93,7 @@ import Testing
     @Test("an upload goes on after the window has drained, even if the last answer is to its own chunk")
     func goesOnAfterTheWindowHasDrained() {
         var (flight, _) = Flight.open(window: 3)
-        _ = flight.upload.overran(2, at: .zero)
+        _ = flight.upload.bufferFull(2, at: .zero)
         _ = flight.answer(3, 32)
         _ = flight.answer(4, flight.end(4))
         #expect(!flight.send().isEmpty)
@@ -112,7 +112,7 @@ import Testing
         arguments: [0, 120])
     func ignoresDuplicatedAnswers(late: Int) throws {
         let parameters = try SMPParameters(["buf_size": CBORValue(60), "buf_count": CBORValue(1024)])
-        var upload = Flight(window: parameters.window, longestFrame: 60, way: .lossy).upload
+        var upload = Flight(window: parameters.window, longestFrame: 60, delivery: .lossy).upload
         var sent: [(sequence: UInt8, end: Int)] = []
         var answered = 0
         repeat {
@@ -162,7 +162,7 @@ import Testing
     /// Nobody knows how slow the link is before the first long chunk is answered; nor how long its erase takes before the first
     /// one is.
     @Test func waitsAsLongAsTheLinkHasNeed() {
-        var flight = Flight(window: 2, way: .inPieces)
+        var flight = Flight(window: 2, delivery: .fragmented)
         _ = flight.send()
         #expect(flight.upload.deadline == SMPUpload.openingLimit)
         flight.now = .seconds(9)
@@ -181,7 +181,7 @@ import Testing
 
     /// Where a datagram may get lost it is sent again soon, and then later and later.
     @Test func sendsALostDatagramAgainSoon() {
-        var flight = Flight(window: 1, way: .lossy)
+        var flight = Flight(window: 1, delivery: .lossy)
         _ = flight.send()
         #expect(flight.upload.deadline == .seconds(1))
         #expect(flight.upload.answered(1, offset: 32, match: nil, at: .zero) == .agreed)

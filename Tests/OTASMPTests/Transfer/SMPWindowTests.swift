@@ -12,16 +12,16 @@ import Testing
 
     @Test("a window begins with two chunks and grows by one with each window that is answered, up to its limit")
     func growsToItsLimit() {
-        var window = SMPWindow(limit: 4, way: .inPieces)
+        var window = SMPWindow(limit: 4, delivery: .fragmented)
         #expect(window.size == 2)
         #expect(sizes(&window, answers: 8) == [2, 3, 3, 3, 4, 4, 4, 4])
-        var one = SMPWindow(limit: 1, way: .inPieces)
+        var one = SMPWindow(limit: 1, delivery: .fragmented)
         #expect(one.size == 1 && sizes(&one, answers: 3) == [1, 1, 1])
     }
 
     @Test("a gap halves the window, which then stays below the size at which the gap came")
     func staysBelowTheSizeThatOverflowed() {
-        var window = SMPWindow(limit: 7, size: 6, way: .inPieces)
+        var window = SMPWindow(limit: 7, size: 6, delivery: .fragmented)
         window.shrink()
         #expect(window.size == 3)
         #expect(sizes(&window, answers: 300).max() == 5)
@@ -30,7 +30,7 @@ import Testing
 
     @Test("a size that overflowed is tried again after a hundred windows, and after twice as many when it fails")
     func triesAgainLaterAndLater() {
-        var window = SMPWindow(limit: 3, size: 3, way: .inPieces)
+        var window = SMPWindow(limit: 3, size: 3, delivery: .fragmented)
         window.shrink()
         #expect(window.size == 1)
         var trials: [Int] = []
@@ -52,7 +52,7 @@ import Testing
 
     @Test("a size that holds for as long as it was waited for is no longer suspect")
     func forgetsAnOverflowOfLongAgo() {
-        var window = SMPWindow(limit: 3, size: 3, way: .inPieces)
+        var window = SMPWindow(limit: 3, size: 3, delivery: .fragmented)
         window.shrink()
         _ = sizes(&window, answers: 2000)
         #expect(window.size == 3)
@@ -63,7 +63,7 @@ import Testing
 
     @Test("where packets get lost by themselves, a size is tried again soon")
     func triesAgainSoonOverALossyLink() {
-        var window = SMPWindow(limit: 3, size: 3, way: .lossy)
+        var window = SMPWindow(limit: 3, size: 3, delivery: .lossy)
         window.shrink()
         let again = sizes(&window, answers: 100).firstIndex(of: 3)
         #expect(again == 24)
@@ -71,7 +71,7 @@ import Testing
 
     @Test("a window never shrinks below one chunk, and tries two again after a gap at one")
     func neverShrinksBelowOne() {
-        var window = SMPWindow(limit: 3, size: 1, way: .whole)
+        var window = SMPWindow(limit: 3, size: 1, delivery: .whole)
         for _ in 0..<5 { window.shrink() }
         #expect(window.size == 1)
         let again = sizes(&window, answers: 300).firstIndex(of: 2)
@@ -80,7 +80,7 @@ import Testing
 
     @Test("a gap at one chunk puts a pause after each answer, and a longer one each time")
     func pausesAfterAGapAtOne() {
-        var window = SMPWindow(limit: 3, size: 2, way: .whole)
+        var window = SMPWindow(limit: 3, size: 2, delivery: .whole)
         window.shrink()
         #expect(window.pause == .zero)
         let pauses = (0..<7).map { _ in
@@ -90,7 +90,7 @@ import Testing
         #expect(pauses == [20, 40, 80, 160, 320, 640, 640].map { .milliseconds($0) })
         _ = sizes(&window, answers: 200)
         #expect(window.size == 2 && window.pause == .zero)
-        var lossy = SMPWindow(limit: 3, size: 1, way: .lossy)
+        var lossy = SMPWindow(limit: 3, size: 1, delivery: .lossy)
         lossy.shrink()
         #expect(lossy.pause == .zero, "there a packet may get lost by itself")
     }

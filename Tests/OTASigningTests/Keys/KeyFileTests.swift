@@ -24,7 +24,7 @@ import Testing
         let key = try PrivateKey.generate()
         let path = try KeyFile.write(key, name: folder / "release", passphrase: Passphrase("secret")).privateKey
         let text = try KeyFile.privateKeyText(at: path)
-        #expect(throws: KeyError(.passphraseNeeded, "")) { try PrivateKey(pem: text) }
+        #expect(throws: KeyError(.passphraseRequired, "")) { try PrivateKey(pem: text) }
         #expect(try PrivateKey(pem: text, passphrase: Passphrase("secret")).publicKey == key.publicKey)
     }
 
@@ -58,11 +58,11 @@ import Testing
     @Test(
         "A private key that others can get at is refused",
         arguments: [0o640, 0o604, 0o620, 0o602, 0o644, 0o666, 0o777, 0o610] as [CInterop.Mode])
-    func openToOthers(_ mode: CInterop.Mode) throws {
+    func keyFilePermissions(_ mode: CInterop.Mode) throws {
         let folder = try TemporaryFolder()
         let pem = try PrivateKey.generate().pem().bytes
         let path = try folder.write("it's a key.pem", pem, mode: FilePermissions(rawValue: mode))
-        let error = #expect(throws: KeyError(.openToOthers, "")) { try KeyFile.privateKeyText(at: path) }
+        let error = #expect(throws: KeyError(.keyFilePermissions, "")) { try KeyFile.privateKeyText(at: path) }
         #expect(error?.hint == "chmod 600 '\(folder.path)/it'\\''s a key.pem'")
         #expect(error?.context.contains(path.string) == true)
         for mode in [.ownerRead, .ownerReadWrite, .ownerReadWriteExecute] as [FilePermissions] {

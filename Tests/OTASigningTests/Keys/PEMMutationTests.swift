@@ -8,7 +8,7 @@ import Testing
 /// encryption that openssl writes tells of a change); nothing stops the process.
 @Suite struct PEMMutationTests {
     private static let refusals: Set<KeyError.Code> = [
-        .notAKey, .wrongAlgorithm, .wrongPassphrase, .passphraseNeeded, .smallOrder,
+        .notAKey, .wrongAlgorithm, .wrongPassphrase, .passphraseRequired, .smallOrder,
     ]
 
     @Test(arguments: 0..<3)

@@ -77,7 +77,7 @@ import Testing
 
     @Test func anEncryptedKeyWantsItsPassphrase() throws {
         let pem = try RFC8032.test1.privateKey().pem(passphrase: Passphrase("right"))
-        #expect(throws: KeyError(.passphraseNeeded, "")) { try PrivateKey(pem: pem) }
+        #expect(throws: KeyError(.passphraseRequired, "")) { try PrivateKey(pem: pem) }
         #expect(throws: KeyError(.wrongPassphrase, "")) { try PrivateKey(pem: pem, passphrase: Passphrase("wrong")) }
     }
 

@@ -65,7 +65,7 @@ import Testing
         let fifth = try PrivateKey.generate()
         expectRefusal("too-many-signatures") { try add([keys[1], keys[2], keys[3], fifth]) }
         expectRefusal("too-many-signatures") { try add(keys + [fifth]) }
-        expectRefusal("no-key") { try add([]) }
+        expectRefusal("key-required") { try add([]) }
         _ = try add(Array(keys[1...]))
         #expect(try SignedBundle(parsing: contents(of: folder / "out.otaf")).envelope.signatures.count == 4)
     }
@@ -76,12 +76,12 @@ import Testing
         }
     }
 
-    @Test(arguments: ["malformed-bundle", "digest-differs", "truncated", "not-zero"])
+    @Test(arguments: ["malformed-bundle", "digest-mismatch", "truncated", "not-zero"])
     func aDamagedBundleIsNotSigned(_ code: String) throws {
         var bytes = WorkedExample.bytes
         switch code {
         case "malformed-bundle": bytes.removeLast()
-        case "digest-differs": bytes[bytes.count - 1] ^= 1
+        case "digest-mismatch": bytes[bytes.count - 1] ^= 1
         case "truncated": bytes.removeLast(bytes.count - 100)
         default: bytes[12] = 1
         }

@@ -140,9 +140,9 @@ import Testing
     @Test func refusesWhatTheImageContradicts() throws {
         let image = try Repository.sample("acme-thermostat-1.0.0.bin")
         for (code, release) in [
-            ("version-differs", release(product: nil, version: "1.0.1")),
-            ("version-differs", release(product: "acme-thermostat", version: "1.0.1")),
-            ("product-differs", release(product: "acme-thermostats", version: nil)),
+            ("version-mismatch", release(product: nil, version: "1.0.1")),
+            ("version-mismatch", release(product: "acme-thermostat", version: "1.0.1")),
+            ("product-mismatch", release(product: "acme-thermostats", version: nil)),
             ("wrong-image-format", Release(format: .mcuboot)),
         ] {
             let error = #expect(throws: SigningError.self) { try sign(image, release) }
@@ -153,10 +153,10 @@ import Testing
 
     @Test func asksForWhatNobodySays() throws {
         let product = #expect(throws: SigningError.self) { try sign(WorkedExample.image, release(product: nil)) }
-        #expect(product?.code == "product-needed")
+        #expect(product?.code == "product-required")
         #expect(product?.hint?.contains("--product") == true)
         let version = #expect(throws: SigningError.self) { try sign(WorkedExample.image, release(version: nil)) }
-        #expect(version?.code == "version-needed")
+        #expect(version?.code == "version-required")
         #expect(version?.hint?.contains("--version") == true)
         #expect(folder.names() == [])
     }

@@ -31,7 +31,7 @@ import Testing
             let theirs = try contents(of: folder / "\(index).theirs.bin")
             #expect(try contents(of: folder / "\(index).ours.bin") == theirs, "\(made.options)")
             let image = try verifier.verify(MCUbootFile(parsing: theirs))
-            #expect(image.warrant == .signature(key.publicKey.id))
+            #expect(image.authorization == .signature(key.publicKey.id))
             #expect(
                 image.image.version == made.layout.version && image.image.securityCounter == made.layout.securityCounter
             )
@@ -58,7 +58,7 @@ import Testing
         #expect(answers.allSatisfy { $0.succeeded })
         for name in names {
             let file = try MCUbootFile(parsing: contents(of: FilePath(name)))
-            #expect(try SampleKey.verifier().verify(file).warrant == .signature(SampleKey.key().publicKey.id))
+            #expect(try SampleKey.verifier().verify(file).authorization == .signature(SampleKey.key().publicKey.id))
             let stranger = try Verifier(trust: TrustStore([RFC8032.test1.privateKey().publicKey]))
             #expect(throws: VerificationError(.untrustedKey, "")) { try stranger.verify(file) }
         }

@@ -87,7 +87,7 @@ import Testing
         let changed = folder / place
         try changeMode(changed, FilePermissions(rawValue: (place.hasSuffix(".pem") ? 0o600 : 0o700) | bit))
         for path in [trust, file] {
-            let error = #expect(throws: KeyError(.trustOpenToOthers, "")) { try TrustStore(paths: [path]) }
+            let error = #expect(throws: KeyError(.trustPermissions, "")) { try TrustStore(paths: [path]) }
             #expect(error?.hint == "chmod go-w \(changed)")
             #expect(error?.context.contains("\(changed)") == true)
         }
@@ -99,7 +99,7 @@ import Testing
         try changeMode(folder / "parent", FilePermissions(rawValue: 0o1777))
         #expect(try TrustStore(paths: [trust]).keys == [first])
         try changeMode(trust, FilePermissions(rawValue: 0o1777))
-        #expect(throws: KeyError(.trustOpenToOthers, "")) { try TrustStore(paths: [trust]) }
+        #expect(throws: KeyError(.trustPermissions, "")) { try TrustStore(paths: [trust]) }
     }
 
     @Test(
@@ -111,7 +111,7 @@ import Testing
         #expect(symlink("parent/trust/x/..", (folder / "link").string) == 0)
         #expect(try TrustStore(paths: [folder / path]).keys == [first])
         try changeMode(trust, FilePermissions(rawValue: 0o1777))
-        #expect(throws: KeyError(.trustOpenToOthers, "")) { try TrustStore(paths: [folder / path]) }
+        #expect(throws: KeyError(.trustPermissions, "")) { try TrustStore(paths: [folder / path]) }
     }
 
     @Test("each folder on the way of a symbolic link to trusted keys is checked", arguments: [true, false])
@@ -124,7 +124,7 @@ import Testing
         #expect(try TrustStore(paths: [link, folder / "x"]).keys == [first])
         try changeMode(folder / "parent", FilePermissions(rawValue: 0o777))
         for path in [link, folder / "x"] {
-            let error = #expect(throws: KeyError(.trustOpenToOthers, "")) { try TrustStore(paths: [path]) }
+            let error = #expect(throws: KeyError(.trustPermissions, "")) { try TrustStore(paths: [path]) }
             #expect(error?.hint == "chmod go-w \(folder / "parent")")
         }
         unlink(link.string)
@@ -139,7 +139,7 @@ import Testing
         for place in ["parent/trust/one.pub.pem", "parent/trust", "parent"] {
             let (trust, _) = try trustFolder()
             #expect(chown((folder / place).string, 65534, 65534) == 0)
-            let error = #expect(throws: KeyError(.trustOpenToOthers, "")) { try TrustStore(paths: [trust]) }
+            let error = #expect(throws: KeyError(.trustPermissions, "")) { try TrustStore(paths: [trust]) }
             #expect(
                 error?.context.contains("\(folder / place) belongs to the user 65534") == true,
                 "\(error?.context ?? "")")
@@ -155,7 +155,7 @@ import Testing
         #expect(symlink(trust.string, link.string) == 0)
         #expect(try TrustStore(paths: [link]).keys == [first])
         #expect(lchown(link.string, 65534, 65534) == 0)
-        #expect(throws: KeyError(.trustOpenToOthers, "")) { try TrustStore(paths: [link]) }
+        #expect(throws: KeyError(.trustPermissions, "")) { try TrustStore(paths: [link]) }
     }
 
     @Test("of a key's file that the user has chosen only its own mode is checked")
@@ -163,9 +163,9 @@ import Testing
         let (trust, file) = try trustFolder()
         try changeMode(folder / "parent", FilePermissions(rawValue: 0o777))
         #expect(try TrustStore(paths: [file], filesAreChosen: true).keys == [first])
-        #expect(throws: KeyError(.trustOpenToOthers, "")) { try TrustStore(paths: [trust], filesAreChosen: true) }
+        #expect(throws: KeyError(.trustPermissions, "")) { try TrustStore(paths: [trust], filesAreChosen: true) }
         try changeMode(file, FilePermissions(rawValue: 0o602))
-        let error = #expect(throws: KeyError(.trustOpenToOthers, "")) {
+        let error = #expect(throws: KeyError(.trustPermissions, "")) {
             try TrustStore(paths: [file], filesAreChosen: true)
         }
         #expect(error?.hint == "chmod o-w \(file)")
@@ -223,10 +223,10 @@ import Testing
         let scope = try folder.write(
             "one.pub.pem.scope", "product = demo\n".utf8, mode: FilePermissions(rawValue: 0o666))
         for path in [file, folder.path] {
-            let error = #expect(throws: KeyError(.trustOpenToOthers, "")) { try TrustStore(paths: [path]) }
+            let error = #expect(throws: KeyError(.trustPermissions, "")) { try TrustStore(paths: [path]) }
             #expect(error?.hint == "chmod go-w \(scope)")
         }
-        #expect(throws: KeyError(.trustOpenToOthers, "")) { try TrustStore(paths: [file], filesAreChosen: true) }
+        #expect(throws: KeyError(.trustPermissions, "")) { try TrustStore(paths: [file], filesAreChosen: true) }
     }
 
     @Test("one key with two different scopes is refused, with equal ones it is accepted")

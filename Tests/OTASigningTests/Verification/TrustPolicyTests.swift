@@ -90,7 +90,7 @@ import Testing
         #expect(try code(spoiled(bundle.spoiling(signatureBy: key))) == .unknownCriticalField)
         bundle = try makeBundle(requires: requires, signedBy: [key])
         #expect(try code(spoiled(bundle.spoiling(signatureBy: key))) == .badSignature)
-        #expect(try code(spoiled(bundle)) == .digestDiffers)
+        #expect(try code(spoiled(bundle)) == .digestMismatch)
         #expect(try code(bundle) == .wrongProduct)
     }
 }

@@ -28,7 +28,7 @@ import Testing
     func whatImgtoolSignedIsVerified(name: String) throws {
         let bytes = try Repository.sample(name)
         let image = try verifier.verify(MCUbootFile(parsing: bytes))
-        #expect(image.warrant == .signature(key.publicKey.id))
+        #expect(image.authorization == .signature(key.publicKey.id))
         #expect(image.bytes == bytes && image.fileDigest == SHA256.digest(of: bytes))
         let report = try verifier.report(on: MCUbootFile(parsing: bytes))
         #expect(report.digest == "SHA256" && report.digestHolds == true && report.unsigned.isEmpty)
@@ -139,7 +139,7 @@ import Testing
         for index in image[MCUbootTLV.sha512].indices {
             var changed = image
             changed[MCUbootTLV.sha512][index] ^= 1
-            #expect(try refusal(changed.bytes)?.code == .digestDiffers, "byte \(index)")
+            #expect(try refusal(changed.bytes)?.code == .digestMismatch, "byte \(index)")
         }
     }
 
@@ -147,17 +147,17 @@ import Testing
     func aSignatureOfAnotherAlgorithm() throws {
         var image = try small()
         image.replace(MCUbootTLV.ed25519, with: MCUbootTLV(type: 0x22, value: image[MCUbootTLV.ed25519]))
-        #expect(try refusal(image.bytes)?.code == .foreignSignature)
+        #expect(try refusal(image.bytes)?.code == .unsupportedSignature)
     }
 
     @Test func otherDigestsAreChecked() throws {
         var image = try small(.pure)
         #expect(try verifier.verify(MCUbootFile(parsing: image.bytes)).image.digest == nil)
         image[MCUbootTLV.sha512][0] ^= 1
-        #expect(try refusal(image.bytes)?.code == .digestDiffers)
+        #expect(try refusal(image.bytes)?.code == .digestMismatch)
         // The signature is over the image itself, so it needs no digest; one over a digest does.
         image.plain.removeAll { $0.type == MCUbootTLV.sha512 }
-        #expect(try verifier.verify(MCUbootFile(parsing: image.bytes)).warrant == .signature(key.publicKey.id))
+        #expect(try verifier.verify(MCUbootFile(parsing: image.bytes)).authorization == .signature(key.publicKey.id))
         var bare = try small()
         bare.plain.removeAll { $0.type == MCUbootTLV.sha256 }
         #expect(try refusal(bare.bytes)?.code == .noDigest)
@@ -166,7 +166,9 @@ import Testing
     // MARK: Consent
 
     private func consent(_ bytes: [UInt8]) throws -> VerificationError.Code? {
-        guard case .consent(let consent) = try verifier.accept(MCUbootFile(parsing: bytes)).warrant else { return nil }
+        guard case .consent(let consent) = try verifier.accept(MCUbootFile(parsing: bytes)).authorization else {
+            return nil
+        }
         return consent.reason
     }
 
@@ -175,8 +177,8 @@ import Testing
         var image = try small()
         #expect(try consent(image.bytes) == nil)
         image.replace(MCUbootTLV.ed25519, with: MCUbootTLV(type: 0x22, value: [1, 2, 3]))
-        #expect(try refusal(image.bytes)?.code == .foreignSignature)
-        #expect(try consent(image.bytes) == .foreignSignature)
+        #expect(try refusal(image.bytes)?.code == .unsupportedSignature)
+        #expect(try consent(image.bytes) == .unsupportedSignature)
         image.plain.removeLast()
         #expect(try refusal(image.bytes)?.code == .notSigned)
         #expect(try consent(image.bytes) == .notSigned)
@@ -193,7 +195,7 @@ import Testing
         #expect(throws: VerificationError(.noDigest, "")) { try consent(image.bytes) }
         var pure = try small(.pure)
         pure[MCUbootTLV.sha512][0] ^= 1
-        #expect(throws: VerificationError(.digestDiffers, "")) { try consent(pure.bytes) }
+        #expect(throws: VerificationError(.digestMismatch, "")) { try consent(pure.bytes) }
         let bytes = try small().bytes
         #expect(throws: ImageError.self) { try consent(Array(bytes.dropLast())) }
     }
@@ -227,7 +229,7 @@ import Testing
         let store = try TrustStore([demo.publicKey])
         #expect(try refusal(bytes, Verifier(trust: store))?.code == .demoKey)
         let allowing = Verifier(trust: store, policy: TrustPolicy(allowsDemoKey: true))
-        #expect(try allowing.verify(MCUbootFile(parsing: bytes)).warrant == .signature(demo.publicKey.id))
+        #expect(try allowing.verify(MCUbootFile(parsing: bytes)).authorization == .signature(demo.publicKey.id))
     }
 
     @Test(
@@ -241,7 +243,7 @@ import Testing
         let image = try MCUbootFile(parsing: small().bytes)
         let signature = try #require(limited.report(on: image).signature)
         guard !isAccepted else {
-            #expect(try limited.verify(image).warrant == .signature(key.publicKey.id))
+            #expect(try limited.verify(image).authorization == .signature(key.publicKey.id))
             #expect(signature.holds == true && signature.keyID == key.publicKey.id && !signature.isOutOfScope)
             return
         }
@@ -261,7 +263,7 @@ import Testing
         let bundle = try verifier.verify(
             makeBundle(image: ForgedImage(small: RFC8032.test1.privateKey()).bytes, signedBy: [key]))
         let image = try bundle.mcubootImage()
-        #expect(image.warrant == .bundle([key.publicKey.id]))
+        #expect(image.authorization == .bundle([key.publicKey.id]))
         #expect(image.manifest == bundle.bundle.envelope.manifest)
         let raw = try verifier.verify(makeBundle(image: [1, 2, 3], signedBy: [key]))
         #expect(throws: ImageError.self) { try raw.mcubootImage() }

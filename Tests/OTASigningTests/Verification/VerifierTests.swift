@@ -150,7 +150,7 @@ import Testing
                 image[place] ^= UInt8.random(in: 1...255, using: &random)
             }
             let changed = try SignedBundle(envelope: bundle.envelope, image: image)
-            #expect(throws: VerificationError(.digestDiffers, "")) { try verifier.verify(changed) }
+            #expect(throws: VerificationError(.digestMismatch, "")) { try verifier.verify(changed) }
         }
     }
 }

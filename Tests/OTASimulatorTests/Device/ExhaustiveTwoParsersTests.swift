@@ -8,20 +8,20 @@ import Testing
     private static let envelopes = 400_000
 
     @Test func theyAgree() throws {
-        let judge = EnvelopeJudge()
+        let checker = EnvelopeChecker()
         var random = SplitMix64(seed: 11)
         var seen: [UInt32: Int] = [:]
         for _ in 0..<Self.envelopes {
             let bytes = RandomEnvelope(&random).bytes
             let envelope = try? Envelope(parsing: bytes)
-            guard let status = judge.judge(bytes) else {
+            guard let status = checker.check(bytes) else {
                 #expect(!(158...1332).contains(bytes.count) && envelope == nil, "\(Hex.encode(bytes))")
                 continue
             }
             seen[status.rawValue, default: 0] += 1
             #expect(status == verdict(on: envelope), "\(Hex.encode(bytes))")
-            if let manifest = judge.manifest {
-                #expect(manifest == EnvelopeJudge.Manifest(envelope?.manifest), "\(Hex.encode(bytes))")
+            if let manifest = checker.manifest {
+                #expect(manifest == EnvelopeChecker.Manifest(envelope?.manifest), "\(Hex.encode(bytes))")
             }
         }
         for status in [0, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14] as [UInt32] {
@@ -34,23 +34,23 @@ import Testing
         guard let envelope else { return OTA_MALFORMED }
         let manifest = envelope.manifest
         if !manifest.unknownCriticalFields.isEmpty { return OTA_UNKNOWN_CRITICAL }
-        if !envelope.signatures.contains(where: { $0.keyID.bytes == EnvelopeJudge.keyID }) { return OTA_UNTRUSTED }
+        if !envelope.signatures.contains(where: { $0.keyID.bytes == EnvelopeChecker.keyID }) { return OTA_UNTRUSTED }
         if manifest.product.text != "demo" { return OTA_WRONG_PRODUCT }
-        if let hardware = manifest.hardware, !hardware.contains(EnvelopeJudge.hardware) { return OTA_WRONG_HARDWARE }
-        if manifest.securityCounter < EnvelopeJudge.counter { return OTA_TOO_OLD }
+        if let hardware = manifest.hardware, !hardware.contains(EnvelopeChecker.hardware) { return OTA_WRONG_HARDWARE }
+        if manifest.securityCounter < EnvelopeChecker.counter { return OTA_TOO_OLD }
         if let requires = manifest.requires, let running = SemanticVersion("1.2.3"),
             !requires.isSatisfied(by: running)
         {
             return OTA_REQUIRES_NEWER
         }
         if manifest.imageFormat != .raw { return OTA_WRONG_FORMAT }
-        if manifest.imageSize > EnvelopeJudge.largestImage { return OTA_TOO_LARGE }
-        if manifest.minimumBattery ?? 0 > EnvelopeJudge.battery { return OTA_BATTERY_LOW }
+        if manifest.imageSize > EnvelopeChecker.largestImage { return OTA_TOO_LARGE }
+        if manifest.minimumBattery ?? 0 > EnvelopeChecker.battery { return OTA_BATTERY_LOW }
         return OTA_OK
     }
 }
 
-extension EnvelopeJudge.Manifest {
+extension EnvelopeChecker.Manifest {
     fileprivate init?(_ manifest: Manifest?) {
         guard let manifest else { return nil }
         self.init(

@@ -121,7 +121,7 @@ struct RandomEnvelope {
         mutating func signatures() -> [UInt8] {
             let count = one(of: [1, 1, 1, 2, 3, 4, 4, 0, 5])
             var ids = (0..<count).map { _ in bytes(8) }
-            if !ids.isEmpty, random.next() % 8 != 0 { ids[0] = EnvelopeJudge.keyID }
+            if !ids.isEmpty, random.next() % 8 != 0 { ids[0] = EnvelopeChecker.keyID }
             if !rarely() { ids.sort { $0.lexicographicallyPrecedes($1) } }
             if rarely(), count > 1 { ids[1] = ids[0] }
             let announced = rarely() ? any() : UInt8(count)

@@ -14,8 +14,8 @@ import Testing
         configuration.board = "nrf52840dk"
         configuration.bufferSize = 384
         configuration.bufferCount = 2
-        (configuration.tellsParameters, configuration.reassembles) = (false, false)
-        (configuration.tellsSlots, configuration.marksImages) = (false, false)
+        (configuration.reportsParameters, configuration.reassembles) = (false, false)
+        (configuration.reportsSlots, configuration.marksImages) = (false, false)
         configuration.reportsBoard = false
         (configuration.answerDelay, configuration.releaseDelay) = (.milliseconds(7), .milliseconds(20))
         try store.create(name, configuration, version: try Example.version("1.2.3"))
@@ -24,16 +24,16 @@ import Testing
     @Test func aDeviceIsWhatItWasMade() throws {
         try withStore { store in
             try create("board", in: store)
-            #expect(try store.spoken(by: "board") == .smp)
+            #expect(try store.updateProtocol(of: "board") == .smp)
             let summary = try store.summary(of: "board")
             #expect(try store.list() == [summary])
-            #expect(summary.spoken == .smp && summary.product == "nrf52840dk" && summary.version == "1.2.3")
+            #expect(summary.updateProtocol == .smp && summary.product == "nrf52840dk" && summary.version == "1.2.3")
             #expect(summary.hardware == nil && summary.securityCounter == nil)
             let configuration = try store.openSMP("board").configuration
             #expect(configuration.board == "nrf52840dk" && configuration.trustedKeys.count == 1)
             #expect(configuration.bufferSize == 384 && configuration.bufferCount == 2)
-            #expect(!configuration.tellsParameters && !configuration.reassembles)
-            #expect(!configuration.tellsSlots && !configuration.marksImages && !configuration.reportsBoard)
+            #expect(!configuration.reportsParameters && !configuration.reassembles)
+            #expect(!configuration.reportsSlots && !configuration.marksImages && !configuration.reportsBoard)
             #expect(configuration.answerDelay == .milliseconds(7) && configuration.releaseDelay == .milliseconds(20))
         }
     }
@@ -66,7 +66,7 @@ import Testing
             try create("board", in: store)
             #expect(throws: VirtualDeviceError(.malformed, "")) { try store.open("board") }
             try store.create("kitchen", try Example.configuration(), version: try Example.version("1.0.0"))
-            #expect(try store.spoken(by: "kitchen") == .ota)
+            #expect(try store.updateProtocol(of: "kitchen") == .ota)
             #expect(throws: VirtualDeviceError(.malformed, "")) { try store.openSMP("kitchen") }
         }
     }

@@ -1,7 +1,7 @@
 import OTAUpdate
 
-/// How a lying device behaves. Other than the random faults of a world, a liar follows one plan from the first link to the last.
-package struct LiarPlan: Sendable {
+/// How a lying device behaves. Other than the random faults of a world, a hostile device follows one plan from the first link to the last.
+package struct HostilePlan: Sendable {
     package enum Strategy: CaseIterable, Sendable {
         /// Asks for two offsets in turn.
         case alternating
@@ -52,34 +52,34 @@ package struct LiarPlan: Sendable {
 }
 
 /// What a lying device does, as a value. Its inputs are the host's commands, its outputs are events with their delays.
-protocol Liar: Sendable {
+protocol HostilePeer: Sendable {
     /// Nil: it does not come back.
     mutating func connect() -> LinkProperties?
-    mutating func obey(_ command: LinkCommand) -> [LiarReply]
+    mutating func handle(_ command: LinkCommand) -> [HostileReply]
 }
 
-struct LiarReply: Sendable {
+struct HostileReply: Sendable {
     var delay: Duration
     /// `.lost` breaks the link.
     var event: LinkEvent
 }
 
-extension LiarPlan {
+extension HostilePlan {
     /// Replies as the plan has it: late, repeated, and with a link that breaks.
     ///
     /// - Parameter answers: those on this link so far.
-    func replies(_ values: [[UInt8]], on channel: Channel, answers: inout Int) -> [LiarReply] {
-        var replies: [LiarReply] = []
+    func replies(_ values: [[UInt8]], on channel: Channel, answers: inout Int) -> [HostileReply] {
+        var replies: [HostileReply] = []
         for value in values {
             answers += 1
-            replies.append(LiarReply(delay: delay, event: .notified(value, channel)))
-            replies += (0..<echoes).map { _ in LiarReply(delay: .zero, event: .notified(value, channel)) }
+            replies.append(HostileReply(delay: delay, event: .notified(value, channel)))
+            replies += (0..<echoes).map { _ in HostileReply(delay: .zero, event: .notified(value, channel)) }
             if breaksEvery > 0, answers > 12, answers % breaksEvery == 0 { replies.append(.loss) }
         }
         return replies
     }
 }
 
-extension LiarReply {
-    static let loss = LiarReply(delay: .zero, event: .lost(LinkError(.lost, "the liar broke the link")))
+extension HostileReply {
+    static let loss = HostileReply(delay: .zero, event: .lost(LinkError(.lost, "the hostile device broke the link")))
 }

@@ -3,22 +3,22 @@ import OTATransport
 import OTAUpdate
 
 /// The way to a lying device, in virtual time.
-struct LyingTransport<Device: Liar>: Transport {
-    private let liar: LiarBox<Device>
+struct HostileTransport<Device: HostilePeer>: Transport {
+    private let device: HostileBox<Device>
     private let time: VirtualTime
 
-    init(_ liar: Device, _ time: VirtualTime) {
-        self.liar = LiarBox(liar)
+    init(_ device: Device, _ time: VirtualTime) {
+        self.device = HostileBox(device)
         self.time = time
     }
 
     func withLink<Result: Sendable>(_ body: (any Link) async -> Result) async throws(LinkError) -> Result {
         try? await time.sleep(for: .milliseconds(200))
-        guard let properties = liar.value.connect() else {
+        guard let properties = device.value.connect() else {
             try? await time.sleep(for: .seconds(10))
             throw LinkError(.timedOut, "nobody is there")
         }
-        let link = LyingLink(properties, liar)
+        let link = HostileLink(properties, device)
         return await withTaskGroup(of: Void.self) { group in
             group.addTask { await link.carry(time) }
             let result = await body(link)
@@ -30,29 +30,29 @@ struct LyingTransport<Device: Liar>: Transport {
 }
 
 /// Under virtual time everything runs on one thread.
-private final class LiarBox<Device: Liar>: @unchecked Sendable {
+private final class HostileBox<Device: HostilePeer>: @unchecked Sendable {
     var value: Device
 
     init(_ value: Device) { self.value = value }
 }
 
-private final class LyingLink<Device: Liar>: Link {
+private final class HostileLink<Device: HostilePeer>: Link {
     let properties: LinkProperties
     let events: AsyncStream<LinkEvent>
     private let out: AsyncStream<LinkEvent>.Continuation
-    private let replies: AsyncStream<LiarReply>
-    private let queue: AsyncStream<LiarReply>.Continuation
-    private let liar: LiarBox<Device>
+    private let replies: AsyncStream<HostileReply>
+    private let queue: AsyncStream<HostileReply>.Continuation
+    private let device: HostileBox<Device>
 
-    init(_ properties: LinkProperties, _ liar: LiarBox<Device>) {
+    init(_ properties: LinkProperties, _ device: HostileBox<Device>) {
         self.properties = properties
-        self.liar = liar
+        self.device = device
         (events, out) = AsyncStream.makeStream(of: LinkEvent.self)
-        (replies, queue) = AsyncStream.makeStream(of: LiarReply.self)
+        (replies, queue) = AsyncStream.makeStream(of: HostileReply.self)
     }
 
     func submit(_ command: LinkCommand) {
-        for reply in liar.value.obey(command) { queue.yield(reply) }
+        for reply in device.value.handle(command) { queue.yield(reply) }
     }
 
     func close() {

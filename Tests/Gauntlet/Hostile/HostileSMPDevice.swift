@@ -4,8 +4,8 @@ import OTASigning
 import OTAUpdate
 
 /// A lying SMP server.
-struct SMPLiar: Liar {
-    private let plan: LiarPlan
+struct HostileSMPDevice: HostilePeer {
+    private let plan: HostilePlan
     private let release: SMPRelease
     private var assembler = SMPFrameAssembler()
     private var links = 0
@@ -18,7 +18,7 @@ struct SMPLiar: Liar {
     private var isConfirmed = false
     private var isReset = false
 
-    init(_ plan: LiarPlan, _ release: SMPRelease, isOnTrial: Bool) {
+    init(_ plan: HostilePlan, _ release: SMPRelease, isOnTrial: Bool) {
         self.plan = plan
         self.release = release
         isRunning = isOnTrial
@@ -37,15 +37,16 @@ struct SMPLiar: Liar {
         answers = 0
         assembler = SMPFrameAssembler()
         return LinkProperties(
-            channels: [SMPChannel.value], maximumValueLength: plan.valueLength, keepsMessagesApart: plan.variant == 1)
+            channels: [SMPChannel.value], maximumValueLength: plan.valueLength,
+            preservesMessageBoundaries: plan.variant == 1)
     }
 
-    mutating func obey(_ command: LinkCommand) -> [LiarReply] {
+    mutating func handle(_ command: LinkCommand) -> [HostileReply] {
         switch command {
-        case .subscribe(let channel): return [LiarReply(delay: .zero, event: .subscribed(channel))]
+        case .subscribe(let channel): return [HostileReply(delay: .zero, event: .subscribed(channel))]
         case .read, .write: return []
         case .send(let values, _):
-            var replies: [LiarReply] = []
+            var replies: [HostileReply] = []
             for value in values {
                 for frame in (try? assembler.take(value)) ?? [] { replies += answer(frame) }
             }
@@ -53,7 +54,7 @@ struct SMPLiar: Liar {
         }
     }
 
-    private mutating func answer(_ frame: SMPFrame) -> [LiarReply] {
+    private mutating func answer(_ frame: SMPFrame) -> [HostileReply] {
         guard let fields = answer(to: frame) else { return [.loss] }
         let bytes = SMPFrame(
             version: frame.version, operation: frame.operation == .read ? .readAnswer : .writeAnswer,

@@ -1,9 +1,9 @@
 import OTATransport
 import OTAUpdate
 
-/// What the runner's child tasks post to its one mailbox. Mail carries the number of its connection: what an earlier link
+/// What the runner's child tasks post to its one mailbox. A message carries the number of its connection: what an earlier link
 /// still says is dropped.
-enum Mail<Instant: Sendable>: Sendable {
+enum RunnerMessage<Instant: Sendable>: Sendable {
     case interrupted
     /// The run's time limit has passed.
     case limitReached

@@ -7,7 +7,7 @@ import Testing
 
 /// Updates in real time over UDP and a serial line, of a virtual device in a process of its own. One after the other: a
 /// pseudo-terminal whose device is gone is soon another one's, of the same name.
-@Suite(.serialized) struct BearerTests {
+@Suite(.serialized) struct UDPAndSerialTests {
     private static func sandbox(_ options: String..., size: Int = 20_000) async throws -> Sandbox {
         let sandbox = try Sandbox()
         try await sandbox.mcuboot(size: size)
@@ -15,14 +15,14 @@ import Testing
         return sandbox
     }
 
-    private static let bearers = [["--udp", "0"], ["--serial"]]
+    private static let transports = [["--udp", "0"], ["--serial"]]
     /// Values of a push: there are some hundred in half a megabyte, of a kilobyte or two each.
     private static let midTransfer = 100
 
-    @Test(arguments: bearers)
-    func aWholeUpdate(_ bearer: [String]) async throws {
+    @Test(arguments: transports)
+    func aWholeUpdate(_ transport: [String]) async throws {
         let sandbox = try await Self.sandbox()
-        try await sandbox.serving(bearer) { address, _ in
+        try await sandbox.serving(transport) { address, _ in
             let run = try await sandbox.push(address, image: "fw.signed.bin")
             #expect(run.exit == 0, "\(run.err)")
             let json = try run.json()
@@ -35,15 +35,15 @@ import Testing
         }
     }
 
-    @Test(arguments: bearers)
-    func aTrialEndsWithThePower(_ bearer: [String]) async throws {
+    @Test(arguments: transports)
+    func aTrialEndsWithThePower(_ transport: [String]) async throws {
         let sandbox = try await Self.sandbox()
-        try await sandbox.serving(bearer, endingBy: .kill) { address, _ in
+        try await sandbox.serving(transport, endingBy: .kill) { address, _ in
             let run = try await sandbox.push(address, image: "fw.signed.bin", "--no-confirm")
             #expect(run.exit == 0, "\(run.err)")
             #expect(try run.json().outcome?.string == "on-trial")
         }
-        try await sandbox.serving(bearer) { address, _ in
+        try await sandbox.serving(transport) { address, _ in
             let status = try await sandbox.run("status", "--device", address, "--format", "json")
             #expect(try status.json().device?.running_version?.string == "1.0.0")
             // The image is still there, and needs only a mark.
@@ -53,10 +53,10 @@ import Testing
         }
     }
 
-    @Test(arguments: bearers)
-    func aClientThatIsKilledIsFollowedByOneThatGoesOn(_ bearer: [String]) async throws {
+    @Test(arguments: transports)
+    func aClientThatIsKilledIsFollowedByOneThatGoesOn(_ transport: [String]) async throws {
         let sandbox = try await Self.sandbox(size: 500_000)
-        try await sandbox.serving(bearer) { device, _ in
+        try await sandbox.serving(transport) { device, _ in
             let (clients, started) = AsyncStream<ProcessIdentifier>.makeStream()
             let moment = Relay.Moment(value: Self.midTransfer) { _ in
                 for await client in clients.prefix(1) { kill(client.value, SIGKILL) }
@@ -78,10 +78,10 @@ import Testing
         }
     }
 
-    @Test(arguments: bearers)
-    func aDeviceThatLosesPowerAndDoesNotComeBack(_ bearer: [String]) async throws {
+    @Test(arguments: transports)
+    func aDeviceThatLosesPowerAndDoesNotComeBack(_ transport: [String]) async throws {
         let sandbox = try await Self.sandbox(size: 1_900_000)
-        try await sandbox.serving(bearer) { address, device in
+        try await sandbox.serving(transport) { address, device in
             // A terminal that is still open somewhere does not become another device's when its own is gone.
             let terminal = open(String(address.drop { $0 != "/" }), O_RDONLY | O_NOCTTY | O_NONBLOCK)
             defer { if terminal >= 0 { close(terminal) } }
@@ -108,12 +108,12 @@ import Testing
     }
 
     /// It tells neither its buffers nor its slots, and takes a packet in one value only.
-    @Test(arguments: bearers)
-    func aDeviceThatCanDoLittle(_ bearer: [String]) async throws {
+    @Test(arguments: transports)
+    func aDeviceThatCanDoLittle(_ transport: [String]) async throws {
         let sandbox = try await Self.sandbox(
             "--without", "parameters", "--without", "slots", "--without", "reassembly", "--buffers", "2",
             "--buffer-size", "384")
-        try await sandbox.serving(bearer) { address, _ in
+        try await sandbox.serving(transport) { address, _ in
             let run = try await sandbox.push(address, image: "fw.signed.bin")
             #expect(run.exit == 0, "\(run.err)")
             #expect(try run.json().outcome?.string == "confirmed")
@@ -122,10 +122,10 @@ import Testing
     }
 
     /// As where MCUboot loads to RAM.
-    @Test(arguments: bearers)
-    func aDeviceThatCannotMarkImages(_ bearer: [String]) async throws {
+    @Test(arguments: transports)
+    func aDeviceThatCannotMarkImages(_ transport: [String]) async throws {
         let sandbox = try await Self.sandbox("--without", "marks")
-        try await sandbox.serving(bearer) { address, _ in
+        try await sandbox.serving(transport) { address, _ in
             let run = try await sandbox.push(address, image: "fw.signed.bin")
             #expect(run.exit == 76)
             #expect(try run.json().error?.code?.string == "unsupported-device")
@@ -134,10 +134,10 @@ import Testing
     }
 
     /// The device forgets the upload, and the file is sent once more from its beginning, by the same command.
-    @Test(arguments: bearers)
-    func aDeviceThatRestartsByItself(_ bearer: [String]) async throws {
+    @Test(arguments: transports)
+    func aDeviceThatRestartsByItself(_ transport: [String]) async throws {
         let sandbox = try await Self.sandbox(size: 500_000)
-        try await sandbox.serving(bearer) { device, served in
+        try await sandbox.serving(transport) { device, served in
             let moment = Relay.Moment(value: Self.midTransfer) { relay in
                 relay.inject(Self.reset)
                 _ = await served.notes.first { $0.contains("it restarts") }
@@ -175,8 +175,8 @@ import Testing
     }
 
     /// One device, and one thing after the other: what is refused, what the bootloader takes back, and what stays in the end.
-    @Test(arguments: bearers)
-    func aLife(_ bearer: [String]) async throws {
+    @Test(arguments: transports)
+    func aLife(_ transport: [String]) async throws {
         let sandbox = try await Self.sandbox(size: 512 << 10)
         try await sandbox.mcuboot(key: "stranger", as: "foreign.bin")
         try await sandbox.mcuboot(size: 2 << 20, as: "large.bin")
@@ -184,14 +184,14 @@ import Testing
         try await sandbox.mcuboot(version: "1.2.0", as: "next.bin", options: ["--pure"])
         try await sandbox.mcuboot(size: 1_900 << 10, version: "1.3.0", as: "last.bin")
         try sandbox.write("raw.bin", Sandbox.image(1000))
-        try await sandbox.serving(bearer) { address, _ in
+        try await sandbox.serving(transport) { address, _ in
             let ends: [(words: [String], exit: Int32, code: String)] = [
                 (["raw.bin"], 65, "bad-magic"),
                 (["foreign.bin"], 77, "untrusted-key"),
                 (["large.bin"], 77, "image-too-large"),
                 (["old.bin", "--no-downgrade"], 77, "downgrade"),
                 (["next.bin"], 77, "wrong-image-format"),
-                (["foreign.bin", "--unverified-image"], 78, "went-back"),
+                (["foreign.bin", "--unverified-image"], 78, "rolled-back"),
             ]
             for end in ends {
                 let run = try await sandbox.push(address, image: end.words[0], end.words[1...])
@@ -236,7 +236,7 @@ import Testing
             }
             let held = second.exchange(nil)
             #expect(held?.exit == 69)
-            #expect(try held?.json().error?.code?.string == "device-held")
+            #expect(try held?.json().error?.code?.string == "device-in-use")
         }
     }
 

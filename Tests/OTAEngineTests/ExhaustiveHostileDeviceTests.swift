@@ -3,7 +3,7 @@ import OTAUpdate
 import Testing
 
 /// Devices that lie by a plan: each command ends within the limits of time and bytes, over both protocols.
-@Suite struct ExhaustiveLiarTests {
+@Suite struct ExhaustiveHostileDeviceTests {
     /// Enough for each strategy, with each of its forms.
     private static let plans: Range<UInt64> = 0..<300
 
@@ -12,7 +12,7 @@ import Testing
         let release = try Release(bytes: 16_384, version: "1.1.0", counter: 2, keySeed: 1)
         for seed in Self.plans {
             var random = SplitMix64(seed: seed)
-            let offences = try LiarCourse { Int.random(in: $0, using: &random) }.run(release, seed: seed)
+            let offences = try HostileRun { Int.random(in: $0, using: &random) }.run(release, seed: seed)
             #expect(offences.isEmpty, "seed \(seed): \(offences)")
         }
     }
@@ -22,7 +22,7 @@ import Testing
         let release = try SMPRelease(bytes: 16_384, version: (1, 1, 0, 0), keySeed: 1)
         for seed in Self.plans {
             var random = SplitMix64(seed: seed)
-            let offences = try LiarCourse { Int.random(in: $0, using: &random) }.run(release, seed: seed)
+            let offences = try HostileRun { Int.random(in: $0, using: &random) }.run(release, seed: seed)
             #expect(offences.isEmpty, "seed \(seed): \(offences)")
         }
     }

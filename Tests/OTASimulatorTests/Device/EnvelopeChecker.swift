@@ -4,7 +4,7 @@ import OTASigning
 
 /// The device core with just so much around it that it judges envelopes: any signature holds that any key made of zeros
 /// is said to have signed, and everything is bootable that has the right form.
-final class EnvelopeJudge {
+final class EnvelopeChecker {
     /// What the core made of the last envelope.
     private(set) var status: ota_status?
     /// What its parser read, as soon as the signatures were judged.
@@ -74,7 +74,7 @@ final class EnvelopeJudge {
     }
 
     /// Nil: an envelope of that size is not even begun.
-    func judge(_ envelope: [UInt8]) -> ota_status? {
+    func check(_ envelope: [UInt8]) -> ota_status? {
         manifest = nil
         let count = UInt32(envelope.count)
         let size = (0..<4).map { UInt8(truncatingIfNeeded: count >> (8 * $0)) }
@@ -106,38 +106,38 @@ final class EnvelopeJudge {
         }
         port.write = { _, _, _, _, _ in false }
         port.erase = { _, _, _ in false }
-        port.hash_start = { EnvelopeJudge.of($0).hash = SHA256() }
-        port.hash_update = { EnvelopeJudge.of($0).hash.update(UnsafeRawBufferPointer(start: $1, count: Int($2))) }
+        port.hash_start = { EnvelopeChecker.of($0).hash = SHA256() }
+        port.hash_update = { EnvelopeChecker.of($0).hash.update(UnsafeRawBufferPointer(start: $1, count: Int($2))) }
         port.hash_finish = { context, digest in
-            let bytes = EnvelopeJudge.of(context).hash.finish().bytes
-            EnvelopeJudge.of(context).hash = SHA256()
+            let bytes = EnvelopeChecker.of(context).hash.finish().bytes
+            EnvelopeChecker.of(context).hash = SHA256()
             digest?.update(from: bytes, count: bytes.count)
             return true
         }
         port.verify = { _, _, _, _, _ in true }
         port.notify = { context, _, _, bytes, count in
-            if count >= 3, let bytes { EnvelopeJudge.of(context).status = ota_status(rawValue: UInt32(bytes[2])) }
+            if count >= 3, let bytes { EnvelopeChecker.of(context).status = ota_status(rawValue: UInt32(bytes[2])) }
             return true
         }
         port.mark = { _, _, _ in false }
         port.confirm = { _, _, _ in false }
         port.give_up = { _ in }
         port.reboot = { _ in }
-        port.battery = { _ in EnvelopeJudge.battery }
+        port.battery = { _ in EnvelopeChecker.battery }
         port.too_old = { context, manifest in
-            if let manifest { EnvelopeJudge.of(context).manifest = EnvelopeJudge.Manifest(manifest.pointee) }
+            if let manifest { EnvelopeChecker.of(context).manifest = EnvelopeChecker.Manifest(manifest.pointee) }
             return false
         }
         return port
     }
 
-    private static func of(_ context: UnsafeMutableRawPointer?) -> EnvelopeJudge {
+    private static func of(_ context: UnsafeMutableRawPointer?) -> EnvelopeChecker {
         guard let context else { preconditionFailure("the device core lost its context") }
-        return Unmanaged<EnvelopeJudge>.fromOpaque(context).takeUnretainedValue()
+        return Unmanaged<EnvelopeChecker>.fromOpaque(context).takeUnretainedValue()
     }
 }
 
-extension EnvelopeJudge.Manifest {
+extension EnvelopeChecker.Manifest {
     fileprivate init(_ manifest: ota_manifest) {
         func text(_ start: UnsafePointer<CChar>?, _ count: UInt8) -> [UInt8]? {
             start.map { UnsafeBufferPointer(start: $0, count: Int(count)).map { UInt8(bitPattern: $0) } }

@@ -2,7 +2,7 @@ import OTAFirmware
 import OTAUpdate
 
 /// What a survey found: the device as it stands at the beginning of a connection.
-struct Finding {
+struct DeviceSnapshot {
     var info: DeviceInfo
     var version: SemanticVersion
     var state: DeviceState

@@ -5,8 +5,8 @@ import OTASimulator
 import OTAUpdate
 
 /// Runs one command against a lying device. It may end in any way, but within the limits of `ProgressBudget`.
-package struct LiarCourse: Sendable {
-    /// Which command meets the liar.
+package struct HostileRun: Sendable {
+    /// Which command meets the hostile device.
     package enum Task: CaseIterable, Sendable { case push, pushPermanent, status, confirm, discard }
 
     /// What comes after the transfer, and where nothing is sent: the device's announced times count up to 80 minutes, and a push
@@ -15,12 +15,12 @@ package struct LiarCourse: Sendable {
     /// Requests and headers beside the image bytes, and a window that was sent when the limit was reached.
     private static let overhead = 2
 
-    private let plan: LiarPlan
+    private let plan: HostilePlan
     private let task: Task
 
     /// - Parameter draw: a number in the range: random, or a fuzzer's.
     package init(draw: (ClosedRange<Int>) -> Int) {
-        plan = LiarPlan(draw: draw)
+        plan = HostilePlan(draw: draw)
         task = draw(0...9) < 6 ? .push : Task.allCases[draw(0...Task.allCases.count - 1)]
     }
 
@@ -28,13 +28,13 @@ package struct LiarCourse: Sendable {
     ///
     /// - Returns: what must not be; nil: nothing.
     package static func offence(overSMP isSMP: Bool, draw: (ClosedRange<Int>) -> Int) -> String? {
-        let course = LiarCourse(draw: draw)
+        let course = HostileRun(draw: draw)
         do {
             let offences =
                 isSMP ? try course.run(smallImage.get(), seed: 1) : try course.run(smallBundle.get(), seed: 1)
             return offences.first
         } catch {
-            return "a liar stalled the time: \(error)"
+            return "a hostile device stalled the time: \(error)"
         }
     }
 
@@ -52,7 +52,8 @@ package struct LiarCourse: Sendable {
             case .discard: .discard
             }
         return try run(
-            ProfileSession(task, seed: seed), ProfileLiar(plan, release, isOnTrial: isOnTrial), release.image.count
+            ProfileSession(task, seed: seed), HostileProfileDevice(plan, release, isOnTrial: isOnTrial),
+            release.image.count
         ) { $0.sentOffset }
     }
 
@@ -68,21 +69,22 @@ package struct LiarCourse: Sendable {
             case .discard: .discard
             }
         return try run(
-            SMPSession(task, seed: seed), SMPLiar(plan, release, isOnTrial: isOnTrial), release.image.count
+            SMPSession(task, seed: seed), HostileSMPDevice(plan, release, isOnTrial: isOnTrial), release.image.count
         ) { $0.sentOffset }
     }
 
     private var isOnTrial: Bool { [.confirm, .discard].contains(task) }
 
     private func run<Session: UpdateSession>(
-        _ session: Session, _ liar: some Liar, _ imageBytes: Int, sentOffset: @escaping @Sendable (Session) -> Int
+        _ session: Session, _ device: some HostilePeer, _ imageBytes: Int,
+        sentOffset: @escaping @Sendable (Session) -> Int
     ) throws -> [String] {
         let time = VirtualTime()
         let (tally, counter) = (Tally(), Counter())
         let mortal = MortalSession(session, tally, diesAt: nil, sentOffset: sentOffset) { _, _, actions in
             for case .link(.send(let values, _)) in actions { counter.bytes += values.reduce(0) { $0 + $1.count } }
         }
-        let transport = LyingTransport(liar, time)
+        let transport = HostileTransport(device, time)
         let duration = try time.run {
             let start = time.now
             _ = try? await UpdateRunner(clock: time).run(
@@ -91,11 +93,13 @@ package struct LiarCourse: Sendable {
         }
         var offences: [String] = []
         let longest = ProgressBudget.longestTime(ofImage: imageBytes) + Self.longestAftermath
-        if duration > longest { offences.append("a liar held a host for \(duration): \(plan), \(task)") }
+        if duration > longest { offences.append("a hostile device held a host for \(duration): \(plan), \(task)") }
         let most = Self.overhead * (ProgressBudget.mostBytes(ofImage: imageBytes) + imageBytes)
-        if counter.bytes > most { offences.append("a liar was sent \(counter.bytes) bytes: \(plan), \(task)") }
+        if counter.bytes > most {
+            offences.append("a hostile device was sent \(counter.bytes) bytes: \(plan), \(task)")
+        }
         if tally.events >= MortalSession<Session>.mostEvents {
-            offences.append("a liar held a host for \(tally.events) events: \(plan), \(task)")
+            offences.append("a hostile device held a host for \(tally.events) events: \(plan), \(task)")
         }
         return offences
     }

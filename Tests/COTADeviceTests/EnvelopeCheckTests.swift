@@ -2,7 +2,7 @@ import COTADevice
 import Testing
 
 /// What an envelope of the right form may be refused for, and in which order.
-@Suite struct JudgeTests {
+@Suite struct EnvelopeCheckTests {
     private func bench(_ edit: (inout Settings) -> Void = { _ in }) -> Bench {
         var settings = Settings()
         edit(&settings)
@@ -31,7 +31,7 @@ import Testing
 
         let begun = try #require(bench.begin(OTA_OBJECT_ENVELOPE, release.envelope))
         bench.send(envelope, at: begun)
-        #expect(bench.request(OTA_FINISH) == OTA_DIGEST_DIFFERS)
+        #expect(bench.request(OTA_FINISH) == OTA_DIGEST_MISMATCH)
         #expect(bench.submit(envelope) == OTA_MALFORMED)
         #expect(bench.submit(release.envelope) == OTA_UNKNOWN_CRITICAL)
         release = release.without(0x8007)
@@ -68,7 +68,7 @@ import Testing
     @Test func aHashThatFailsIsADigestThatDiffers() {
         let bench = bench()
         bench.hashFails = true
-        #expect(bench.submit(Release().envelope) == OTA_DIGEST_DIFFERS)
+        #expect(bench.submit(Release().envelope) == OTA_DIGEST_MISMATCH)
     }
 
     @Test func signatures() {

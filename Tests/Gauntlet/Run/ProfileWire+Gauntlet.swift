@@ -31,12 +31,14 @@ extension ProfileWire: GauntletWire {
     }
 
     static func excuses(_ fate: Fate) -> Set<UpdateError.Code> {
-        var codes: Set<UpdateError.Code> = [.linkLost, .noAnswer, .wentBack, .didNotReturn, .interrupted, .deviceBusy]
+        var codes: Set<UpdateError.Code> = [
+            .linkLost, .noAnswer, .rolledBack, .didNotReturn, .interrupted, .deviceBusy,
+        ]
         // Another client's release may be on trial, or have raised the counter.
         if fate.clients.count > 1 { codes.formUnion([.inTrial, .protocolViolation, .counterTooLow]) }
         if fate.losesChunks { codes.insert(.noProgress) }
-        if !fate.plan.wornPrograms.isEmpty { codes.formUnion([.digestDiffers, .protocolViolation]) }
-        if fate.faults.deceives { codes.formUnion([.protocolViolation, .digestDiffers]) }
+        if !fate.plan.wornPrograms.isEmpty { codes.formUnion([.digestMismatch, .protocolViolation]) }
+        if fate.faults.deceives { codes.formUnion([.protocolViolation, .digestMismatch]) }
         return codes
     }
 

@@ -4,8 +4,8 @@ import OTASigning
 import OTAUpdate
 
 /// A lying device with the GATT OTA profile. It knows the image, so its positions have the right CRC.
-struct ProfileLiar: Liar {
-    private let plan: LiarPlan
+struct HostileProfileDevice: HostilePeer {
+    private let plan: HostilePlan
     private let release: Release
     private var links = 0
     private var answers = 0
@@ -21,7 +21,7 @@ struct ProfileLiar: Liar {
     private var isConfirmed = false
 
     /// - Parameter isOnTrial: the new image runs on trial from the beginning.
-    init(_ plan: LiarPlan, _ release: Release, isOnTrial: Bool) {
+    init(_ plan: HostilePlan, _ release: Release, isOnTrial: Bool) {
         self.plan = plan
         self.release = release
         runsNew = isOnTrial
@@ -45,12 +45,12 @@ struct ProfileLiar: Liar {
         return LinkProperties(channels: channels, maximumValueLength: plan.valueLength)
     }
 
-    mutating func obey(_ command: LinkCommand) -> [LiarReply] {
+    mutating func handle(_ command: LinkCommand) -> [HostileReply] {
         switch command {
-        case .subscribe(let channel): return [LiarReply(delay: .zero, event: .subscribed(channel))]
-        case .read(let channel): return [LiarReply(delay: .zero, event: .value(value(of: channel), channel))]
+        case .subscribe(let channel): return [HostileReply(delay: .zero, event: .subscribed(channel))]
+        case .read(let channel): return [HostileReply(delay: .zero, event: .value(value(of: channel), channel))]
         case .write(let request, let channel):
-            let written = LiarReply(delay: .zero, event: .written(channel))
+            let written = HostileReply(delay: .zero, event: .written(channel))
             return [written] + plan.replies([answer(request)], on: channel, answers: &answers)
         case .send(let chunks, _): return take(chunks)
         }
@@ -105,7 +105,7 @@ struct ProfileLiar: Liar {
     }
 
     /// Chunks of which it accepts one, all, or none.
-    private mutating func take(_ chunks: [[UInt8]]) -> [LiarReply] {
+    private mutating func take(_ chunks: [[UInt8]]) -> [HostileReply] {
         let most: Int
         switch plan.strategy {
         case _ where object == .envelope: most = .max
@@ -148,7 +148,7 @@ struct ProfileLiar: Liar {
             return head + [0] + position
         case 3 where object == .image && plan.strategy == .denying:
             (held, offset) = (0, 0)
-            return head + [DeviceStatus.digestDiffers.rawValue]
+            return head + [DeviceStatus.digestMismatch.rawValue]
         case 3: return head + [0]
         case 4:
             isApplied = true

@@ -2,7 +2,7 @@ import OTATransport
 import OTAUDP
 
 /// Where a virtual device is put.
-enum ServedBearer: Sendable {
+enum ServedTransport: Sendable {
     /// Nil: the first adapter that is powered.
     case bluetooth(adapter: String?)
     case udp(UDPAddress)
@@ -13,7 +13,7 @@ enum ServedBearer: Sendable {
     }
 
     /// - Parameter text: `PORT`, of this machine alone, or `HOST:PORT`; port 0 stands for any that is free.
-    static func udp(parsing text: String) throws(Failure) -> ServedBearer {
+    static func udp(parsing text: String) throws(Failure) -> ServedTransport {
         if let port = UInt16(text) { return .udp(UDPAddress(host: "127.0.0.1", port: port)) }
         do {
             return .udp(try UDPAddress(parsing: text))

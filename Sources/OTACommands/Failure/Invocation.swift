@@ -1,5 +1,5 @@
 /// What the user named, for hints that can be typed as they stand.
-package struct Situation: Sendable {
+package struct Invocation: Sendable {
     /// The command's name, such as `push`.
     package var command: String
     /// The bundle, image or key that the command is about.
@@ -14,7 +14,7 @@ package struct Situation: Sendable {
     /// The Bluetooth adapter that was named.
     var adapter: String?
     /// The protocol that was named.
-    var spoken: String?
+    var updateProtocol: String?
     /// The other options that were given and change what the command does, such as `--no-downgrade`; each a word.
     package var options: [String] = []
 
@@ -28,7 +28,7 @@ package struct Situation: Sendable {
     init(command: String, file: String? = nil, _ target: DeviceOptions, trust: [String] = []) {
         self.init(command: command, file: file, device: target.device, trust: trust)
         adapter = target.radio.adapter
-        spoken = target.spoken.forced?.rawValue
+        updateProtocol = target.updateProtocol.forced?.rawValue
     }
 
     var isBluetooth: Bool { device.map { $0.hasPrefix("ble:") } ?? true }
@@ -41,7 +41,7 @@ package struct Situation: Sendable {
     }
 
     /// The same, to be typed after a failure: a virtual device that was to go out of reach is in reach again.
-    var again: Situation {
+    var again: Invocation {
         guard let device, device.hasPrefix("sim:") else { return self }
         let parts = device.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
         guard parts.count > 1 else { return self }
@@ -52,7 +52,7 @@ package struct Situation: Sendable {
     }
 
     /// The same without a flag.
-    func without(_ flag: String) -> Situation {
+    func without(_ flag: String) -> Invocation {
         var copy = self
         copy.options.removeAll { $0 == flag }
         return copy
@@ -64,7 +64,7 @@ package struct Situation: Sendable {
         if withFile, let file { words.append(Shell.quoted(file)) }
         if let device { words += ["--device", Shell.quoted(device)] }
         if let adapter { words += ["--adapter", Shell.quoted(adapter)] }
-        if let spoken, device != nil { words += ["--protocol", spoken] }
+        if let updateProtocol, device != nil { words += ["--protocol", updateProtocol] }
         if verb == nil { for path in trust { words += ["--trust", Shell.quoted(path)] } }
         if verb == nil { words += without(extra).options.map(Shell.quoted) }
         if !extra.isEmpty { words.append(extra) }

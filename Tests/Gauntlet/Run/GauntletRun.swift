@@ -3,12 +3,12 @@ import OTASimulator
 import OTAUpdate
 
 /// A world's way through the gauntlet: its clients, what is looked at meanwhile, and an update when all faults are over.
-struct Course<Kind: GauntletWire> {
+struct GauntletRun<Kind: GauntletWire> {
     /// No push may take longer, however little gets through: a client gives up by itself.
     private let longestPush = Duration.seconds(6 * 3600)
-    /// Clients that a world is given after all faults are over. One must do; a fault that was still planned may cost it, and so
-    /// may what the others have left.
-    private let clientsAfterwards = 4
+    /// Clients that push after all faults are over. One must be enough. The state that earlier clients left can cost some, and each power
+    /// cut that is still due can cost one more.
+    private var clientsAfterwards: Int { 4 + fate.plan.powerCuts.count }
 
     private let fate: Fate
     private let seed: UInt64
@@ -40,14 +40,14 @@ struct Course<Kind: GauntletWire> {
         let runs = try world.run(clients, seed: seed, through: fate.faults) {
             watcher.saw($0, pushing: pushed[$0], $1, $2, $3)
         }
-        for run in runs { judge(run) }
+        for run in runs { check(run) }
         let last = runs[runs.count - 1]
-        // It may just be restarting.
-        try world.wait(.seconds(2))
+        // It may be restarting, and the core writes a record at each boot, so each power cut that is still due restarts it again.
+        try world.wait(.seconds(2 * (1 + fate.plan.powerCuts.count)))
         if let client = fate.clients.last, last.report != nil {
             watcher.require(world.runsForGood(releases[client.release].image), "it says confirmed, and is wrong")
         }
-        try heal(releases[1])
+        try requireUpdate(releases[1])
         let statistics = world.transport.statistics
         return Gauntlet.Ending(
             seed: seed, offences: watcher.offences, isConfirmed: last.report != nil, error: last.error,
@@ -57,7 +57,7 @@ struct Course<Kind: GauntletWire> {
     }
 
     /// What a client may end with, and how long it may take, and how much it may send again.
-    private func judge(_ run: Run) {
+    private func check(_ run: Run) {
         watcher.require(run.duration <= longestPush, "a push took \(run.duration)")
         watcher.require(run.tally.events < MortalSession<Kind.Session>.mostEvents, "a push had no end")
         switch run.outcome {
@@ -74,7 +74,7 @@ struct Course<Kind: GauntletWire> {
     }
 
     /// The faults are over, and time has passed: now an update must succeed.
-    private func heal(_ release: Kind.Image) throws {
+    private func requireUpdate(_ release: Kind.Image) throws {
         let healthy = world.healed(seed: seed)
         try healthy.wait(.seconds(200))
         watcher.expectsCheckedMarks = Kind.checksMarks(fate, clients: fate.clients.count + 1)

@@ -63,12 +63,12 @@ static bool has_battery(const struct ota_device *device, uint8_t minimum) {
     return level == OTA_NO_BATTERY || level >= minimum;
 }
 
-enum ota_status ota_judge(struct ota_device *device) {
+enum ota_status ota_check_envelope(struct ota_device *device) {
     const struct ota_config *config = device->config;
     const struct ota_port *port = device->port;
     uint8_t digest[OTA_DIGEST_SIZE];
     if (!hash(device, device->envelope_size, digest) || memcmp(digest, device->object_prefix, OTA_PREFIX_SIZE) != 0)
-        return OTA_DIGEST_DIFFERS;
+        return OTA_DIGEST_MISMATCH;
 
     struct ota_envelope envelope;
     enum ota_status form = ota_envelope_parse(device->envelope, device->envelope_size, &envelope);
@@ -76,7 +76,7 @@ enum ota_status ota_judge(struct ota_device *device) {
     if (!is_trusted(device, &envelope)) return OTA_UNTRUSTED;
 
     const struct ota_manifest *manifest = &envelope.manifest;
-    if (!hash(device, envelope.manifest_size, device->manifest_digest)) return OTA_DIGEST_DIFFERS;
+    if (!hash(device, envelope.manifest_size, device->manifest_digest)) return OTA_DIGEST_MISMATCH;
     envelope.manifest.digest = device->manifest_digest;
     if (!is_product(config, manifest)) return OTA_WRONG_PRODUCT;
     if (!is_for_hardware(&envelope, config->hardware)) return OTA_WRONG_HARDWARE;

@@ -31,10 +31,12 @@ extension SMPWire: GauntletWire {
     static func excuses(_ fate: Fate) -> Set<UpdateError.Code> {
         var codes: Set<UpdateError.Code> = [.linkLost, .noAnswer, .didNotReturn, .interrupted, .deviceBusy]
         if fate.losesChunks { codes.insert(.noProgress) }
-        if fate.restartsDevice { codes.insert(.wentBack) }
+        if fate.restartsDevice { codes.insert(.rolledBack) }
         // Another client's image may wait for its start, have it just then, or be on trial.
-        if fate.clients.count > 1 { codes.formUnion([.inTrial, .wentBack, .noSuchDevice]) }
-        if fate.spoilsPackets { codes.formUnion([.wentBack, .digestDiffers, .wrongImageFormat, .protocolViolation]) }
+        if fate.clients.count > 1 { codes.formUnion([.inTrial, .rolledBack, .noSuchDevice]) }
+        if fate.spoilsPackets {
+            codes.formUnion([.rolledBack, .digestMismatch, .wrongImageFormat, .protocolViolation])
+        }
         if fate.faults.deceives { codes.formUnion([.protocolViolation, .wrongImageFormat]) }
         // An answer in several values of which one got lost is none; the third such answer is told.
         if fate.plan.notificationLoss > 0 { codes.insert(.protocolViolation) }
