@@ -23,6 +23,8 @@ struct SMPDevice {
     var reassembles: Bool?
     /// Times that this was tried.
     var probes = 0
+    /// The longest value, in bytes, that a link of this session carried.
+    var longestValue = 0
     /// Packets that it took at once, where it does not report its buffers.
     var room = 1
     /// Packets at once that this was tried with last.

@@ -20,6 +20,7 @@ extension SMPSession {
         if wasConnected { report(.reconnected) }
         wasConnected = true
         link = properties
+        device.longestValue = max(device.longestValue, valueLength)
         guard properties.channels.contains(SMPChannel.value) else {
             return fail(UpdateError(.unsupportedDevice, "the device does not offer SMP, MCUmgr's protocol"))
         }

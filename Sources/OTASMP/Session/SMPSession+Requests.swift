@@ -38,16 +38,19 @@ extension SMPSession {
         link.preservesMessageBoundaries ? link.maximumValueLength : ChunkLength.planned(link: link.maximumValueLength)
     }
 
-    /// Why a change cannot be sent over this link; nil: it can. The next link may carry longer values, as an earlier one did.
-    /// A question is sent all the same: the device refuses it, and the session continues without the answer.
+    /// Why this link cannot carry a change; nil: it can.
+    ///
+    /// The device may need each packet in one value, and the next link may carry longer values. Where the device was not asked, that is
+    /// only assumed if an earlier link of this session carried such values. A question is always sent: the device refuses it, and the
+    /// session continues without the answer.
     private func excess(of request: SMPRequest) -> LinkError? {
-        guard device.reassembles == false, !request.isQuestion else { return nil }
+        guard device.reassembles != true, !request.isQuestion else { return nil }
         let length = request.frame(sequence: 0, version: version).bytes.count
-        guard length > valueLength else { return nil }
+        guard length > valueLength, device.reassembles == false || length <= device.longestValue else { return nil }
         return LinkError(
             .lost,
-            "the link carries values of \(valueLength) bytes and the request has \(length); the device does not put packets "
-                + "together")
+            "the link carries values of \(valueLength) bytes and the request has \(length); the device may not reassemble packets"
+        )
     }
 
     mutating func send(_ request: SMPRequest) -> UInt8 {

@@ -321,6 +321,26 @@ import Testing
     }
 
     @Test(
+        "a mark that an earlier link could carry is not sent in pieces to a device that was not asked whether it reassembles packets"
+    )
+    func marksOverALinkThatIsLongEnoughWithoutParameters() throws {
+        let image = try ExampleImage.make()
+        let slots = slots(image)
+        var isLost = false
+        let played = PlayedDevice(push(image), valueLength: 244, shorterLinks: [2: 20]) { frame, link in
+            if frame.echo != nil || frame.group == 0 && frame.command == 6 { return .fields(["rc": CBORValue(8)]) }
+            if frame.isMark, frame.fields["hash"] != nil, !isLost {
+                isLost = true
+                return .loss
+            }
+            #expect(link != 2 || !frame.isMark)
+            return slots.answer(frame)
+        }
+        #expect(played.report?.outcome == .confirmed, "\(String(describing: played.outcome))")
+        #expect(played.links > 2)
+    }
+
+    @Test(
         "a device without parameters is asked for the packets that it takes at once, from two up",
         arguments: [(1, 2), (2, 2 + 3), (3, 2 + 3 + 4), (9, 2 + 3 + 4 + 5 + 6)])
     func asksForRoomFromSmallToLarge(room: Int, echoes: Int) throws {
