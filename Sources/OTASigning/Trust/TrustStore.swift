@@ -56,17 +56,34 @@ public struct TrustStore: Sendable {
         guard known == key else {
             throw KeyError(.keyIDConflict, "\(place)another key with the id \(key.id) is trusted already")
         }
-        guard scopesByID[key.id]?.products == scope?.products, scopesByID[key.id]?.formats == scope?.formats else {
-            let files = [scopesByID[key.id]?.file ?? pathsByID[key.id], scope?.file ?? path].compactMap { $0?.string }
-            throw KeyError(
-                .badTrustScope, "the key \(key.id) has two different scopes: \(files.joined(separator: " and "))",
-                hint: "make the scope files of both key files equal, or remove one of the key files")
+        let before = scopesByID[key.id]
+        try Self.requireEqual(
+            before, scope, of: key, in: [before?.file ?? pathsByID[key.id], scope?.file ?? path],
+            hint: "make the scope files of both key files equal, or remove one of the key files")
+    }
+
+    private static func requireEqual(
+        _ one: TrustScope?, _ other: TrustScope?, of key: PublicKey, in files: [FilePath?], hint: String
+    ) throws(KeyError) {
+        guard one?.products == other?.products, one?.formats == other?.formats else {
+            let files = files.compactMap { $0?.string }.joined(separator: " and ")
+            throw KeyError(.badTrustScope, "the key \(key.id) has two different scopes: \(files)", hint: hint)
         }
     }
 
     private mutating func load(_ path: FilePath, isChosen: Bool) throws(KeyError) {
         let key = try Self.guarded(path, isChosen: isChosen).publicKey()
-        try add(key, Self.scope(beside: path, isChosen: isChosen), from: path)
+        var scope = try Self.scope(beside: path, isChosen: isChosen)
+        // The key may be a symbolic link: a scope file beside its target limits it too.
+        if let target = TrustScope.target(of: path), target != path,
+            let targetScope = try Self.scope(beside: target, isChosen: isChosen)
+        {
+            try Self.requireEqual(
+                scope ?? targetScope, targetScope, of: key, in: [scope?.file, targetScope.file],
+                hint: "make both scope files equal, or remove one of them")
+            scope = scope ?? targetScope
+        }
+        try add(key, scope, from: path)
     }
 
     private static func scope(beside key: FilePath, isChosen: Bool) throws(KeyError) -> TrustScope? {

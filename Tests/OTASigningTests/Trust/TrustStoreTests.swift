@@ -229,6 +229,26 @@ import Testing
         #expect(throws: KeyError(.trustPermissions, "")) { try TrustStore(paths: [file], filesAreChosen: true) }
     }
 
+    @Test("a scope file beside the target of a symbolic link limits the key, as one beside the link does")
+    func scopeOfALinkedKey() throws {
+        let trust = try folder.makeFolder("trust")
+        try folder.write("one.pub.pem", first.pem().bytes)
+        let link = trust.appending("one.pub.pem")
+        #expect(symlink("../one.pub.pem", link.string) == 0)
+        let scope = try folder.write("one.pub.pem.scope", "product = demo\n".utf8)
+        for (paths, isChosen) in [([trust], false), ([link], false), ([link], true)] {
+            let store = try TrustStore(paths: paths, filesAreChosen: isChosen)
+            #expect(store.scope(of: first.id)?.file == scope && store.scope(of: first.id)?.products?.count == 1)
+        }
+        let other = try folder.write("trust/one.pub.pem.scope", "product = demo, other\n".utf8)
+        let error = #expect(throws: KeyError(.badTrustScope, "")) { try TrustStore(paths: [trust]) }
+        #expect(error?.context == "the key \(first.id) has two different scopes: \(other) and \(scope)")
+        try folder.write("trust/one.pub.pem.scope", "product = demo\n".utf8)
+        #expect(try TrustStore(paths: [trust]).scope(of: first.id)?.file == other)
+        unlink(scope.string)
+        #expect(try TrustStore(paths: [trust]).scope(of: first.id)?.file == other)
+    }
+
     @Test("one key with two different scopes is refused, with equal ones it is accepted")
     func refusesTwoScopes() throws {
         try folder.write("one.pub.pem", first.pem().bytes)
