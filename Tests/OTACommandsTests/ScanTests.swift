@@ -95,7 +95,7 @@ import Testing
         try await World.run { world in
             let run = try await Sandbox().run("scan", "--timeout", "0.5", "--name", "Nobody", in: world)
             #expect(run.exit == 0)
-            #expect(run.out == "No device that can be updated is in reach.\n")
+            #expect(run.out == "No updatable device in range.\n")
         }
     }
 }
