@@ -131,7 +131,7 @@ struct Inspect: Verb {
 
     /// Returns true if the file is text, at most 64 KiB, and has a PEM block at the start of a line.
     ///
-    /// An image that contains a certificate is not text.
+    /// The text check excludes an image that contains a certificate.
     private static func isPEM(_ bytes: [UInt8]) -> Bool {
         guard bytes.count <= 64 << 10, let text = String(validating: bytes, as: UTF8.self) else { return false }
         let isText = text.unicodeScalars.allSatisfy {

@@ -9,11 +9,11 @@ struct Keygen: Verb {
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "Create an Ed25519 key pair for signing.",
         discussion: """
-            Writes the private key NAME.pem (readable only by its owner) and the public key NAME.pub.pem. An existing file \
-            is never overwritten.
+            Writes the private key <name>.pem (readable only by its owner) and the public key <name>.pub.pem. An existing \
+            file is never overwritten.
             """)
 
-    @Argument(help: "The path of the keys without the suffix (example: release).", completion: .file())
+    @Argument(help: "The path of both keys, without .pem (example: release).", completion: .file())
     var name: String
 
     @Flag(help: "Encrypt the private key with a passphrase.")

@@ -31,7 +31,7 @@ struct Push: DeviceVerb {
     @Flag(help: "Leave the new image on trial; confirm it later with 'otaflash confirm'.")
     var noConfirm = false
 
-    @Flag(help: "Install without a trial and without rollback, for a device that has no trial.")
+    @Flag(help: "Install without trial or rollback: for devices without a trial; over SMP, any.")
     var permanent = false
 
     @Flag(help: "Upload only; do not mark the image for boot (SMP only).")

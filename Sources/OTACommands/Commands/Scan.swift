@@ -8,8 +8,8 @@ struct Scan: Verb {
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "List the updatable Bluetooth devices in range, strongest signal first.",
         discussion: """
-            Advertising data does not include product and version. So scan connects briefly to one device after \
-            another; --no-read prevents this. Finding no devices is not an error (exit 0).
+            Advertising data does not contain product and version, so scan connects briefly to each device. --no-read \
+            prevents this. Finding no devices is not an error (exit 0).
             """)
 
     @Option(help: TimeLimit.help("default: 10s"), transform: TimeLimit.init(option:))
@@ -29,7 +29,7 @@ struct Scan: Verb {
             "Show only devices with this protocol: ota or smp; default: both.", valueName: "name"))
     var updateProtocol: UpdateProtocol?
 
-    @Flag(help: "Also show devices that cannot be updated.")
+    @Flag(help: "Include devices that cannot be updated.")
     var all = false
 
     @Flag(help: "Do not connect to read product and version.")

@@ -9,10 +9,10 @@ struct Sign: Verb {
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "Create a signed bundle or MCUboot image, or add a signature to a bundle.",
         discussion: """
-            IMAGE is a raw binary, an ESP-IDF application, an MCUboot image or Intel HEX. --product and --version are \
-            required if the image does not contain them; a value that differs from the image is refused. If IMAGE is a \
+            <image> is a raw binary, an ESP-IDF application, an MCUboot image or Intel HEX. --product and --version are \
+            required if the image does not contain them; a value that differs from the image is refused. If <image> is a \
             bundle, each key adds one signature: use -o FILE or --force. --as mcuboot creates an MCUboot image from a \
-            raw binary or Intel HEX; the output is byte-identical to imgtool's.
+            raw binary or Intel HEX. The output is byte-identical to the output of imgtool.
 
             Example: otaflash sign app.bin --key release.pem --product demo --version 1.1.0
             """)
@@ -25,7 +25,7 @@ struct Sign: Verb {
 
     @Option(
         help: ArgumentHelp(
-            "The private key: a file, or env:NAME for PEM text in a variable; repeatable (4).",
+            "The private key: a file, or env:NAME for PEM text in a variable; repeatable, up to 4 times.",
             valueName: "key"),
         completion: .file())
     var key: [String]
@@ -55,7 +55,7 @@ struct Sign: Verb {
     @Option(
         name: [.short, .long],
         help: ArgumentHelp(
-            "The output file; default: IMAGE.otaf; for MCUboot NAME.signed.bin.",
+            "The output file; default: <image>.otaf; for MCUboot, app.bin becomes app.signed.bin.",
             valueName: "file"),
         completion: .file())
     var output: String?

@@ -37,7 +37,7 @@ struct SimulateCreate: Verb {
 
     @Option(
         help: ArgumentHelp(
-            "Time from boot to confirm a new image; 0: no trial and no rollback; default: 60.",
+            "Time limit from boot to confirm a new image; 0: no trial, no rollback; default: 60.",
             valueName: "seconds"))
     var trial: Int?
 
