@@ -4,7 +4,7 @@ import ArgumentParser
 struct Identify: DeviceVerb {
     static let name = "identify"
     static let configuration = CommandConfiguration(
-        commandName: name, abstract: "Make a device blink, to find it among others.")
+        commandName: name, abstract: "Make a device blink, to find it among others (GATT OTA profile only).")
 
     @OptionGroup var target: DeviceOptions
 

@@ -106,7 +106,7 @@ struct Inspect: Verb {
         return answer
     }
 
-    /// Returns an empty verifier and the reason if there is no trusted key: `inspect` needs none.
+    /// Returns an empty verifier and the reason if no key is trusted: `inspect` works without a trusted key.
     private func imageVerifier(_ console: Console) throws(KeyError) -> (Verifier, missing: String?) {
         do throws(KeyError) {
             return (Verifier(trust: try trust.store(console)), nil)

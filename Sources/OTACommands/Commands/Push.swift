@@ -31,7 +31,7 @@ struct Push: DeviceVerb {
     @Flag(help: "Leave the new image on trial; confirm it later with 'otaflash confirm'.")
     var noConfirm = false
 
-    @Flag(help: "Install without trial or rollback: for devices without a trial; over SMP, any.")
+    @Flag(help: "Install without a trial or rollback (only if the device has no trial, or over SMP).")
     var permanent = false
 
     @Flag(help: "Upload only; do not mark the image for boot (SMP only).")

@@ -17,10 +17,11 @@ struct Scan: Verb {
 
     @Option(
         parsing: .unconditional,
-        help: ArgumentHelp("Show only devices with at least this signal strength (example: -60).", valueName: "dBm"))
+        help: ArgumentHelp(
+            "Show only devices with at least this signal strength (example: -60); default: any.", valueName: "dBm"))
     var rssi: Int?
 
-    @Option(help: ArgumentHelp("Show only devices with this name.", valueName: "name"))
+    @Option(help: ArgumentHelp("Show only devices with this name; default: any.", valueName: "name"))
     var name: String?
 
     @Option(

@@ -30,10 +30,10 @@ struct Sign: Verb {
         completion: .file())
     var key: [String]
 
-    @Option(help: "The product name that the device reports (example: acme-lamp).")
+    @Option(help: "The product name that the device reports (example: acme-lamp); default: from the image.")
     var product: String?
 
-    @Option(help: "The image's version (SemVer: 1.4.0; MCUboot: 1.4.0+7).")
+    @Option(help: "The image's version (SemVer: 1.4.0; MCUboot: 1.4.0+7); default: from the image.")
     var version: String?
 
     @Option(help: "The supported hardware revisions (example: 1..3,7); default: any.")
@@ -43,13 +43,15 @@ struct Sign: Verb {
     var counter: UInt32?
 
     @Option(
-        help: ArgumentHelp("The lowest running version that can be updated (example: 1.2.0).", valueName: "version"))
+        help: ArgumentHelp(
+            "The lowest running version that can be updated (example: 1.2.0); default: any.", valueName: "version"))
     var requires: String?
 
-    @Option(help: ArgumentHelp("The lowest battery level for an update, 0 to 100.", valueName: "per cent"))
+    @Option(
+        help: ArgumentHelp("The lowest battery level for an update, 0 to 100; default: any.", valueName: "per cent"))
     var minimumBattery: UInt8?
 
-    @Option(help: ArgumentHelp("The commit or build of the image, 1 to 127 bytes.", valueName: "text"))
+    @Option(help: ArgumentHelp("The commit or build of the image, 1 to 127 bytes; default: none.", valueName: "text"))
     var source: String?
 
     @Option(

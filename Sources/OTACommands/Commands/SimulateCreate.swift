@@ -37,7 +37,7 @@ struct SimulateCreate: Verb {
 
     @Option(
         help: ArgumentHelp(
-            "Time limit from boot to confirm a new image; 0: no trial, no rollback; default: 60.",
+            "The trial time, from boot until rollback; 0: no trial, no rollback; default: 60.",
             valueName: "seconds"))
     var trial: Int?
 

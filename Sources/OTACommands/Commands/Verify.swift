@@ -18,13 +18,13 @@ struct Verify: Verb {
 
     @OptionGroup var trust: TrustOptions
 
-    @Option(help: "Require this product.")
+    @Option(help: "Require this product (example: acme-lamp); default: any.")
     var product: String?
 
-    @Option(help: ArgumentHelp("Require support of this hardware revision.", valueName: "revision"))
+    @Option(help: ArgumentHelp("Require support for this hardware revision; default: any.", valueName: "revision"))
     var hardware: UInt16?
 
-    @Option(help: ArgumentHelp("Require at least this security counter.", valueName: "n"))
+    @Option(help: ArgumentHelp("Require at least this security counter; default: any.", valueName: "n"))
     var counter: UInt32?
 
     @Flag(help: "Accept a bundle signed only by the demo key.")

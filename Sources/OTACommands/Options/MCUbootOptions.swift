@@ -32,7 +32,7 @@ struct MCUbootOptions: ParsableArguments {
     )
     var dependencies: String?
 
-    @Flag(help: "Pad to the slot size and add the boot trailer: for a programmer, not for push.")
+    @Flag(help: "Pad to --slot-size and add the boot trailer (for flash tools, not for push).")
     var pad = false
 
     @Flag(help: "Same as --pad, and mark the image as confirmed.")
@@ -44,8 +44,9 @@ struct MCUbootOptions: ParsableArguments {
     /// True if the security counter is derived from the version.
     var derivesSecurityCounter: Bool { securityCounter?.lowercased() == "auto" }
 
-    /// Refuses the options for the reason.
+    /// Checks that none of the options was given.
     ///
+    /// - Parameter reason: the end of the message, such as `it requires --as mcuboot`.
     /// - Throws: a usage failure if one of the options was given.
     func refuse(_ reason: String) throws(Failure) {
         let given = [

@@ -9,7 +9,7 @@ enum OutputFormat: String, ExpressibleByArgument, CaseIterable, Sendable {
 enum ProgressStyle: String, ExpressibleByArgument, CaseIterable, Sendable {
     case auto, bar, lines, json, none
 
-    /// Replaces `auto` by a style: none with `--verbose`, a bar on a terminal, else lines for a long command and none for the
+    /// Replaces `auto` with a style: none with `--verbose`, a bar on a terminal, else lines for a long command and none for the
     /// others. The log of `--verbose` contains the progress.
     func resolved(onTerminal isTerminal: Bool, isLong: Bool, _ isVerbose: Bool) -> ProgressStyle {
         guard self == .auto else { return self }

@@ -17,10 +17,10 @@ struct SMPDeviceOptions: ParsableArguments {
         case board
     }
 
-    @Option(help: ArgumentHelp("The number of packet buffers (SMP only).", valueName: "n"))
+    @Option(help: ArgumentHelp("The number of packet buffers; default: 4 (SMP only).", valueName: "n"))
     var buffers: Int?
 
-    @Option(help: ArgumentHelp("The size of a packet buffer (SMP only).", valueName: "bytes"))
+    @Option(help: ArgumentHelp("The longest packet, header included; default: 2475 (SMP only).", valueName: "bytes"))
     var bufferSize: Int?
 
     @Option(

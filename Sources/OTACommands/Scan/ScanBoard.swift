@@ -12,7 +12,7 @@ actor ScanBoard {
         devices.values.sorted { ($1.rssi ?? .min, $0.address) < ($0.rssi ?? .min, $1.address) }
     }
 
-    /// Records an event. Returns a device that is found to be updatable for the first time, so that it can be read.
+    /// Records an event. Returns the device when it first becomes known as updatable: the scan then reads it.
     func note(_ event: ScanEvent) -> BluetoothDevice? {
         switch event {
         case .appeared(let device), .changed(let device):

@@ -26,7 +26,7 @@ struct ScannedDevice: Encodable, Sendable, Equatable {
     /// Merges new advertising data: it can arrive in two parts.
     ///
     /// The name no longer changes after the first update protocol is known. From then on the scan connects to the device, and
-    /// BlueZ replaces the advertised name by the name from the GAP service. Users know the advertised name.
+    /// BlueZ replaces the advertised name with the name from the GAP service. Users know the advertised name.
     mutating func note(_ device: BluetoothDevice) {
         if name == nil || protocols.isEmpty { name = device.name ?? name }
         protocols += UpdateProtocol.advertised(by: device).map(\.rawValue).filter { !protocols.contains($0) }

@@ -65,7 +65,8 @@ extension Wiring {
             .address(device.address), adapter: adapter, services: [updateProtocol.service],
             admits: { device throws(BlueZError) in try await lock.take(device) })
         do {
-            // SMP requires a subscription, for which a device can demand pairing. A scan asks for no passkey, so pairing fails at once.
+            // SMP requires a subscription, and a device can demand pairing for it. The scan never asks the user for a passkey,
+            // so a pairing that needs one fails at once.
             let pairing: PairingResponder? = updateProtocol == .smp ? .unattended : nil
             let identity = try await client.withConnection(request, pairing: pairing) { connection in
                 switch updateProtocol {
