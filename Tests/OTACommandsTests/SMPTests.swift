@@ -69,9 +69,9 @@ import Testing
         #expect(refused.exit == 77)
         #expect(try refused.json().error?.code?.string == "untrusted-key")
         #expect(try refused.json().error?.hint?.string?.contains("--unverified-image") == true)
-        // The bootloader knows better than who takes it upon themselves.
+        // The bootloader refuses the image even with the consent of the user.
         let run = try await sandbox.push(Self.device, image: "foreign.bin", "--unverified-image")
-        #expect(run.exit == 78 && run.err.contains("nobody whom you trust answers for foreign.bin"), "\(run.err)")
+        #expect(run.exit == 78 && run.err.contains("foreign.bin is not signed by a trusted key"), "\(run.err)")
         #expect(try run.json().error?.code?.string == "rolled-back")
         let status = try await sandbox.run("status", "--device", Self.device, "--format", "json")
         #expect(try status.json().device?.running_version?.string == "1.0.0")

@@ -24,7 +24,7 @@ import Testing
         #expect(first.address?.string == "ble:00:AA:01:01:00:42")
         #expect(first.product?.string == "demo" && first.version?.string == "1.0.0")
         #expect(first.protocols?.array?.map(\.string) == ["ota"])
-        // It only advertises, so it did not tell what it is.
+        // This device only advertises, so the scan cannot read its product.
         #expect(devices.last?.rssi?.number == -90 && devices.last?.product == nil)
     }
 
@@ -95,7 +95,7 @@ import Testing
         try await World.run { world in
             let run = try await Sandbox().run("scan", "--timeout", "0.5", "--name", "Nobody", in: world)
             #expect(run.exit == 0)
-            #expect(run.out == "No device that can be updated is in reach.\n")
+            #expect(run.out == "No updatable device in range.\n")
         }
     }
 }

@@ -1,9 +1,10 @@
 import ArgumentParser
 
+/// Makes the image on trial permanent.
 struct Confirm: DeviceVerb {
     static let name = "confirm"
     static let configuration = CommandConfiguration(
-        commandName: name, abstract: "Make the image stay that a device runs on trial.")
+        commandName: name, abstract: "Confirm the image that runs on trial.")
 
     @OptionGroup var target: DeviceOptions
     @OptionGroup(title: "Output options") var options: OutputOptions

@@ -1,9 +1,10 @@
 import ArgumentParser
 
+/// Discards a partly received image, or rolls back the image on trial.
 struct Discard: DeviceVerb {
     static let name = "discard"
     static let configuration = CommandConfiguration(
-        commandName: name, abstract: "Have a device forget a half-received image, or give up the one on trial.")
+        commandName: name, abstract: "Discard a partly received image, or roll back the image on trial.")
 
     @OptionGroup var target: DeviceOptions
     @OptionGroup(title: "Output options") var options: OutputOptions
@@ -14,8 +15,8 @@ struct Discard: DeviceVerb {
         let outcome = try await Wiring(console: console, invocation: invocation)
             .perform(.discard, on: target)
         return DeviceAnswer(outcome) { device in
-            let what = device.previousVersion.map { "gave \($0) up" } ?? "holds no half-received image now"
-            return "\(device.title) \(what); it runs \(device.runningVersion), confirmed."
+            let what = device.previousVersion.map { "rolled back from \($0)" } ?? "holds no partly received image"
+            return "\(device.title) \(what) and runs \(device.runningVersion), confirmed."
         }
     }
 }

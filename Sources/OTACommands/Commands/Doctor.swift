@@ -3,11 +3,15 @@ import OTAFirmware
 import OTASigning
 import SystemPackage
 
+/// Checks the requirements of a push over Bluetooth.
 struct Doctor: Verb {
     static let name = "doctor"
     static let configuration = CommandConfiguration(
-        commandName: name, abstract: "Show what this machine lacks for a push over Bluetooth, and what to type.",
-        discussion: "Exit 0 means that a push would work; what is told as slow does not keep it from working.")
+        commandName: name, abstract: "Check that this machine can push over Bluetooth, and show how to fix it.",
+        discussion: """
+            Exit 0: a push can work. 'missing' marks a problem that prevents a push (exit 69). 'slow' marks a setting that \
+            reduces the speed.
+            """)
 
     @OptionGroup var radio: AdapterOptions
     @OptionGroup var trust: TrustOptions
@@ -44,10 +48,11 @@ struct Doctor: Verb {
     }
 }
 
+/// The result of `doctor`.
 struct DoctorAnswer: Answer {
     struct Trust: Encodable, Sendable {
         let paths: [String]
-        /// Ids.
+        /// The ids of the trusted keys.
         let keys: [String]
     }
     let checks: [Check]
@@ -74,7 +79,7 @@ struct DoctorAnswer: Answer {
         guard let first = missing.first else { return nil }
         return Failure(
             "not-ready", .unavailable,
-            "a push over Bluetooth would not work yet: see \(missing.map(\.name).joined(separator: ", "))",
-            hints: first.advice ?? ["see above"])
+            "a push over Bluetooth cannot work yet, missing: \(missing.map(\.name).joined(separator: ", "))",
+            hints: first.advice ?? ["follow the steps above, then: otaflash doctor"])
     }
 }

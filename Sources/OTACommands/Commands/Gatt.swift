@@ -1,11 +1,12 @@
 import ArgumentParser
 
+/// The group of commands for GATT services.
 struct Gatt: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "gatt", abstract: "Look at any Bluetooth device's services, for bringing firmware up.",
+        commandName: "gatt", abstract: "Read and write the GATT services of any Bluetooth device.",
         discussion: """
-            For example: 'otaflash gatt read ble:AA:BB:CC:DD:EE:FF 2a19'. A characteristic is named by its UUID, short or \
-            long; values are hex digits.
+            Example: 'otaflash gatt read ble:AA:BB:CC:DD:EE:FF 2a19'. UUIDs are 16-bit (2a19) or 128-bit. Values are hex \
+            digits.
             """,
         subcommands: [GattServices.self, GattRead.self, GattWrite.self, GattNotify.self])
 }

@@ -3,14 +3,15 @@ import OTAFirmware
 import OTASigning
 import SystemPackage
 
+/// Shows the contents of a file and whether it is verified.
 struct Inspect: Verb {
     static let name = "inspect"
     static let configuration = CommandConfiguration(
-        commandName: name, abstract: "Show all that is in a bundle, an image or a key.",
-        discussion: "Says whether it was verified against the trusted keys, or only read.")
+        commandName: name, abstract: "Show every field of a bundle, an image or a key.",
+        discussion: "Also reports whether the file is verified against the trusted keys. No trusted key is required.")
 
     @Argument(
-        help: "A bundle; an image (raw, ESP-IDF, MCUboot, Intel HEX); a package of images (zip); or a key (PEM).",
+        help: "A bundle, an image (raw, ESP-IDF, MCUboot, Intel HEX), a package of images (zip) or a key (PEM).",
         completion: .file())
     var file: String
 
@@ -29,7 +30,7 @@ struct Inspect: Verb {
             answer.container = "Intel HEX, \(bytes.count) bytes of text"
             return answer
         case .pem: return try key(in: bytes)
-        // Text may precede the key.
+        // A PEM file can have text before the key.
         case .binary where Self.isPEM(bytes): return try key(in: bytes)
         case .binary, .elf, .uf2: return try image(bytes, console)
         case .zip:
@@ -51,7 +52,7 @@ struct Inspect: Verb {
             let image = try FirmwareInspector.inspect(signed.image) { SHA256() }
             if image.format != .raw { answer.image = ImageSummary(signed.image, image) }
         } catch {
-            console.note("the image in it is not what it looks like: \(error.description)")
+            console.note("the image in the bundle is malformed: \(error.description)")
         }
         return answer
     }
@@ -71,7 +72,7 @@ struct Inspect: Verb {
         let description = try FirmwareInspector.inspect(bytes) { SHA256() }
         guard description.format == .mcuboot else {
             answer.image = ImageSummary(bytes, description)
-            answer.verdict = "Only read, not verified: an image by itself has no signature of ours."
+            answer.verdict = "Not verified: this image format has no signature that otaflash can check."
             return answer
         }
         try verify(MCUbootFile(parsing: bytes), console, &answer)
@@ -105,7 +106,7 @@ struct Inspect: Verb {
         return answer
     }
 
-    /// An image is shown without a trusted key as well; then it is said why there is none.
+    /// Returns an empty verifier and the reason if no key is trusted: `inspect` works without a trusted key.
     private func imageVerifier(_ console: Console) throws(KeyError) -> (Verifier, missing: String?) {
         do throws(KeyError) {
             return (Verifier(trust: try trust.store(console)), nil)
@@ -123,12 +124,14 @@ struct Inspect: Verb {
                 throw KeyError(error.code, "\(file): \(error.context)", hint: error.hint)
             }
             throw KeyError(
-                error.code, "\(file): an encrypted private key does not tell its id",
-                hint: "inspect the public key that was made with it, such as NAME.pub.pem")
+                error.code, "\(file): the id of an encrypted private key cannot be read",
+                hint: "inspect the public key of the pair instead: otaflash inspect NAME.pub.pem")
         }
     }
 
-    /// Text through and through, with a block at the beginning of a line: an image may well have a certificate in it.
+    /// Returns true if the file is text, at most 64 KiB, and has a PEM block at the start of a line.
+    ///
+    /// The text check excludes an image that contains a certificate.
     private static func isPEM(_ bytes: [UInt8]) -> Bool {
         guard bytes.count <= 64 << 10, let text = String(validating: bytes, as: UTF8.self) else { return false }
         let isText = text.unicodeScalars.allSatisfy {
@@ -147,10 +150,11 @@ struct Inspect: Verb {
     }
 }
 
+/// The result of `inspect`.
 struct InspectAnswer: Answer {
     struct Key: Encodable, Sendable {
         let keyID, kind: String
-        /// The key whose private half everybody has.
+        /// True for the demo key: its private key is public.
         let demo: Bool
     }
     let file: String
@@ -158,12 +162,12 @@ struct InspectAnswer: Answer {
     var image: ImageSummary?
     var images: [PackagedImage]?
     var key: Key?
-    /// Of a bundle, an MCUboot image or a package.
+    /// True if verified; nil for a file that is not a bundle, an MCUboot image or a package.
     var verified: Bool?
-    /// Why it was not.
+    /// The reason why the file is not verified.
     var reason: String?
     var verdict: String?
-    /// What the image was taken out of.
+    /// The file format that contained the image, for people.
     var container: String?
 
     init(file: String) { self.file = file }
@@ -180,17 +184,17 @@ struct InspectAnswer: Answer {
     mutating func refuse(_ reason: String) {
         verified = false
         self.reason = reason
-        verdict = "Only read, not verified: \(reason)."
+        verdict = "Not verified: \(reason)."
     }
 
     var lines: [TerminalLine] {
         var rows = [("File", file)]
         if let container { rows.append(("Container", container)) }
         if let bundle { rows += bundle.rows }
-        if let image { rows += bundle == nil ? image.rows : image.rows.dropFirst(2).map { ("Inside: \($0.0)", $0.1) } }
+        if let image { rows += bundle == nil ? image.rows : image.rows.dropFirst(2).map { ("Image: \($0.0)", $0.1) } }
         for image in images ?? [] { rows += image.rows }
         if let key {
-            let demo = key.demo ? "; the demo key, whose private half everybody has" : ""
+            let demo = key.demo ? "; the demo key: its private key is public" : ""
             rows.append(("Key", "ed25519, \(key.kind)\(demo)"))
             rows.append(("Key id", key.keyID))
         }

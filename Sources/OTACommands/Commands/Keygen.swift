@@ -3,16 +3,17 @@ import OTAFirmware
 import OTASigning
 import SystemPackage
 
+/// Creates a key pair.
 struct Keygen: Verb {
     static let name = "keygen"
     static let configuration = CommandConfiguration(
-        commandName: name, abstract: "Make a key pair (Ed25519) to sign with.",
+        commandName: name, abstract: "Create an Ed25519 key pair for signing.",
         discussion: """
-            Writes NAME.pem, the private key, which only its owner may read, and NAME.pub.pem, the public one. \
-            Neither is ever overwritten.
+            Writes the private key <name>.pem (readable only by its owner) and the public key <name>.pub.pem. An existing \
+            file is never overwritten.
             """)
 
-    @Argument(help: "Where the keys go: NAME.pem and NAME.pub.pem.", completion: .file())
+    @Argument(help: "The path of both keys, without .pem (example: release).", completion: .file())
     var name: String
 
     @Flag(help: "Encrypt the private key with a passphrase.")
@@ -24,7 +25,7 @@ struct Keygen: Verb {
     var invocation: Invocation { Invocation(command: Self.name, file: name) }
 
     func answer(_ console: Console) throws -> KeygenAnswer {
-        // Who gives a passphrase wants it used.
+        // A passphrase option implies --encrypt.
         let isEncrypted = encrypt || passphrase.isGiven
         let secret = isEncrypted ? try passphrase.source.passphrase(for: "\(name).pem", isNew: true) : nil
         let key = try PrivateKey.generate()
@@ -36,6 +37,7 @@ struct Keygen: Verb {
     }
 }
 
+/// The result of `keygen`.
 struct KeygenAnswer: Answer {
     struct Key: Encodable, Sendable {
         let keyID, `private`, `public`: String
@@ -45,8 +47,8 @@ struct KeygenAnswer: Answer {
 
     var lines: [TerminalLine] {
         TextTable.pairs([
-            ("Private key", "\(key.private)\(key.encrypted ? ", encrypted" : ""); keep it to yourself"),
-            ("Public key", "\(key.public); give it to whoever verifies"),
+            ("Private key", "\(key.private)\(key.encrypted ? ", encrypted" : ""); keep it secret"),
+            ("Public key", "\(key.public); install it where bundles are verified"),
             ("Key id", key.keyID),
         ])
     }

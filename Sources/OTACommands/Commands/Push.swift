@@ -3,47 +3,50 @@ import OTAFirmware
 import OTASigning
 import OTAUpdate
 
+/// Updates a device.
 struct Push: DeviceVerb {
     static let name = "push"
     static let isLong = true
     static let configuration = CommandConfiguration(
         commandName: name,
-        abstract: "Update a device: send a bundle or an MCUboot image, have it tried, and confirm it.",
+        abstract: "Update a device: verify, send, start on trial and confirm a bundle or an MCUboot image.",
         discussion: """
-            What is sent is verified before. A bundle goes to devices with the GATT OTA profile, an MCUboot image to devices \
-            that speak SMP (MCUmgr). A lost link is resumed within one run; what an earlier run \
-            left on the device is taken up with --resume, and given up without it. A device that does not come up with \
-            the new image goes back to the old one by itself.
+            The file is verified before it is sent. A bundle updates devices with the GATT OTA profile, an MCUboot image \
+            updates devices that speak SMP (MCUmgr). After a lost link the upload resumes. --resume also continues the \
+            upload of an earlier run; without it, that upload is discarded (over SMP it always continues). If the new \
+            image does not start, the device rolls back to the old one.
+
+            Example: otaflash push app.bin.otaf --device ble:AA:BB:CC:DD:EE:FF
             """)
 
-    @Argument(help: "A bundle; or an MCUboot image, such as zephyr.signed.bin.", completion: .file())
+    @Argument(help: "A bundle (app.bin.otaf) or an MCUboot image (zephyr.signed.bin).", completion: .file())
     var file: String
 
     @OptionGroup var target: DeviceOptions
     @OptionGroup var trust: TrustOptions
 
-    @Flag(help: "Go on from where an earlier run stopped.")
+    @Flag(help: "Continue the upload of an earlier run.")
     var resume = false
 
-    @Flag(help: "Leave the new image on trial; 'otaflash confirm' makes it stay.")
+    @Flag(help: "Leave the new image on trial; confirm it later with 'otaflash confirm'.")
     var noConfirm = false
 
-    @Flag(help: "Make the image stay at once: for a device that has no trial, and so no way back.")
+    @Flag(help: "Install without a trial or rollback (only if the device has no trial, or over SMP).")
     var permanent = false
 
-    @Flag(help: "Leave the image in the device's other slot, marked for no start; SMP only.")
+    @Flag(help: "Upload only; do not mark the image for boot (SMP only).")
     var uploadOnly = false
 
-    @Flag(help: "Refuse a version lower than the one that runs.")
+    @Flag(help: "Refuse a version lower than the running one; default: warn.")
     var noDowngrade = false
 
-    @Flag(help: "Take a bundle that only the demo key has signed; for sim: that needs no leave.")
+    @Flag(help: "Accept a bundle signed only by the demo key (always accepted for sim: devices).")
     var allowDemoKey = false
 
-    @Flag(help: "Send an MCUboot image that no trusted key has signed: you answer for it yourself.")
+    @Flag(help: "Send an MCUboot image that is not signed by a trusted key, at your own risk.")
     var unverifiedImage = false
 
-    @Flag(help: "Over SMP: accept a bundle although SMP cannot check all of its fields against the device.")
+    @Flag(help: "Accept a bundle although SMP cannot check all its fields against the device.")
     var uncheckedTarget = false
 
     @OptionGroup(title: "Output options") var options: OutputOptions
@@ -51,7 +54,7 @@ struct Push: DeviceVerb {
     func validate() throws {
         let endings = [(noConfirm, "--no-confirm"), (permanent, "--permanent"), (uploadOnly, "--upload-only")]
             .filter(\.0).map { "'\($0.1)'" }
-        if endings.count > 1 { throw ValidationError("\(endings[0]) and \(endings[1]) exclude each other.") }
+        if endings.count > 1 { throw ValidationError("\(endings[0]) and \(endings[1]) cannot be used together.") }
     }
 
     var invocation: Invocation {
@@ -95,7 +98,7 @@ struct Push: DeviceVerb {
             resume: resume, ending: ending, refusesDowngrade: noDowngrade, acceptsUncheckedTarget: uncheckedTarget)
     }
 
-    /// Who answers for an image themselves need not trust anybody.
+    /// Returns an empty store for `--unverified-image` if no key is trusted.
     private func trustedKeys(_ console: Console) throws(KeyError) -> TrustStore {
         do throws(KeyError) { return try trust.store(console) } catch {
             guard unverifiedImage, error.code == .noTrustedKey else { throw error }
@@ -108,8 +111,8 @@ struct Push: DeviceVerb {
         for image in images {
             guard case .consent(let consent) = image.image.authorization else { continue }
             console.warn(
-                "nobody whom you trust answers for \(file): \(consent.context). It is whole, but whether it is what its vendor "
-                    + "made only you can know")
+                "\(file) is not signed by a trusted key: \(consent.context). The image is complete, but nothing proves who made "
+                    + "it.")
         }
     }
 }

@@ -1,18 +1,18 @@
 import ArgumentParser
 
-/// The command line as a whole.
+/// The root of the command line.
 struct RootCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "otaflash",
-        abstract: "Signs firmware, and sends it over Bluetooth LE such that the device survives it.",
+        abstract: "Sign firmware and update devices safely over BLE, UDP or serial.",
         discussion: """
-            A first run, without any hardware:
+            First run, without hardware:
               otaflash keygen release
               otaflash sign app.bin --key release.pem --product demo --version 1.1.0
               otaflash push app.bin.otaf --device sim: --trust release.pub.pem
 
-            'otaflash --version' prints the version; \
-            'otaflash --generate-completion-script bash' (or zsh, fish) what completes these words in a shell.
+            'otaflash --version' prints the version. \
+            'otaflash --generate-completion-script bash' (or zsh, fish) prints shell completions.
             """,
         groupedSubcommands: [
             CommandGroup(name: "Firmware", subcommands: [Keygen.self, Sign.self, Verify.self, Inspect.self]),

@@ -1,37 +1,39 @@
 import ArgumentParser
 import BlueZ
 
+/// Lists the devices in range.
 struct Scan: Verb {
     static let name = "scan"
     static let isLong = true
     static let configuration = CommandConfiguration(
-        commandName: name, abstract: "Show the devices in reach that can be updated, the nearest first.",
+        commandName: name, abstract: "List the updatable Bluetooth devices in range, strongest signal first.",
         discussion: """
-            A device tells its product and version only when it is connected, so each is connected for a moment, one \
-            after the other; --no-read leaves that out.
+            Advertising data does not contain product and version, so scan connects briefly to each device. --no-read \
+            prevents this. Finding no devices is not an error (exit 0).
             """)
 
-    @Option(help: TimeLimit.help("Default 10s."), transform: TimeLimit.init(option:))
+    @Option(help: TimeLimit.help("default: 10s"), transform: TimeLimit.init(option:))
     var timeout: TimeLimit?
 
     @Option(
         parsing: .unconditional,
-        help: ArgumentHelp("Leave out what comes in weaker, such as -60: what is farther away.", valueName: "dBm"))
+        help: ArgumentHelp(
+            "Show only devices with at least this signal strength (example: -60); default: any.", valueName: "dBm"))
     var rssi: Int?
 
-    @Option(help: ArgumentHelp("Only devices with this name.", valueName: "name"))
+    @Option(help: ArgumentHelp("Show only devices with this name; default: any.", valueName: "name"))
     var name: String?
 
     @Option(
         name: .customLong("protocol"),
         help: ArgumentHelp(
-            "Only devices that are updated by this protocol: ota, smp; by default both.", valueName: "name"))
+            "Show only devices with this protocol: ota or smp; default: both.", valueName: "name"))
     var updateProtocol: UpdateProtocol?
 
-    @Flag(help: "Also devices that cannot be updated.")
+    @Flag(help: "Include devices that cannot be updated.")
     var all = false
 
-    @Flag(help: "Do not connect to find out product and version.")
+    @Flag(help: "Do not connect to read product and version.")
     var noRead = false
 
     @OptionGroup var radio: AdapterOptions
@@ -39,7 +41,7 @@ struct Scan: Verb {
 
     func validate() throws {
         guard !all || updateProtocol == nil else {
-            throw ValidationError("'--all' and '--protocol' contradict each other: leave one of them out.")
+            throw ValidationError("'--all' and '--protocol' cannot be used together.")
         }
     }
 
@@ -52,6 +54,7 @@ struct Scan: Verb {
     }
 }
 
+/// The result of `scan`.
 struct ScanAnswer: Answer {
     let devices: [ScannedDevice]
     let isForAll: Bool
@@ -61,7 +64,7 @@ struct ScanAnswer: Answer {
     }
 
     var lines: [TerminalLine] {
-        let what: TerminalLine = isForAll ? "No device is in reach." : "No device that can be updated is in reach."
+        let what: TerminalLine = isForAll ? "No device in range." : "No updatable device in range."
         return devices.isEmpty ? [what] : ScannedDevice.table(devices)
     }
 }

@@ -3,60 +3,66 @@ import OTAFirmware
 import OTASigning
 import SystemPackage
 
+/// Signs an image or a bundle.
 struct Sign: Verb {
     static let name = "sign"
     static let configuration = CommandConfiguration(
-        commandName: name, abstract: "Make a signed bundle or MCUboot image, or add a signature to a bundle.",
+        commandName: name, abstract: "Create a signed bundle or MCUboot image, or add a signature to a bundle.",
         discussion: """
-            An image is a raw binary, an ESP-IDF application, an MCUboot image or Intel HEX. What an image says of \
-            itself, product and version, need not be said again, and may not be contradicted. A bundle in its place \
-            gets one signature more for each key, and needs no other option. With --as mcuboot a program becomes an \
-            image for MCUboot, the same to the byte as imgtool makes it.
+            <image> is a raw binary, an ESP-IDF application, an MCUboot image or Intel HEX. --product and --version are \
+            required if the image does not contain them; a value that differs from the image is refused. If <image> is a \
+            bundle, each key adds one signature: use -o FILE or --force. --as mcuboot creates an MCUboot image from a \
+            raw binary or Intel HEX. The output is byte-identical to the output of imgtool.
+
+            Example: otaflash sign app.bin --key release.pem --product demo --version 1.1.0
             """)
 
-    @Argument(help: "The image, or a bundle; for --as mcuboot, the program.", completion: .file())
+    @Argument(help: "An image or a bundle; for --as mcuboot, a raw binary or Intel HEX.", completion: .file())
     var image: String
 
-    @Option(name: .customLong("as"), help: "What is made: bundle or mcuboot.")
+    @Option(name: .customLong("as"), help: "The output format.")
     var kind: SignedKind = .bundle
 
     @Option(
         help: ArgumentHelp(
-            "The private key to sign with: a file, or env:NAME for a variable that holds the PEM text; up to four.",
+            "The private key: a file, or env:NAME for PEM text in a variable; repeatable, up to 4 times.",
             valueName: "key"),
         completion: .file())
     var key: [String]
 
-    @Option(help: "What the image is for: the name that the device gives itself.")
+    @Option(help: "The product name that the device reports (example: acme-lamp); default: from the image.")
     var product: String?
 
-    @Option(help: "The image's version, as SemVer: 1.4.0; for MCUboot, 1.4.0+7.")
+    @Option(help: "The image's version (SemVer: 1.4.0; MCUboot: 1.4.0+7); default: from the image.")
     var version: String?
 
-    @Option(help: "The hardware revisions it runs on: 2, or 1..3,7. Otherwise any.")
+    @Option(help: "The supported hardware revisions (example: 1..3,7); default: any.")
     var hardware: String?
 
-    @Option(help: "The security counter: no device that runs a higher one takes the bundle. Otherwise 0.")
+    @Option(help: "The security counter; devices with a higher one refuse the bundle; default: 0.")
     var counter: UInt32?
 
-    @Option(help: ArgumentHelp("The lowest version that may be running on the device.", valueName: "version"))
+    @Option(
+        help: ArgumentHelp(
+            "The lowest running version that can be updated (example: 1.2.0); default: any.", valueName: "version"))
     var requires: String?
 
-    @Option(help: ArgumentHelp("The lowest battery level, in per cent.", valueName: "per cent"))
+    @Option(
+        help: ArgumentHelp("The lowest battery level for an update, 0 to 100; default: any.", valueName: "per cent"))
     var minimumBattery: UInt8?
 
-    @Option(help: ArgumentHelp("The commit or build that the image came from.", valueName: "text"))
+    @Option(help: ArgumentHelp("The commit or build of the image, 1 to 127 bytes; default: none.", valueName: "text"))
     var source: String?
 
     @Option(
         name: [.short, .long],
         help: ArgumentHelp(
-            "Where it goes. Otherwise beside the image, with the suffix .otaf or, for MCUboot, .signed.bin.",
+            "The output file; default: <image>.otaf; for MCUboot, app.bin becomes app.signed.bin.",
             valueName: "file"),
         completion: .file())
     var output: String?
 
-    @Flag(help: "Replace a file that is there already.")
+    @Flag(help: "Replace an existing output file.")
     var force = false
 
     @OptionGroup(title: "Options for --as mcuboot") var mcuboot: MCUbootOptions
@@ -68,7 +74,7 @@ struct Sign: Verb {
     func answer(_ console: Console) throws -> SignAnswer {
         switch kind {
         case .bundle:
-            try mcuboot.refuse("it goes with --as mcuboot")
+            try mcuboot.refuse("it requires --as mcuboot")
             return try bundle(signedWith: signers(console), console)
         case .mcuboot:
             try refuseBundleOptions()
@@ -89,7 +95,7 @@ struct Sign: Verb {
 
     private static let largestUsualCounterStep: UInt32 = 1000
 
-    /// A counter cannot be taken back: devices that confirmed it refuse every lower one.
+    /// Warns about a large step: devices that confirmed the counter refuse every lower one.
     private func warn(
         ofCounter counter: UInt32, after known: UInt32?, in file: (kind: String, option: String), _ console: Console
     ) {
@@ -102,13 +108,13 @@ struct Sign: Verb {
             hint: "increase the counter by 1 for each release, or sign again with a lower \(file.option)")
     }
 
-    /// Nil: the file is not there, or is not a bundle.
+    /// Returns nil if the file does not exist or is not a bundle.
     private static func counter(ofBundleIn path: String) -> UInt32? {
         guard let prefix = try? InputFile(FilePath(path)).prefix(Envelope.maximumLength) else { return nil }
         return (try? Envelope(parsingPrefix: prefix))?.manifest.securityCounter
     }
 
-    /// Nil: the file is not there, is not an MCUboot image, or has no counter.
+    /// Returns nil if the file does not exist, is not an MCUboot image, or has no counter.
     private static func counter(ofMCUbootImageIn path: String) -> UInt32? {
         guard let bytes = try? WholeFile.contents(of: path) else { return nil }
         return (try? MCUbootFile(parsing: bytes))?.image.securityCounter
@@ -118,20 +124,20 @@ struct Sign: Verb {
         _ layout: MCUbootLayout, signedWith keys: [PrivateKey], _ console: Console
     ) throws -> SignAnswer {
         guard let key = keys.first, keys.count == 1 else {
-            throw Failure.usage("an MCUboot image has one signature", hint: "give --key once")
+            throw Failure.usage("an MCUboot image has exactly one signature", hint: "give --key once")
         }
         let path = mcubootTarget
         guard !path.hasSuffix(".hex") else {
             throw Failure.usage(
-                "\(path) would hold a binary, not Intel HEX",
+                "the output is a binary, but \(path) has the suffix of Intel HEX",
                 hint:
-                    "give -o a name such as app.signed.bin; then: objcopy -I binary -O ihex app.signed.bin app.signed.hex"
+                    "use -o app.signed.bin, then convert it: objcopy -I binary -O ihex app.signed.bin app.signed.hex"
             )
         }
         let known = Self.counter(ofMCUbootImageIn: path)
         let file = try MCUbootSigner(key: key, scheme: mcuboot.pure ? .pure : .digest)
             .sign(FilePath(image), as: layout, to: FilePath(path), replace: force)
-        // A counter made of the version is large, and grows with the version.
+        // A counter derived from the version is large and increases with the version.
         if !mcuboot.derivesSecurityCounter, let counter = layout.securityCounter {
             warn(ofCounter: counter, after: known, in: ("image", "--security-counter"), console)
         }
@@ -143,7 +149,7 @@ struct Sign: Verb {
         var keys = SigningKeys(passphrases: passphrase.source)
         let signers = try key.map { try keys.key(at: $0) }
         if signers.contains(where: { $0.publicKey.id == DemoKey.id }) {
-            console.warn("this is the demo key: everybody has its private half, so its signature proves nothing")
+            console.warn("this is the demo key: its private key is public, so its signature proves nothing")
         }
         return signers
     }
@@ -156,20 +162,22 @@ struct Sign: Verb {
         return image.dropLast(suffix.count) + ".signed.bin"
     }
 
-    /// What an MCUboot image has no place for.
+    /// Refuses the options for bundle fields that an MCUboot image does not have.
     private func refuseBundleOptions() throws(Failure) {
         let given = [
             ("--product", product != nil), ("--hardware", hardware != nil), ("--counter", counter != nil),
             ("--requires", requires != nil), ("--minimum-battery", minimumBattery != nil), ("--source", source != nil),
         ]
         guard let (name, _) = given.first(where: \.1) else { return }
-        let instead = name == "--counter" ? "give --security-counter" : "leave it out, or leave out --as mcuboot"
-        throw Failure.usage("\(name) is for a bundle: an MCUboot image does not say it", hint: instead)
+        let instead = name == "--counter" ? "use --security-counter" : "remove \(name), or remove --as mcuboot"
+        throw Failure.usage("\(name) is for bundles: an MCUboot image has no such field", hint: instead)
     }
 
     private func release() throws(Failure) -> Release {
         if let minimumBattery, minimumBattery > 100 {
-            throw Failure.usage("\(minimumBattery) % is not a battery level", hint: "give 0 to 100 per cent")
+            throw Failure.usage(
+                "'\(minimumBattery)' for --minimum-battery is too large: expected 0 to 100 (per cent)",
+                hint: "use --minimum-battery 20, for example")
         }
         return Release(
             product: try Self.read(product, "product", ProductName.rule) { ProductName($0) },

@@ -3,40 +3,41 @@ import OTAFirmware
 import OTASigning
 import OTASimulator
 
+/// Creates a virtual device.
 struct SimulateCreate: Verb {
     static let word = "create"
     static let name = "simulate create"
-    static let configuration = CommandConfiguration(commandName: word, abstract: "Make a virtual device.")
+    static let configuration = CommandConfiguration(commandName: word, abstract: "Create a virtual device.")
 
-    @Argument(help: "What it is called: --device sim:NAME.")
+    @Argument(help: "The name; the address is sim:NAME.")
     var name: String
 
-    @Option(help: "The product that it is.")
+    @Option(help: "The product name; with --protocol smp, the board name.")
     var product: String
 
-    @Option(help: "The version that it runs.")
+    @Option(help: "The running version (example: 1.0.0).")
     var version: String
 
     @Option(
         name: .customLong("protocol"),
-        help: ArgumentHelp("What it speaks: ota (the GATT OTA profile) or smp (MCUmgr).", valueName: "protocol"))
+        help: ArgumentHelp("The protocol: ota (GATT OTA profile) or smp (MCUmgr).", valueName: "protocol"))
     var updateProtocol = UpdateProtocol.ota
 
-    @Option(help: ArgumentHelp("Its hardware revision; else 1.", valueName: "revision"))
+    @Option(help: ArgumentHelp("The hardware revision; default: 1.", valueName: "revision"))
     var hardware: UInt16?
 
-    @Option(help: ArgumentHelp("Its security counter; else 0.", valueName: "n"))
+    @Option(help: ArgumentHelp("The security counter; default: 0.", valueName: "n"))
     var counter: UInt32?
 
     @Option(
         help: ArgumentHelp(
-            "What its bootloader takes: esp-idf, mcuboot, or raw, which is all and the default.", valueName: "format"),
+            "The accepted image format: esp-idf, mcuboot or raw (any format); default: raw.", valueName: "format"),
         completion: .list(ImageFormat.allCases.map(\.name)))
     var imageFormat: String?
 
     @Option(
         help: ArgumentHelp(
-            "Time from boot within which a new image must be confirmed; 0: no way back; else 60.",
+            "The trial time, from boot until rollback; 0: no trial, no rollback; default: 60.",
             valueName: "seconds"))
     var trial: Int?
 
@@ -70,12 +71,12 @@ struct SimulateCreate: Verb {
             try store.create(name, configuration, version: version)
         }
         let made = try store.summary(of: name)
-        let rest = made.hardware.map { ", hardware revision \($0)" } ?? ", which speaks SMP"
+        let rest = made.hardware.map { ", hardware revision \($0)" } ?? ", protocol SMP"
         return VirtualDevicesAnswer(
-            devices: [.init(made)], lines: ["sim:\(name) is there: \(made.product) \(made.version)\(rest)."])
+            devices: [.init(made)], lines: ["Created sim:\(name): \(made.product) \(made.version)\(rest)."])
     }
 
-    /// An option of the one kind is not passed over in silence by the other.
+    /// Refuses an option that applies to the other protocol only.
     private func checkOptions() throws(Failure) {
         let own = [
             (hardware != nil, "--hardware"), (counter != nil, "--counter"), (imageFormat != nil, "--image-format"),
@@ -84,7 +85,7 @@ struct SimulateCreate: Verb {
         let (option, other) = updateProtocol == .ota ? (smp.given, "smp") : (own, "ota")
         guard let option else { return }
         throw Failure.usage(
-            "\(option) is of a device that speaks \(other), and this one speaks \(updateProtocol.rawValue)",
-            hint: "leave out \(option), or type --protocol \(other)")
+            "\(option) requires --protocol \(other), but this device uses \(updateProtocol.rawValue)",
+            hint: "remove \(option), or use --protocol \(other)")
     }
 }

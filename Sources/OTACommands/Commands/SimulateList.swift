@@ -1,10 +1,11 @@
 import ArgumentParser
 import OTASimulator
 
+/// Lists the virtual devices.
 struct SimulateList: Verb {
     static let name = "simulate list"
     static let configuration = CommandConfiguration(
-        commandName: "list", abstract: "Show the virtual devices there are.")
+        commandName: "list", abstract: "List the virtual devices.")
 
     @OptionGroup(title: "Output options") var options: OutputOptions
 
@@ -16,14 +17,14 @@ struct SimulateList: Verb {
             do throws(VirtualDeviceError) {
                 devices.append(.init(try store.summary(of: name)))
             } catch {
-                // Removed meanwhile by another process: it is not there.
+                // Another process has removed the device in the meantime.
                 guard error.code != .noSuchDevice else { continue }
                 let failure = Failure(error, in: Invocation(command: Self.name, device: "sim:\(name)"))
                 console.warn("sim:\(name) cannot be read: \(failure.message); \(failure.hint)")
                 unreadable.append(.init(address: "sim:\(name)", code: failure.code))
             }
         }
-        let none: TerminalLine = "No virtual device yet: the first push to sim: makes one, or otaflash simulate create."
+        let none: TerminalLine = "No virtual devices. To create one: otaflash simulate create NAME, or push to sim:"
         let lines = devices.isEmpty && unreadable.isEmpty ? [none] : VirtualDevicesAnswer.table(devices)
         return VirtualDevicesAnswer(
             devices: devices, lines: lines, unreadable: unreadable.isEmpty ? nil : unreadable)

@@ -1,11 +1,12 @@
 import ArgumentParser
 import OTASimulator
 
+/// Removes a virtual device.
 struct SimulateRemove: Verb {
     static let name = "simulate remove"
     static let configuration = CommandConfiguration(commandName: "remove", abstract: "Remove a virtual device.")
 
-    @Argument(help: "What it is called.")
+    @Argument(help: "The virtual device's name.")
     var name: String
 
     @OptionGroup(title: "Output options") var options: OutputOptions
@@ -17,6 +18,6 @@ struct SimulateRemove: Verb {
         let lock = try devices.lock(name, in: invocation)
         defer { withExtendedLifetime(lock) {} }
         try devices.store.remove(name)
-        return VirtualDevicesAnswer(devices: [], lines: ["sim:\(name) is gone."])
+        return VirtualDevicesAnswer(devices: [], lines: ["Removed sim:\(name)."])
     }
 }

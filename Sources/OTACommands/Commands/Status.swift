@@ -2,10 +2,12 @@ import ArgumentParser
 import OTAFirmware
 import OTAUpdate
 
+/// Shows the status of a device.
 struct Status: DeviceVerb {
     static let name = "status"
     static let configuration = CommandConfiguration(
-        commandName: name, abstract: "Show what runs on a device, what is staged, and how far a broken transfer got.")
+        commandName: name,
+        abstract: "Show the running image, the trial state and the progress of an interrupted upload.")
 
     @OptionGroup var target: DeviceOptions
     @OptionGroup(title: "Output options") var options: OutputOptions
@@ -22,11 +24,12 @@ struct Status: DeviceVerb {
     }
 }
 
+/// The result of `status`.
 struct StatusAnswer: Answer {
     struct Transfer: Encodable, Sendable {
-        /// Bytes held.
+        /// The received bytes.
         let offset: Int
-        /// The first 8 bytes: a device tells no more of it.
+        /// The first 8 bytes of the manifest's SHA-256, as hex digits; a device reports only these.
         let manifestSha256Prefix: String
 
         init(_ held: DeviceDescription.HeldImage) {
@@ -37,7 +40,7 @@ struct StatusAnswer: Answer {
     let device: DeviceSummary
     let updateProtocol: UpdateProtocol
     let transfer: Transfer?
-    /// What takes the half-received image up.
+    /// The command that resumes the upload.
     let resume: String
 
     private enum CodingKeys: String, CodingKey {
@@ -50,10 +53,10 @@ struct StatusAnswer: Answer {
         if let transfer {
             rows.append(
                 (
-                    "Half received",
-                    "\(transfer.offset) bytes of the image whose manifest's SHA-256 begins \(transfer.manifestSha256Prefix)"
+                    "Partly received",
+                    "\(transfer.offset) bytes of the image with manifest SHA-256 \(transfer.manifestSha256Prefix)…"
                 ))
-            rows.append(("", "go on with: \(resume)"))
+            rows.append(("", "resume with: \(resume)"))
         }
         return TextTable.pairs(rows)
     }

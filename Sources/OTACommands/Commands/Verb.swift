@@ -1,16 +1,16 @@
 import ArgumentParser
 
-/// A command: it computes an answer from its arguments; what is around it renders the answer, or the failure.
+/// A command that computes an answer from its arguments. `perform()` prints the answer or the failure.
 protocol Verb: ParsableCommand {
     associatedtype Result: Answer
-    /// As it is typed, such as `simulate create`.
+    /// The full name on the command line, such as `simulate create`.
     static var name: String { get }
-    /// It may take minutes, so how far it is is told even where that only fills a log.
+    /// True if the command can take minutes: it then reports progress even if stderr is not a terminal.
     static var isLong: Bool { get }
     var options: OutputOptions { get }
-    /// What the user named, for hints.
+    /// The arguments of the user, for hints.
     var invocation: Invocation { get }
-    /// The limit of `--timeout` on the whole command; nil: none.
+    /// The limit of `--timeout` for the whole command; nil: no limit.
     var limit: Duration? { get }
 
     func answer(_ console: Console) async throws -> Result
@@ -41,7 +41,7 @@ extension Verb {
     }
 }
 
-/// A command for one device, within the limit of its `--timeout`.
+/// A command for one device, limited by `--timeout`.
 protocol DeviceVerb: Verb {
     var target: DeviceOptions { get }
 }

@@ -2,31 +2,32 @@ import ArgumentParser
 import OTAFirmware
 import OTASigning
 
+/// Verifies a file against the trusted keys.
 struct Verify: Verb {
     static let name = "verify"
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "Verify a bundle or an MCUboot image against the trusted keys.",
         discussion: """
-            What a release pipeline calls before it publishes: exit 0 means that a device which trusts the same keys \
-            accepts it. Of an MCUboot image, also in Intel HEX or a Device Manager package, it says what was checked \
-            and what was not.
+            Run it in a release pipeline before publication. Exit 0: a device that trusts the same keys accepts the file. \
+            An MCUboot image can also be Intel HEX or in a Device Manager package (zip). For MCUboot images, the output \
+            lists what was checked and what was not.
             """)
 
-    @Argument(help: "The bundle, image or package.", completion: .file())
+    @Argument(help: "A bundle, an MCUboot image or a package of images.", completion: .file())
     var file: String
 
     @OptionGroup var trust: TrustOptions
 
-    @Option(help: "The product it must be for.")
+    @Option(help: "Require this product (example: acme-lamp); default: any.")
     var product: String?
 
-    @Option(help: ArgumentHelp("A hardware revision it must run on.", valueName: "revision"))
+    @Option(help: ArgumentHelp("Require support for this hardware revision; default: any.", valueName: "revision"))
     var hardware: UInt16?
 
-    @Option(help: ArgumentHelp("The lowest security counter it may have.", valueName: "n"))
+    @Option(help: ArgumentHelp("Require at least this security counter; default: any.", valueName: "n"))
     var counter: UInt32?
 
-    @Flag(help: "Take a bundle that only the demo key has signed.")
+    @Flag(help: "Accept a bundle signed only by the demo key.")
     var allowDemoKey = false
 
     @OptionGroup(title: "Output options") var options: OutputOptions
@@ -56,6 +57,7 @@ struct Verify: Verb {
     }
 }
 
+/// The result of `verify`.
 struct VerifyAnswer: Answer {
     var bundle: BundleSummary?
     var images: [PackagedImage]?
@@ -70,7 +72,7 @@ struct VerifyAnswer: Answer {
         self.bundle = bundle
         let signers = verified.signers.map(\.description).joined(separator: ", ")
         lines = [
-            "\(file) is verified: \(bundle.product) \(bundle.version), \(bundle.imageSize) bytes of image, signed by \(signers)."
+            "\(file) is verified: \(bundle.product) \(bundle.version), \(bundle.imageSize) image bytes, signed by \(signers)."
         ]
     }
 

@@ -1,9 +1,11 @@
 import BlueZ
 import Logging
 
-/// Whether there is an adapter that is switched on.
+/// Checks that a Bluetooth adapter exists and is switched on.
 enum AdapterCheck {
-    /// - Parameter name: such as `hci1`; nil: any.
+    /// Checks the adapters of BlueZ.
+    ///
+    /// - Parameter name: the adapter's name, such as `hci1`; nil: any adapter.
     static func examine(_ name: String?, _ logger: Logger) async -> Check {
         do throws(BlueZError) {
             let client = try await BlueZClient.open(logger: logger)
@@ -27,11 +29,11 @@ enum AdapterCheck {
         }
         if let name, !adapters.isEmpty {
             let others = adapters.map(\.name).joined(separator: ", ")
-            return .missing("adapter", "there is no adapter \(name)", "name one that is there: \(others)")
+            return .missing("adapter", "no adapter \(name) on this machine", "use --adapter with one of: \(others)")
         }
         return .missing(
             "adapter", "this machine has no Bluetooth adapter",
-            "plug one in, and see what the kernel says of it: "
+            "connect one, then check the kernel log: "
                 + "sudo dmesg | grep -i bluetooth")
     }
 }

@@ -1,17 +1,17 @@
 import DBus
 import Glibc
 
-/// bluetoothd, as it is installed and as it was started. It tells neither over the bus.
+/// Reads the version and the configuration path of bluetoothd, which D-Bus does not provide.
 package enum BluetoothDaemon {
     static let defaultConfiguration = "/etc/bluetooth/main.conf"
     private static let places = [
         "/usr/libexec/bluetooth/bluetoothd", "/usr/lib/bluetooth/bluetoothd", "/usr/sbin/bluetoothd",
     ]
 
-    /// Where distributions put it; nil: it is not installed.
+    /// The path of bluetoothd; nil if it is in none of the usual folders of distributions.
     static var path: String? { places.first { access($0, X_OK) == 0 } }
 
-    /// `5.66`.
+    /// The version of the installed bluetoothd, such as `5.66`; nil if unknown.
     static var version: String? {
         guard let path, let pipe = popen("\(path) --version 2>/dev/null", "re") else { return nil }
         defer { pclose(pipe) }
@@ -21,7 +21,7 @@ package enum BluetoothDaemon {
         return text.isEmpty ? nil : text
     }
 
-    /// The file that the running one was told to read, else the usual one.
+    /// The configuration file on the command line of the running bluetoothd, else the default file.
     static func configuration(over bus: DBusConnection) async -> String {
         let reply = try? await bus.call(
             "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "GetConnectionUnixProcessID",
@@ -32,7 +32,9 @@ package enum BluetoothDaemon {
         return configuration(in: words.split(separator: "\0").map(String.init)) ?? defaultConfiguration
     }
 
-    /// - Parameter words: bluetoothd's command line.
+    /// Finds the configuration file in a command line; nil if the command line names none.
+    ///
+    /// - Parameter words: the words of bluetoothd's command line.
     package static func configuration(in words: [String]) -> String? {
         for (index, word) in words.enumerated() {
             if word.hasPrefix("--configfile=") { return String(word.dropFirst("--configfile=".count)) }

@@ -2,10 +2,10 @@ import BlueZ
 import DBus
 import Logging
 
-/// What is there between this program and an adapter: the bus, bluetoothd, the right to speak to it, and the adapters.
+/// Checks the system bus, bluetoothd and the permission to use bluetoothd.
 struct BluetoothService: Sendable {
     private(set) var checks: [Check] = []
-    /// Where bluetoothd reads its settings; nil: it does not run.
+    /// The path of bluetoothd's configuration file; nil if bluetoothd does not run or refuses access.
     private(set) var configuration: String?
 
     static func examine(_ logger: Logger) async -> BluetoothService {
@@ -14,11 +14,11 @@ struct BluetoothService: Sendable {
         do throws(DBusError) { bus = try await .open(.system, logger: logger) } catch {
             service.checks.append(
                 .missing(
-                    "dbus", "the system bus cannot be reached: \(error.message)",
+                    "dbus", "cannot connect to the system bus: \(error.message)",
                     "install and start it: sudo apt-get install dbus && sudo systemctl start dbus"))
             return service
         }
-        service.checks.append(.ok("dbus", "the system bus can be reached"))
+        service.checks.append(.ok("dbus", "connected to the system bus"))
         await service.askDaemon(over: bus)
         await bus.close()
         return service
@@ -26,14 +26,14 @@ struct BluetoothService: Sendable {
 
     private mutating func askDaemon(over bus: DBusConnection) async {
         do throws(DBusError) {
-            // Only a call makes the bus start it where it is set up to.
+            // A call starts bluetoothd if D-Bus activation is configured.
             _ = try await bus.call(BlueZName.service, .root, BlueZName.objectManager, "GetManagedObjects")
         } catch {
-            return checks.append(Self.problem(BlueZError(error, "speak to bluetoothd")))
+            return checks.append(Self.problem(BlueZError(error, "call bluetoothd")))
         }
         let version = BluetoothDaemon.version.map { ", version \($0)" } ?? ""
-        checks.append(.ok("bluetoothd", "it runs\(version)"))
-        checks.append(.ok("permission", "this user may speak to it"))
+        checks.append(.ok("bluetoothd", "running\(version)"))
+        checks.append(.ok("permission", "this user can access bluetoothd"))
         configuration = await BluetoothDaemon.configuration(over: bus)
     }
 
@@ -41,18 +41,18 @@ struct BluetoothService: Sendable {
         switch error.code {
         case .accessDenied:
             return .missing(
-                "permission", "the bus does not let this user speak to bluetoothd",
-                "join the group: sudo usermod -aG bluetooth $USER", "then log out and in again")
+                "permission", "the D-Bus policy does not allow this user to access bluetoothd",
+                "join the bluetooth group: sudo usermod -aG bluetooth $USER", "then log out and in again")
         case .serviceUnavailable where BluetoothDaemon.path == nil:
             return .missing("bluetoothd", "BlueZ is not installed", "install it: sudo apt-get install bluez")
         case .serviceUnavailable:
             return .missing(
-                "bluetoothd", "it is installed and does not run", "start it: sudo systemctl enable --now bluetooth",
-                "where that does not help, see why: journalctl -u bluetooth")
+                "bluetoothd", "installed but not running", "start it: sudo systemctl enable --now bluetooth",
+                "if that fails, read its log: journalctl -u bluetooth")
         default:
             return .missing(
-                "bluetoothd", "it does not answer: \(error.context)",
-                "restart it: sudo systemctl restart bluetooth", "see what it says: journalctl -u bluetooth")
+                "bluetoothd", "bluetoothd does not answer: \(error.context)",
+                "restart it: sudo systemctl restart bluetooth", "read its log: journalctl -u bluetooth")
         }
     }
 }

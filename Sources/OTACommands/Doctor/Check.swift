@@ -1,18 +1,18 @@
-/// Something that doctor has looked at.
+/// The result of one check of `doctor`.
 package struct Check: Encodable, Sendable, Equatable {
     package enum State: String, Encodable, Sendable {
         case ok
-        /// A push works, and could be faster or safer.
+        /// A push works, but a setting makes it slower or less reliable.
         case slow
-        /// A push does not work.
+        /// A push cannot work.
         case missing
     }
-    /// Stable.
+    /// The check's name; it is the same in every version.
     package let name: String
     package let state: State
-    /// What was seen.
+    /// The finding.
     package let message: String
-    /// What to do, with the words to type, one step a line.
+    /// The steps to fix the problem, with the commands; one step per element.
     package let advice: [String]?
 
     static func ok(_ name: String, _ message: String) -> Check {

@@ -2,13 +2,13 @@ import DBus
 import Glibc
 import OTASigning
 
-/// What works together here.
+/// The versions of otaflash and of the software that it uses.
 struct PartVersions: Encodable, Sendable {
     let otaflash = Version.number
     let swift = Self.compiler
     let libcrypto = Libcrypto.version
     let libdbus = DBusLibrary.version
-    /// Absent: not installed.
+    /// Nil if BlueZ is not installed.
     let bluez = BluetoothDaemon.version
     let linux = Self.kernel
 

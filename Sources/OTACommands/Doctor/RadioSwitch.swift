@@ -1,11 +1,12 @@
-/// A switch that keeps Bluetooth off, as the kernel tells it (`Documentation/ABI/stable/sysfs-class-rfkill`).
+/// An rfkill switch of Bluetooth, read from sysfs (kernel: `Documentation/ABI/stable/sysfs-class-rfkill`).
 package struct RadioSwitch: Equatable {
     package let name: String
-    /// By software.
+    /// Blocked by software.
     let isSoftBlocked: Bool
-    /// By a key or a slide of the machine.
+    /// Blocked by a hardware switch or key of the machine.
     let isHardBlocked: Bool
 
+    /// Reads all Bluetooth switches.
     package static func all(in folder: String = "/sys/class/rfkill") -> [RadioSwitch] {
         SystemFile.names(in: folder).compactMap { entry in
             let path = "\(folder)/\(entry)"
@@ -16,14 +17,15 @@ package struct RadioSwitch: Equatable {
         }
     }
 
+    /// Checks that no switch blocks Bluetooth.
     package static func check(_ switches: [RadioSwitch]) -> Check {
         if let blocked = switches.first(where: \.isHardBlocked) {
             return .missing(
-                "rfkill", "\(blocked.name) is switched off by a key or a slide of this machine",
-                "switch Bluetooth on there; see the state: rfkill list bluetooth")
+                "rfkill", "\(blocked.name) is blocked by a hardware switch or key of this machine",
+                "switch Bluetooth on there, then check the state: rfkill list bluetooth")
         }
         if let blocked = switches.first(where: \.isSoftBlocked) {
-            return .missing("rfkill", "\(blocked.name) is blocked", "unblock it: rfkill unblock bluetooth")
+            return .missing("rfkill", "\(blocked.name) is blocked by software", "unblock it: rfkill unblock bluetooth")
         }
         return .ok("rfkill", "Bluetooth is not blocked")
     }

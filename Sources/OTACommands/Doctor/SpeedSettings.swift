@@ -1,11 +1,11 @@
-/// What bluetoothd's settings cost in speed (`main.conf`).
+/// The settings in bluetoothd's `main.conf` that affect the speed.
 package struct SpeedSettings: Equatable {
-    /// Of the ATT, to one device; nil: unknown.
+    /// The maximum number of ATT channels to one device; nil: unknown.
     package var channels: Int?
-    /// In units of 1.25 ms; nil: the kernel's, 30 to 50 ms.
+    /// The longest initial connection interval in units of 1.25 ms; nil: the kernel's default, 30 to 50 ms.
     package var longestInterval: Int?
 
-    /// A key that is commented out shows the default of the version that it came with.
+    /// Parses the file. A `Channels` line that is commented out shows the default of that BlueZ version.
     package init(parsing text: String) {
         var section = ""
         for line in text.split(whereSeparator: \.isNewline).map(Self.trimmed) {
@@ -29,28 +29,30 @@ package struct SpeedSettings: Equatable {
         return String(head.reversed().drop { $0 == " " || $0 == "\t" }.reversed())
     }
 
-    /// - Parameter path: of the settings.
+    /// The checks of the settings.
+    ///
+    /// - Parameter path: the path of the settings file, for the advice.
     package func checks(of path: String) -> [Check] {
         let restart = "then: sudo systemctl restart bluetooth"
         var checks: [Check] = []
         if let channels, channels > 1 {
             checks.append(
                 .slow(
-                    "eatt", "up to \(channels) ATT channels to a paired device, over which chunks overtake each other",
+                    "eatt", "up to \(channels) ATT channels to a paired device: chunks can arrive out of order",
                     "in \(path), under [GATT]: Channels = 1", restart))
         } else {
-            checks.append(.ok("eatt", "one ATT channel to a device"))
+            checks.append(.ok("eatt", "one ATT channel per device"))
         }
         if let longestInterval, longestInterval <= 12 {
             let milliseconds = Figures.decimal(Double(longestInterval) * 1.25, places: 2)
-            checks.append(.ok("interval", "connections begin with at most \(milliseconds) ms"))
+            checks.append(.ok("interval", "connection interval at the start: at most \(milliseconds) ms"))
         } else {
             let begin = longestInterval.map { "up to \(Figures.decimal(Double($0) * 1.25, places: 2))" } ?? "30 to 50"
             checks.append(
                 .slow(
                     "interval",
-                    "connections begin with \(begin) ms, and go on so unless the device asks for less: about 29 kB/s at "
-                        + "50 ms, 97 kB/s at 15 ms",
+                    "connection interval at the start: \(begin) ms, until the device requests a shorter one (about 29 kB/s at "
+                        + "50 ms, 97 kB/s at 15 ms)",
                     "in \(path), under [LE]: MinConnectionInterval = 12 and MaxConnectionInterval = 12", restart))
         }
         return checks

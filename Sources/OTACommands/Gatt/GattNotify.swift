@@ -2,24 +2,25 @@ import ArgumentParser
 import BlueZ
 import OTAFirmware
 
+/// Shows the notifications and indications of a characteristic.
 struct GattNotify: GattVerb {
     static let name = "gatt notify"
     static let configuration = CommandConfiguration(
-        commandName: "notify", abstract: "Show what a characteristic notifies or indicates, a line each.")
+        commandName: "notify", abstract: "Show the notifications and indications of a characteristic, one per line.")
 
     @OptionGroup var target: GattOptions
     @OptionGroup var attribute: CharacteristicOptions
 
-    @Option(help: ArgumentHelp("End after so many values.", valueName: "n"))
+    @Option(help: ArgumentHelp("Stop after this number of values; default: no limit.", valueName: "n"))
     var count: Int?
 
-    @Option(help: TimeLimit.help("By default there is no limit."), transform: TimeLimit.init(option:))
+    @Option(help: TimeLimit.help("default: no limit"), transform: TimeLimit.init(option:))
     var timeout: TimeLimit?
 
     @OptionGroup(title: "Output options") var options: OutputOptions
 
     func validate() throws {
-        if let count, count < 1 { throw ValidationError("'--count' is a number above 0.") }
+        if let count, count < 1 { throw ValidationError("'\(count)' for --count is too small: expected 1 or more.") }
     }
 
     var words: [String] { [attribute.characteristic] }
@@ -40,7 +41,7 @@ struct GattNotify: GattVerb {
                         if console.format == .text { try console.printLines([TerminalLine(Hex.encode(value))]) }
                         if values.count >= count { break }
                     }
-                    // When the link goes, that is what is told.
+                    // The stream of values ends early only if the link is lost.
                     if values.count < count, !Task.isCancelled { throw try await connection.waitForEnd().error }
                     return values
                 }
@@ -57,9 +58,9 @@ struct GattNotify: GattVerb {
     }
 }
 
-/// As text they were shown as they came.
+/// The result of `gatt notify`. With `--format text`, the values are printed on arrival.
 struct GattNotificationsAnswer: Answer {
-    /// Hex.
+    /// The values as hex digits.
     let values: [String]
 
     private enum CodingKeys: CodingKey {

@@ -2,9 +2,9 @@ import ArgumentParser
 import BlueZ
 import OTABlueZ
 
-/// Which device.
+/// The device of a `gatt` command.
 struct GattOptions: ParsableArguments {
-    @Argument(help: "The device: ble:AA:BB:CC:DD:EE:FF, ble:name=NAME, or ble: for the only one that can be updated.")
+    @Argument(help: "The device: ble:AA:BB:CC:DD:EE:FF, ble:name=NAME or ble: (the only updatable one).")
     var device: String
 
     @OptionGroup var radio: RadioOptions
@@ -12,27 +12,33 @@ struct GattOptions: ParsableArguments {
     func address() throws -> BLEAddress {
         guard case .bluetooth(let address) = try DeviceAddress(device).transport else {
             throw Failure.usage(
-                "\(device) is a virtual device, and not on the air", hint: "put it there: otaflash simulate serve NAME")
+                "\(device) is not a Bluetooth address",
+                hint:
+                    "list the devices in range: otaflash scan; serve a virtual device over Bluetooth: otaflash simulate serve NAME"
+            )
         }
         return address
     }
 }
 
-/// Which characteristic.
+/// The characteristic of a `gatt` command.
 struct CharacteristicOptions: ParsableArguments {
-    @Argument(help: "The characteristic's UUID, such as 2a19.")
+    @Argument(help: "The characteristic's UUID (example: 2a19).")
     var characteristic: String
 
-    @Option(help: ArgumentHelp("The service that it is in, where several have one.", valueName: "uuid"))
+    @Option(
+        help: ArgumentHelp("The service's UUID, if several services contain the characteristic.", valueName: "uuid"))
     var service: String?
 
     func validate() throws {
         for text in [characteristic, service].compactMap({ $0 }) where BluetoothUUID(text) == nil {
-            throw ValidationError("'\(text)' is not a UUID: give four hex digits, or all of it.")
+            throw ValidationError("'\(text)' is not a UUID: expected 4 hex digits or all 32 (example: 2a19).")
         }
     }
 
-    /// - Throws: `BlueZError`, and a usage failure where more than one is meant.
+    /// Finds the characteristic on the connected device.
+    ///
+    /// - Throws: `BlueZError`; a usage failure if several services contain the characteristic.
     func find(in connection: DeviceConnection) throws -> GATTCharacteristic {
         let uuid = BluetoothUUID(characteristic)
         let service = self.service.flatMap { BluetoothUUID($0) }
@@ -44,8 +50,8 @@ struct CharacteristicOptions: ParsableArguments {
         guard found.count == 1 || service != nil else {
             let places = found.map(\.service.description).joined(separator: ", ")
             throw Failure.usage(
-                "\(found.count) services have a characteristic \(characteristic)",
-                hint: "say which by --service: \(places)")
+                "\(found.count) services contain the characteristic \(characteristic)",
+                hint: "add --service with one of: \(places)")
         }
         return first
     }

@@ -2,6 +2,7 @@ import ArgumentParser
 import BlueZ
 import OTAFirmware
 
+/// Reads the value of a characteristic.
 struct GattRead: GattVerb {
     static let name = "gatt read"
     static let configuration = CommandConfiguration(commandName: "read", abstract: "Read a characteristic's value.")
@@ -22,11 +23,11 @@ struct GattRead: GattVerb {
     }
 }
 
-/// A value that was read.
+/// The result of `gatt read`.
 struct GattValueAnswer: Answer {
-    /// Hex.
+    /// The value as hex digits.
     let value: String
-    /// Where it is one.
+    /// The value as text, if all bytes are printable ASCII.
     let string: String?
     let lines: [TerminalLine]
 

@@ -1,6 +1,7 @@
 import ArgumentParser
 import BlueZ
 
+/// Lists the services and characteristics of a device.
 struct GattServices: GattVerb {
     static let name = "gatt services"
     static let configuration = CommandConfiguration(
@@ -14,6 +15,7 @@ struct GattServices: GattVerb {
     }
 }
 
+/// The result of `gatt services`.
 struct GattServicesAnswer: Answer {
     struct Service: Encodable, Sendable {
         let uuid: String
@@ -25,7 +27,7 @@ struct GattServicesAnswer: Answer {
     }
     let address: String
     let name: String?
-    /// Bytes; a value has 3 less.
+    /// The ATT MTU in bytes; a value has at most 3 bytes less.
     let mtu: Int
     let services: [Service]
 

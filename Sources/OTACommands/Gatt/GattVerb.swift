@@ -2,10 +2,10 @@ import ArgumentParser
 import BlueZ
 import OTABlueZ
 
-/// A command on a Bluetooth device's attributes, whatever device it is.
+/// A command for the GATT services of any Bluetooth device.
 protocol GattVerb: Verb {
     var target: GattOptions { get }
-    /// What else was typed, for hints.
+    /// The other arguments on the command line, for hints.
     var words: [String] { get }
 }
 
@@ -20,7 +20,7 @@ extension GattVerb {
         return invocation
     }
 
-    /// Connects, and lends the connection to `body`, which a signal cancels.
+    /// Connects and runs `body` with the connection. A signal cancels `body`.
     func withDevice(
         _ console: Console, _ body: @escaping @Sendable (DeviceConnection) async throws -> Result
     ) async throws -> Result {
@@ -46,12 +46,12 @@ extension GattVerb {
             throw error
         }
         await client.close()
-        guard let value = await result.value else { throw BlueZError(.failed, "the connection told nothing") }
+        guard let value = await result.value else { throw BlueZError(.failed, "the connection ended without a result") }
         return value
     }
 }
 
-/// Takes a value out of a scope.
+/// Holds the result of a closure.
 private actor ResultBox<Value: Sendable> {
     private(set) var value: Value?
 
@@ -59,7 +59,7 @@ private actor ResultBox<Value: Sendable> {
 }
 
 extension DeviceConnection {
-    /// Carries out what the device may demand a bond for, and makes it then.
+    /// Runs `body`. If the device requires pairing, pairs and runs `body` again.
     nonisolated func pairingIfNeeded<Value: Sendable>(
         _ body: @Sendable () async throws -> Value
     ) async throws -> Value {

@@ -2,6 +2,7 @@ import ArgumentParser
 import BlueZ
 import OTAFirmware
 
+/// Writes the value of a characteristic.
 struct GattWrite: GattVerb {
     static let name = "gatt write"
     static let configuration = CommandConfiguration(commandName: "write", abstract: "Write a characteristic's value.")
@@ -9,10 +10,10 @@ struct GattWrite: GattVerb {
     @OptionGroup var target: GattOptions
     @OptionGroup var attribute: CharacteristicOptions
 
-    @Argument(help: ArgumentHelp("The value, as hex digits.", valueName: "hex"))
+    @Argument(help: ArgumentHelp("The value as hex digits (example: 0100).", valueName: "hex"))
     var value: String
 
-    @Flag(help: "Without response: the device does not say whether it took it.")
+    @Flag(help: "Write without response: the device does not confirm the write.")
     var withoutResponse = false
 
     @OptionGroup(title: "Output options") var options: OutputOptions
@@ -21,7 +22,8 @@ struct GattWrite: GattVerb {
 
     func answer(_ console: Console) async throws -> GattWrittenAnswer {
         guard let bytes = Hex.decode(value), bytes.count <= 512 else {
-            throw Failure.usage("'\(value)' is not a value", hint: "give 0 to 512 bytes as hex digits, such as 0100")
+            throw Failure.usage(
+                "'\(value)' is not a valid value", hint: "use 0 to 512 bytes as hex digits, such as 0100")
         }
         let (attribute, withoutResponse) = (attribute, withoutResponse)
         return try await withDevice(console) { connection in
@@ -38,6 +40,7 @@ struct GattWrite: GattVerb {
     }
 }
 
+/// The result of `gatt write`.
 struct GattWrittenAnswer: Answer {
     let bytes: Int
 

@@ -1,10 +1,10 @@
 import ArgumentParser
 
-/// Which protocol is to be spoken; `auto`: the one that device and file have in common.
+/// The value of `--protocol`; `auto` selects the protocol that the device and the file have in common.
 enum ProtocolOption: String, ExpressibleByArgument, CaseIterable, Sendable {
     case auto, ota, smp
 
-    /// Nil: any.
+    /// The required protocol; nil for `auto`.
     var forced: UpdateProtocol? {
         switch self {
         case .auto: nil
@@ -14,38 +14,41 @@ enum ProtocolOption: String, ExpressibleByArgument, CaseIterable, Sendable {
     }
 }
 
+/// The options that select a device, its protocol and the time limit.
 struct DeviceOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Which device: ble:AA:BB:CC:DD:EE:FF, ble:name=NAME or ble: over Bluetooth, udp:HOST, serial:/dev/ttyACM0, or "
-                + "sim:NAME for a virtual one.",
+            "The device: ble:AA:BB:CC:DD:EE:FF, ble:name=NAME, ble: (the only updatable one), udp:HOST, "
+                + "serial:/dev/ttyACM0 or sim:NAME (virtual).",
             valueName: "address"))
     var device: String
 
     @Option(
         name: .customLong("protocol"),
-        help: "What to speak: ota (the GATT OTA profile), smp (MCUmgr), or auto, which sees what the device offers.")
+        help: "The protocol: ota (GATT OTA profile), smp (MCUmgr) or auto (detect).")
     var updateProtocol = ProtocolOption.auto
 
-    @Option(help: TimeLimit.help("By default there is no limit."), transform: TimeLimit.init(option:))
+    @Option(help: TimeLimit.help("default: no limit"), transform: TimeLimit.init(option:))
     var timeout: TimeLimit?
 
     @OptionGroup var radio: RadioOptions
 
-    /// How long the command may take; nil: no limit.
+    /// The time limit of the command; nil: no limit.
     var limit: Duration? { timeout?.duration }
 
-    /// - Throws: a usage failure where an option is for another transport.
+    /// The parsed address.
+    ///
+    /// - Throws: a usage failure if an option does not apply to the transport of the address.
     func address() throws -> DeviceAddress {
         let address = try DeviceAddress(device)
         if !address.isBluetooth, let option = radio.given {
-            let what = address.isSimulated ? "a virtual device" : "not reached by it"
-            throw Failure.usage("\(option) is for Bluetooth, and \(device) is \(what)", hint: "leave out \(option)")
+            let what = address.isSimulated ? "a virtual device" : "not a Bluetooth address"
+            throw Failure.usage("\(option) is for Bluetooth, but \(device) is \(what)", hint: "remove \(option)")
         }
         if let forced = updateProtocol.forced, !address.protocols.contains(forced) {
             throw Failure.usage(
-                "--protocol \(forced.rawValue) cannot be spoken with \(device): it goes over Bluetooth only",
-                hint: "leave out --protocol, or type --protocol smp")
+                "--protocol \(forced.rawValue) does not work with \(device): UDP and serial devices speak SMP only",
+                hint: "remove --protocol, or use --protocol smp")
         }
         return address
     }

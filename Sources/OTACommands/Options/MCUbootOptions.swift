@@ -1,48 +1,53 @@
 import ArgumentParser
 import OTAFirmware
 
-/// How a program becomes an MCUboot image: imgtool's options, with imgtool's names.
+/// The options for an MCUboot image. They have the same names as imgtool's options.
 struct MCUbootOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("Bytes in front of the program, such as 0x200; 32 at least.", valueName: "bytes"))
+    @Option(help: ArgumentHelp("The header size, 32 to 65535 bytes (example: 0x200).", valueName: "bytes"))
     var headerSize: String?
 
-    @Flag(help: "Put the header in front; otherwise the program begins with zeros in its place.")
+    @Flag(help: "Insert the header; without it, the input must start with that many zero bytes.")
     var padHeader = false
 
     @Option(
-        help: ArgumentHelp("Bytes of the slot, such as 0x64000: image and trailer have to fit.", valueName: "bytes"))
+        help: ArgumentHelp("The slot size; image and trailer must fit (example: 0x64000).", valueName: "bytes"))
     var slotSize: String?
 
-    @Option(help: ArgumentHelp("The unit in which the flash is written: 1, 2, 4, 8, 16 or 32.", valueName: "bytes"))
+    @Option(help: ArgumentHelp("The flash write size: 1, 2, 4, 8, 16 or 32; default: 1.", valueName: "bytes"))
     var align: Int?
 
-    @Option(help: ArgumentHelp("Sectors of the slot, at most. Otherwise 128.", valueName: "n"))
+    @Option(help: ArgumentHelp("The maximum number of sectors in a slot; default: 128.", valueName: "n"))
     var maxSectors: UInt16?
 
-    @Option(help: ArgumentHelp("What erased flash reads as: 0 or 0xff. Otherwise 0xff.", valueName: "byte"))
+    @Option(help: ArgumentHelp("The value of erased flash: 0 or 0xff; default: 0xff.", valueName: "byte"))
     var erasedVal: String?
 
     @Option(
         help: ArgumentHelp(
-            "What the bootloader's rollback protection compares; auto makes it of the version.", valueName: "n"))
+            "The counter for the bootloader's rollback protection; auto: derived from the version.", valueName: "n"))
     var securityCounter: String?
 
-    @Option(help: ArgumentHelp("Other images it needs, such as '(1, 1.2.0), (2, 1.0.0+3)'.", valueName: "list"))
+    @Option(
+        help: ArgumentHelp("Minimum versions of other images (example: '(1, 1.2.0), (2, 1.0.0+3)').", valueName: "list")
+    )
     var dependencies: String?
 
-    @Flag(help: "Fill the slot, with the bootloader's trailer at its end: for a programmer, not for push.")
+    @Flag(help: "Pad to --slot-size and add the boot trailer (for flash tools, not for push).")
     var pad = false
 
-    @Flag(help: "The same, and mark the image as confirmed.")
+    @Flag(help: "Same as --pad, and mark the image as confirmed.")
     var confirm = false
 
-    @Flag(help: "Sign the image itself and not its digest, for a bootloader that is built so.")
+    @Flag(help: "Sign the image instead of its digest, for bootloaders built for pure signatures.")
     var pure = false
 
-    /// The security counter is made of the version.
+    /// True if the security counter is derived from the version.
     var derivesSecurityCounter: Bool { securityCounter?.lowercased() == "auto" }
 
-    /// - Throws: a usage failure if one of them was given.
+    /// Checks that none of the options was given.
+    ///
+    /// - Parameter reason: the end of the message, such as `it requires --as mcuboot`.
+    /// - Throws: a usage failure if one of the options was given.
     func refuse(_ reason: String) throws(Failure) {
         let given = [
             ("--header-size", headerSize != nil), ("--pad-header", padHeader), ("--slot-size", slotSize != nil),
@@ -51,18 +56,22 @@ struct MCUbootOptions: ParsableArguments {
             ("--confirm", confirm), ("--pure", pure),
         ]
         guard let (name, _) = given.first(where: \.1) else { return }
-        let instead = name == "--security-counter" ? "give --counter" : "give --as mcuboot, or leave it out"
-        throw Failure.usage("\(name) is for an MCUboot image: \(reason)", hint: instead)
+        let instead = name == "--security-counter" ? "use --counter" : "use --as mcuboot, or remove \(name)"
+        throw Failure.usage("\(name) is for MCUboot images: \(reason)", hint: instead)
     }
 
+    /// The layout of the image.
+    ///
+    /// - Throws: a usage failure for a missing or invalid value.
     func layout(version: String?) throws(Failure) -> MCUbootLayout {
         guard let version else {
-            throw Failure.usage("an MCUboot image has a version", hint: "give --version, such as --version 1.4.0")
+            throw Failure.usage(
+                "--version is missing: an MCUboot image requires it", hint: "add --version 1.4.0, for example")
         }
         guard let headerSize else {
             throw Failure.usage(
-                "how long the header is was not said",
-                hint: "give --header-size: 0x200 in most builds of Zephyr (CONFIG_ROM_START_OFFSET)")
+                "--header-size is missing: an MCUboot image requires it",
+                hint: "add --header-size 0x200 for most Zephyr builds (value of CONFIG_ROM_START_OFFSET)")
         }
         let parsed: MCUbootImage.Version = try Self.read(version, "version", MCUbootImage.Version.rule) { .init($0) }
         var layout = MCUbootLayout(
@@ -76,7 +85,7 @@ struct MCUbootOptions: ParsableArguments {
         }
         if let align {
             guard MCUbootLayout.alignments.contains(align) else {
-                throw Failure.usage("'\(align)' is not a value for --align", hint: "give 1, 2, 4, 8, 16 or 32")
+                throw Failure.usage("'\(align)' is not a valid value for --align", hint: "give 1, 2, 4, 8, 16 or 32")
             }
             layout.alignment = align
         }
@@ -100,23 +109,23 @@ struct MCUbootOptions: ParsableArguments {
         guard pad || confirm else { return .none }
         guard slotSize != nil else {
             throw Failure.usage(
-                "\(confirm ? "--confirm" : "--pad") fills a slot of unknown size",
-                hint: "give --slot-size, such as 0x64000")
+                "\(confirm ? "--confirm" : "--pad") requires --slot-size",
+                hint: "add --slot-size 0x64000, for example")
         }
         return confirm ? .confirmedTrailer : .trailer
     }
 }
 
-/// Numbers as imgtool takes them: decimal, or with 0x, 0o or 0b before the digits.
+/// Parses numbers in imgtool's format: decimal, or with the prefix 0x, 0o or 0b.
 enum Numeral {
-    /// Nil for what is none, or lies outside.
+    /// Returns nil if the text is not a number or the value is out of range.
     static func value<Integer: FixedWidthInteger & UnsignedInteger>(
         _ text: String, in range: ClosedRange<Integer>
     ) -> Integer? {
         let radices = ["0x": 16, "0o": 8, "0b": 2]
         let radix = radices[text.prefix(2).lowercased()]
         let digits = radix == nil ? text[...] : text.dropFirst(2)
-        // The standard initializer would also take a plus sign.
+        // The standard initializer also accepts a plus sign.
         guard digits.first != "+", let value = Integer(digits, radix: radix ?? 10), range.contains(value) else {
             return nil
         }
@@ -125,7 +134,7 @@ enum Numeral {
 }
 
 extension MCUbootLayout.Dependency {
-    /// `(1, 1.2.0), (2, 1.0.0+3)`; nil for what is no such list.
+    /// Parses a list such as `(1, 1.2.0), (2, 1.0.0+3)`; returns nil for any other text.
     static func list(_ text: String) -> [Self]? {
         var found: [Self] = []
         var rest = text.filter { $0 != " " }[...]

@@ -1,14 +1,16 @@
 import ArgumentParser
 
+/// The format of the result on stdout.
 enum OutputFormat: String, ExpressibleByArgument, CaseIterable, Sendable {
     case text, json
 }
 
+/// The style of progress on stderr.
 enum ProgressStyle: String, ExpressibleByArgument, CaseIterable, Sendable {
     case auto, bar, lines, json, none
 
-    /// What `auto` stands for: a bar where one can be drawn, else lines, but of a command that is soon done none; nothing
-    /// beside a log, which tells it all.
+    /// Replaces `auto` with a style: none with `--verbose`, a bar on a terminal, else lines for a long command and none for the
+    /// others. The log of `--verbose` contains the progress.
     func resolved(onTerminal isTerminal: Bool, isLong: Bool, _ isVerbose: Bool) -> ProgressStyle {
         guard self == .auto else { return self }
         if isVerbose { return .none }
@@ -16,18 +18,19 @@ enum ProgressStyle: String, ExpressibleByArgument, CaseIterable, Sendable {
     }
 }
 
-/// What every command takes.
+/// The output options of every command.
 struct OutputOptions: ParsableArguments {
-    @Option(help: "The answer on stdout: for people (text), or one JSON object (json).")
+    @Option(help: "The format of the result on stdout; json is one JSON object.")
     var format = OutputFormat.text
 
-    @Option(help: "Progress on stderr: auto is a bar on a terminal, else, of a push, lines; json is one object a line.")
+    @Option(
+        help: "Progress on stderr; auto: a bar on a terminal, else lines for push and scan; json: one object per line.")
     var progress = ProgressStyle.auto
 
-    @Flag(help: "Neither progress nor notes on stderr; errors only.")
+    @Flag(help: "Print only errors and warnings on stderr, no progress or notes.")
     var quiet = false
 
-    @Flag(help: "Log on stderr what is done.")
+    @Flag(help: "Print a log on stderr.")
     var verbose = false
 }
 

@@ -1,12 +1,12 @@
 import ArgumentParser
 
-/// How this machine speaks Bluetooth with a device.
+/// The Bluetooth options of a device command.
 struct RadioOptions: ParsableArguments {
     @OptionGroup var own: AdapterOptions
 
     @Option(
         help: ArgumentHelp(
-            "The six digits of a device that is paired by a passkey; asked for on a terminal when it is left out.",
+            "The 6-digit passkey for pairing (example: 012345); default: ask on the terminal.",
             valueName: "NNNNNN"))
     var passkey: String?
 
@@ -14,14 +14,15 @@ struct RadioOptions: ParsableArguments {
 
     func validate() throws {
         if passkey != nil, passkeyNumber == nil {
-            throw ValidationError("A passkey has six digits: --passkey 012345.")
+            throw ValidationError(
+                "The value of --passkey is not a passkey: expected 6 digits (example: --passkey 012345).")
         }
     }
 
-    /// The option that was given, for messages.
+    /// The name of the option that was given, for messages; nil if none was given.
     var given: String? { adapter != nil ? "--adapter" : passkey != nil ? "--passkey" : nil }
 
-    /// 0 to 999 999.
+    /// The passkey as a number, 0 to 999 999.
     var passkeyNumber: UInt32? { passkey.flatMap(Self.passkeyNumber) }
 
     static func passkeyNumber(_ text: String) -> UInt32? {

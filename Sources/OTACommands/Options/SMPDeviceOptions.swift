@@ -1,41 +1,42 @@
 import ArgumentParser
 import OTASimulator
 
-/// What a virtual device that speaks SMP has, and what it lacks.
+/// The options of a virtual device that speaks SMP.
 struct SMPDeviceOptions: ParsableArguments {
+    /// An ability that `--without` removes.
     enum Ability: String, ExpressibleByArgument, CaseIterable, Sendable {
-        /// It tells how many buffers it has, and how large.
+        /// The device reports the number and the size of its buffers.
         case parameters
-        /// It takes a packet in several values.
+        /// The device reassembles a packet from several values.
         case reassembly
-        /// It tells how large its slots are.
+        /// The device reports the sizes of its slots.
         case slots
-        /// It marks images for the next start.
+        /// The device can mark an image for the next boot.
         case marks
-        /// It reports its board's name.
+        /// The device reports the name of its board.
         case board
     }
 
-    @Option(help: ArgumentHelp("With --protocol smp: how many packets it has room for.", valueName: "n"))
+    @Option(help: ArgumentHelp("The number of packet buffers; default: 4 (SMP only).", valueName: "n"))
     var buffers: Int?
 
-    @Option(help: ArgumentHelp("With --protocol smp: the longest packet that it takes.", valueName: "bytes"))
+    @Option(help: ArgumentHelp("The longest packet, header included; default: 2475 (SMP only).", valueName: "bytes"))
     var bufferSize: Int?
 
     @Option(
         help: ArgumentHelp(
-            "Remove an ability: parameters, reassembly, slots, marks or board; repeatable.",
+            "Remove an ability: parameters, reassembly, slots, marks or board; repeatable (SMP only).",
             valueName: "ability"))
     var without: [Ability] = []
 
     @Option(
         help: ArgumentHelp(
-            "With --protocol smp: time from a packet to its answer, 0 to 60000; default 0.", valueName: "milliseconds"))
+            "Time from a packet to its answer, 0 to 60000; default: 0 (SMP only).", valueName: "milliseconds"))
     var answerTime: Int?
 
     @Option(
         help: ArgumentHelp(
-            "With --protocol smp: time from an answer until its buffers are free again, 0 to 60000; default 0.",
+            "Time from an answer until its buffers are free, 0 to 60000; default: 0 (SMP only).",
             valueName: "milliseconds"))
     var releaseTime: Int?
 
@@ -47,7 +48,7 @@ struct SMPDeviceOptions: ParsableArguments {
         }
     }
 
-    /// The option that was given, for messages.
+    /// The name of the first option that was given, for messages; nil if none was given.
     var given: String? {
         [
             (buffers != nil, "--buffers"), (bufferSize != nil, "--buffer-size"), (!without.isEmpty, "--without"),

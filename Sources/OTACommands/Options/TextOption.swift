@@ -1,19 +1,19 @@
 import ArgumentParser
 
 extension ParsableArguments {
-    /// The value of a text option.
+    /// Parses the value of a text option.
     ///
-    /// - Throws: a usage failure that says what the text must be.
+    /// - Throws: a usage failure that names the value and the expected format.
     static func read<Value>(
         _ text: String, _ option: String, _ rule: String, _ parse: (String) -> Value?
     ) throws(Failure) -> Value {
         guard let value = parse(text) else {
-            throw Failure.usage("'\(text)' is not a value for --\(option)", hint: "give \(rule)")
+            throw Failure.usage("'\(text)' is not a valid value for --\(option)", hint: "give \(rule)")
         }
         return value
     }
 
-    /// The same, of one that may be left out.
+    /// Parses the value of an optional text option.
     static func read<Value>(
         _ text: String?, _ option: String, _ rule: String, _ parse: (String) -> Value?
     ) throws(Failure) -> Value? {

@@ -6,15 +6,17 @@ struct TimeLimit: Sendable {
     let duration: Duration
 
     private static let unitSeconds: [Character: Double] = ["s": 1, "m": 60, "h": 3600]
-    /// A week, in seconds.
+    /// The maximum in seconds: one week.
     private static let most = 7.0 * 86400
 
-    /// - Parameter rest: the default, as a sentence.
+    /// The help text of a `--timeout` option.
+    ///
+    /// - Parameter rest: the default, such as `default: 10s`.
     static func help(_ rest: String) -> ArgumentHelp {
-        ArgumentHelp("Stop after this time, such as 30s, 10m or 2h. \(rest)", valueName: "duration")
+        ArgumentHelp("Stop after this time (examples: 30s, 10m, 2h); \(rest).", valueName: "duration")
     }
 
-    /// Nil for any other text, and for 0 or more than a week.
+    /// Returns nil for any other text, for 0, and for more than a week.
     init?(_ text: String) {
         let unitSeconds = text.last.flatMap { Self.unitSeconds[$0] }
         let number = unitSeconds == nil ? text[...] : text.dropLast()
@@ -27,12 +29,14 @@ struct TimeLimit: Sendable {
         duration = .seconds(seconds)
     }
 
-    /// - Throws: `ValidationError`, which names the value and what is expected.
+    /// Parses the value of `--timeout`.
+    ///
+    /// - Throws: `ValidationError`, which names the value and the expected format.
     init(option text: String) throws {
         guard let limit = TimeLimit(text) else {
             throw ValidationError(
-                "'\(text)' is not a duration: --timeout takes a number of seconds, or a number with s, m or h, above 0 and at most "
-                    + "168h; for example --timeout 10m.")
+                "'\(text)' is not a duration: expected a number of seconds, or a number with s, m or h, above 0 and at most 168h "
+                    + "(example: --timeout 10m).")
         }
         self = limit
     }

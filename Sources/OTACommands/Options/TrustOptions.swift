@@ -3,26 +3,28 @@ import OTAFirmware
 import OTASigning
 import SystemPackage
 
-/// Whose signatures count.
+/// The option that names the trusted keys.
 ///
-/// Never a folder because it lies in the current directory: whoever sends an archive must not choose whom it is verified
-/// against.
+/// A folder in the current directory is never used automatically: an archive from another person must not bring its own
+/// trusted keys.
 struct TrustOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "A trusted public key, or a folder of them (*.pub.pem); repeatable. KEY.pub.pem.scope limits a key.",
-            discussion: "In place of $OTAFLASH_TRUST (paths with ':' between), else ~/.config/otaflash/trust.",
+            "A trusted public key or a folder of them (*.pub.pem); repeatable.",
+            discussion:
+                "Default: the paths in $OTAFLASH_TRUST, separated by ':', else ~/.config/otaflash/trust. The file KEY.pub.pem.scope "
+                + "limits the key to products or formats.",
             valueName: "path"),
         completion: .file())
     var trust: [String] = []
 
-    /// What to type where there is no key yet.
-    static var firstHint: String { "trust the key that signs: mkdir -p \(quotedFolder)" }
-    static var secondHint: String { "and then: cp KEY.pub.pem \(quotedFolder)/" }
+    /// The commands that install the first trusted key.
+    static var firstHint: String { "create the trust folder: mkdir -p \(quotedFolder)" }
+    static var secondHint: String { "add the signer's public key: cp KEY.pub.pem \(quotedFolder)/" }
 
     private static var quotedFolder: String { Shell.quoted((defaultFolder ?? "~/.config/otaflash/trust").string) }
 
-    /// The paths in force.
+    /// The paths of the trusted keys: `--trust`, else `$OTAFLASH_TRUST`, else the default folder.
     var paths: [FilePath] {
         if !trust.isEmpty { return trust.map { FilePath($0) } }
         if let list = Environment.value("OTAFLASH_TRUST") {
@@ -31,12 +33,12 @@ struct TrustOptions: ParsableArguments {
         return Self.defaultFolder.map { [$0] } ?? []
     }
 
-    /// The keys in force.
+    /// Loads the trusted keys.
     ///
     /// - Throws: `KeyError`.
     func store(_ console: Console) throws(KeyError) -> TrustStore {
         if !isDefault, trust.isEmpty, let relative = paths.first(where: { !$0.isAbsolute }) {
-            // It would depend on the current directory, whose files may come from an archive of a stranger.
+            // A relative path depends on the current directory, which can contain files of an untrusted archive.
             throw KeyError(
                 .relativeTrustPath, "OTAFLASH_TRUST names '\(relative)', which is not an absolute path",
                 hint: Self.absoluteHint(paths))
@@ -47,14 +49,14 @@ struct TrustOptions: ParsableArguments {
             console.debug("trusted: \(ids); from \(paths.map(\.string).joined(separator: ", "))")
             return store
         } catch {
-            // Nobody named this folder: that it is not there means that nobody is trusted yet.
+            // The user did not name the default folder. If it does not exist, no key is trusted yet.
             guard error.code == .noSuchFile, isDefault else { throw error }
             let folder = paths.first?.string ?? ""
             throw KeyError(.noTrustedKey, "no key is trusted on this machine: \(folder) does not exist")
         }
     }
 
-    /// The same list with absolute paths, to be typed in a shell.
+    /// The shell command that sets the same list with absolute paths.
     private static func absoluteHint(_ paths: [FilePath]) -> String {
         let list = paths.map { path in
             let text = path.string

@@ -2,29 +2,31 @@ import FoundationEssentials
 import OTAFirmware
 import OTASigning
 
-/// What a bundle says, for people and for scripts.
+/// The contents of a bundle, as text and as JSON.
 struct BundleSummary: Encodable, Sendable {
+    /// A signature and the result of its verification.
     struct Signature: Encodable, Sendable {
         let keyID: String
         let algorithm: String
-        /// Only where it was verified.
+        /// Nil if not verified.
         var trusted, valid: Bool?
-        /// True if a trusted key signed whose scope does not cover the bundle; otherwise absent.
+        /// True if the key is trusted but its scope does not cover the bundle; otherwise nil.
         var outOfScope: Bool?
     }
+    /// A manifest field that this version does not know.
     struct Field: Encodable, Sendable {
-        /// Four hex digits.
+        /// The field type as 4 hex digits.
         let type: String
         let critical: Bool
-        /// Hex.
+        /// The value as hex digits.
         let value: String
     }
     let product, version: String
-    /// Lowest and highest revision, inclusive; absent: any.
+    /// Pairs of the lowest and highest revision, inclusive; nil: any revision.
     let hardware: [[UInt16]]?
     let securityCounter: UInt32
     let requires: String?
-    /// Per cent.
+    /// The minimum battery level in per cent.
     let minimumBattery: UInt8?
     let source: String?
     let imageFormat: String
@@ -35,7 +37,9 @@ struct BundleSummary: Encodable, Sendable {
     let signatures: [Signature]
     let unknownFields: [Field]?
 
-    /// - Parameter reports: what was found of the signatures, where they were verified.
+    /// Summarises an envelope.
+    ///
+    /// - Parameter reports: the results of the signature verification; nil if not verified.
     init(_ envelope: Envelope, reports: [SignatureReport]? = nil) {
         let manifest = envelope.manifest
         product = manifest.product.text
@@ -70,13 +74,13 @@ struct BundleSummary: Encodable, Sendable {
         unknownFields = unknown.isEmpty ? nil : unknown
     }
 
-    /// A line for each field.
+    /// One row for each field: label and value.
     var rows: [(String, String)] {
         var rows = [("Product", product), ("Version", version)]
         let revisions = hardware?.map { $0[0] == $0[1] ? "\($0[0])" : "\($0[0])..\($0[1])" }
         rows.append(("Hardware", revisions?.joined(separator: ",") ?? "any revision"))
         rows.append(("Security counter", "\(securityCounter)"))
-        if let requires { rows.append(("Requires", "\(requires) or later to be running")) }
+        if let requires { rows.append(("Requires", "running version \(requires) or later")) }
         if let minimumBattery { rows.append(("Battery", "at least \(minimumBattery) %")) }
         if let source { rows.append(("Source", source)) }
         rows.append(("Created", created))
@@ -92,18 +96,18 @@ struct BundleSummary: Encodable, Sendable {
         return rows
     }
 
-    /// Who signed, for a sentence.
+    /// The key ids of the signers, separated by commas.
     var signers: String { signatures.map(\.keyID).joined(separator: ", ") }
 }
 
 extension BundleSummary.Signature {
     fileprivate var verdict: String {
-        if outOfScope == true { return ", trusted, but not for this bundle" }
+        if outOfScope == true { return ", trusted key, but its scope does not allow this bundle" }
         return switch (trusted, valid) {
         case (nil, _): ""
-        case (_, true?): ", trusted, and it holds"
-        case (_, false?): ", trusted, and it DOES NOT HOLD"
-        case (_, nil): ", not trusted here"
+        case (_, true?): ", trusted key, valid"
+        case (_, false?): ", trusted key, INVALID"
+        case (_, nil): ", not a trusted key"
         }
     }
 }

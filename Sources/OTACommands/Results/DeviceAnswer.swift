@@ -1,4 +1,4 @@
-/// What confirm, discard and identify answer with.
+/// The result of `confirm`, `discard` and `identify`.
 struct DeviceAnswer: Answer {
     let device: DeviceSummary
     let updateProtocol: UpdateProtocol
@@ -9,7 +9,9 @@ struct DeviceAnswer: Answer {
         case updateProtocol = "protocol"
     }
 
-    /// - Parameter text: for people, of what the device now is.
+    /// Creates the result.
+    ///
+    /// - Parameter text: returns the sentence that describes the device.
     init(_ outcome: DeviceOutcome, text: (DeviceSummary) -> String) {
         device = DeviceSummary(outcome)
         updateProtocol = outcome.updateProtocol

@@ -1,22 +1,22 @@
 import OTAFirmware
 import OTAUpdate
 
-/// What a device is, and what runs on it.
+/// The identity and status of a device.
 struct DeviceSummary: Encodable, Sendable {
     let address: String
     let name: String?
-    // What its protocol has no word for is absent.
+    // Nil if the protocol does not carry the value.
     let product: String?
     let hardware: Int?
     let securityCounter: UInt32?
     let previousVersion: String?
     let runningVersion: String
-    /// What runs is there to stay.
+    /// True if the running image is not on trial.
     let confirmed: Bool
     let state: String
-    /// Time from boot within which a trial must be confirmed; 0: the device has no trial.
+    /// The time limit from boot to confirm a trial, in seconds; 0: the device has no trial.
     let trialSeconds: Int?
-    /// Per cent; absent: it runs on mains.
+    /// The battery level in per cent; nil: mains powered, or not reported.
     let battery: Int?
 
     init(_ outcome: DeviceOutcome) {
@@ -34,26 +34,27 @@ struct DeviceSummary: Encodable, Sendable {
         battery = device.battery
     }
 
-    /// For a sentence.
+    /// The name and address, for a sentence.
     var title: String { name.map { "\($0) (\(address))" } ?? address }
 
+    /// One row for each value: label and value.
     var rows: [(String, String)] {
         var rows = [("Device", title)]
         if let product { rows.append(("Product", product + (hardware.map { ", hardware revision \($0)" } ?? ""))) }
         rows.append(("Runs", running))
         if let securityCounter { rows.append(("Security counter", "\(securityCounter)")) }
         guard let trialSeconds else { return rows }
-        rows.append(("Battery", battery.map { "\($0) %" } ?? "none: it runs on mains"))
-        rows.append(("Trial", trialSeconds > 0 ? "\(trialSeconds) s" : "none: the bootloader has no way back"))
+        rows.append(("Battery", battery.map { "\($0) %" } ?? "none: mains powered"))
+        rows.append(("Trial", trialSeconds > 0 ? "\(trialSeconds) s" : "none: the bootloader cannot roll back"))
         return rows
     }
 
     private var running: String {
         switch state {
         case DeviceDescription.State.trial.rawValue:
-            "\(runningVersion), on trial: it goes back by itself unless confirmed "
-                + (trialSeconds.map { "within \($0) s of its boot" } ?? "before its next restart")
-        case DeviceDescription.State.receiving.rawValue: "\(runningVersion); an update is under way"
+            "\(runningVersion), on trial: the device rolls back unless confirmed "
+                + (trialSeconds.map { "within \($0) s of boot" } ?? "before the next restart")
+        case DeviceDescription.State.receiving.rawValue: "\(runningVersion); an update is in progress"
         default: "\(runningVersion), confirmed"
         }
     }

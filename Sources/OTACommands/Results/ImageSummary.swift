@@ -1,21 +1,22 @@
 import OTAFirmware
 import OTASigning
 
-/// What an image says of itself.
+/// The properties of a firmware image.
 struct ImageSummary: Encodable, Sendable {
     let format: String
-    /// Bytes.
+    /// The file size in bytes.
     let size: UInt32
     let sha256: String
     var product, version: String?
     var securityCounter: UInt32?
     var chip, project, builtWith, builtAt: String?
-    /// SHA-256 that the image carries, and that was checked.
+    /// The digest that the image contains, after a successful check.
     var carriedSha256: String?
-    /// What was not checked, or is noteworthy.
+    /// Facts that were not checked, and other remarks.
     var notes: [String]?
     var mcuboot: MCUbootSummary?
 
+    /// Summarises an image that is not verified.
     init(_ image: [UInt8], _ description: FirmwareDescription) {
         format = description.format.name
         size = description.size
@@ -38,7 +39,7 @@ struct ImageSummary: Encodable, Sendable {
         }
     }
 
-    /// An MCUboot image, with what a verifier found of it.
+    /// Summarises an MCUboot image with the result of its verification.
     init(_ file: MCUbootFile, _ report: MCUbootReport) {
         format = ImageFormat.mcuboot.name
         size = UInt32(clamping: file.file.count)
@@ -51,12 +52,13 @@ struct ImageSummary: Encodable, Sendable {
         mcuboot = MCUbootSummary(file.image, report)
     }
 
+    /// One row for each property: label and value.
     var rows: [(String, String)] {
         var rows = [("Image", "\(format), \(size) bytes"), ("Image SHA-256", sha256)]
         let rest = [
             ("Project", project), ("Version", version), ("Chip", chip),
-            ("Security counter", securityCounter.map { "\($0), the image's own" }), ("Built with", builtWith),
-            ("Built at", builtAt), ("SHA-256 inside", carriedSha256.map { "\($0), and it is right" }),
+            ("Security counter", securityCounter.map { "\($0), from the image" }), ("Built with", builtWith),
+            ("Built at", builtAt), ("Embedded digest", carriedSha256.map { "\($0), valid" }),
         ]
         for (label, value) in rest { if let value { rows.append((label, value)) } }
         if let mcuboot { rows += mcuboot.rows }

@@ -1,35 +1,37 @@
 import OTAFirmware
 import OTASigning
 
-/// What an MCUboot image holds, and what was checked of it.
+/// The contents of an MCUboot image and the results of the checks.
 struct MCUbootSummary: Encodable, Sendable {
+    /// A TLV of the image.
     struct Record: Encodable, Sendable {
-        /// Four hex digits.
+        /// The TLV type as 4 hex digits.
         let type: String
-        /// What imgtool calls it.
+        /// imgtool's name of the type; nil if unknown.
         let name: String?
-        /// Hex.
+        /// The value as hex digits.
         let value: String
     }
+    /// The signature of the image.
     struct Signature: Encodable, Sendable {
-        /// What imgtool calls it.
+        /// imgtool's name of the algorithm.
         let algorithm: String
-        /// It is over the signed bytes and not over their digest.
+        /// True if the signature covers the signed bytes instead of their digest.
         let pure: Bool
-        /// Hex.
+        /// The hash of the public key in the image, as hex digits.
         let keyHash: String?
-        /// The trusted key that is named.
+        /// The id of the trusted key that the image names; nil if there is none.
         let keyID: String?
-        /// Absent where it could not be checked.
+        /// Nil if the signature could not be checked.
         let valid: Bool?
     }
-    /// Bytes.
+    /// Sizes in bytes.
     let headerSize: UInt16
     let bodySize: UInt32
     let loadAddress, flags: UInt32
     let protectedTlvs, tlvs: [Record]
     let signature: Signature?
-    /// What holds, for people.
+    /// The passed checks, for people.
     let checked: [String]
 
     init(_ image: MCUbootImage, _ report: MCUbootReport) {
@@ -47,6 +49,7 @@ struct MCUbootSummary: Encodable, Sendable {
         checked = report.checked
     }
 
+    /// One row for each value: label and value.
     var rows: [(String, String)] {
         var rows = [("Header", "\(headerSize) bytes; body \(bodySize) bytes")]
         if loadAddress != 0 { rows.append(("Load address", "0x" + String(loadAddress, radix: 16))) }
@@ -70,52 +73,52 @@ extension MCUbootSummary.Record {
 }
 
 extension MCUbootReport {
-    /// What holds, for people.
+    /// The passed checks, for people.
     var checked: [String] {
         var lines: [String] = []
-        if let digest, digestHolds == true { lines.append("its \(digest) is that of header, body and protected TLVs") }
+        if let digest, digestHolds == true { lines.append("\(digest) of header, body and protected TLVs: valid") }
         if let signature, signature.holds == true, let keyID = signature.keyID {
             let what = signature.isPure ? "header, body and protected TLVs" : "that digest"
-            lines.append("its \(signature.algorithm) signature over \(what), by the trusted key \(keyID)")
+            lines.append("\(signature.algorithm) signature over \(what): valid, by trusted key \(keyID)")
         }
         return lines
     }
 
-    /// What does not hold, or was not checked, for people.
+    /// The failed and the missing checks, for people.
     func unchecked(of file: MCUbootFile) -> [String] {
         var lines: [String] = []
         if isAmbiguous {
             lines.append(
-                "it tells a digest, key or signature twice, or where it does not belong: nothing of them was checked")
+                "a digest, key or signature TLV is duplicated or misplaced: none of them was checked")
         }
-        if file.image.isEncrypted { lines.append("its body is encrypted: its digest was not checked") }
-        if let digest, digestHolds == false { lines.append("its \(digest) IS NOT that of its bytes") }
-        if digest == nil { lines.append("it carries no digest") }
+        if file.image.isEncrypted { lines.append("the body is encrypted: the digest was not checked") }
+        if let digest, digestHolds == false { lines.append("\(digest) DOES NOT MATCH the image bytes") }
+        if digest == nil { lines.append("the image contains no digest") }
         if let line = signatureNote { lines.append(line) }
         let records = unsigned.map { $0.name ?? "0x" + String($0.type, radix: 16) }.joined(separator: ", ")
-        if !records.isEmpty { lines.append("nobody signs what lies outside the protected area: \(records)") }
-        if !file.image.isBootable { lines.append("it is marked as not bootable") }
+        if !records.isEmpty { lines.append("TLVs outside the protected area are not signed: \(records)") }
+        if !file.image.isBootable { lines.append("the image is marked as not bootable") }
         let rest = file.file.count - file.bytes.count
         if rest > 0 {
             lines.append(
-                "\(rest) bytes of slot padding or trailer follow the image: nobody signs them, and they are not sent")
+                "\(rest) bytes of slot padding or trailer follow the image: they are not signed and not sent")
         }
         return lines
     }
 
     private var signatureNote: String? {
-        guard let signature else { return "it is not signed" }
+        guard let signature else { return "the image is not signed" }
         switch signature.holds {
         case true?: return nil
-        case false?: return "its \(signature.algorithm) signature DOES NOT HOLD"
+        case false?: return "the \(signature.algorithm) signature IS INVALID"
         case nil where signature.algorithm != "ED25519":
-            return "its \(signature.algorithm) signature was not checked: only Ed25519 can be"
+            return "the \(signature.algorithm) signature was not checked: only Ed25519 is supported"
         case nil where signature.isOutOfScope:
-            let key = signature.ignoredKeyID?.description ?? "that it names"
+            let key = signature.ignoredKeyID?.description ?? "named by the image"
             return "signature ignored: the scope of key \(key) does not allow MCUboot images"
         case nil where signature.keyID == nil:
-            return "its signature was not checked: no trusted key is the one it names"
-        case nil: return "its signature was not checked"
+            return "the signature was not checked: the image names no trusted key"
+        case nil: return "the signature was not checked"
         }
     }
 }

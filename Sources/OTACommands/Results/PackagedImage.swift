@@ -1,13 +1,13 @@
 import OTAFirmware
 import OTASigning
 
-/// An MCUboot image among those of a file, with what was found of it.
+/// An MCUboot image of a file or a package, with the result of its verification.
 struct PackagedImage: Encodable, Sendable {
-    /// Which of the device's images it is; 0 where the device has one.
+    /// The image number on the device; 0 if the device has one image.
     let imageNumber: UInt32
-    /// Its name in a package.
+    /// The file name in a package.
     let name: String?
-    /// What the package says that it is for; nobody signs that.
+    /// The board that the package names; this value is not signed.
     let board: String?
     let image: ImageSummary
 
@@ -18,21 +18,22 @@ struct PackagedImage: Encodable, Sendable {
         image = ImageSummary(entry.file, report)
     }
 
+    /// One row for each value: label and value.
     var rows: [(String, String)] {
         let heading = "\(name ?? "")\(board.map { ", for \($0)" } ?? "")"
         return [("Image \(imageNumber)", heading)] + image.rows
     }
 
-    /// That it is verified.
+    /// The sentence that reports a verified image.
     func sentence(of file: String, isAlone: Bool) -> String {
         let title = name.map { "\($0) in \(file)" } ?? file
         let number = isAlone && imageNumber == 0 ? "" : ", image \(imageNumber)"
         return "\(title) is verified: MCUboot image \(image.version ?? "")\(number), \(image.size) bytes."
     }
 
-    /// What was checked, and what was not.
+    /// The checked and the unchecked facts, one line each.
     var lines: [String] {
-        let unsaid = "an MCUboot image does not say for which product or hardware it is"
+        let unsaid = "product and hardware: an MCUboot image does not name them"
         return (image.mcuboot?.checked ?? []).map { "  Checked: \($0)" }
             + ((image.notes ?? []) + [unsaid]).map { "  Not checked: \($0)" }
     }

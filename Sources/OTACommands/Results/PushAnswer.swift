@@ -2,10 +2,10 @@ import OTAFirmware
 import OTASigning
 import OTAUpdate
 
-/// What a push answers with.
+/// The result of `push`.
 struct PushAnswer: Answer {
     let bundle: BundleSummary?
-    /// The first one; `images` has all of them where there are several.
+    /// The first image; `images` contains all of them if there are several.
     let image: PushedImage?
     let images: [PushedImage]?
     let device: DeviceSummary
@@ -13,9 +13,9 @@ struct PushAnswer: Answer {
     let transfer: TransferSummary?
     /// `confirmed`, `on-trial`, `already-running` or `uploaded`.
     let outcome: String
-    /// Fields of the bundle that SMP could not check against the device; absent if all were checked.
+    /// The fields of the bundle that SMP could not check against the device; nil if all were checked.
     let unchecked: [String]?
-    /// What to type before the trial is over, and in how many seconds; 0: before the next restart.
+    /// The command that confirms the trial, and its time limit in seconds; 0: before the next restart.
     private let due: (command: String, seconds: Int)?
 
     private enum CodingKeys: String, CodingKey {
@@ -50,19 +50,19 @@ struct PushAnswer: Answer {
     }
 
     private var verdict: String {
-        let before = device.previousVersion.map { "; before, it ran \($0)" } ?? ""
+        let before = device.previousVersion.map { " (before: \($0))" } ?? ""
         switch outcome {
         case "on-trial": return "\(device.title) runs \(device.runningVersion), on trial\(before)."
         case "already-running":
-            return "\(device.title) runs \(device.runningVersion) already, confirmed: nothing was sent."
+            return "\(device.title) already runs \(device.runningVersion), confirmed: nothing was sent."
         case "uploaded":
-            return "\(device.title) holds the image, and runs \(device.runningVersion): it is marked for no start."
+            return "\(device.title) holds the new image, not marked for boot, and still runs \(device.runningVersion)."
         default: return "\(device.title) now runs \(device.runningVersion), confirmed\(before)."
         }
     }
 
     private static func advice(_ due: (command: String, seconds: Int)) -> String {
-        let time = due.seconds > 0 ? "Within \(due.seconds) s of its start" : "Before its next restart"
-        return "\(time), before it goes back by itself, type: \(due.command)"
+        let time = due.seconds > 0 ? "within \(due.seconds) s of boot" : "before the next restart"
+        return "To keep the new image, confirm it \(time): \(due.command)"
     }
 }

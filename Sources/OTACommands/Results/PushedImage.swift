@@ -1,20 +1,20 @@
 import OTAFirmware
 import OTASigning
 
-/// An MCUboot image that was pushed as it is, and who answers for it.
+/// A pushed MCUboot image and the authorization to install it.
 struct PushedImage: Encodable, Sendable {
-    /// Which of the device's images it replaces.
+    /// The number of the image on the device that it replaces.
     let imageNumber: UInt32
     let version: String
-    /// Bytes that are sent.
+    /// The number of bytes to send.
     let size: Int
-    /// Of them: what an upload is resumed by.
+    /// The digest of these bytes; it identifies the upload to resume.
     let sha256: String
-    /// `signature`, `bundle` or `consent`.
+    /// `signature`, `bundle` or `consent` (`--unverified-image`).
     let authorization: String
-    /// The trusted key that signed it.
+    /// The id of the trusted key that signed the image or its bundle.
     let keyID: String?
-    /// Why only the user answers for it: an error code.
+    /// The error code of the failed verification, for `consent`.
     let unverified: String?
 
     init(_ numbered: NumberedImage) {

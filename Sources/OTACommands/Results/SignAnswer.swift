@@ -3,11 +3,12 @@ import OTAFirmware
 import OTASigning
 import SystemPackage
 
-/// What `sign` makes.
+/// The output format of `sign`.
 enum SignedKind: String, ExpressibleByArgument, CaseIterable {
     case bundle, mcuboot
 }
 
+/// The result of `sign`.
 struct SignAnswer: Answer {
     var bundle: BundleSummary?
     var image: ImageSummary?
@@ -24,7 +25,7 @@ struct SignAnswer: Answer {
         output = file.path.string
         let count = bundle.signatures.count
         let line =
-            "Wrote \(output): \(bundle.product) \(bundle.version), \(bundle.imageSize) bytes of image, "
+            "Wrote \(output): \(bundle.product) \(bundle.version), \(bundle.imageSize) image bytes, "
             + "signed by \(bundle.signers)\(count > 1 ? " (\(count) signatures)" : "")."
         lines = ([line] + (file.image?.notes ?? []).map { "Note: \($0)" }).map { TerminalLine($0) }
     }

@@ -1,16 +1,17 @@
 import OTAUpdate
 
-/// How an image went over. Bytes are image bytes.
+/// The statistics of an upload. Counts of bytes are image bytes.
 struct TransferSummary: Encodable, Sendable {
     let resumedFrom, imageBytes, sentBytes, resentBytes: Int
-    /// Absent where no chunk was sent.
+    /// In bytes; nil if no chunk was sent.
     let chunkSize, mtu: Int?
     let flushes, gaps, disconnects: Int
     let seconds: Double
-    /// Absent where no time passed.
+    /// Nil if the duration is 0.
     let bytesPerSecond: Double?
-    /// What the link could carry without loss.
+    /// The maximum rate of the modelled link without loss; nil for a real link.
     let linkBoundBytesPerSecond: Double?
+    /// `bytesPerSecond` divided by `linkBoundBytesPerSecond`.
     let efficiency: Double?
 
     init(_ transfer: TransferReport, linkBound: Double?) {
@@ -31,19 +32,19 @@ struct TransferSummary: Encodable, Sendable {
         efficiency = linkBound.flatMap { bound in rate.map { Figures.rounded($0 / bound) } }
     }
 
-    /// For people; empty where nothing was sent.
+    /// The sentences for people; empty if nothing was sent.
     var sentences: [String] {
         guard sentBytes > 0 else { return [] }
         let what = resumedFrom > 0 ? "Resumed at byte \(resumedFrom) of \(imageBytes); the rest" : "\(imageBytes) bytes"
         var sentence = "\(what) took \(Figures.time(seconds))"
         if let bytesPerSecond { sentence += ": \(Figures.rate(bytesPerSecond))" }
         if let efficiency {
-            sentence += ", \(Figures.decimal(efficiency * 100, places: 1)) % of what the link can carry"
+            sentence += ", \(Figures.decimal(efficiency * 100, places: 1)) % of the link's maximum"
         }
         var lines = [sentence + "."]
         let troubles = [Self.count(gaps, "gap"), Self.count(disconnects, "lost link")].compactMap { $0 }
         if !troubles.isEmpty {
-            lines.append("\(Figures.bytes(resentBytes)) sent again, after \(troubles.joined(separator: " and ")).")
+            lines.append("\(Figures.bytes(resentBytes)) sent again after \(troubles.joined(separator: " and ")).")
         }
         return lines
     }

@@ -1,13 +1,14 @@
 import OTAFirmware
 import OTASimulator
 
-/// What simulate create, list and remove answer with.
+/// The result of `simulate create`, `list`, `remove` and `serve`.
 struct VirtualDevicesAnswer: Answer {
+    /// A virtual device.
     struct Device: Encodable, Sendable {
         let address, product, version: String
         /// `ota` or `smp`.
         let updateProtocol: String
-        // Of one that speaks the OTA profile.
+        // Nil for a device that speaks SMP.
         let hardware: UInt16?
         let securityCounter: UInt32?
 
@@ -25,7 +26,7 @@ struct VirtualDevicesAnswer: Answer {
             securityCounter = device.securityCounter
         }
     }
-    /// One that is there, and whose files are damaged or not of this version.
+    /// A virtual device whose files are damaged or from another version.
     struct Unreadable: Encodable, Sendable {
         let address, code: String
     }
@@ -37,6 +38,7 @@ struct VirtualDevicesAnswer: Answer {
         case devices, unreadable
     }
 
+    /// The devices as a table for people.
     static func table(_ devices: [Device]) -> [TerminalLine] {
         TextTable.rows(
             ["ADDRESS", "PROTOCOL", "PRODUCT", "VERSION", "HARDWARE", "COUNTER"],

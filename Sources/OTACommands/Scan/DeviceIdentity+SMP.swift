@@ -5,13 +5,15 @@ import OTAUpdate
 extension DeviceIdentity {
     private static let limit = Duration.seconds(5)
 
-    /// Of a device that speaks SMP: the version in the slot that runs, and its board's name where it tells that.
+    /// Reads the running version of a device that speaks SMP, and the board name if the device reports it.
+    ///
+    /// - Throws: `UpdateError` if the device does not answer within 5 s or its answer is malformed.
     init(askedOf connection: DeviceConnection) async throws {
         self = try await withThrowingTaskGroup(of: DeviceIdentity.self) { group in
             group.addTask { try await Self.ask(connection) }
             group.addTask {
                 try await Task.sleep(for: Self.limit)
-                throw UpdateError(.noAnswer, "it did not answer over SMP within \(Self.limit.components.seconds) s")
+                throw UpdateError(.noAnswer, "no answer over SMP within \(Self.limit.components.seconds) s")
             }
             defer { group.cancelAll() }
             for try await identity in group { return identity }
@@ -28,7 +30,7 @@ extension DeviceIdentity {
         do {
             guard let list = try await inquiry.fields(.imageState), let running = try SMPImageList(list).running(0)
             else {
-                throw UpdateError(.unsupportedDevice, "it does not tell over SMP what it runs")
+                throw UpdateError(.unsupportedDevice, "the device does not report the running image over SMP")
             }
             let board = try await inquiry.fields(.system(format: "i"))?["output"]?.text
             return DeviceIdentity(product: board, version: running.version)
@@ -37,7 +39,7 @@ extension DeviceIdentity {
         }
     }
 
-    /// Questions over SMP, each put once.
+    /// Sends SMP requests, each once, and returns the answers.
     private struct Inquiry {
         var answers: Notifications.AsyncIterator
         let send: ([UInt8]) async throws -> Void
@@ -49,7 +51,7 @@ extension DeviceIdentity {
             self.send = send
         }
 
-        /// Nil: the device has no such question.
+        /// Returns the fields of the answer; nil if the device refuses the request or does not support it.
         mutating func fields(_ request: SMPRequest) async throws -> [String: CBORValue]? {
             sequence += 1
             // Every device understands version 1 of SMP.
@@ -60,7 +62,7 @@ extension DeviceIdentity {
                     return fields
                 }
             }
-            throw UpdateError(.linkLost, "the link was lost before it answered over SMP")
+            throw UpdateError(.linkLost, "the link was lost before the answer over SMP")
         }
     }
 }

@@ -3,15 +3,15 @@ import OTAFirmware
 import OTAProfile
 import OTAUpdate
 
-/// What a device in reach tells of itself.
+/// The product and version of a device in range.
 struct DeviceIdentity: Sendable {
-    /// Nil: it has no word for it.
+    /// Nil if the device does not report a product.
     var product: String?
     var version: String
 }
 
 extension DeviceIdentity {
-    /// Of a device with the GATT OTA profile, which lets it be read.
+    /// Reads the characteristics of a device with the GATT OTA profile.
     init(readFrom connection: DeviceConnection) async throws {
         let info = try await connection.read(connection.characteristic(ProfileChannel.info))
         let version = try await connection.read(connection.characteristic(ProfileChannel.version))
@@ -21,7 +21,7 @@ extension DeviceIdentity {
             throw UpdateError(.protocolViolation, error.context)
         }
         guard let version = SemanticVersion(String(decoding: version, as: UTF8.self)) else {
-            throw UpdateError(.protocolViolation, "its version is not SemVer")
+            throw UpdateError(.protocolViolation, "the device's version is not a SemVer version")
         }
         self.version = version.text
     }

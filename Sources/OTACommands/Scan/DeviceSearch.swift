@@ -1,14 +1,14 @@
 import BlueZ
 
-/// What a scan is for.
+/// The parameters of a scan.
 struct DeviceSearch: Sendable {
     var duration: Duration
-    /// dBm.
+    /// The minimum signal strength in dBm; nil: any.
     var minimumRSSI: Int?
     var name: String?
-    /// By one of which a device can be updated; none: also devices that cannot.
+    /// The update protocols of the wanted devices; empty: all devices, also those that cannot be updated.
     var protocols: [UpdateProtocol]
-    /// Whether devices are connected to find out what they are.
+    /// True if the scan connects to devices to read product and version.
     var reads: Bool
 
     var filter: ScanFilter {

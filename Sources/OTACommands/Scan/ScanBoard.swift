@@ -1,18 +1,18 @@
 import BlueZ
 
-/// What a scan has found so far. All that is shown of a scan is shown from here.
+/// The devices that a scan has found so far. Only the board updates the display.
 actor ScanBoard {
     private let display: ScanDisplay
     private var devices: [BluetoothAddress: ScannedDevice] = [:]
 
     init(_ display: ScanDisplay) { self.display = display }
 
-    /// The strongest first.
+    /// The devices, strongest signal first.
     var list: [ScannedDevice] {
         devices.values.sorted { ($1.rssi ?? .min, $0.address) < ($0.rssi ?? .min, $1.address) }
     }
 
-    /// A device that was not known before as one that can be updated, and is worth a look.
+    /// Records an event. Returns the device when it first becomes known as updatable: the scan then reads it.
     func note(_ event: ScanEvent) -> BluetoothDevice? {
         switch event {
         case .appeared(let device), .changed(let device):

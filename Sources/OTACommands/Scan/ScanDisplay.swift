@@ -1,6 +1,6 @@
-/// Shows a scan while it lasts: on a terminal a table that is drawn over and over; else a line for each device.
+/// Shows a running scan: a table that is redrawn on a terminal, else one line for each device.
 ///
-/// Used from the board only, which is an actor.
+/// Only the actor `ScanBoard` uses it.
 final class ScanDisplay: @unchecked Sendable {
     private let console: Console
     private var throttle = Throttle()
@@ -11,7 +11,11 @@ final class ScanDisplay: @unchecked Sendable {
         if console.style == .bar { draw([]) }
     }
 
-    /// - Parameter isNews: it is shown at once, since nothing may follow it; a signal strength can wait.
+    /// Shows the devices.
+    ///
+    /// - Parameters:
+    ///   - appeared: the new device, if any.
+    ///   - isNews: true to redraw at once, because no later event may follow; changes of the signal strength are throttled.
     func show(_ devices: [ScannedDevice], appeared: ScannedDevice? = nil, isNews: Bool = false) {
         switch console.style {
         case .bar: if appeared != nil || isNews || throttle.isDue() { draw(devices) }
@@ -23,13 +27,13 @@ final class ScanDisplay: @unchecked Sendable {
         }
     }
 
-    /// The answer takes its place.
+    /// Erases the table before the result is printed.
     func finish() { erase() }
 
     private func draw(_ devices: [ScannedDevice]) {
         let look = console.look
         let (rows, columns) = (StandardStream.error.rows ?? 24, StandardStream.error.columns ?? 80)
-        // A line that wraps, or a table that scrolls, could not be drawn over.
+        // A line that wraps or a table that scrolls cannot be redrawn.
         var lines =
             devices.isEmpty ? [] : ScannedDevice.table(devices).map { $0.clipped(to: columns - 1) }
         if lines.count > rows - 2 { lines = Array(lines.prefix(max(0, rows - 2))) }

@@ -2,16 +2,16 @@ import BlueZ
 
 /// A device that a scan has found.
 struct ScannedDevice: Encodable, Sendable, Equatable {
-    /// By which it can be addressed.
+    /// The address for `--device`.
     let address: String
     var name: String?
-    /// dBm.
+    /// The signal strength in dBm.
     var rssi: Int?
-    /// What it told when it was connected.
+    /// Read over a connection; nil if not read.
     var product, version: String?
-    /// By which it can be updated: the names of `UpdateProtocol`.
+    /// The update protocols of the device: raw values of `UpdateProtocol`.
     var protocols: [String] = []
-    /// Why it did not tell what it is.
+    /// The reason why product and version were not read.
     var unread: String?
 
     private enum CodingKeys: CodingKey {
@@ -23,16 +23,17 @@ struct ScannedDevice: Encodable, Sendable, Equatable {
         note(device)
     }
 
-    /// What it advertises may come in two parts.
+    /// Merges new advertising data: it can arrive in two parts.
     ///
-    /// The name stays as soon as it is known what the device can be updated by: then it is connected to be read, and BlueZ puts
-    /// the name that it finds in the GAP service in the place of the advertised one, by which people know the device.
+    /// The name no longer changes after the first update protocol is known. From then on the scan connects to the device, and
+    /// BlueZ replaces the advertised name with the name from the GAP service. Users know the advertised name.
     mutating func note(_ device: BluetoothDevice) {
         if name == nil || protocols.isEmpty { name = device.name ?? name }
         protocols += UpdateProtocol.advertised(by: device).map(\.rawValue).filter { !protocols.contains($0) }
         rssi = device.rssi ?? rssi
     }
 
+    /// The devices as a table for people.
     static func table(_ devices: [ScannedDevice]) -> [TerminalLine] {
         TextTable.rows(
             ["NAME", "ADDRESS", "RSSI", "PRODUCT", "VERSION", "PROTOCOLS"],

@@ -4,7 +4,7 @@ import OTASMP
 import OTAUpdate
 
 extension UpdateProtocol {
-    /// The GATT service that it goes over.
+    /// The GATT service of the protocol.
     var service: BluetoothUUID {
         switch self {
         case .ota: BluetoothUUID(ProfileChannel.service)
@@ -12,6 +12,7 @@ extension UpdateProtocol {
         }
     }
 
+    /// The protocols whose GATT services the device advertises.
     static func advertised(by device: BluetoothDevice) -> [UpdateProtocol] {
         allCases.filter { device.serviceUUIDs.contains($0.service) }
     }

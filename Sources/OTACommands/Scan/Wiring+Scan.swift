@@ -2,9 +2,9 @@ import BlueZ
 import OTAUpdate
 
 extension Wiring {
-    /// What can be updated, or all that there is, the strongest first.
+    /// Scans for devices and returns them, strongest signal first.
     ///
-    /// - Throws: `BlueZError`; `Failure` where a signal came.
+    /// - Throws: `BlueZError`; `Failure` if a signal interrupts the scan.
     func scan(_ search: DeviceSearch, over adapter: String?) async throws -> [ScannedDevice] {
         let links = LinkGuard(console.logger)
         defer { links.stop() }
@@ -45,7 +45,7 @@ extension Wiring {
         }
     }
 
-    /// One connection is made at a time, which is up to the adapter; what is asked over it goes on beside the next one.
+    /// Reads up to 3 devices at the same time. The adapter establishes only one connection at a time.
     private func read(
         _ found: AsyncStream<BluetoothDevice>, _ client: BlueZClient, _ adapter: String?, _ board: ScanBoard
     ) async {
@@ -65,7 +65,8 @@ extension Wiring {
             .address(device.address), adapter: adapter, services: [updateProtocol.service],
             admits: { device throws(BlueZError) in try await lock.take(device) })
         do {
-            // SMP takes a subscription, for which a device may want to be paired: then nobody answers, so that it is told at once.
+            // SMP requires a subscription, and a device can demand pairing for it. The scan never asks the user for a passkey,
+            // so a pairing that needs one fails at once.
             let pairing: PairingResponder? = updateProtocol == .smp ? .unattended : nil
             let identity = try await client.withConnection(request, pairing: pairing) { connection in
                 switch updateProtocol {
@@ -76,13 +77,13 @@ extension Wiring {
             await board.update(device.address, identity)
         } catch {
             let reason = (error as? BlueZError)?.context ?? (error as? UpdateError)?.context ?? "\(error)"
-            console.debug("\(device.address) did not tell what it is: \(reason)")
+            console.debug("\(device.address) was not read: \(reason)")
             await board.update(device.address, unread: reason)
         }
     }
 }
 
-/// Runs `body` and cancels it when the time is over.
+/// Runs `body` and cancels it after `duration`.
 private func within(_ duration: Duration, _ body: @escaping @Sendable () async throws -> Void) async throws {
     try await withThrowingTaskGroup(of: Void.self) { group in
         group.addTask { try await Task.sleep(for: duration) }
