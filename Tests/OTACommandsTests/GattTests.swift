@@ -43,7 +43,9 @@ import Testing
         try await World.run { world in
             let run = try await Sandbox().run("gatt", "read", world.device, "2a20", "--format", "json", in: world)
             #expect(run.exit == 76)
-            #expect(try run.json().error?.hint?.string == "see what it offers: otaflash gatt services \(world.device)")
+            #expect(
+                try run.json().error?.hint?.string
+                    == "list the services of the device: otaflash gatt services \(world.device)")
         }
     }
 }

@@ -1,17 +1,17 @@
-/// What the process ends with (docs/command-line.md). A script tells kinds of failure apart by it, and failures by their code.
+/// The exit status of the process (docs/command-line.md). It groups failures by kind; the error code identifies the failure.
 package enum ExitStatus: Int32, Sendable, CaseIterable {
     case done = 0
     case usage = 64
-    /// A bundle, key or image is not what its format says.
+    /// A bundle, key or image violates its format.
     case malformed = 65
     case noInput = 66
-    /// No way to the device, or another process has it.
+    /// The device cannot be reached, or another process uses it.
     case unavailable = 69
-    /// A fault of ours.
+    /// A bug in otaflash.
     case fault = 70
     case cannotCreate = 73
     case inputOutput = 74
-    /// It may go better the next time: the link was lost.
+    /// The link was lost or timed out; a retry may succeed.
     case linkLost = 75
     case protocolBroken = 76
     case refused = 77

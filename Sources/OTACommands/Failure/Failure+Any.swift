@@ -6,7 +6,7 @@ import OTASimulator
 import OTAUpdate
 
 extension Failure {
-    /// Any error that a command ends with.
+    /// Converts the error of a command.
     package init(_ error: any Error, in invocation: Invocation) {
         switch error {
         case let failure as Failure: self = failure
@@ -23,8 +23,8 @@ extension Failure {
         case let error as BlueZError: self.init(error, in: invocation)
         default:
             self.init(
-                "internal", .fault, "a fault of otaflash: \(error)",
-                hint: "please report it, with what this prints: \(invocation.line(adding: "--verbose"))")
+                "internal", .fault, "internal error in otaflash: \(error)",
+                hint: "report this bug with the output of: \(invocation.line(adding: "--verbose"))")
         }
     }
 }

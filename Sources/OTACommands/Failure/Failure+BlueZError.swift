@@ -3,7 +3,7 @@ import OTABlueZ
 import OTAUpdate
 
 extension Failure {
-    /// Of a command that speaks Bluetooth without a session: under the codes that a session has for the same.
+    /// Converts an error of a Bluetooth command that runs no session, such as `gatt`. The codes are those of a session.
     init(_ error: BlueZError, in invocation: Invocation) {
         let link = LinkError(error)
         let again = invocation.line()
@@ -11,26 +11,28 @@ extension Failure {
             switch link.code {
             case .unavailable: (.unavailable, Self.machineAdvice)
             case .noSuchDevice: (.unavailable, Self.whereToLook)
-            case .inUse: (.unavailable, "wait for the other program to end, then type: \(again)")
-            case .timedOut, .lost: (.linkLost, "see that it is switched on and near, then type: \(again)")
+            case .inUse: (.unavailable, "wait until the other program has ended, then run: \(again)")
+            case .timedOut, .lost: (.linkLost, "check that the device is switched on and near, then run: \(again)")
             case .refused:
                 (
                     .protocolBroken,
-                    "see what it offers: otaflash gatt services \(invocation.bluetoothDevice ?? "ble:ADDRESS")"
+                    "list the services of the device: otaflash gatt services \(invocation.bluetoothDevice ?? "ble:ADDRESS")"
                 )
             case .notPermitted: (.refused, Self.pairingAdvice(again))
             }
         self.init(link.code.rawValue, exit, error.context, hint: hint)
     }
 
-    /// What is missing, doctor knows.
-    static var machineAdvice: String { "see what this machine lacks, and what to type: otaflash doctor" }
+    /// The hint for a machine without usable Bluetooth.
+    static var machineAdvice: String { "find the missing part and the command that fixes it: otaflash doctor" }
 
+    /// The hint for a Bluetooth device that was not found.
     static var whereToLook: String {
-        "see that it is switched on and in reach, and name it by its address: otaflash scan"
+        "check that the device is switched on and in range; find its address: otaflash scan"
     }
 
+    /// The hint for a device that demands pairing.
     static func pairingAdvice(_ again: String) -> String {
-        "it wants to be paired: type the six digits that it shows when they are asked for, or: \(again) --passkey NNNNNN"
+        "the device demands pairing: enter its six-digit passkey at the prompt, or run: \(again) --passkey NNNNNN"
     }
 }

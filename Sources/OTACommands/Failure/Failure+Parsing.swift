@@ -1,21 +1,21 @@
 extension Failure {
-    /// Arguments that argument-parser did not take.
+    /// Creates the failure for arguments that argument-parser rejected.
     ///
     /// - Parameters:
-    ///   - message: what is wrong.
-    ///   - fullMessage: the same, followed by how the command is used.
+    ///   - message: the reason.
+    ///   - fullMessage: the reason, followed by the usage text of the command.
     init(parsing message: String, fullMessage: String) {
         let lines = fullMessage.split(separator: "\n", omittingEmptySubsequences: false)
-        // The last one: the message before it may repeat an argument that holds line feeds.
+        // The last match: the message before the usage text may repeat an argument that contains line feeds.
         let usage = lines[(lines.lastIndex { $0.hasPrefix("Usage:") } ?? lines.endIndex)...]
         let help = usage.last.flatMap { $0.split(separator: "'").dropFirst().first } ?? "otaflash --help"
-        self = .usage(message.isEmpty ? "these arguments are not understood" : message, hint: "all of it: \(help)")
+        self = .usage(message.isEmpty ? "invalid arguments" : message, hint: "show the help: \(help)")
         self.usage = usage.prefix { !$0.hasPrefix("  See '") }.map(String.init)
     }
 
-    /// A word is missing behind what was typed.
+    /// Creates the failure for a command line that ends before the name of a subcommand.
     init(missingCommand help: String) {
-        self = .usage("a command is missing", hint: "the usual first one: otaflash keygen NAME")
+        self = .usage("the command is missing", hint: "to start, create a key: otaflash keygen NAME")
         usage = help.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
     }
 }

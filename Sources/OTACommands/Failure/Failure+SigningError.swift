@@ -1,6 +1,7 @@
 import OTASigning
 
 extension Failure {
+    /// Converts an error of `sign`.
     init(_ error: SigningError, in invocation: Invocation) {
         switch error {
         case .image(let error): self.init(error, in: invocation)
@@ -17,33 +18,34 @@ extension Failure {
         let path = Shell.quoted(invocation.file ?? "IMAGE")
         let inspect = Invocation(command: "inspect", file: invocation.file ?? "IMAGE").line()
         switch code {
-        case .noSuchFile: return (.noInput, "see that the path is right: ls -l \(path)")
+        case .noSuchFile: return (.noInput, "check the path: ls -l \(path)")
         case .notAFile: return (.noInput, "give a file, not a folder or a pipe")
-        case .readFailed: return (.inputOutput, "see who may read it: ls -l \(path)")
-        case .emptyImage: return (.malformed, "the build may have failed: make the image again")
-        case .imageTooLarge: return (.malformed, "see that this is the file that was meant: ls -l \(path)")
-        case .imageChanged: return (.inputOutput, "sign it when the build has ended")
+        case .readFailed: return (.inputOutput, "check the read permission: ls -l \(path)")
+        case .emptyImage: return (.malformed, "the build may have failed: build the image again")
+        case .imageTooLarge: return (.malformed, "check that this is the intended file: ls -l \(path)")
+        case .imageChanged: return (.inputOutput, "sign the image after the build has ended")
         case .productRequired: return (.usage, "give --product NAME, such as --product acme-thermostat")
         case .versionRequired: return (.usage, "give --version X.Y.Z, such as --version 1.4.0")
         case .productMismatch, .versionMismatch:
-            return (.malformed, "leave the option out to take what the image says: \(inspect)")
+            return (.malformed, "omit the option to use the value in the image: \(inspect)")
         case .alreadyABundle:
-            return (.usage, "give --key alone to add a signature, or the image that the bundle was made of")
-        case .malformedBundle: return (.malformed, "it was cut off, or something was added to it: fetch it again")
-        case .digestMismatch: return (.refused, "do not sign it: its image was changed or damaged")
+            return (.usage, "give only --key to add a signature; or give the image from which the bundle was created")
+        case .malformedBundle: return (.malformed, "the file is incomplete or has extra bytes: fetch it again")
+        case .digestMismatch: return (.refused, "do not sign this bundle: its image was changed or damaged")
         case .unknownCriticalField:
-            return (.refused, "it is from a later release of otaflash; this is \(Version.number)")
+            return (.refused, "the bundle requires a newer otaflash; this is version \(Version.number)")
         case .alreadyAnImage:
-            return (.usage, "give the program itself, as it was linked; or sign the image into a bundle, without --as")
-        case .headerNotEmpty: return (.malformed, "--pad-header puts the header in front; see --header-size")
+            return (.usage, "give the linked program without a header; or omit --as to sign the image into a bundle")
+        case .headerNotEmpty:
+            return (.malformed, "use --pad-header to insert the header before the program; see --header-size")
         case .slotTooSmall:
-            return (.malformed, "see --slot-size, --align and --max-sectors; or make the program smaller")
-        case .keyRequired: return (.usage, "give --key FILE; a key is made by: otaflash keygen NAME")
-        case .alreadySigned: return (.usage, "leave out the key that has signed already: \(inspect)")
-        case .tooManySignatures: return (.refused, "sign the image anew with the keys that are needed")
-        case .outputExists: return (.cannotCreate, "--force replaces it; -o writes elsewhere")
-        case .cannotCreate: return (.cannotCreate, "see that the folder exists and can be written to")
-        case .writeFailed: return (.inputOutput, "see that the disk has room: df")
+            return (.malformed, "check --slot-size, --align and --max-sectors; or make the program smaller")
+        case .keyRequired: return (.usage, "give --key FILE; to create a key: otaflash keygen NAME")
+        case .alreadySigned: return (.usage, "omit the key that has already signed: \(inspect)")
+        case .tooManySignatures: return (.refused, "sign the image again with the keys that are needed")
+        case .outputExists: return (.cannotCreate, "use --force to replace the file, or -o to write another file")
+        case .cannotCreate: return (.cannotCreate, "check that the folder exists and is writable")
+        case .writeFailed: return (.inputOutput, "check that the disk has free space: df")
         }
     }
 }

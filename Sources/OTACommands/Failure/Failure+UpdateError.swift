@@ -1,26 +1,27 @@
 import OTAUpdate
 
 extension Failure {
+    /// Converts the error of an update session.
     init(_ error: UpdateError, in invocation: Invocation) {
         let (exit, hint) = Self.advice(for: error.code, in: invocation)
         self.init(error.code.rawValue, exit, Self.message(error), hint: hint)
     }
 
-    /// The session says what was seen; where that does not tell what it means, this does.
+    /// The context of the error, after a summary for the codes whose context describes only the event.
     private static func message(_ error: UpdateError) -> String {
         let meaning: String? =
             switch error.code {
-            case .linkUnavailable: "there is no way to the device"
+            case .linkUnavailable: "no connection to the device is possible"
             case .noSuchDevice: "the device cannot be reached"
             case .deviceInUse: "the device is in use"
-            case .linkLost: "the link was lost, and all attempts are used up"
-            case .notPermitted: "the device does not permit it"
+            case .linkLost: "the link was lost, and all retries failed"
+            case .notPermitted: "the device refused access"
             case .interrupted: "interrupted"
-            case .noProgress: "the update makes no progress"
-            case .timedOut: "the time limit has passed"
-            case .unsupportedDevice: "the device cannot be updated like this"
-            case .protocolViolation: "the device broke the protocol"
-            case .noAnswer: "the device does not answer"
+            case .noProgress: "the update made no progress"
+            case .timedOut: "the time limit was reached"
+            case .unsupportedDevice: "the device does not support this command"
+            case .protocolViolation: "the device violated the protocol"
+            case .noAnswer: "the device did not answer"
             case .rolledBack: "the device rolled back to its old image"
             case .deviceBusy, .flashFailed, .digestMismatch, .envelopeMalformed, .criticalField, .untrustedByDevice,
                 .wrongProduct, .wrongHardware, .targetUnchecked, .counterTooLow, .requiresNewer, .wrongImageFormat,
@@ -51,57 +52,61 @@ extension Failure {
         switch code {
         case .linkUnavailable:
             guard invocation.isBluetooth else {
-                return (.unavailable, "see that the address is right, then type: \(again)")
+                return (.unavailable, "check the address, then run: \(again)")
             }
             return (.unavailable, machineAdvice)
         case .noSuchDevice:
             guard invocation.isBluetooth || invocation.virtualDevice != nil else {
                 return (
                     .unavailable,
-                    "see that the device is switched on, that its firmware has SMP, and that the address is right: "
-                        + "docs/smp.md; then type: \(again)"
+                    "check that the device is switched on, that its firmware supports SMP (docs/smp.md), and that the address is correct; "
+                        + "then run: \(again)"
                 )
             }
             guard invocation.virtualDevice != nil else { return (.unavailable, whereToLook) }
-            return (.unavailable, "see which virtual devices there are: otaflash simulate list")
-        case .deviceInUse: return (.unavailable, "wait for the other otaflash to end, or stop it, then type: \(again)")
+            return (.unavailable, "list the virtual devices: otaflash simulate list")
+        case .deviceInUse:
+            return (.unavailable, "wait until the other otaflash has ended, or stop it; then run: \(again)")
         case .deviceBusy:
             return (
                 .unavailable,
-                "another host may be updating it, its self-test may run, or it limits the wear of its flash; later "
-                    + "type: \(resumed)"
+                "another host may be updating the device, its self-test may be running, or it limits the wear of its flash; wait, "
+                    + "then run: \(resumed)"
             )
-        case .linkLost, .noAnswer: return (.linkLost, "go on from where it stopped: \(resumed)")
+        case .linkLost, .noAnswer: return (.linkLost, "resume the update: \(resumed)")
         case .noProgress:
             let closer = invocation.isBluetooth ? "move closer to the device and " : ""
             return (
                 .linkLost,
-                "\(closer)continue: \(resumed); if it stops again, see the device's answers: \(resumed) --verbose"
+                "\(closer)resume the update: \(resumed); if it stops again, show the device's responses: \(resumed) --verbose"
             )
         case .timedOut:
-            return (.linkLost, "continue with a longer --timeout, or without: \(resumed)")
-        case .didNotReturn: return (.linkLost, "see what runs when it is back: \(status)")
-        case .interrupted: return (.interrupted, "go on from where it stopped: \(resumed)")
+            return (.linkLost, "resume with a longer --timeout, or without a limit: \(resumed)")
+        case .didNotReturn: return (.linkLost, "when the device is back, show the running version: \(status)")
+        case .interrupted: return (.interrupted, "resume the update: \(resumed)")
         case .notPermitted: return (.refused, pairingAdvice(again))
         case .unsupportedDevice:
             return (
                 .protocolBroken,
-                "see that this is the device that was meant, and what its firmware can do: docs/ota-profile.md, docs/smp.md"
+                "check that this is the intended device, and what its firmware supports: docs/ota-profile.md, docs/smp.md"
             )
         case .protocolViolation:
             return (
                 .protocolBroken,
-                "the device's firmware does not keep to its protocol; look closer: \(resumed) --verbose"
+                "the device's firmware violates its protocol; show its messages: \(resumed) --verbose"
             )
         case .flashFailed:
-            return (.protocolBroken, "its flash may be worn out or write-protected; try once more: \(resumed)")
+            return (.protocolBroken, "the device's flash may be worn or write-protected; try again: \(resumed)")
         case .digestMismatch:
             return (
                 .protocolBroken,
-                "its flash does not keep what is written to it; start over, without --resume: \(fresh)"
+                "the device's flash does not keep the written data; start again from 0, without --resume: \(fresh)"
             )
         case .envelopeMalformed, .criticalField:
-            return (.refused, "its firmware reads an older form of bundles; see what this one asks for: \(inspect)")
+            return (
+                .refused,
+                "the device's firmware supports only an older bundle format; show the bundle's fields: \(inspect)"
+            )
         case .untrustedByDevice:
             let sign = Invocation(command: "sign", file: invocation.file ?? "BUNDLE").line(adding: "--key KEY --force")
             return (.refused, "add a signature by a key that the device trusts: \(sign)\(created)")
@@ -114,38 +119,44 @@ extension Failure {
         case .wrongProduct, .wrongHardware: return (.refused, "compare them: \(inspect); \(status)\(created)")
         case .targetUnchecked:
             let accepted = invocation.line(adding: "--unchecked-target")
-            return (.refused, "see what the bundle is for: \(inspect); if it is for this device: \(accepted)")
+            return (
+                .refused, "show the target of the bundle: \(inspect); if the bundle is for this device: \(accepted)"
+            )
         case .wrongImageFormat:
-            return (.refused, "see what it is: \(inspect); a device takes what its protocol and its bootloader know")
+            return (.refused, "show the image format: \(inspect); the device's protocol and bootloader must support it")
         case .counterTooLow:
             return (
                 .refused,
-                "an older release cannot come back; a new one needs a counter as high: "
+                "the device refuses releases with a lower security counter; sign a release with a counter as high as the device's: "
                     + "otaflash sign IMAGE --counter N\(created)"
             )
-        case .requiresNewer: return (.refused, "push the release that it requires first, then type: \(again)")
-        case .imageTooLarge: return (.refused, "make the image smaller; what is in it: \(inspect)")
-        case .batteryLow: return (.refused, "charge the device, then type: \(again)")
+        case .requiresNewer: return (.refused, "first push the required release, then run: \(again)")
+        case .imageTooLarge: return (.refused, "make the image smaller; show its contents: \(inspect)")
+        case .batteryLow: return (.refused, "charge the device, then run: \(again)")
         case .refusedByPolicy:
             return (
                 .refused,
-                "a person may have to consent at the device, by a button for example; or its firmware limits the step of "
-                    + "the security counter: sign with a lower --counter; then type: \(again)"
+                "confirm the update on the device, for example with a button; or, if its firmware limits the increase of the "
+                    + "security counter, sign with a lower --counter; then run: \(again)"
             )
-        case .downgrade: return (.refused, "install it all the same by leaving out --no-downgrade")
+        case .downgrade: return (.refused, "to install the lower version, omit --no-downgrade")
         case .inTrial:
             let confirm = invocation.line("confirm", withFile: false)
             return (
-                .refused, "keep what runs: \(confirm); or give it up: \(invocation.line("discard", withFile: false))"
+                .refused,
+                "confirm the image on trial: \(confirm); or discard it: \(invocation.line("discard", withFile: false))"
             )
-        case .notInTrial: return (.refused, "there is nothing to confirm; see what runs: \(status)")
+        case .notInTrial: return (.refused, "there is no image to confirm; show the running version: \(status)")
         case .noTrial:
             let permanent = invocation.without("--no-confirm").line(adding: "--permanent")
-            return (.refused, "the new image is for good at once, without a way back; if that is meant: \(permanent)")
+            return (.refused, "the device cannot roll back the new image; to install it permanently: \(permanent)")
         case .trialAvailable:
-            return (.refused, "leave out --permanent, and the device goes back by itself if the image does not run")
+            return (.refused, "omit --permanent: the device then rolls back if the image does not run")
         case .rolledBack:
-            return (.rolledBack, "the new image did not start, or was not confirmed in time; see what runs: \(status)")
+            return (
+                .rolledBack,
+                "the new image did not start, or was not confirmed in time; show the running version: \(status)"
+            )
         }
     }
 }

@@ -1,6 +1,7 @@
 import OTASimulator
 
 extension Failure {
+    /// Converts an error of a virtual device.
     init(_ error: VirtualDeviceError, in invocation: Invocation) {
         let (exit, hint) = Self.advice(for: error.code, in: invocation)
         self.init(error.code.rawValue, exit, error.context.isEmpty ? error.code.rawValue : error.context, hint: hint)
@@ -15,19 +16,20 @@ extension Failure {
         case .badAddress:
             return (
                 .usage,
-                "an address is like sim:NAME or 'sim:NAME?drop-at=0.4&pace=virtual', in quotes because of ? and &"
+                "use sim:NAME or, with options, 'sim:NAME?drop-at=0.4&pace=virtual'; the quotes are needed because of ? and &"
             )
-        case .badConfiguration: return (.usage, "see what can be said of a device: otaflash simulate create --help")
-        case .exists: return (.cannotCreate, "choose another name, or remove it first: \(remove)")
+        case .badConfiguration: return (.usage, "show the options of a virtual device: otaflash simulate create --help")
+        case .exists: return (.cannotCreate, "choose another name, or first remove the device: \(remove)")
         case .noSuchDevice:
             return (
                 .unavailable,
-                "see which there are: otaflash simulate list; make one: \(create); plain sim: is made by the first push"
+                "list the virtual devices: otaflash simulate list; create one: \(create); the first push to plain sim: creates it"
             )
         case .malformed:
-            return (.malformed, "it was damaged; make it anew: \(remove), then \(create)")
-        case .fromNewerVersion: return (.malformed, "use the otaflash that made it; this is \(Version.number)")
-        case .io: return (.inputOutput, "see that its folder can be written to, and that the disk has room: df")
+            return (.malformed, "the stored device is damaged; create it again: \(remove), then \(create)")
+        case .fromNewerVersion:
+            return (.malformed, "use the otaflash version that created the device; this is version \(Version.number)")
+        case .io: return (.inputOutput, "check that its folder is writable and that the disk has free space: df")
         }
     }
 }

@@ -1,16 +1,15 @@
 import Glibc
 
-/// Why a command did not do what it was asked for, as it is told to people and to scripts. Every other error becomes one
-/// in this folder, and nowhere else.
+/// The error of a command, as reported to people and scripts. Only the code in this folder converts other errors to a `Failure`.
 package struct Failure: Error, Sendable {
-    /// Stable: documented in `docs/errors.md`.
+    /// The error code: it never changes and is documented in `docs/errors.md`.
     package var code: String
     /// What happened, without a full stop.
     package var message: String
-    /// What to do next, one step a line. No line holds a line feed of ours.
+    /// The next steps, one for each line. otaflash adds no line feed to a hint.
     package var hints: [String]
     package var exit: ExitStatus
-    /// More lines for the person at the terminal, under the message: how the command is used.
+    /// The usage text of the command, shown below the message on a terminal only.
     var usage: [String] = []
 
     init(_ code: String, _ exit: ExitStatus, _ message: String, hints: [String]) {
@@ -24,16 +23,16 @@ package struct Failure: Error, Sendable {
         self.init(code, exit, message, hints: [hint])
     }
 
-    /// All hints, for scripts.
+    /// All hints as one text, for scripts.
     package var hint: String { hints.joined(separator: "\n") }
 
-    /// An argument that cannot be meant.
+    /// Creates the failure for an invalid argument.
     static func usage(_ message: String, hint: String) -> Failure { Failure("usage", .usage, message, hint: hint) }
 
-    /// Nothing was under way that could be resumed.
+    /// Creates the failure for a signal before anything was changed, so that there is nothing to resume.
     static func interrupted(by signal: Int32) -> Failure {
         Failure(
             "interrupted", signal == SIGTERM ? .terminated : .interrupted, "interrupted",
-            hint: "nothing was changed; type the command again")
+            hint: "nothing was changed; run the command again")
     }
 }

@@ -1,21 +1,22 @@
-/// What the user named, for hints that can be typed as they stand.
+/// The arguments of the user, from which hints build complete command lines.
 package struct Invocation: Sendable {
     /// The command's name, such as `push`.
     package var command: String
-    /// The bundle, image or key that the command is about.
+    /// The path of the bundle, image or key; nil: the command has none.
     package var file: String?
-    /// The file holds images, and no bundle.
+    /// True if the file contains images, not a bundle.
     var hasImages = false
+    /// The value of `--device`.
     package var device: String?
-    /// What was said of whom to trust.
+    /// The values of `--trust`.
     package var trust: [String]
-    /// The device, where it is part of the command itself.
+    /// The address of the device if it is an argument, as for `gatt`, and not an option.
     var bluetoothDevice: String?
-    /// The Bluetooth adapter that was named.
+    /// The value of `--adapter`.
     var adapter: String?
-    /// The protocol that was named.
+    /// The value of `--protocol`.
     var updateProtocol: String?
-    /// The other options that were given and change what the command does, such as `--no-downgrade`; each a word.
+    /// The other options that change the effect of the command, such as `--no-downgrade`. Each element is one word.
     package var options: [String] = []
 
     package init(command: String, file: String? = nil, device: String? = nil, trust: [String] = []) {
@@ -33,14 +34,14 @@ package struct Invocation: Sendable {
 
     var isBluetooth: Bool { device.map { $0.hasPrefix("ble:") } ?? true }
 
-    /// The virtual device that is meant, by its name.
+    /// The name of the virtual device; nil if the device is not a virtual one.
     var virtualDevice: String? {
         guard let device, device.hasPrefix("sim:") else { return nil }
         let name = device.dropFirst("sim:".count).prefix { $0 != "?" }
         return name.isEmpty ? VirtualDevices.demoName : String(name)
     }
 
-    /// The same, to be typed after a failure: a virtual device that was to go out of reach is in reach again.
+    /// The invocation to run after a failure. It omits `gone-at`, so that a virtual device is in range again.
     var again: Invocation {
         guard let device, device.hasPrefix("sim:") else { return self }
         let parts = device.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
@@ -51,14 +52,18 @@ package struct Invocation: Sendable {
         return copy
     }
 
-    /// The same without a flag.
+    /// The invocation without an option.
     func without(_ flag: String) -> Invocation {
         var copy = self
         copy.options.removeAll { $0 == flag }
         return copy
     }
 
-    /// This command once more, with something added or another verb.
+    /// The command line to type again.
+    ///
+    /// - Parameters:
+    ///   - verb: another command instead of this one. It gets neither `--trust` nor the other options.
+    ///   - extra: an option to append.
     func line(_ verb: String? = nil, withFile: Bool = true, adding extra: String = "") -> String {
         var words = ["otaflash", verb ?? command]
         if withFile, let file { words.append(Shell.quoted(file)) }
