@@ -135,7 +135,7 @@ import Testing
         try await World.run(passkey: 123_456) { world in
             let (status, screen) = try await Sandbox().onTerminal(
                 "identify", "--device", world.device, env: Sandbox.environment(of: world),
-                typing: [(prompt: "The six digits that it shows: ", answer: "123456\n")])
+                typing: [(prompt: "Enter the six digits that it shows: ", answer: "123456\n")])
             #expect(status == .exited(0), "\(screen)")
             #expect(screen.contains("blinks for 10 s"))
         }

@@ -65,7 +65,8 @@ import Testing
         let run = try await sandbox.run("push", "fw.otaf", "--device", "sim:kitchen", "--trust", "release.pub.pem")
         #expect(refused(run) == 73, "\(run.err)")
         #expect(run.err.contains(".kitchen.lock"))
-        #expect(run.err.contains("is not a lock of this user's otaflash") && run.err.contains("ls -l "), "\(run.err)")
+        #expect(
+            run.err.contains("is not a lock file of this user's otaflash") && run.err.contains("ls -l "), "\(run.err)")
         #expect(try sandbox.read("precious") == Array("do not touch\n".utf8))
         #expect(try sandbox.read("1234") == Array("1234\n".utf8))
         #expect(!sandbox.exists("nothing"))

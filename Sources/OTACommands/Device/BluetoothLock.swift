@@ -1,21 +1,23 @@
 import BlueZ
 import SystemPackage
 
-/// The lock of a Bluetooth device, taken as soon as it is known which one that is, and before anything is done to it: a second
-/// otaflash would end the link of the first.
+/// The lock of a Bluetooth device. It is acquired when the device is found, before the first connection: a second otaflash
+/// would end the link of the first.
 actor BluetoothLock {
     private let invocation: Invocation
     private var lock: DeviceLock?
-    /// Why the device could not be had, for the user.
+    /// The failure to lock the device; nil: no failure.
     private(set) var failure: Failure?
-    /// What was found; nil: nothing yet.
+    /// The device that was found; nil: none yet.
     private(set) var device: BluetoothDevice?
 
     init(_ invocation: Invocation) { self.invocation = invocation }
 
-    /// Keeps the lock as long as this lives.
+    /// Locks the device until this object is freed.
+    ///
+    /// - Throws: `acquiredElsewhere` if the device cannot be locked; `failure` has the reason.
     func take(_ found: BluetoothDevice) throws(BlueZError) {
-        // One that was seen without its name is not without one; and once it was connected it may have another.
+        // A device can report its name later, or another name after the first connection. The first reported name is kept.
         if device?.name == nil { device = found }
         guard lock == nil else { return }
         do throws(Failure) {

@@ -1,6 +1,6 @@
 import DescriptorIO
 
-/// Which protocol a session that chooses has chosen.
+/// The protocol that a `ChoosingSession` has chosen. Its session writes the value; the command reads it afterwards.
 final class ChosenProtocol: Sendable {
     private let held = Guarded(UpdateProtocol.ota)
 

@@ -4,7 +4,7 @@ import OTASimulator
 import OTATransport
 import OTAUDP
 
-/// A device as the user names it: the transport, a colon, and what the transport makes of the rest.
+/// The address of a device, such as `ble:ADDRESS`: the transport, a colon, and an address in the transport's format.
 struct DeviceAddress: Sendable {
     enum TransportAddress: Sendable {
         case simulated(VirtualDeviceAddress)
@@ -15,8 +15,9 @@ struct DeviceAddress: Sendable {
     let text: String
     let transport: TransportAddress
 
-    /// - Throws: `Failure` for an unknown transport and for what stands behind a known one, `VirtualDeviceError` for what stands
-    ///   behind `sim:`.
+    /// Parses an address.
+    ///
+    /// - Throws: `Failure` for an unknown transport or an invalid address; `VirtualDeviceError` for an invalid address after `sim:`.
     init(_ text: String) throws {
         self.text = text
         let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
@@ -28,15 +29,15 @@ struct DeviceAddress: Sendable {
             case "ble":
                 guard let address = BLEAddress(parts[1]) else {
                     throw AddressError(
-                        "behind ble: stands an address, name=NAME, or nothing",
-                        hint: "type --device ble:AA:BB:CC:DD:EE:FF; see what is in reach: otaflash scan")
+                        "after ble:, give an address, name=NAME, or nothing",
+                        hint: "use --device ble:AA:BB:CC:DD:EE:FF; list the devices in range: otaflash scan")
                 }
                 transport = .bluetooth(address)
             default:
                 throw AddressError(
-                    "it begins with none of ble:, udp:, serial: and sim:",
+                    "it must begin with ble:, udp:, serial: or sim:",
                     hint:
-                        "type --device ble:ADDRESS (otaflash scan shows them), udp:HOST or serial:/dev/ttyACM0, or sim: for a "
+                        "use --device ble:ADDRESS (otaflash scan lists the addresses), udp:HOST, serial:/dev/ttyACM0, or sim: for a "
                         + "virtual device")
             }
         } catch let error as AddressError {
@@ -47,7 +48,7 @@ struct DeviceAddress: Sendable {
     var isSimulated: Bool { if case .simulated = transport { true } else { false } }
     var isBluetooth: Bool { if case .bluetooth = transport { true } else { false } }
 
-    /// A transport with one channel carries SMP, and nothing tells it but the address.
+    /// The protocols that the transport can carry. UDP and serial have one channel, which carries SMP.
     var protocols: Set<UpdateProtocol> {
         switch transport {
         case .simulated, .bluetooth: [.ota, .smp]

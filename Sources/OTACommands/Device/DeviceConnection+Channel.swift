@@ -2,7 +2,9 @@ import BlueZ
 import OTAUpdate
 
 extension DeviceConnection {
-    /// Throws `no-such-object`.
+    /// Returns the characteristic of a channel.
+    ///
+    /// - Throws: `no-such-object` if the device does not have it.
     nonisolated func characteristic(_ channel: Channel) throws(BlueZError) -> GATTCharacteristic {
         try characteristic(BluetoothUUID(channel.characteristic), of: BluetoothUUID(channel.service))
     }

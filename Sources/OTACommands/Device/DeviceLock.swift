@@ -2,15 +2,18 @@ import Glibc
 import OTAFirmware
 import SystemPackage
 
-/// One otaflash at a time works on a device: a file that is locked while a command runs, and holds the process id of the owner of the
-/// lock. The lock ends with the process, however that ends. The file stays: if it were removed, two processes could hold two files of
-/// one name.
+/// An exclusive lock on a device: only one otaflash at a time uses it.
 ///
-/// The folder may be writable for others, so the file may not be ours: a link is not followed, and a file is changed only where this
-/// program created it or it holds a process id as this program writes it.
+/// The lock is an `flock` on a file that contains the process id of the owner. The kernel releases the lock when the process ends,
+/// in any way. The file remains: if it were removed, two processes could lock two files of the same name.
+///
+/// Other users may be able to write to the folder and create the file. So links are not followed. An existing file is changed only
+/// if it is empty or contains a process id in the format of this program.
 final class DeviceLock {
     private let file: FileDescriptor
 
+    /// Acquires the lock, without waiting.
+    ///
     /// - Throws: `Failure`: `device-in-use`, `cannot-create`.
     init(_ path: FilePath, in invocation: Invocation) throws(Failure) {
         do {
@@ -34,26 +37,26 @@ final class DeviceLock {
             guard error == .wouldBlock else { throw Self.unusable(path.string, "\(error)") }
             throw Self.held(by: holder, in: invocation)
         }
-        // For people: what counts is the lock. Always as long as before, so that nothing is ever cut off.
+        // The process id is for people only; the lock itself is the `flock`. The length is constant, so no truncation is needed.
         let digits = String(getpid())
         let line = digits + String(repeating: " ", count: max(0, Self.lineLength - 1 - digits.count)) + "\n"
         _ = try? file.writeAll(toAbsoluteOffset: 0, line.utf8)
     }
 
-    /// Of a process id, spaces and a line feed, in bytes.
+    /// The length of the file in bytes: a process id, spaces and a line feed.
     private static let lineLength = 16
 
-    /// Opens the file, or makes it. A link is refused, and a pipe does not wait.
+    /// Opens or creates the file. Symbolic links are refused. Opening a pipe does not block.
     private static func open(_ path: FilePath) throws -> FileDescriptor {
         try FileDescriptor.open(
             path, .readWrite, options: [.create, .noFollow, .closeOnExec, .nonBlocking], permissions: [.ownerReadWrite])
     }
 
-    /// Why this is not a lock of this user; nil: it is one.
+    /// The reason why the file is not a lock of this user; nil: it is one.
     private static func fault(of file: FileDescriptor) -> String? {
         guard let status = try? file.stat() else { return "it cannot be examined" }
         guard status.type == .regular else { return "it is not a regular file" }
-        guard status.rawValue.st_uid == geteuid() else { return "it belongs to the user \(status.rawValue.st_uid)" }
+        guard status.rawValue.st_uid == geteuid() else { return "it belongs to user \(status.rawValue.st_uid)" }
         guard status.rawValue.st_nlink == 1 else { return "it is a hard link" }
         var bytes = [UInt8](repeating: 0, count: lineLength + 1)
         let count = bytes.withUnsafeMutableBytes { (try? file.read(fromAbsoluteOffset: 0, into: $0)) ?? 0 }
@@ -66,14 +69,15 @@ final class DeviceLock {
 
     deinit { try? file.close() }
 
-    /// Where the lock of a device lies that has no folder of its own.
+    /// Returns the path of the lock for a device that is not a virtual device.
     ///
-    /// - Parameter name: the device's; what no file's name may hold is replaced.
+    /// - Parameter name: the name of the device; characters other than letters, digits, `.`, `-` and `_` are replaced by `_`.
+    /// - Throws: `Failure`: `cannot-create`.
     static func file(_ name: String) throws(Failure) -> FilePath {
         guard let folder = Environment.runtimeFolder ?? Environment.stateFolder else {
             throw Failure(
-                "cannot-create", .cannotCreate, "there is no place for the lock of a device: HOME is not set",
-                hint: "set OTAFLASH_STATE_DIR to a folder that can be written to")
+                "cannot-create", .cannotCreate, "no folder for the device lock: HOME is not set",
+                hint: "set OTAFLASH_STATE_DIR to a writable folder")
         }
         let name = name.map { $0.isLetter || $0.isNumber || ".-_".contains($0) ? $0 : "_" }
         return folder.appending(String(name) + ".lock")
@@ -87,22 +91,22 @@ final class DeviceLock {
 
     private static func foreign(_ path: String, _ reason: String) -> Failure {
         Failure(
-            "cannot-create", .cannotCreate, "\(path) is not a lock of this user's otaflash: \(reason)",
+            "cannot-create", .cannotCreate, "\(path) is not a lock file of this user's otaflash: \(reason)",
             hint:
-                "see what it is: ls -l \(Shell.quoted(path)); then remove it, or set OTAFLASH_STATE_DIR to a folder of your own"
+                "show the file: ls -l \(Shell.quoted(path)); then remove it, or set OTAFLASH_STATE_DIR to your own folder"
         )
     }
 
     private static func held(by holder: Int32?, in invocation: Invocation) -> Failure {
         let device = invocation.device ?? "the device"
         let process = holder.map { "process \($0)" } ?? "another process"
-        let stop = holder.map { "wait for it to end, or stop it: kill \($0)" } ?? "wait for it to end"
-        return Failure("device-in-use", .unavailable, "another otaflash has \(device): \(process)", hint: stop)
+        let stop = holder.map { "wait until it has ended, or stop it: kill \($0)" } ?? "wait until it has ended"
+        return Failure("device-in-use", .unavailable, "another otaflash uses \(device): \(process)", hint: stop)
     }
 
     private static func unusable(_ path: String, _ reason: String) -> Failure {
         Failure(
-            "cannot-create", .cannotCreate, "\(path): the device cannot be locked: \(reason)",
-            hint: "set OTAFLASH_STATE_DIR to a folder that can be written to")
+            "cannot-create", .cannotCreate, "cannot lock the device with \(path): \(reason)",
+            hint: "set OTAFLASH_STATE_DIR to a writable folder")
     }
 }

@@ -1,13 +1,13 @@
 import OTAUpdate
 
-/// What became of a task.
+/// The result of a `DeviceTask`.
 struct DeviceOutcome: Sendable {
     var report: UpdateReport
     var updateProtocol: UpdateProtocol
-    /// By which the device can be addressed again.
+    /// The address for the next command, such as `ble:AA:BB:CC:DD:EE:FF`.
     var address: String
-    /// What the device is called, where it has a name.
+    /// The name of the device; nil: it has none.
     var name: String?
-    /// What the link could have carried without loss, in bytes per second, where that is known.
+    /// The highest possible rate of the link without loss, in bytes per second; nil: unknown.
     var linkBound: Double?
 }

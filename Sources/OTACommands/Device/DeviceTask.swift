@@ -1,4 +1,4 @@
-/// What is to be done with a device, whatever protocol it speaks.
+/// A task for a device, independent of the protocol.
 enum DeviceTask: Sendable {
     case push(VerifiedUpdate, PushRequest)
     case status
@@ -7,13 +7,15 @@ enum DeviceTask: Sendable {
     case identify(seconds: UInt8)
 }
 
+/// The options of a push.
 struct PushRequest: Sendable {
+    /// The last step of the push.
     enum Ending: Sendable {
         case confirm, trial, permanent, uploadOnly
     }
     var resume: Bool
     var ending: Ending
     var refusesDowngrade: Bool
-    /// Over SMP: push a bundle even if not all of its fields can be checked against the device.
+    /// Over SMP: push a bundle even if SMP cannot check all of its fields against the device.
     var acceptsUncheckedTarget: Bool
 }

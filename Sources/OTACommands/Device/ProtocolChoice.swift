@@ -4,14 +4,16 @@ import OTASMP
 import OTASigning
 import OTAUpdate
 
-/// Which protocol fits what is to be done, what the device offers and what the user wants; and the session that speaks it.
+/// Chooses the protocol for a task, a device and the user's options, and creates its session.
 struct ProtocolChoice: Sendable {
     let task: DeviceTask
-    /// Nil: any.
+    /// The value of `--protocol`; nil: any protocol.
     let forced: UpdateProtocol?
 
-    /// - Throws: `unsupportedDevice` where the device offers neither, `wrongImageFormat` where the file is not for what it
-    ///   offers.
+    /// Returns the protocol for a device.
+    ///
+    /// - Parameter link: the open link, with the channels that the device offers.
+    /// - Throws: `unsupportedDevice` if the device offers neither protocol.
     func choice(of link: LinkProperties) throws(UpdateError) -> UpdateProtocol {
         if let forced { return forced }
         let offersProfile = link.channels.contains { $0.service == ProfileChannel.service }
@@ -23,11 +25,13 @@ struct ProtocolChoice: Sendable {
         case (true, false): return .ota
         case (false, true): return .smp
         case (false, false):
-            throw UpdateError(.unsupportedDevice, "it offers neither the OTA service nor that of MCUmgr (SMP)")
+            throw UpdateError(.unsupportedDevice, "it offers neither the OTA service nor the SMP service of MCUmgr")
         }
     }
 
-    /// - Parameter seed: for what a session leaves to chance.
+    /// Creates the session of a protocol.
+    ///
+    /// - Parameter seed: the seed of the session's random numbers.
     /// - Throws: `wrongImageFormat`, `unsupportedDevice`.
     func session(_ updateProtocol: UpdateProtocol, seed: UInt64) throws(UpdateError) -> any UpdateSession {
         switch updateProtocol {
@@ -47,7 +51,7 @@ struct ProtocolChoice: Sendable {
                     case .permanent: .permanent
                     case .uploadOnly:
                         throw UpdateError(
-                            .unsupportedDevice, "the GATT OTA profile has no upload after which nothing is started")
+                            .unsupportedDevice, "the GATT OTA profile does not support an upload without a restart")
                     }
                 return .push(
                     bundle,
@@ -55,7 +59,7 @@ struct ProtocolChoice: Sendable {
             case .push(.images, _):
                 throw UpdateError(
                     .wrongImageFormat,
-                    "the device speaks the GATT OTA profile, which takes signed bundles, and this is an MCUboot image")
+                    "the file is an MCUboot image, and the device's GATT OTA profile accepts only signed bundles")
             case .status: return .status
             case .confirm: return .confirm
             case .discard: return .discard
@@ -96,13 +100,13 @@ struct ProtocolChoice: Sendable {
             guard format == .mcuboot else {
                 throw UpdateError(
                     .wrongImageFormat,
-                    "the device speaks SMP and boots MCUboot images, and the bundle holds one of the kind \(format.name)"
+                    "the device uses SMP and boots MCUboot images, but the image in the bundle has the format \(format.name)"
                 )
             }
             do {
                 return [SMPImage(try bundle.mcubootImage())]
             } catch {
-                throw UpdateError(.wrongImageFormat, "the bundle's image is no MCUboot image: \(error)")
+                throw UpdateError(.wrongImageFormat, "the image in the bundle is not an MCUboot image: \(error)")
             }
         }
     }

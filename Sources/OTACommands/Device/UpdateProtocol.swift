@@ -1,6 +1,6 @@
 import ArgumentParser
 
-/// What is spoken with a device.
+/// The protocol of an update session.
 enum UpdateProtocol: String, Encodable, ExpressibleByArgument, Sendable, CaseIterable {
     /// The GATT OTA profile (docs/ota-profile.md).
     case ota

@@ -3,9 +3,9 @@ import OTASigning
 import OTASimulator
 import SystemPackage
 
-/// The virtual devices of this user.
+/// The virtual devices of this user, in the state folder.
 struct VirtualDevices {
-    /// What plain `sim:` stands for.
+    /// The name of the virtual device for the address `sim:`.
     static let demoName = "demo"
 
     let store: VirtualDeviceStore
@@ -13,30 +13,33 @@ struct VirtualDevices {
     init() throws(Failure) {
         guard let folder = Environment.stateFolder else {
             throw Failure(
-                "cannot-create", .cannotCreate, "there is no place for virtual devices: HOME is not set",
-                hint: "set OTAFLASH_STATE_DIR to a folder that can be written to")
+                "cannot-create", .cannotCreate, "no folder for virtual devices: HOME is not set",
+                hint: "set OTAFLASH_STATE_DIR to a writable folder")
         }
         store = VirtualDeviceStore(folder: folder)
     }
 
-    /// The lock lies beside the device, so whoever can get at its flash sees the lock. No device's name begins with a point.
+    /// Locks a virtual device.
     ///
-    /// - Parameter isToBeMade: the device need not be there yet. Otherwise one that is not there gets no lock: a typing
-    ///   error leaves nothing behind.
+    /// The lock file is in the folder of the devices, so every process that uses the device's flash sees the lock. Its name begins
+    /// with a dot, as no device name does.
+    ///
+    /// - Parameter mayBeMissing: true if the command will create the device. If false, a missing device is an error and no lock file
+    ///   is created, so a mistyped name leaves no file behind.
     func lock(_ name: String, in invocation: Invocation, mayBeMissing: Bool = false) throws -> DeviceLock {
         if !mayBeMissing { try store.expect(name) }
         return try DeviceLock(store.folder.appending(".\(name).lock"), in: invocation)
     }
 
-    /// Makes the device that plain `sim:` stands for such that it takes the update.
+    /// Creates the device for the address `sim:` with a configuration that accepts the update.
     ///
-    /// - Returns: what it is, for people; nil: it is there already.
+    /// - Returns: a description of the device for people; nil: the device already exists.
     func makeDemo(for update: VerifiedUpdate, _ trust: TrustStore) throws -> String? {
         guard !store.exists(Self.demoName), let version = SemanticVersion("0.0.0") else { return nil }
         switch update {
         case .images:
             try store.create(Self.demoName, VirtualSMPConfiguration(trustedKeys: trust.keys), version: version)
-            return "it speaks SMP, version 0.0.0"
+            return "protocol SMP, version 0.0.0"
         case .bundle(let bundle):
             let configuration = Self.demo(for: bundle, trust)
             try store.create(Self.demoName, configuration, version: version)
@@ -46,7 +49,7 @@ struct VirtualDevices {
 
     private static func demo(for bundle: VerifiedBundle, _ trust: TrustStore) -> VirtualDeviceConfiguration {
         let manifest = bundle.bundle.envelope.manifest
-        // A device has room for 16 keys: those that vouch for the bundle go first.
+        // A device stores at most 16 keys: the keys that signed the bundle come first.
         let signers = trust.keys.filter { bundle.signers.contains($0.id) }
         let others = trust.keys.filter { !bundle.signers.contains($0.id) }
         var configuration = VirtualDeviceConfiguration(

@@ -5,8 +5,10 @@ import FoundationEssentials
 import Glibc
 import Logging
 
-/// Has another process, a second otaflash that nobody sees, end the links that this one leaves behind when it is killed
-/// (docs/decisions/0007). It is started before the first device is connected, and ends by `stop`, or with this process.
+/// Starts a guard process, which disconnects the links of this process if it is killed (docs/decisions/0007).
+///
+/// The guard is a second otaflash without output. It starts before the first device is connected. It ends when `stop` is called
+/// or when this process ends.
 final class LinkGuard: LinkAccount {
     private enum State {
         case idle
@@ -19,7 +21,7 @@ final class LinkGuard: LinkAccount {
 
     init(_ logger: Logger) { self.logger = logger }
 
-    /// When all links have ended: then it ends at once, and leaves no entry in the process table.
+    /// Stops the guard process and waits for it, so that no zombie process remains. To be called when all links have ended.
     func stop() {
         state.with { state in
             guard case .running(let line, let process) = state else { return }
@@ -38,12 +40,13 @@ final class LinkGuard: LinkAccount {
             if case .idle = state, startsIt { state = Self.start(logger) }
             guard case .running(let line, _) = state else { return }
             let message = [notice.rawValue] + device.text.utf8
-            // Where it has ended somebody has killed it: then nobody guards, and the update goes on.
+            // If the guard process was killed, the send fails. The update continues without a guard.
             _ = message.withUnsafeBytes { send(line, $0.baseAddress, $0.count, CInt(MSG_NOSIGNAL)) }
         }
     }
 
-    /// It blocks all signals from its first moment on: those of a terminal or a service manager are meant for this process.
+    /// Starts the guard process with all signals blocked except SIGALRM: signals of a terminal or a service manager must end only
+    /// this process.
     private static func start(_ logger: Logger) -> State {
         var ends: [CInt] = [-1, -1]
         let type = CInt(SOCK_SEQPACKET.rawValue | SOCK_CLOEXEC.rawValue)
@@ -54,7 +57,7 @@ final class LinkGuard: LinkAccount {
         posix_spawn_file_actions_init(&files)
         defer { posix_spawn_file_actions_destroy(&files) }
         posix_spawn_file_actions_adddup2(&files, ends[1], STDIN_FILENO)
-        // Whoever reads what this process writes must not wait for its guard.
+        // A reader of this process's output must not wait until the guard process closes the pipe.
         posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0)
         posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0)
         inherited.forEach { posix_spawn_file_actions_addclose(&files, $0) }
@@ -70,7 +73,7 @@ final class LinkGuard: LinkAccount {
 
         var process = pid_t()
         let words = cStrings(["otaflash", LinkGuardProcess.word])
-        // What it needs to find the bus, and none of the secrets that may be among the others.
+        // Only the variables that it needs to find the bus: other variables may contain secrets.
         let environment = cStrings(
             ["DBUS_SYSTEM_BUS_ADDRESS", "LD_LIBRARY_PATH"].compactMap { name in
                 Environment.value(name).map { "\(name)=\($0)" }
@@ -85,8 +88,8 @@ final class LinkGuard: LinkAccount {
         return .running(ends[0], process)
     }
 
-    /// What this process was started with and would hand on, such as a lock that the shell around it holds: what it opens itself is
-    /// closed by `exec`.
+    /// The file descriptors that this process inherited, such as a lock of the calling shell. The guard process must not inherit
+    /// them. Descriptors that this process opened itself are closed by `exec`.
     private static var inherited: [CInt] {
         let names = try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")
         return (names ?? []).compactMap { CInt($0) }.filter { $0 > STDERR_FILENO }

@@ -2,23 +2,24 @@ import BlueZ
 import DBus
 import Glibc
 
-/// The process that a `LinkGuard` starts: it keeps account of the links that it is told of, and when the other end of its stdin is
-/// gone, has bluetoothd end those that are left.
+/// The process that a `LinkGuard` starts. It receives the start and the end of each link on stdin, which is a socket. When the other
+/// end of the socket is closed, it disconnects the remaining links through bluetoothd.
 enum LinkGuardProcess {
-    /// The whole command line. No person types it, and no help shows it.
+    /// The only argument of the process. It is internal, so the help does not list it.
     static let word = "--guard-links"
 
-    /// The first byte of a packet; a device's path follows.
+    /// The first byte of a packet. The D-Bus path of a device follows.
     enum Notice: UInt8 {
         case opened = 0x2B
         case ended = 0x2D
     }
 
-    /// How long it may take to have links ended, in seconds.
+    /// The time limit to disconnect the links, in seconds.
     private static let limit: UInt32 = 5
 
+    /// Runs the guard process until the links have ended.
     static func run() async {
-        // Neither of the terminal, nor in the way of whoever unmounts a file system.
+        // Detach from the terminal, and do not keep a file system busy.
         setsid()
         _ = chdir("/")
         let links = listen()
@@ -27,7 +28,7 @@ enum LinkGuardProcess {
         try? await BlueZClient.endLinks(to: links)
     }
 
-    /// Until the other end is gone: what is left then.
+    /// Receives notices until the other end is closed, and returns the remaining links.
     private static func listen() -> Set<DBusObjectPath> {
         var links: Set<DBusObjectPath> = []
         var packet = [UInt8](repeating: 0, count: 512)
