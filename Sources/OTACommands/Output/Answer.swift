@@ -1,13 +1,13 @@
 import FoundationEssentials
 import OTAFirmware
 
-/// What a command answers with: one value, which is rendered in one place.
+/// The result of a command. `Console` prints it as text or JSON.
 ///
-/// Encoded it is the members that it adds to the JSON object on stdout (docs/command-line.md, "JSON results, schema 1").
+/// It encodes the members that the command adds to the JSON object on stdout (docs/command-line.md, "JSON results, schema 1").
 protocol Answer: Encodable, Sendable {
-    /// For people; empty: everything was written already.
+    /// The result as text; empty: the command has already written it.
     var lines: [TerminalLine] { get }
-    /// What is told besides, where the answer is that something does not work.
+    /// The failure to report after the result, for example of a failed check; nil: none.
     var failure: Failure? { get }
 }
 
@@ -39,7 +39,7 @@ struct JSONObject<Members: Encodable>: Encodable {
     }
 }
 
-/// What a failure adds to the JSON object.
+/// The members of a failure in the JSON object.
 struct JSONFailure: Encodable {
     struct Details: Encodable {
         let code, message, hint: String
@@ -51,7 +51,7 @@ struct JSONFailure: Encodable {
     }
 }
 
-/// One JSON object on one line, its members sorted by name; a member without a value is absent.
+/// A JSON object on one line. Its members are sorted by name; a member without a value is absent.
 package struct JSONLine: Sendable {
     package let text: String
 
@@ -62,8 +62,8 @@ package struct JSONLine: Sendable {
         text = Self.escaped(String(decoding: try encoder.encode(value), as: UTF8.self))
     }
 
-    /// JSON demands escapes for C0 controls only (RFC 8259, 7), and a terminal may show the line. All else is escaped here: outside of
-    /// strings JSON has no such scalar.
+    /// Escapes all unprintable scalars, because a terminal may show the line. JSON requires escapes only for C0 controls (RFC 8259, 7).
+    /// Unprintable scalars can occur only inside of JSON strings.
     private static func escaped(_ json: String) -> String {
         guard !json.isPrintable else { return json }
         var text = ""

@@ -1,10 +1,10 @@
 import Logging
 import SystemPackage
 
-/// All that is said: the answer on stdout and nothing else there, the rest on stderr.
+/// The output of a command: only its result on stdout, all other output on stderr.
 struct Console: Sendable {
     let format: OutputFormat
-    /// Never `auto`.
+    /// The style of the progress; never `auto`.
     let style: ProgressStyle
     let isQuiet: Bool
     let look: TerminalLook
@@ -25,7 +25,9 @@ struct Console: Sendable {
         }
     }
 
-    /// - Throws: where stdout takes no more.
+    /// Writes the result to stdout.
+    ///
+    /// - Throws: `Failure`: `write-failed`.
     func answer(_ answer: some Answer, to command: String) throws {
         switch format {
         case .text: try printLines(answer.lines)
@@ -40,6 +42,8 @@ struct Console: Sendable {
     }
 
     /// Writes lines to stdout.
+    ///
+    /// - Throws: `Failure`: `write-failed`.
     func printLines(_ lines: [TerminalLine]) throws {
         guard !lines.isEmpty else { return }
         try printLines { (writer) throws(Errno) in try writer.write(lines.map { .line($0) }) }
@@ -50,23 +54,23 @@ struct Console: Sendable {
             try write(StandardStream.output.writer)
         } catch {
             throw Failure(
-                "write-failed", .inputOutput, "the answer could not be written to standard output: \(error)",
-                hint: "see where it goes: the reader may have ended, or the disk may be full")
+                "write-failed", .inputOutput, "cannot write the result to standard output: \(error)",
+                hint: "check the destination of the output: the reader may have ended, or the disk may be full")
         }
     }
 
-    /// Said to people on stderr; to scripts too, as an object on stdout or as an event, where they asked for one.
+    /// Reports the failure of a command on stderr and, with `--format json`, as the JSON object on stdout.
     func fail(_ failure: Failure, of command: String) {
         if format == .json,
             let line = try? JSONLine(JSONObject(command: command, exit: failure.exit, members: JSONFailure(failure)))
         {
-            // A stdout that takes no more is not worth a second failure.
+            // An error on stdout is ignored: the first failure is the one to report.
             try? StandardStream.output.writer.write(line)
         }
         report(failure)
     }
 
-    /// Said to people, and as an event to scripts that asked for events.
+    /// Reports a failure on stderr, as text or as an event.
     func report(_ failure: Failure) {
         if style == .json { return write(ProgressEvent(failure)) }
         writeLine(TerminalLine("error:", .red), failure.message)
@@ -75,7 +79,7 @@ struct Console: Sendable {
         failure.hints.dropFirst().forEach { write(TerminalLine($0)) }
     }
 
-    /// What is worth knowing, and no failure.
+    /// Writes a note to stderr, as text or as an event. `--quiet` suppresses it.
     func note(_ text: String) {
         guard !isQuiet else { return }
         if style == .json {
@@ -85,7 +89,7 @@ struct Console: Sendable {
         }
     }
 
-    /// Said even to who wants quiet.
+    /// Writes a warning to stderr, as text or as an event, also with `--quiet`.
     func warn(_ text: String, hint: String? = nil) {
         if style == .json {
             write(ProgressEvent(.note, message: hint.map { "\(text) Hint: \($0)." } ?? text))
@@ -95,12 +99,12 @@ struct Console: Sendable {
         }
     }
 
-    /// For `--verbose`.
+    /// Writes a line to the log of `--verbose`.
     func debug(_ text: @autoclosure () -> String) { logger.debug("\(text())") }
 
     private func writeLine(_ label: TerminalLine, _ text: String) {
         let line = "otaflash: " + label + TerminalLine(" " + text)
-        // A bar may be on this line.
+        // The cursor may be in a line with a progress bar.
         write(style == .bar ? [.startOfLine, .line(line)] : [.line(line)])
     }
 
@@ -117,7 +121,7 @@ struct Console: Sendable {
         if let line = try? JSONLine(event) { try? StandardStream.error.writer.write(line) }
     }
 
-    /// Shows a session's progress in the style that was asked for.
+    /// Shows the progress of a session in the chosen style; nil: no progress is shown.
     var renderer: (any ProgressRenderer)? {
         switch style {
         case .none, .auto: nil

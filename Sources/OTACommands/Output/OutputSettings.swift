@@ -1,15 +1,15 @@
-/// How much is said, and in which form.
+/// The options that control the output of a command.
 struct OutputSettings: Sendable {
     var format = OutputFormat.text
     var progress = ProgressStyle.auto
     var isQuiet = false
     var isVerbose = false
-    /// The command may take minutes.
+    /// True if the command can take minutes.
     var isLong = false
 }
 
 extension OutputSettings {
-    /// What can be told of arguments that could not be parsed: the error, too, is to be in the form that was asked for.
+    /// Reads the settings from arguments that could not be parsed, so that the error has the requested format.
     init(scanning arguments: [String]) {
         format = Self.value(of: "--format", in: arguments) ?? .text
         progress = Self.value(of: "--progress", in: arguments) ?? .auto
@@ -17,7 +17,7 @@ extension OutputSettings {
         isVerbose = arguments.contains("--verbose")
     }
 
-    /// As for argument-parser, the last one counts.
+    /// Returns the value of an option. If the option is repeated, the last value counts, as in argument-parser.
     private static func value<Value: RawRepresentable<String>>(of name: String, in arguments: [String]) -> Value? {
         let words = Array(arguments.prefix { $0 != "--" })
         var value: Value?

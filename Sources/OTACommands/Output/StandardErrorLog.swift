@@ -1,10 +1,10 @@
 import Logging
 
-/// The log of `--verbose`: a line on stderr for each message.
+/// The log of `--verbose`: one line on stderr for each message.
 struct StandardErrorLog: LogHandler {
     var logLevel = Logger.Level.debug
     var metadata = Logger.Metadata()
-    /// One JSON object a line, as the progress is.
+    /// True to write one JSON object on each line, like the events of `--progress json`.
     let asEvents: Bool
 
     init(asEvents: Bool) { self.asEvents = asEvents }

@@ -9,7 +9,7 @@ package struct TerminalLine: Sendable, Equatable, ExpressibleByStringInterpolati
     package enum Style: Sendable {
         case plain, red, yellow, cyan, dim
 
-        /// The parameters of SGR (ECMA-48, 8.3.117); nil: none.
+        /// The parameters of SGR (ECMA-48, 8.3.117); nil: no SGR sequence.
         fileprivate var parameters: String? {
             switch self {
             case .plain: nil
@@ -22,14 +22,16 @@ package struct TerminalLine: Sendable, Equatable, ExpressibleByStringInterpolati
     }
 
     private struct Span: Sendable, Equatable {
-        /// Without unprintable scalars.
+        /// The text, without unprintable scalars.
         var text: String
         var style: Style
     }
 
     private var spans: [Span] = []
 
-    /// - Parameter text: any text; what is not printable is escaped.
+    /// Creates a line.
+    ///
+    /// - Parameter text: any text; unprintable scalars are escaped.
     package init(_ text: String, _ style: Style = .plain) {
         if !text.isEmpty { spans = [Span(text: text.escapingUnprintable, style: style)] }
     }
@@ -42,7 +44,7 @@ package struct TerminalLine: Sendable, Equatable, ExpressibleByStringInterpolati
         return line
     }
 
-    /// One line for each line of a text of our own, such as a help page.
+    /// Splits a text of otaflash itself, such as a help page, into lines.
     static func page(_ text: String) -> [TerminalLine] {
         text.split(separator: "\n", omittingEmptySubsequences: false).map { TerminalLine(String($0)) }
     }
@@ -50,14 +52,14 @@ package struct TerminalLine: Sendable, Equatable, ExpressibleByStringInterpolati
     /// The width on a terminal, in columns.
     package var columns: Int { spans.reduce(0) { $0 + $1.text.unicodeScalars.reduce(0) { $0 + $1.columns } } }
 
-    /// The line, filled up with spaces to `width` columns.
+    /// The line, padded with spaces to `width` columns.
     func padded(to width: Int) -> TerminalLine {
         self + TerminalLine(String(repeating: " ", count: max(0, width - columns)))
     }
 
-    /// The start of the line, at most `width` columns wide; a line that is cut ends with `…`.
+    /// The start of the line, at most `width` columns wide. A truncated line ends with `…`.
     package func clipped(to width: Int) -> TerminalLine {
-        // Combining marks take no column, and a terminal stacks them: their number is limited, too.
+        // Combining marks have no width, and a terminal stacks them. So their number is also limited.
         let scalars = spans.reduce(0) { $0 + $1.text.unicodeScalars.count }
         guard columns > width || scalars > 4 * width else { return self }
         var room = width - 1
@@ -75,7 +77,7 @@ package struct TerminalLine: Sendable, Equatable, ExpressibleByStringInterpolati
         return width > 0 ? line + "…" : ""
     }
 
-    /// The characters to write, with colours where the terminal has them.
+    /// The text to write, with SGR sequences if the terminal has colours.
     package func rendered(hasColours: Bool) -> String {
         spans.map { span in
             guard hasColours, let parameters = span.style.parameters else { return span.text }
@@ -85,13 +87,14 @@ package struct TerminalLine: Sendable, Equatable, ExpressibleByStringInterpolati
 }
 
 extension Unicode.Scalar {
-    /// East Asian Wide and Fullwidth (Unicode Standard Annex 11), in blocks: a scalar in doubt counts as wide, as a line must not wrap.
+    /// The blocks with East Asian Wide and Fullwidth scalars (Unicode Standard Annex 11). A scalar of a mixed block counts as wide,
+    /// because a line must not wrap.
     private static let wide: [ClosedRange<UInt32>] = [
         0x1100...0x115F, 0x2E80...0xA4CF, 0xA960...0xA97F, 0xAC00...0xD7FF, 0xF900...0xFAFF, 0xFE30...0xFE6F,
         0xFF00...0xFF60, 0xFFE0...0xFFE6, 0x16FE0...0x18CFF, 0x1AFF0...0x1B2FF, 0x1F000...0x1FAFF, 0x20000...0x3FFFD,
     ]
 
-    /// On a terminal.
+    /// The width on a terminal, in columns.
     fileprivate var columns: Int {
         if isASCII { return 1 }
         switch properties.generalCategory {

@@ -1,15 +1,15 @@
 import Glibc
 import SystemPackage
 
-/// What can be written for a person: lines, and the control sequences that this program uses.
+/// An element of the output for people: text, or a control sequence that this program uses.
 package enum TerminalPiece: Sendable, Equatable {
-    /// A line and its line feed.
+    /// Text with a line feed.
     case line(TerminalLine)
     /// Text without a line feed.
     case part(TerminalLine)
-    /// To the first column, and erase the line.
+    /// Moves the cursor to the first column and erases the line.
     case startOfLine
-    /// To the first column of the line so many lines above, and erase all from there.
+    /// Moves the cursor up by this number of lines, to the first column, and erases everything from there.
     case eraseLines(Int)
 
     package func rendered(hasColours: Bool) -> String {
@@ -22,8 +22,9 @@ package enum TerminalPiece: Sendable, Equatable {
     }
 }
 
-/// Writes to a descriptor that a person or a script reads. Nothing else in this target does, and no plain text can be written: it is a
-/// `TerminalLine` or a `JSONLine` first, both of which escape it.
+/// Writes the output for people and scripts. Only this type writes to stdout, stderr or the terminal in this target.
+///
+/// It accepts no plain text, only `TerminalLine` and `JSONLine`, which escape unprintable scalars.
 struct TerminalWriter: Sendable {
     let descriptor: Int32
     var hasColours = false
@@ -36,7 +37,7 @@ struct TerminalWriter: Sendable {
 
     func write(_ object: JSONLine) throws(Errno) { try write(object.text + "\n") }
 
-    /// Without a buffer: what was written before a crash or a kill has been written.
+    /// Writes without a buffer, so that no output is lost after a crash or a kill.
     private func write(_ text: String) throws(Errno) {
         var text = text
         let failure: Errno? = text.withUTF8 { bytes in

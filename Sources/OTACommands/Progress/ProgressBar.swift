@@ -1,10 +1,10 @@
 import OTAUpdate
 
-/// One line at the foot of a terminal, drawn over and over; what is worth keeping scrolls away above it.
+/// Shows progress as a bar in the last line of a terminal, which is redrawn. Events are permanent lines above it.
 struct ProgressBar: ProgressRenderer {
     let look: TerminalLook
     let write: @Sendable ([TerminalPiece]) -> Void
-    /// Asked anew each time: a window can be resized.
+    /// Returns the width of the terminal. Called for each redraw, because a window can be resized.
     let columns: @Sendable () -> Int
     private var phase = UpdatePhase.connect
     private var offset = 0
@@ -23,7 +23,7 @@ struct ProgressBar: ProgressRenderer {
     mutating func show(_ progress: UpdateProgress, at time: Duration) {
         switch progress {
         case .phase(let phase):
-            // The finished bar stays.
+            // The bar of a finished transfer remains as a line.
             if self.phase == .transfer, phase != .transfer { write([.startOfLine, .line(bar())]) }
             self.phase = phase
             draw()
@@ -31,7 +31,7 @@ struct ProgressBar: ProgressRenderer {
             rate.add(offset: offset, at: time)
             (self.offset, self.total) = (offset, total)
             if throttle.isDue() { draw() }
-        // Too many to keep, and each mended at once: the answer counts them.
+        // There can be many gaps, and each is closed at once. The result has their number.
         case .gap: break
         case .resumed(let offset, let total):
             rate.add(offset: offset, at: time, isContinuous: false)
@@ -39,9 +39,9 @@ struct ProgressBar: ProgressRenderer {
             keep(progress)
         case .linkLost, .discarded, .deviceReset, .note: keep(progress)
         case .reconnected:
-            // After a restart that was wanted it is no news.
+            // After an intended restart the event is not reported.
             if phase != .restart { keep(progress) }
-        // The answer says it.
+        // The result reports it.
         case .confirmed: break
         }
     }
@@ -60,8 +60,8 @@ struct ProgressBar: ProgressRenderer {
         write([.startOfLine, .part(line)])
     }
 
-    /// What does not fit is left out, the least important last: a line that wraps could not be drawn over. Each figure has
-    /// its place, so that nothing jumps.
+    /// The bar and the figures. A line that wraps cannot be redrawn, so figures that do not fit are omitted, from the right. The
+    /// figures have fixed widths, so that they do not move.
     private func bar() -> TerminalLine {
         let part = total > 0 ? Double(offset) / Double(total) : 0
         let whole = Figures.bytes(total)

@@ -1,6 +1,6 @@
 import OTAUpdate
 
-/// One JSON object a line (docs/command-line.md, `--progress json`).
+/// Reports progress as events, one JSON object on each line (docs/command-line.md, `--progress json`).
 struct ProgressEvents: ProgressRenderer {
     let write: @Sendable (ProgressEvent) -> Void
     private var phase = UpdatePhase.connect
@@ -53,7 +53,7 @@ struct ProgressEvents: ProgressRenderer {
     }
 }
 
-/// One line of `--progress json`. What does not belong to an event is absent.
+/// An event: one line of `--progress json`. A member without a value is absent.
 struct ProgressEvent: Encodable {
     enum Kind: String, Encodable {
         case progress, phase, reconnected, resumed, gap, confirmed, note, log, error
@@ -62,15 +62,15 @@ struct ProgressEvent: Encodable {
     }
     var event: Kind
     var phase: String?
-    /// Bytes.
+    /// In image bytes.
     var offset, total: Int?
     var bytesPerSecond, etaSeconds: Double?
-    /// Since the session began.
+    /// The time since the session started, in seconds.
     var seconds: Double?
     var version: String?
     var message: String?
     var level: String?
-    // Of an error.
+    // For an error only.
     var code, hint: String?
     var exit: Int32?
 

@@ -1,6 +1,6 @@
 import OTAUpdate
 
-/// A line for each phase and each tenth of the image: for files and for logs.
+/// Reports progress as lines for files and logs: one for each phase, each tenth of the image and each event.
 struct ProgressLines: ProgressRenderer {
     let write: @Sendable (TerminalLine) -> Void
     private var rate = RateMeter()

@@ -1,10 +1,12 @@
 import OTAUpdate
 
-/// Shows what a session tells those who watch. Told in order, by one task at a time.
+/// Shows the progress of a session. One task at a time calls it, in the order of the events.
 protocol ProgressRenderer {
-    /// - Parameter time: since the session was started; virtual where its clock is.
+    /// Shows an event.
+    ///
+    /// - Parameter time: the time since the session started, from its clock, which can be virtual.
     mutating func show(_ progress: UpdateProgress, at time: Duration)
-    /// The session is over: nothing half-drawn stays.
+    /// Erases an incomplete line after the end of the session.
     mutating func finish()
 }
 
@@ -12,12 +14,12 @@ extension ProgressRenderer {
     mutating func finish() {}
 }
 
-/// A device never updates so fast that anybody could read more.
+/// Limits the output to 10 updates in a second, which is enough for a person.
 struct Throttle {
     private static let interval = Duration.milliseconds(100)
     private var last: ContinuousClock.Instant?
 
-    /// Whether it is time to show something again.
+    /// Returns true if the last update was at least 100 ms ago, and starts the next interval.
     mutating func isDue() -> Bool {
         let now = ContinuousClock.now
         if let last, last.duration(to: now) < Self.interval { return false }

@@ -1,6 +1,6 @@
 import OTAUpdate
 
-/// What the runner's reports become. The runner calls it from one task, in order; hence no lock.
+/// Passes the progress of the runner to the log and the renderer. The runner calls it from one task, in order, so it has no lock.
 final class ProgressReporter: @unchecked Sendable {
     private var renderer: (any ProgressRenderer)?
     private let console: Console

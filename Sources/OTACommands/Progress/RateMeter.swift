@@ -1,22 +1,28 @@
-/// How fast a transfer is, smoothed over its last seconds, and when it will be over.
+/// Measures the rate of a transfer over the last 3 seconds and estimates the remaining time.
 struct RateMeter {
     private static let window = Duration.seconds(3)
     private var samples: [(time: Duration, offset: Int)] = []
 
-    /// The transfer has come to `offset`, in bytes, or goes on from there after a break, which is no speed.
+    /// Adds a sample.
+    ///
+    /// - Parameters:
+    ///   - offset: the offset of the transfer, in bytes.
+    ///   - time: the time since the session started.
+    ///   - isContinuous: false if the transfer resumes at `offset` after a break. Earlier samples then do not count.
     mutating func add(offset: Int, at time: Duration, isContinuous: Bool = true) {
         if !isContinuous || offset < samples.last?.offset ?? 0 { samples = [] }
         samples.append((time, offset))
-        // One sample older than the window stays, so that there are two also where they come seldom.
+        // One sample older than the window remains, so that a slow transfer also has two samples.
         while samples.count > 2, time - samples[1].time >= Self.window { samples.removeFirst() }
     }
 
-    /// Nil: nothing can be said yet.
+    /// The rate; nil: not known yet.
     var bytesPerSecond: Double? {
         guard let first = samples.first, let last = samples.last, last.time > first.time else { return nil }
         return Double(last.offset - first.offset) / (last.time - first.time).seconds
     }
 
+    /// The estimated time until the transfer reaches `total` bytes, in seconds; nil: not known yet.
     func secondsLeft(to total: Int) -> Double? {
         guard let rate = bytesPerSecond, rate > 0, let last = samples.last else { return nil }
         return Double(total - last.offset) / rate

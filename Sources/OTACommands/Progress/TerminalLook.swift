@@ -1,5 +1,5 @@
-/// What a terminal can show: colours unless `NO_COLOR` is set (https://no-color.org), line-drawing characters where its
-/// locale has them.
+/// The capabilities of a terminal: colours unless `NO_COLOR` is set (https://no-color.org), and Unicode characters if its locale
+/// uses UTF-8.
 struct TerminalLook: Sendable {
     let hasColours: Bool
     let hasUnicode: Bool
@@ -12,7 +12,11 @@ struct TerminalLook: Sendable {
 
     var ellipsis: String { hasUnicode ? "…" : "..." }
 
-    /// - Parameter part: 0 to 1.
+    /// Draws a progress bar.
+    ///
+    /// - Parameters:
+    ///   - part: the completed part, 0 to 1.
+    ///   - length: the width in columns.
     func bar(_ part: Double, length: Int) -> TerminalLine {
         let filled = max(0, min(length, Int(part * Double(length))))
         let (full, empty) = hasUnicode ? (hasColours ? ("━", "━") : ("█", "░")) : ("#", ".")
