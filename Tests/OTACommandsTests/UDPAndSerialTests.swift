@@ -140,7 +140,7 @@ import Testing
         try await sandbox.serving(transport) { device, served in
             let moment = Relay.Moment(value: Self.midTransfer) { relay in
                 relay.inject(Self.reset)
-                _ = await served.notes.first { $0.contains("it restarts") }
+                _ = await served.notes.first { $0.contains("restarting") }
             }
             try await Relay.before(device, at: moment) { relay in
                 let run = try await sandbox.run(

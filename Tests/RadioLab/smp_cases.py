@@ -41,10 +41,10 @@ def smp_push(lab):
     device = lab.smp()
     transfer = update(lab, device)
     assert transfer["disconnects"] == transfer["resent_bytes"] == transfer["gaps"] == 0, transfer
-    restarts = len(device.process.err.when("it restarts"))
+    restarts = len(device.process.err.when("restarting"))
     again = lab.push(lab.mcuboot(), device).done()
     assert again["outcome"] == "already-running" and again.get("transfer", {}).get("sent_bytes", 0) == 0, again
-    assert len(device.process.err.when("it restarts")) == restarts
+    assert len(device.process.err.when("restarting")) == restarts
 
 
 @case()
@@ -70,7 +70,7 @@ def smp_permanent(lab):
     image = lab.mcuboot(100_000)
     check(lab.push(image, device, "--permanent").done(), image)
     lab.assert_nothing_left()
-    assert device.process.err.when("it runs 2.0.0") and not device.process.err.when("on trial"), device.process.err.lines
+    assert device.process.err.when("runs version 2.0.0") and not device.process.err.when("on trial"), device.process.err.lines
 
 
 @case()
@@ -297,8 +297,8 @@ BOUND = PER_EVENT * (PACKET - HEADERS) / 0.015
 
 def arrival(device, size, since):
     """(bytes a second at the device, when the first came) of the upload that ended last there."""
-    first = until(lambda: [it for it in device.process.err.when("it receives an image") if it > since], 5, "an upload")[-1]
-    last = until(lambda: [it for it in device.process.err.when("the image no longer") if it > first], 5, "its end")[-1]
+    first = until(lambda: [it for it in device.process.err.when("receiving an image") if it > since], 5, "an upload")[-1]
+    last = until(lambda: [it for it in device.process.err.when("reception ended") if it > first], 5, "its end")[-1]
     return size / (last - first), first
 
 

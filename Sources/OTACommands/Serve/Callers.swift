@@ -1,5 +1,6 @@
-/// Who speaks with a device over a transport that knows no connections: each sender is one, by a number.
+/// The peers of a device over a transport without connections, such as UDP. Each sender gets a connection number.
 package struct Callers<Peer: Hashable & Sendable>: Sendable {
+    /// The maximum number of peers.
     package static var most: Int { 64 }
 
     private var numbers: [Peer: UInt16] = [:]
@@ -8,8 +9,10 @@ package struct Callers<Peer: Hashable & Sendable>: Sendable {
 
     package init() {}
 
-    /// The number of a peer that was heard before, or a new one. Nobody says goodbye: for a new one too many the oldest is forgotten,
-    /// and gets a new number if it comes again.
+    /// Returns the number of a peer. A new peer gets a new number.
+    ///
+    /// Peers do not report an end, so at most `most` peers are kept. A further peer replaces the oldest one, which is returned as
+    /// `forgotten` and later gets a new number if it sends again.
     package mutating func number(of peer: Peer) -> (number: UInt16, forgotten: UInt16?) {
         if let number = numbers[peer] { return (number, nil) }
         last &+= 1
@@ -21,5 +24,6 @@ package struct Callers<Peer: Hashable & Sendable>: Sendable {
         return (last, oldest)
     }
 
+    /// Returns the peer with a number; nil if it was replaced.
     package func peer(_ number: UInt16) -> Peer? { peers[number] }
 }

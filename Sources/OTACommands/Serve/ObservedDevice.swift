@@ -1,13 +1,14 @@
 package import OTASimulator
 
-/// A virtual device that a person watches.
+/// A virtual device whose changes are reported to the user.
 package protocol ObservedDevice: SimulatedDevice {
-    /// What runs; nil: nothing does, for the moment or for good.
+    /// The running image; nil: the device is restarting, or cannot boot.
     var running: VirtualBootloader.Boot? { get }
-    /// What the bootloader has on record.
+    /// The state that the bootloader stores on flash.
     var bootState: BootState? { get }
-    /// The seconds of each request to blink.
+    /// The duration of each request to blink, in seconds; 0 stops the blinking.
     var identifyRequests: [Int] { get }
+    /// Stops the device and saves its state.
     func suspend()
 }
 

@@ -2,19 +2,19 @@ import BlueZ
 import OTASimulator
 import OTAUpdate
 
-/// Over the air, behind a Bluetooth peripheral.
+/// Serving over Bluetooth LE, as a peripheral.
 extension ServedDevice {
-    /// bluetoothd does not tell a peripheral the MTU of a connection before something is written: until then notifications are as
-    /// short as every link carries them.
+    /// The value length before the first write, in bytes. bluetoothd reports the MTU of a connection to a peripheral only with a
+    /// write; every link can carry 20 bytes.
     private static let shortestValue = 20
-    /// What BlueZ 5.66 cuts off beyond: to a central that takes several notifications in one packet it sends each with its length,
-    /// also where there is but one.
+    /// The header of a notification from BlueZ 5.66, in bytes. To a central that accepts several notifications in one packet, BlueZ
+    /// sends each with its length, even a single one. It truncates longer values.
     private static let notificationHeader = 5
-    /// An attribute's longest value: bluetoothd takes the part that fits.
+    /// The longest value of an attribute, in bytes. bluetoothd truncates it to the MTU.
     private static let longestRead = 512
 
-    /// Advertises while it runs; at each restart drops its links and is silent until it has booted. Until the task is
-    /// cancelled, or it cannot boot.
+    /// Advertises while the device runs. A restart ends its links; it then advertises again after the boot. Returns when the task is
+    /// cancelled or the device cannot boot.
     func live(on peripheral: Peripheral, _ advertisement: Advertisement) async throws {
         device.observe { _, channel, value in
             peripheral.notify(value, on: LocalAttribute(channel))
@@ -30,26 +30,26 @@ extension ServedDevice {
                 await restarts.next(isolation: #isolation) == nil
             }
             if isOver { return }
-            note("it restarts")
+            note("restarting")
             peripheral.disconnectAll()
         }
-        note("it cannot boot any more")
+        note("cannot boot any more")
     }
 
-    /// Hands it what comes, until nothing comes any more.
+    /// Passes the peripheral's events to the device until the events end.
     func serve(_ events: PeripheralEvents) async throws {
         for try await event in events {
             switch event {
             case .connected(let connection):
-                note("\(connection.central) is connected")
-                // While it restarts there is nobody, and requests are refused.
+                note("\(connection.central) connected")
+                // During a restart the device does not accept the connection, and requests are refused.
                 _ = device.connect(
                     connection.handle, valueLength: Self.shortestValue, at: now)
             case .disconnected(let connection):
-                note("\(connection.central) is disconnected")
+                note("\(connection.central) disconnected")
                 device.disconnect(connection.handle, at: now)
             case .subscribed(let connection, let attribute, let on):
-                // In vain while it restarts, which the central's next request shows.
+                // During a restart this fails. The central notices it at its next request.
                 try? device.subscribe(connection.handle, to: attribute.channel, on: on, at: now)
             case .read(let request): answer(request)
             case .write(let request): answer(request)
@@ -70,7 +70,7 @@ extension ServedDevice {
     }
 
     private func answer(_ request: WriteRequest) {
-        // Nothing in the profile is written in pieces.
+        // The profile has no long writes.
         guard request.offset == 0 else { return request.fail(with: .invalidOffset) }
         if let mtu = request.mtu {
             device.updateLink(
@@ -86,6 +86,6 @@ extension ServedDevice {
 }
 
 extension PeripheralConnection {
-    /// The stack's handle, as the device core wants it.
+    /// The connection handle for the device core.
     fileprivate var handle: UInt16 { UInt16(truncatingIfNeeded: number) }
 }

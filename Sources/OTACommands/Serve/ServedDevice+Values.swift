@@ -4,8 +4,9 @@ import OTASimulator
 package import OTAUDP
 import OTAUpdate
 
-/// Over UDP or a serial line, where a value is a whole message and nobody says when a connection begins.
+/// Serving over UDP or a serial line. Each value is a complete message, and there are no connections.
 extension ServedDevice {
+    /// Serves UDP until nothing is received any more.
     package func serve(_ listener: UDPListener) async {
         await serve {
             await listener.receive()
@@ -14,7 +15,7 @@ extension ServedDevice {
         }
     }
 
-    /// Until the terminal fails.
+    /// Serves a serial line until it fails.
     func serve(_ line: SerialLine) async {
         await serve {
             do throws(LinkError) { return (try await line.receive(), peer: 0) } catch { return nil }
@@ -23,7 +24,7 @@ extension ServedDevice {
         }
     }
 
-    /// Until nothing is received any more.
+    /// Passes received values to the device, and its answers to the peers, until `receive` returns nil.
     private func serve<Peer: Hashable & Sendable>(
         receive: () async -> (value: [UInt8], peer: Peer)?,
         send: @escaping @Sendable ([UInt8], Peer) async -> Void
@@ -34,7 +35,7 @@ extension ServedDevice {
             answer.yield((connection, value))
             return true
         } onRestart: { [note, wake] in
-            note("it restarts")
+            note("restarting")
             wake.yield()
         }
         await withDiscardingTaskGroup { group in
@@ -56,11 +57,11 @@ extension ServedDevice {
 
     private func take(_ value: [UInt8], from connection: UInt16) {
         if !device.isConnected(connection) {
-            // While it restarts there is nobody who hears.
+            // During a restart the device discards the value.
             guard device.connect(connection, valueLength: ConsoleFraming.longestPacket, at: now) else { return }
             try? device.subscribe(connection, to: device.dataChannel, on: true, at: now)
         }
-        // Nobody is told what becomes of it.
+        // These transports cannot report an error to the peer.
         try? device.write(connection, device.dataChannel, value, at: now)
     }
 }

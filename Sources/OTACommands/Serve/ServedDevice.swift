@@ -1,6 +1,6 @@
 import OTASimulator
 
-/// A virtual device behind a real transport: it is handed what comes, and the time.
+/// Connects a virtual device to a real transport. It passes received values and the time to the device.
 package final class ServedDevice: Sendable {
     let device: any ObservedDevice
     let note: @Sendable (String) -> Void
@@ -18,10 +18,10 @@ package final class ServedDevice: Sendable {
         wake.yield()
     }
 
-    /// Since it was switched on.
+    /// The time since the device was switched on.
     var now: Duration { start.duration(to: .now) }
 
-    /// Hands it the time, until the task is cancelled.
+    /// Passes the time to the device until the task is cancelled.
     func runClock() async {
         await withDiscardingTaskGroup { timers in
             var observer = DeviceObserver()

@@ -1,9 +1,9 @@
 import OTATransport
 import OTAUDP
 
-/// Where a virtual device is put.
+/// The transport over which a virtual device is served.
 enum ServedTransport: Sendable {
-    /// Nil: the first adapter that is powered.
+    /// Bluetooth LE; adapter nil: the first powered adapter.
     case bluetooth(adapter: String?)
     case udp(UDPAddress)
     case serial
@@ -12,13 +12,17 @@ enum ServedTransport: Sendable {
         if case .bluetooth = self { [.ota, .smp] } else { [.smp] }
     }
 
-    /// - Parameter text: `PORT`, of this machine alone, or `HOST:PORT`; port 0 stands for any that is free.
+    /// Parses the value of `--udp`.
+    ///
+    /// - Parameter text: `PORT` for the loopback address only, or `HOST:PORT`; port 0: any free port.
+    /// - Throws: `Failure`: `usage`.
     static func udp(parsing text: String) throws(Failure) -> ServedTransport {
         if let port = UInt16(text) { return .udp(UDPAddress(host: "127.0.0.1", port: port)) }
         do {
             return .udp(try UDPAddress(parsing: text))
         } catch {
-            throw Failure.usage("'\(text)' is not where to listen: \(error.context)", hint: "type --udp 1337")
+            throw Failure.usage(
+                "'\(text)' is not a valid UDP port or HOST:PORT: \(error.context)", hint: "use --udp 1337, for example")
         }
     }
 }

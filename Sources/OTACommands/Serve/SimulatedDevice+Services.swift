@@ -3,7 +3,7 @@ import OTASimulator
 import OTAUpdate
 
 extension SimulatedDevice {
-    /// Its GATT table: see docs/ota-profile.md, docs/smp.md.
+    /// The GATT services of the device: see docs/ota-profile.md, docs/smp.md.
     func services(_ protection: LocalCharacteristic.Protection) -> [LocalService] {
         guard channels.contains(VirtualGATT.data) else {
             return [

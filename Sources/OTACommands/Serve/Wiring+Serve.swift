@@ -8,7 +8,7 @@ import OTAUDP
 import OTAUpdate
 
 extension Wiring {
-    /// Puts a virtual device where others can reach it, until a signal comes. It is as it was left, and is left as it then is.
+    /// Serves a virtual device over a transport until a signal arrives. The device starts with its saved state and saves it at the end.
     func serve(_ name: String, over transport: ServedTransport) async throws {
         let folder = try VirtualDevices()
         let lock = try folder.lock(name, in: invocation)
@@ -18,7 +18,7 @@ extension Wiring {
         let console = console
         let served = ServedDevice(device) { console.note("sim:\(name): \($0)") }
         try await Interrupts.during {
-            console.note("stopping; once more to stop at once")
+            console.note("stopping; press Ctrl-C again to stop at once")
         } body: { stops in
             switch transport {
             case .bluetooth(let adapter): try await serve(served, name, over: adapter, until: stops)
@@ -35,17 +35,17 @@ extension Wiring {
         case .ota:
             guard transport.protocols.contains(.ota) else {
                 throw Failure.usage(
-                    "sim:\(name) speaks the GATT OTA profile, which goes over Bluetooth only",
-                    hint: "make one that speaks SMP: otaflash simulate create NAME --protocol smp")
+                    "sim:\(name) uses the GATT OTA profile, which is available only over Bluetooth",
+                    hint: "create a device with SMP: otaflash simulate create NAME --protocol smp")
             }
             return try store.open(name) { configuration in
-                // What BlueZ 5.66 takes as a peripheral: it counts the handle with the 512 bytes of a value.
+                // The limit of BlueZ 5.66 as a peripheral: its 512 bytes for a value include the handle.
                 configuration.longestData = min(configuration.longestData, 510)
             }
         case .smp:
             return try store.openSMP(name) { configuration in
                 guard case .udp = transport else { return }
-                // A datagram is a packet, and Zephyr's buffer for one has 1500 bytes.
+                // A datagram is one packet, and Zephyr's buffer for it has 1500 bytes.
                 configuration.reassembles = false
                 configuration.bufferSize = min(configuration.bufferSize, 1500)
             }
@@ -71,7 +71,7 @@ extension Wiring {
     ) async throws {
         let services = served.device.services(.none)
         try await client.withPeripheral(over: adapter, offering: services) { peripheral in
-            console.note("sim:\(name) is on the air as “\(name)” over \(peripheral.adapterName)")
+            console.note("sim:\(name) advertises as “\(name)” over \(peripheral.adapterName)")
             let advertisement = Advertisement(serviceUUIDs: [services[0].uuid], localName: name)
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask { try await served.live(on: peripheral, advertisement) }
@@ -92,7 +92,7 @@ extension Wiring {
         do throws(LinkError) { listener = try await UDPListener(at: address) } catch {
             throw Failure(
                 "link-unavailable", .unavailable, error.detail,
-                hint: "see who has that port: ss -lup; or take another one")
+                hint: "find the program that uses the port: ss -lup; or use another port")
         }
         console.note("sim:\(name) is at udp:\(UDPAddress(host: address.host, port: listener.port))")
         await untilStopped(stops, served) { await served.serve(listener) }
@@ -103,7 +103,8 @@ extension Wiring {
         let terminal: PseudoTerminal
         do throws(LinkError) { terminal = try PseudoTerminal() } catch {
             throw Failure(
-                "link-unavailable", .unavailable, error.detail, hint: "see that there are pseudo-terminals: ls /dev/pts"
+                "link-unavailable", .unavailable, error.detail,
+                hint: "check that pseudo-terminals are available: ls /dev/pts"
             )
         }
         console.note("sim:\(name) is at serial:\(terminal.path)")
