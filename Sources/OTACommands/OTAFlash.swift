@@ -1,14 +1,14 @@
 import ArgumentParser
 
-/// The tool, whatever starts it.
+/// The entry point of the command line tool.
 public enum OTAFlash {
     /// Runs the tool.
     ///
-    /// - Parameter arguments: without the program's name.
-    /// - Returns: what the process ends with.
+    /// - Parameter arguments: the arguments, without the name of the program.
+    /// - Returns: the exit status of the process.
     public static func run(_ arguments: [String]) async -> Int32 {
         StandardStream.secure()
-        // It is given no secrets, and no environment but what it needs to find the bus.
+        // The guard process has no secrets: its environment contains only the variables to find the bus.
         if arguments == [LinkGuardProcess.word] {
             await LinkGuardProcess.run()
             return ExitStatus.done.rawValue
@@ -29,7 +29,7 @@ public enum OTAFlash {
             if command is RootCommand || command is Simulate || command is Gatt {
                 throw Failure(missingCommand: RootCommand.helpMessage(for: type(of: command)))
             }
-            // argument-parser's own commands, such as help, throw what they have to say.
+            // The commands of argument-parser itself, such as help, throw their output.
             try command.run()
             return .done
         } catch {
@@ -58,7 +58,7 @@ public enum OTAFlash {
         command.configuration.subcommands.compactMap { $0.configuration.commandName }
     }
 
-    /// argument-parser would only say that it did not expect the word.
+    /// The failure for an unknown command; nil: the command exists. argument-parser would only report an unexpected argument.
     private static func mistypedCommand(in arguments: [String]) -> Failure? {
         var group: any ParsableCommand.Type = RootCommand.self
         for word in arguments {
@@ -66,14 +66,14 @@ public enum OTAFlash {
             guard let next = group.configuration.subcommands.first(where: { $0.configuration.commandName == word })
             else {
                 return .usage(
-                    "there is no command '\(word)'", hint: "type one of these: \(names(group).joined(separator: ", "))")
+                    "there is no command '\(word)'", hint: "use one of: \(names(group).joined(separator: ", "))")
             }
             group = next
         }
         return nil
     }
 
-    /// The command that was probably meant, for who reads JSON.
+    /// The name of the intended command, for the JSON object; empty: unknown.
     private static func command(in arguments: [String]) -> String {
         guard let index = arguments.firstIndex(where: names(RootCommand.self).contains) else { return "" }
         let next = arguments[(index + 1)...].first
@@ -88,7 +88,8 @@ public enum OTAFlash {
 
     private static func console(for arguments: [String]) -> Console { Console(OutputSettings(scanning: arguments)) }
 
-    /// argument-parser's own flag would take `--version` away from the commands that have an option of that name.
+    /// True if the arguments ask for the version. The flag of argument-parser is not used, because `sign` and `simulate create` have
+    /// their own option `--version`.
     private static func asksForVersion(_ arguments: [String]) -> Bool {
         let words = arguments.prefix { $0 != "--" }
         return words.contains("--version") && !words.contains(Sign.name) && !words.contains(SimulateCreate.word)

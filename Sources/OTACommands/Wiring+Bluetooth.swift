@@ -5,7 +5,7 @@ import OTASMP
 import OTAUpdate
 
 extension Wiring {
-    /// Carries out a task over Bluetooth.
+    /// Performs a task over Bluetooth LE.
     func perform(
         _ choice: ProtocolChoice, onBluetooth address: BLEAddress, _ radio: RadioOptions
     ) async throws -> DeviceOutcome {

@@ -1,13 +1,13 @@
 import Glibc
 
 extension Wiring {
-    /// Runs `body`, which is cancelled by the first signal; a second one ends the process at once.
+    /// Runs `body`. The first signal cancels it; a second signal ends the process at once.
     ///
-    /// - Throws: what `body` throws; `Failure` where a signal came.
+    /// - Throws: the error of `body`; `Failure`: `interrupted` after a signal.
     func untilSignalled(_ body: @escaping @Sendable () async throws -> Void) async throws {
         do {
             try await Interrupts.during {
-                console.note("stopping; once more to stop at once")
+                console.note("stopping; press Ctrl-C again to stop at once")
             } body: { stops in
                 try await withThrowingTaskGroup(of: Void.self) { group in
                     group.addTask { try await body() }

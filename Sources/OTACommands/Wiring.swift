@@ -11,11 +11,11 @@ import OTAUDP
 import OTAUpdate
 import SystemPackage
 
-/// Which protocol is spoken over which transport: the one place that names them.
+/// Connects tasks, protocols and transports. Only this type and its extensions select a transport for a protocol.
 struct Wiring {
     let console: Console
     let invocation: Invocation
-    /// How long a session may take; nil: no limit.
+    /// The time limit of a session; nil: no limit.
     private(set) var limit: Duration?
 
     init(console: Console, invocation: Invocation) {
@@ -23,9 +23,9 @@ struct Wiring {
         self.invocation = invocation
     }
 
-    /// Carries out a task, and holds the device's lock for as long.
+    /// Performs a task and keeps the device locked until the task ends.
     ///
-    /// - Parameter trust: the keys in force, for a virtual device that is made on the way.
+    /// - Parameter trust: the trusted keys, for a virtual device that a push to `sim:` creates; nil: no device is created.
     func perform(
         _ task: DeviceTask, on target: DeviceOptions, trust: TrustStore? = nil
     ) async throws -> DeviceOutcome {
@@ -52,7 +52,7 @@ struct Wiring {
         }
     }
 
-    /// Over a transport with one channel, which carries SMP.
+    /// Performs a task with SMP over a transport with one channel.
     private func perform(
         _ choice: ProtocolChoice, over transport: some Transport, _ address: String, _ lock: DeviceLock
     ) async throws -> DeviceOutcome {
@@ -71,7 +71,7 @@ struct Wiring {
         if address.name == nil, case .push(let update, _) = choice.task, let trust,
             let made = try folder.makeDemo(for: update, trust)
         {
-            console.note("the virtual device \(name) was made: \(made)")
+            console.note("created the virtual device \(name): \(made)")
         }
         let device = try open(name, folder.store, for: choice.task, address)
         defer { device.suspend() }
@@ -84,7 +84,7 @@ struct Wiring {
                 }
             case .virtual: try runVirtually(session, on: device, address)
             }
-        // A chunk of SMP goes in several values.
+        // Over SMP a chunk can be longer than one value. The bound depends on the length of a value.
         let value = min(report.transfer?.chunkSize ?? 0, address.radio.mtu - 3)
         return DeviceOutcome(
             report: report, updateProtocol: chosen.value, address: "sim:\(name)", name: name,
@@ -99,7 +99,7 @@ struct Wiring {
         case .ota:
             return try store.open(name) { configuration in
                 configuration.battery = address.battery ?? configuration.battery
-                // A virtual bootloader looks at digests, not at formats: made for raw images it boots them all.
+                // The virtual bootloader checks digests, not image formats. So a device for raw images can boot every format.
                 if configuration.imageFormat == .raw, case .push(.bundle(let bundle), _) = task {
                     configuration.imageFormat = bundle.bundle.envelope.manifest.imageFormat
                 }
@@ -119,7 +119,7 @@ struct Wiring {
         return try await runner.run(session, over: transport, interrupts: stops)
     }
 
-    /// Nothing that runs on a virtual clock may wait for the world, so a signal ends the process.
+    /// Runs a session in virtual time. Code in virtual time cannot wait for a signal, so a signal ends the process.
     private func runVirtually(
         _ session: some UpdateSession, on device: any ObservedDevice, _ address: VirtualDeviceAddress
     ) throws -> UpdateReport {
@@ -127,12 +127,16 @@ struct Wiring {
         return try time.run { try await run(session, on: device, address, time, AsyncStream { $0.finish() }) }
     }
 
+    /// Runs a session. The first signal asks it to stop; a second signal ends the process at once.
+    ///
+    /// - Parameter body: gets one element for the first signal.
+    /// - Throws: the error of `body`; `Failure`: `interrupted` after a signal.
     func interruptibly(
         _ body: @Sendable (AsyncStream<Void>) async throws -> UpdateReport
     ) async throws -> UpdateReport {
         do {
             return try await Interrupts.during {
-                console.note("stopping; once more to stop at once")
+                console.note("stopping; press Ctrl-C again to stop at once")
             } body: {
                 try await body($0)
             }
@@ -143,7 +147,7 @@ struct Wiring {
         }
     }
 
-    /// Carries a session through in real time, as a signal lets it.
+    /// Runs a session in real time. A signal asks it to stop.
     func run(_ session: any UpdateSession, over transport: some Transport) async throws -> UpdateReport {
         try await interruptibly { stops in
             let reporter = ProgressReporter(console)
@@ -153,7 +157,9 @@ struct Wiring {
         }
     }
 
-    /// The session that fits what the device offers, and where it is told which one that was.
+    /// Creates a session that chooses the protocol from the services of the device.
+    ///
+    /// - Returns: the session, and the protocol that it has chosen once it runs.
     func choosing(_ choice: ProtocolChoice, seed: UInt64) -> (ChoosingSession, ChosenProtocol) {
         let chosen = ChosenProtocol()
         let session = ChoosingSession(until: ProfileSession(.status, seed: seed)) { link throws(UpdateError) in

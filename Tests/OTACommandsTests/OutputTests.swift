@@ -211,7 +211,7 @@ import Testing
     func aCommandThatIsNone(words: [String]) async throws {
         let run = try await Sandbox().run(words)
         #expect(
-            run.exit == 64 && run.err.contains("there is no command 'puhs'") && run.err.contains("hint: type one of"))
+            run.exit == 64 && run.err.contains("there is no command 'puhs'") && run.err.contains("hint: use one of"))
     }
 
     @Test(
