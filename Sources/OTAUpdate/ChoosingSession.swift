@@ -1,15 +1,16 @@
-/// Connects, and has what the first link offers decide which session goes on; from then on it is that session.
+/// A session that connects, then chooses the actual session from the properties of the first link.
 ///
-/// Until a link is up every session does the same: connect, wait, try again, give up. So one of them does that here, and it
-/// does not matter which.
+/// Before the first link, all sessions behave in the same way: connect, wait, retry, fail. So any session can connect.
 public struct ChoosingSession: UpdateSession {
     private var session: any UpdateSession
     private let choose: @Sendable (LinkProperties) throws(UpdateError) -> any UpdateSession
     private var hasChosen = false
 
+    /// Creates the session.
+    ///
     /// - Parameters:
-    ///   - beginning: connects.
-    ///   - choose: makes the session that goes on, which has not been told anything yet; its error ends it all.
+    ///   - beginning: the session that connects.
+    ///   - choose: creates the actual session, which has not handled any event yet. An error ends the update.
     public init(
         until beginning: any UpdateSession,
         choose: @escaping @Sendable (LinkProperties) throws(UpdateError) -> any UpdateSession
@@ -25,19 +26,19 @@ public struct ChoosingSession: UpdateSession {
         hasChosen = true
         let chosen: any UpdateSession
         do throws(UpdateError) { chosen = try choose(properties) } catch {
-            // Whatever comes is not to wake the one that connected.
+            // Later events must not reach the session that connected.
             session = EndedSession()
             return [.disconnect, .fail(error)]
         }
         session = chosen
         let start = session.handle(.started, at: now)
-        // The link that it asks for is up already, and that it is asked for has been told.
+        // The requested link is already open, and the progress event of its phase was already reported.
         guard start.contains(.connect) else { return start }
         return session.handle(event, at: now)
     }
 }
 
-/// Has told its last.
+/// A session that has ended: it ignores all events.
 private struct EndedSession: UpdateSession {
     var deadline: Duration? { nil }
 

@@ -1,16 +1,17 @@
-/// What a device said of itself.
+/// The status that a device reports.
 public struct DeviceDescription: Sendable, Equatable {
     public enum State: String, Sendable {
         case idle
-        /// An update is under way.
+        /// An update is in progress.
         case receiving
-        /// The running image goes back by itself unless it is confirmed.
+        /// The running image is on trial: the device rolls back unless the image is confirmed.
         case trial
     }
+    /// A half-received image on the device.
     public struct HeldImage: Sendable, Equatable {
-        /// The first 8 bytes of the SHA-256 of the manifest it belongs to.
+        /// The first 8 bytes of the SHA-256 of its manifest.
         public var manifestDigestPrefix: [UInt8]
-        /// Bytes held.
+        /// The number of received bytes.
         public var offset: Int
 
         public init(manifestDigestPrefix: [UInt8], offset: Int) {
@@ -18,19 +19,20 @@ public struct DeviceDescription: Sendable, Equatable {
             self.offset = offset
         }
     }
-    // What is nil the protocol has no word for.
+    // A nil value is not reported by the protocol, if its docstring gives no other meaning.
     public var product: String?
     public var hardware: Int?
-    /// The security counter of the image it runs for good.
+    /// The security counter of the confirmed image.
     public var securityCounter: UInt32?
     public var state: State
     public var runningVersion: String
-    /// What ran when the session began, where that is another one.
+    /// The version that ran at the start of the session, if it is another one.
     public var previousVersion: String?
-    /// Time from boot within which a trial must be confirmed, in seconds; 0: the device has no trial.
+    /// The time limit from boot to confirm a trial, in seconds; 0: the device has no trial.
     public var trialSeconds: Int?
-    /// Per cent; nil: it runs on mains.
+    /// The battery level in per cent; nil: mains powered, or not reported.
     public var battery: Int?
+    /// The half-received image; nil: none.
     public var held: HeldImage?
 
     public init(

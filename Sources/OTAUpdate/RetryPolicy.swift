@@ -1,7 +1,9 @@
-/// When to try again after a link broke or did not come, and when to give up: three attempts in a row without progress
-/// end it, progress resets the count. Waits double and carry jitter, so that two hosts do not stay in step.
+/// Decides when to reconnect after a lost or failed link, and when to stop.
+///
+/// It allows three attempts in a row without progress. Progress resets the count. The waits double, with
+/// random jitter, so that two hosts do not retry at the same times.
 public struct RetryPolicy: Sendable, Equatable {
-    /// No reconnection sooner: BlueZ fails one that follows a disconnection at once.
+    /// The shortest wait. In BlueZ, a connection immediately after a disconnection fails.
     public static let shortestWait = Duration.milliseconds(500)
     public static let longestWait = Duration.seconds(8)
     public static let attempts = 3
@@ -11,30 +13,31 @@ public struct RetryPolicy: Sendable, Equatable {
 
     public init() {}
 
-    /// An attempt has failed.
+    /// Counts a failed attempt.
     ///
-    /// - Returns: how long to wait before the next one; nil: all are used up.
+    /// - Returns: the wait before the next attempt; nil: no attempt is left.
     public mutating func failed(random: inout some RandomNumberGenerator) -> Duration? {
         failures += 1
         return failures > Self.attempts ? nil : wait(random: &random)
     }
 
-    /// An attempt has failed where there is a better reason to stop than their number.
+    /// Counts a failed attempt of a caller that has a time limit instead of a limit of attempts.
     ///
-    /// - Returns: how long to wait before the next one.
+    /// - Returns: the wait before the next attempt.
     public mutating func failedWithinTime(random: inout some RandomNumberGenerator) -> Duration {
         failures = min(failures + 1, Self.attempts)
         return wait(random: &random)
     }
 
+    /// Resets the count after progress.
     public mutating func progressed() { failures = 0 }
 
-    /// A link was lost while a session looks for a device that restarts. The loss may be one more restart.
+    /// Extends the search for a restarting device after a lost link, because the loss may be another restart.
     ///
     /// - Parameters:
-    ///   - end: when the session would stop looking.
-    ///   - restart: how long a restart of the device takes at most.
-    /// - Returns: when to stop looking: `end`, or `restart` from now where that is later. Three losses extend it at most.
+    ///   - end: the end of the search so far.
+    ///   - restart: the longest duration of a restart.
+    /// - Returns: the end of the search: the later of `end` and `now` + `restart`. At most three losses extend the search.
     public mutating func lost(at now: Duration, lookingUntil end: Duration, restart: Duration) -> Duration {
         guard now + restart > end, extensions < Self.attempts else { return end }
         extensions += 1

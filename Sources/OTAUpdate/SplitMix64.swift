@@ -1,4 +1,4 @@
-/// A small seeded generator (Steele, Lea and Flood, 2014): the same seed gives the same run, in every process.
+/// The pseudorandom generator SplitMix64 (Steele, Lea and Flood, 2014). The same seed gives the same numbers in every process.
 public struct SplitMix64: RandomNumberGenerator, Sendable {
     private var state: UInt64
 

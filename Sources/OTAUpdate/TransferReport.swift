@@ -1,21 +1,22 @@
-/// How the image went over. Bytes are image bytes.
+/// The statistics of a transfer. Bytes are image bytes.
 public struct TransferReport: Sendable, Equatable {
-    /// Where the device stood when this run began to send.
+    /// The device's offset when this run started to send, in bytes.
     public var resumedFrom = 0
+    /// The size of the image, in bytes.
     public var imageBytes = 0
-    /// All that this run sent, repeated bytes too.
+    /// The bytes that this run sent, including repeated bytes.
     public var sentBytes = 0
-    /// The part of them that had been sent before: after every break or gap the host's sent offset less the device's.
+    /// The repeated bytes: the sum of the host's sent offset minus the device's offset, over all lost links and gaps.
     public var resentBytes = 0
-    /// Longest Data value used, in bytes, sequence number included.
+    /// The length of the longest chunk, in bytes: over the OTA profile a Data value with its sequence number, over SMP a packet.
     public var chunkSize = 0
-    /// The link's MTU, in bytes.
+    /// The MTU of the link, in bytes; 0: the link has none.
     public var mtu = 0
     public var flushes = 0
     public var gaps = 0
     public var disconnects = 0
-    /// From the first image byte handed to the link until the device had acknowledged the last one, reconnections
-    /// included.
+    /// The time from the first image byte that was passed to the link until the device acknowledged the last one. It includes
+    /// reconnections.
     public var duration: Duration = .zero
 
     public init() {}

@@ -1,14 +1,14 @@
-/// What a session wants done, in order.
+/// An action that a session requests from its runner. Actions are performed in order.
 public enum UpdateAction: Sendable, Equatable {
-    /// Answered by `linkUp` or `linkDown`. The link before it is gone by then.
+    /// Opens a link. The answer is `linkUp` or `linkDown`. A previous link is closed first.
     case connect
-    /// Answered by `linkDown`.
+    /// Closes the link. The answer is `linkDown`.
     case disconnect
-    /// Meant for the link that is up; dropped where there is none.
+    /// A command for the open link; discarded if there is none.
     case link(LinkCommand)
     case report(UpdateProgress)
-    /// The session has done what it was made for. The last action.
+    /// The session has succeeded. The last action.
     case finish(UpdateReport)
-    /// The session has given up. The last action.
+    /// The session has failed. The last action.
     case fail(UpdateError)
 }

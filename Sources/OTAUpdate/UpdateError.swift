@@ -1,8 +1,8 @@
-/// Why an update did not happen. Compared on the code.
+/// The error of a failed update. Errors are equal if their codes are.
 public struct UpdateError: Error, Sendable, Equatable {
-    /// Stable: documented in `docs/errors.md`, and what a script compares.
+    /// The error code. Scripts compare it, so it never changes. `docs/errors.md` documents it.
     public enum Code: String, Sendable, CaseIterable {
-        // The link.
+        // Errors of the link.
         case linkUnavailable = "link-unavailable"
         case noSuchDevice = "no-such-device"
         case deviceInUse = "device-in-use"
@@ -11,20 +11,20 @@ public struct UpdateError: Error, Sendable, Equatable {
         case interrupted
         case noProgress = "no-progress"
         case timedOut = "timed-out"
-        // The device broke the protocol, or does not speak it.
+        // The device violates the protocol, does not support it, or fails.
         case unsupportedDevice = "unsupported-device"
         case protocolViolation = "protocol-violation"
         case noAnswer = "no-answer"
         case deviceBusy = "device-busy"
         case flashFailed = "flash-failed"
         case digestMismatch = "digest-mismatch"
-        // Refused, by the preflight here or by the device.
+        // Refused by the preflight of otaflash or by the device.
         case envelopeMalformed = "envelope-malformed"
         case criticalField = "critical-field"
         case untrustedByDevice = "untrusted-by-device"
         case wrongProduct = "wrong-product"
         case wrongHardware = "wrong-hardware"
-        /// The protocol cannot answer whether the bundle is for the device.
+        /// The protocol cannot check whether the bundle is for the device.
         case targetUnchecked = "target-unchecked"
         case counterTooLow = "counter-too-low"
         case requiresNewer = "requires-newer"
@@ -37,12 +37,12 @@ public struct UpdateError: Error, Sendable, Equatable {
         case notInTrial = "not-in-trial"
         case noTrial = "no-trial"
         case trialAvailable = "trial-available"
-        // After the restart.
+        // Errors after the restart.
         case rolledBack = "rolled-back"
         case didNotReturn = "did-not-return"
     }
     public var code: Code
-    /// For people: what was seen, without a full stop.
+    /// The description for people, without a full stop.
     public var context: String
 
     public init(_ code: Code, _ context: String) {

@@ -1,13 +1,13 @@
-/// What can happen to a session.
+/// An event for a session.
 public enum UpdateEvent: Sendable, Equatable {
-    /// The first event, once.
+    /// The session starts. Always the first event, exactly once.
     case started
     case linkUp(LinkProperties)
     case link(LinkEvent)
-    /// The link is gone, or the one that was asked for did not come.
+    /// The link ended, or could not be opened.
     case linkDown(LinkError)
-    /// The session's own deadline has come.
+    /// The session's deadline has passed.
     case deadlinePassed
-    /// A person or a supervisor wants it to stop: last actions, then `fail(interrupted)`.
+    /// A person or a supervisor stops the session. It requests its last actions, then `fail` with `interrupted`.
     case interrupted
 }

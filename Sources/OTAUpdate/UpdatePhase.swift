@@ -1,14 +1,14 @@
-/// Where an update stands, as a person follows it.
+/// The phase of an update, for progress reports.
 public enum UpdatePhase: String, Sendable, CaseIterable {
     case connect
-    /// Reading what the device is, and judging whether the bundle fits it.
+    /// Read the device's status and check that the bundle fits it.
     case preflight
-    /// Sending manifest and signatures, for the device to judge.
+    /// Send the envelope (manifest and signatures), which the device verifies.
     case envelope
     case transfer
-    /// The device reads the image back and compares its digest.
+    /// The device reads the image from flash and compares its digest.
     case verify
-    /// The image is marked for boot.
+    /// Mark the image for boot.
     case apply
     /// The device restarts with the new image.
     case restart

@@ -1,17 +1,17 @@
-/// What a session tells those who watch.
+/// A progress event of a session.
 public enum UpdateProgress: Sendable, Equatable {
     case phase(UpdatePhase)
-    /// Image bytes that the device has acknowledged, and all of them.
+    /// The device has acknowledged `offset` of `total` image bytes.
     case transferred(offset: Int, total: Int)
     case linkLost(LinkError)
     case reconnected
-    /// The transfer goes on from this offset, in bytes, after a break or from an earlier run.
+    /// The transfer resumes at this offset, in bytes, after a lost link or an earlier run.
     case resumed(offset: Int, total: Int)
-    /// A half-received image of so many bytes is given up, because nobody asked to resume it or it is another one.
+    /// A half-received image of this many bytes is discarded, because the user did not request a resume or it is another image.
     case discarded(offset: Int)
-    /// Chunks got lost on the way; the device wants to go on from this offset, in bytes.
+    /// Chunks were lost; the device requests the bytes from this offset on.
     case gap(offset: Int)
-    /// The device lost power or restarted by itself in mid transfer: it holds less than it had acknowledged.
+    /// The device lost power or restarted during the transfer. It has fewer bytes than it had acknowledged.
     case deviceReset(offset: Int)
     case confirmed(version: String)
     case note(String)

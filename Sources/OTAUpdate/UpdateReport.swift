@@ -1,21 +1,21 @@
-/// What a session found and did.
+/// The result of a successful session.
 public struct UpdateReport: Sendable, Equatable {
     public enum Outcome: Sendable, Equatable {
-        /// The new version runs and is there to stay.
+        /// The new version runs and is confirmed.
         case confirmed
-        /// The new version runs; it goes back by itself unless it is confirmed within so many seconds of its boot;
-        /// 0: before its next restart, whenever that is.
+        /// The new version runs on trial. The device rolls back unless the version is confirmed within this number of seconds
+        /// after its boot; 0: before its next restart, without a time limit.
         case onTrial(seconds: Int)
-        /// The device runs this very image for good already: nothing was sent.
+        /// The device already runs this image, confirmed: nothing was sent.
         case alreadyRunning
-        /// What was asked for was only looked at, or has no more to tell (status, discard, identify).
+        /// The task is done and has no other outcome (status, discard, identify).
         case done
     }
     public var outcome: Outcome
     public var device: DeviceDescription
-    /// Present where image bytes were to be sent, or a half-received image was found.
+    /// The statistics of the transfer; nil if there was nothing to send and no half-received image was found.
     public var transfer: TransferReport?
-    /// Fields of the bundle that the protocol could not check against the device, named as in the JSON of a bundle.
+    /// The fields of the bundle that could not be checked against the device, by their JSON names.
     public var unchecked: [String]
 
     public init(

@@ -1,12 +1,15 @@
-/// One conversation with a device, as a value: it is told what happened and says what to do next.
+/// The logic of one update, as a value without input or output: it gets events and returns actions.
 ///
-/// It owns no clock, socket, file, task or lock; time is handed in as the `Duration` since the session started, and
-/// randomness as a seed given to its initializer. Hence the same value runs in real and in virtual time, and a test can
-/// cut the link, the power or the process after every event.
+/// A session has no clock, socket, file, task or lock. Its caller passes the time as the `Duration` since the start, and a random
+/// seed to the initializer. So the same code runs in real and in virtual time, and a test can cut the link, the power or the process
+/// after each event.
 public protocol UpdateSession: Sendable {
-    /// The earliest instant at which it wants to be called, whatever happens; nil: it can wait for ever.
+    /// The time at which the session needs an event, as the duration since its start; nil: no time limit.
     var deadline: Duration? { get }
 
-    /// Tells it what happened at `now` (never earlier than the call before) and returns what to do, in order.
+    /// Handles an event.
+    ///
+    /// - Parameter now: the time since the start of the session; never earlier than in the previous call.
+    /// - Returns: the actions to perform, in order.
     mutating func handle(_ event: UpdateEvent, at now: Duration) -> [UpdateAction]
 }

@@ -1,5 +1,5 @@
-/// Where values go to and come from: a GATT characteristic, named as GATT names it. A transport with one pipe (UDP, serial)
-/// carries one channel.
+/// The source or destination of values: a GATT characteristic, identified by the UUIDs of its service and itself. A transport with
+/// one pipe (UDP, serial) has one channel.
 public struct Channel: Hashable, Sendable {
     public let service, characteristic: UInt128
 

@@ -1,9 +1,9 @@
-/// What a session asks of a link. Commands are carried out in the order in which they were submitted.
+/// A command for a link. Commands are performed in the order of submission.
 public enum LinkCommand: Sendable, Equatable {
     case subscribe(Channel)
     case read(Channel)
-    /// With response: answered, and a fence behind every earlier send.
+    /// Writes with response. The answer means that all earlier sends have also arrived.
     case write([UInt8], Channel)
-    /// Without response: in order, not answered.
+    /// Writes without response, in order. There is no answer.
     case send([[UInt8]], Channel)
 }

@@ -1,5 +1,5 @@
 extension LinkError {
-    /// What a first connection is not tried again for.
+    /// The error code that ends a session at its first connection, without a retry; nil: the connection is retried.
     package var finalAtFirst: UpdateError.Code? {
         switch code {
         case .unavailable: .linkUnavailable

@@ -1,23 +1,23 @@
-/// Why there is no link, or why a command on it was not carried out. Compared on the code.
+/// The reason why a link could not be opened or was lost, or why a command failed. Errors are equal if their codes are.
 public struct LinkError: Error, Sendable, Equatable {
     public enum Code: String, Sendable {
-        /// No transport on this machine: no adapter, no service to speak to.
+        /// This machine lacks the transport: for example no adapter, or no bluetoothd.
         case unavailable = "link-unavailable"
-        /// Nobody with this address is there.
+        /// No device with this address was found.
         case noSuchDevice = "no-such-device"
-        /// Another process of ours has the device; the detail tells its id.
+        /// Another otaflash uses the device; the detail has its process id.
         case inUse = "device-in-use"
-        /// No link within the time that the transport gives it.
+        /// The link did not open within the time limit of the transport.
         case timedOut = "connect-timeout"
-        /// It was there, and is gone.
+        /// The link was open and ended.
         case lost = "link-lost"
         /// The device answered a command with an error.
         case refused = "attribute-refused"
-        /// The device demands a bond first.
+        /// The device demands pairing first.
         case notPermitted = "not-permitted"
     }
     public var code: Code
-    /// For people: what was seen, without a full stop.
+    /// The description for people, without a full stop.
     public var detail: String
 
     public init(_ code: Code, _ detail: String) {

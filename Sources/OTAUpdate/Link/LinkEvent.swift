@@ -1,12 +1,12 @@
-/// What a link tells a session.
+/// An event of a link.
 public enum LinkEvent: Sendable, Equatable {
-    /// The answer to a subscribe.
+    /// The successful answer to a subscribe.
     case subscribed(Channel)
-    /// The answer to a read.
+    /// The successful answer to a read.
     case value([UInt8], Channel)
-    /// The answer to a write.
+    /// The successful answer to a write.
     case written(Channel)
-    /// The answer to any of the three, in place of the good one.
+    /// The answer to a failed subscribe, read or write.
     case refused(LinkError, Channel)
     case notified([UInt8], Channel)
     /// The last event of a link.

@@ -1,10 +1,10 @@
-/// What a link has to offer, known when it comes up and unchanged while it lasts.
+/// The properties of an open link. They are constant until the link ends.
 public struct LinkProperties: Sendable, Equatable {
-    /// What the device offers.
+    /// The channels that the device offers.
     public var channels: Set<Channel>
-    /// Longest value, in bytes, that a send, a write or a notification carries: MTU − 3 on GATT.
+    /// The maximum length of a sent, written or notified value, in bytes: MTU − 3 on GATT.
     public var maximumValueLength: Int
-    /// Each value is a message by itself, as a datagram is; on GATT a message may go in several.
+    /// True if each value is a complete message, such as a datagram. On GATT a message can consist of several values.
     public var preservesMessageBoundaries: Bool
 
     public init(channels: Set<Channel>, maximumValueLength: Int, preservesMessageBoundaries: Bool = false) {
