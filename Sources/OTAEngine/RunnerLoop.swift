@@ -1,7 +1,7 @@
 import OTATransport
 import OTAUpdate
 
-/// The runner's loop: takes messages, tells the session, performs its actions.
+/// The runner's loop: it receives messages, passes events to the session and performs the session's actions.
 struct RunnerLoop<Session: UpdateSession, TransportType: Transport, C: Clock> where C.Duration == Duration {
     private var session: Session
     private let transport: TransportType
@@ -13,7 +13,7 @@ struct RunnerLoop<Session: UpdateSession, TransportType: Transport, C: Clock> wh
 
     private var link: (any Link)?
     private var connection = 0
-    /// When the earliest sleeper wakes.
+    /// The instant of the earliest pending timer; nil: none.
     private var armed: C.Instant?
     private var outcome: Result<UpdateReport, UpdateError>?
 
@@ -42,7 +42,7 @@ struct RunnerLoop<Session: UpdateSession, TransportType: Transport, C: Clock> wh
             case .limitReached:
                 dispatch(.interrupted, &group)
                 if case .failure(let error)? = outcome, error.code == .interrupted, let limit {
-                    outcome = .failure(UpdateError(.timedOut, "not done after \(limit.components.seconds) s"))
+                    outcome = .failure(UpdateError(.timedOut, "not finished after \(limit.components.seconds) s"))
                 }
             case .up(let link, connection):
                 self.link = link
@@ -83,7 +83,7 @@ struct RunnerLoop<Session: UpdateSession, TransportType: Transport, C: Clock> wh
         arm(&group)
     }
 
-    /// One child task for each connection: it posts what the link tells.
+    /// Starts a child task for a new connection, which posts the events of the link.
     private mutating func connect(_ group: inout DiscardingTaskGroup) {
         leave()
         let (connection, transport, post) = (connection, transport, post)
@@ -95,7 +95,7 @@ struct RunnerLoop<Session: UpdateSession, TransportType: Transport, C: Clock> wh
                         if case .lost(let error) = event { return error }
                         post.yield(.link(event, connection: connection))
                     }
-                    return LinkError(.lost, "the link ended without a word")
+                    return LinkError(.lost, "the link ended without an error")
                 }
                 post.yield(.down(loss, connection: connection))
             } catch {
@@ -104,20 +104,21 @@ struct RunnerLoop<Session: UpdateSession, TransportType: Transport, C: Clock> wh
         }
     }
 
-    /// A link that is up tells its end itself; one that is still to come is not waited for.
+    /// Closes the link. An open link reports its end itself; a link that is not yet open is abandoned.
     private mutating func disconnect() {
         if let link { return link.close() }
         leave()
-        post.yield(.down(LinkError(.lost, "given up before it was up"), connection: connection))
+        post.yield(.down(LinkError(.lost, "abandoned before it was open"), connection: connection))
     }
 
+    /// Abandons the current connection: its later messages are discarded.
     private mutating func leave() {
         link?.close()
         link = nil
         connection += 1
     }
 
-    /// Sees to it that a sleeper is due no later than the session's deadline; one that wakes early looks again.
+    /// Starts a timer for the session's deadline if no pending timer is earlier. A timer that fires before the deadline calls this again.
     private mutating func arm(_ group: inout DiscardingTaskGroup) {
         guard let deadline = session.deadline else { return }
         let instant = start.advanced(by: deadline)
@@ -129,7 +130,7 @@ struct RunnerLoop<Session: UpdateSession, TransportType: Transport, C: Clock> wh
                 try await clock.sleep(until: instant, tolerance: nil)
                 post.yield(.woken(instant))
             } catch {
-                // Cancelled: the run is over.
+                // Cancelled: the run has ended.
             }
         }
     }

@@ -1,15 +1,15 @@
 import OTATransport
 import OTAUpdate
 
-/// What the runner's child tasks post to its one mailbox. A message carries the number of its connection: what an earlier link
-/// still says is dropped.
+/// A message from a child task to the runner's mailbox. It has the number of its connection, so that the runner can discard
+/// messages of an earlier link.
 enum RunnerMessage<Instant: Sendable>: Sendable {
     case interrupted
-    /// The run's time limit has passed.
+    /// The time limit of the run has passed.
     case limitReached
     case up(any Link, connection: Int)
     case link(LinkEvent, connection: Int)
     case down(LinkError, connection: Int)
-    /// The sleeper that was due at this instant has woken.
+    /// The timer for this instant has fired.
     case woken(Instant)
 }

@@ -1,16 +1,20 @@
 public import OTATransport
 public import OTAUpdate
 
-/// Carries out what a session asks for: one mailbox, one loop, one timer. The only place that suspends with state in
-/// hand; in real and in virtual time alike.
+/// Runs a session over a transport, in real or virtual time: it passes events to the session and performs the session's actions.
+///
+/// All events go through one mailbox to one loop. Only this loop suspends while it has mutable state.
 public struct UpdateRunner<C: Clock>: Sendable where C.Duration == Duration {
     private let clock: C
     private let limit: Duration?
     private let report: @Sendable (UpdateProgress, Duration) -> Void
 
+    /// Creates a runner.
+    ///
     /// - Parameters:
-    ///   - limit: how long a run may take. Afterwards the session is stopped as by an interrupt, and the run ends with `timedOut`.
-    ///   - report: called in order with what the session tells, and the time since it was started.
+    ///   - clock: the clock of the session, real or virtual.
+    ///   - limit: the time limit of a run; nil: no limit. At the limit the session is interrupted, and the run ends with `timedOut`.
+    ///   - report: called in order with each progress event and the time since the session started.
     public init(
         clock: C, limit: Duration? = nil,
         report: @escaping @Sendable (UpdateProgress, Duration) -> Void = { _, _ in }
@@ -20,11 +24,13 @@ public struct UpdateRunner<C: Clock>: Sendable where C.Duration == Duration {
         self.report = report
     }
 
-    /// Runs `session` to its end.
+    /// Runs a session until it ends.
     ///
-    /// An interrupt is a message, not cancellation, which would tear the link from under the session.
+    /// An interrupt is a message to the session, not a cancellation: a cancellation would end the link before the session's last
+    /// actions.
     ///
-    /// - Parameter interrupts: each element asks the session to stop.
+    /// - Parameter interrupts: each element interrupts the session.
+    /// - Throws: the error of the session.
     public func run(
         _ session: some UpdateSession, over transport: some Transport,
         interrupts: some AsyncSequence<Void, Never> & Sendable

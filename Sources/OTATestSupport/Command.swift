@@ -2,7 +2,7 @@ import Glibc
 public import Subprocess
 public import SystemPackage
 
-/// A program of others, or our own, that was run to its end.
+/// The result of a program that has ended.
 public struct Command: Sendable {
     public let status: TerminationStatus
     public let output: [UInt8]
@@ -12,10 +12,13 @@ public struct Command: Sendable {
     public var outputText: String { String(decoding: output, as: UTF8.self) }
     public var errorText: String { String(decoding: error, as: UTF8.self) }
 
-    /// Runs a program, by its path or by its name, until it ends. It reads and writes files instead of pipes, so that nobody has to
-    /// keep pace with it: under load the end of what came through a pipe was once missing.
+    /// Runs a program until it ends.
     ///
-    /// - Parameter input: what it finds on its standard input.
+    /// Its standard streams are files, not pipes: under load the end of the output of a pipe was once missing.
+    ///
+    /// - Parameters:
+    ///   - program: the path or the name of the program.
+    ///   - input: the contents of its standard input.
     public static func run(
         _ program: String, _ arguments: [String], environment: Environment = .inherit,
         in workingDirectory: FilePath? = nil, input: [UInt8] = []
@@ -32,7 +35,7 @@ public struct Command: Sendable {
     }
 }
 
-/// A temporary file that is gone when nobody has it open any more.
+/// A temporary file without a name. The kernel removes it when its last descriptor is closed.
 private final class NamelessFile: Sendable {
     let descriptor: FileDescriptor
 

@@ -1,28 +1,29 @@
 package import Glibc
 
-/// What a process takes of the machine.
+/// The memory and the file descriptors of a process.
 package struct Footprint: Sendable {
-    /// Resident, in bytes.
+    /// The resident memory, in bytes.
     package let memory: Int
     package let descriptors: Int
 
-    /// Now; nil: this process.
+    /// Measures a process; nil: this process.
     package init(of process: pid_t? = nil) {
         let folder = "/proc/\(process.map(String.init) ?? "self")"
         memory = Self.residentPages(folder) * sysconf(Int32(_SC_PAGESIZE))
         descriptors = Self.openDescriptors(folder)
     }
 
-    /// Whether it has not grown since, but for `slack`, bytes that an allocator keeps of what was freed.
+    /// True if no more descriptors are open than before, and the memory has grown by at most `slack` bytes: an allocator keeps freed
+    /// memory.
     package func isStable(since earlier: Footprint, slack: Int) -> Bool {
         descriptors <= earlier.descriptors && memory - earlier.memory <= slack
     }
 
     package func growth(since earlier: Footprint) -> String {
-        "memory \((memory - earlier.memory) >> 10) KiB more, file descriptors \(descriptors - earlier.descriptors) more"
+        "memory +\((memory - earlier.memory) >> 10) KiB, file descriptors +\(descriptors - earlier.descriptors)"
     }
 
-    /// The second number of statm.
+    /// The number of resident pages: the second number in statm.
     private static func residentPages(_ folder: String) -> Int {
         guard let file = fopen("\(folder)/statm", "r") else { return 0 }
         defer { fclose(file) }

@@ -1,8 +1,8 @@
 import Glibc
 
-/// The Python environment that scripts/setup makes, with programs of others to test against.
+/// The Python environment that scripts/setup creates. It contains third-party programs for the tests.
 public enum PythonEnvironment {
-    /// The path of its interpreter.
+    /// The path of the Python interpreter.
     public static var python: String {
         let cache = variable("XDG_CACHE_HOME") ?? (variable("HOME") ?? "") + "/.cache"
         return cache + "/otaflash/venv/bin/python"

@@ -1,8 +1,8 @@
-/// Why a text is not the address of a device.
+/// The reason why a text is not the address of a device.
 public struct AddressError: Error, Sendable, Equatable {
-    /// For people: what is wrong, without a full stop.
+    /// The description for people, without a full stop.
     public var context: String
-    /// What to type instead.
+    /// A hint with a correct address or command.
     public var hint: String
 
     public init(_ context: String, hint: String) {

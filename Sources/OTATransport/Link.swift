@@ -1,15 +1,15 @@
 public import OTAUpdate
 
-/// A live connection. Commands are carried out in the order in which they were submitted.
+/// An open connection over a transport. Commands are performed in the order of submission.
 public protocol Link: Sendable {
     var properties: LinkProperties { get }
 
-    /// What the link tells. Ends after `.lost`; read by one task.
+    /// The events of the link. The stream ends after `.lost`. Only one task may read it.
     var events: AsyncStream<LinkEvent> { get }
 
-    /// Never suspends: a link is a queue, bounded by nothing but the session's own window.
+    /// Queues a command, without suspending. The queue has no limit of its own; the session's window limits it.
     func submit(_ command: LinkCommand)
 
-    /// Ends the link: `.lost` comes, and nothing after it. A second call does nothing.
+    /// Ends the link. `.lost` is its last event. A second call has no effect.
     func close()
 }

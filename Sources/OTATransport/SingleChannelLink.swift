@@ -1,9 +1,9 @@
 public import OTAUpdate
 
-/// A link over a transport with one pipe, such as UDP or a serial line: the pipe carries the values of one channel.
+/// A link over a transport with one pipe, such as UDP or a serial line. The pipe carries the values of one channel.
 ///
-/// A subscription is answered at once, since the pipe brings what comes anyway. Reads and writes with response are refused:
-/// nothing on the pipe would answer them.
+/// A subscription succeeds at once, because the pipe always delivers received values. Reads and writes with response are refused,
+/// because the pipe has no answers to them.
 public final class SingleChannelLink<Pipe: ValuePipe>: Link {
     public let properties: LinkProperties
     public let events: AsyncStream<LinkEvent>
@@ -13,7 +13,11 @@ public final class SingleChannelLink<Pipe: ValuePipe>: Link {
     private let feed: AsyncStream<LinkCommand>.Continuation
     private let outlet: AsyncStream<LinkEvent>.Continuation
 
-    /// - Parameter maximumValueLength: in bytes.
+    /// Creates a link over an open pipe.
+    ///
+    /// - Parameters:
+    ///   - channel: the channel of the pipe's values.
+    ///   - maximumValueLength: the maximum length of a value, in bytes.
     public init(_ pipe: Pipe, channel: Channel, maximumValueLength: Int) {
         self.pipe = pipe
         self.channel = channel
@@ -27,14 +31,14 @@ public final class SingleChannelLink<Pipe: ValuePipe>: Link {
 
     public func close() { end(LinkError(.lost, "the link was closed")) }
 
-    /// What is yielded after the end is dropped by the stream.
+    /// Ends the link. The stream discards later events.
     private func end(_ error: LinkError) {
         feed.finish()
         outlet.yield(.lost(error))
         outlet.finish()
     }
 
-    /// Carries commands and values while `body` runs, and closes the pipe behind it.
+    /// Forwards commands and values while `body` runs, then closes the pipe.
     public func withForwarding<Result: Sendable>(_ body: (any Link) async -> Result) async -> Result {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { self.end(await self.listen()) }
@@ -66,7 +70,8 @@ public final class SingleChannelLink<Pipe: ValuePipe>: Link {
         case .send(let values, let channel) where channel == self.channel:
             for value in values { try await pipe.send(value) }
         case .send(_, let channel), .subscribe(let channel): refuse(channel, "the device has no such channel")
-        case .read(let channel), .write(_, let channel): refuse(channel, "this transport answers no requests")
+        case .read(let channel), .write(_, let channel):
+            refuse(channel, "this transport does not support requests with a response")
         }
     }
 

@@ -1,9 +1,9 @@
 public import OTAUpdate
 
-/// The way to one device.
+/// A transport to one device, such as BLE, UDP, a serial line or the simulator.
 public protocol Transport: Sendable {
-    /// Makes a link, lends it to `body` and takes it down when `body` returns, however it returns.
+    /// Opens a link, passes it to `body`, and closes it when `body` returns.
     ///
-    /// - Throws: `LinkError` when no link came.
+    /// - Throws: `LinkError` if the link could not be opened.
     func withLink<Result: Sendable>(_ body: (any Link) async -> Result) async throws(LinkError) -> Result
 }

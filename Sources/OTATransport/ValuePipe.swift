@@ -1,13 +1,13 @@
 public import OTAUpdate
 
-/// What carries values whole and one by one: all that a transport with a single channel has to bring.
+/// A pipe that carries complete values, one at a time. A transport with one channel implements it.
 public protocol ValuePipe: Sendable {
-    /// One caller at a time. Returns when the value has been handed over; whether it arrives is another matter.
+    /// Sends a value. Only one caller at a time. Returns when the value was handed over; this does not mean that it arrived.
     func send(_ value: [UInt8]) async throws(LinkError)
 
-    /// Waits for the next one. Every error is the pipe's end.
+    /// Waits for the next value. After an error the pipe cannot be used any more.
     func receive() async throws(LinkError) -> [UInt8]
 
-    /// Whoever sends or receives meanwhile is let go with an error.
+    /// Closes the pipe. Pending calls of `send` and `receive` end with an error.
     func close() async
 }
