@@ -89,7 +89,7 @@ import Testing
             #expect(!text.split(separator: "\n").contains("otaflash: error: y"))
         }
         // What is to be typed can be typed, in a shell that knows $'…'.
-        let hint = try #require(missing.err.split(separator: "hint: see that the path is right: ").last)
+        let hint = try #require(missing.err.split(separator: "hint: check the path: ").last)
         let shown = try await sandbox.shell("exec /bin/bash -c \"$1\"", String(hint))
         #expect(shown.exit == 0, "\(hint)\(shown.err)")
     }

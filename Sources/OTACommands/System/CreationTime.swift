@@ -1,19 +1,21 @@
 import Glibc
 import OTAFirmware
 
-/// When a bundle is said to be made: `SOURCE_DATE_EPOCH` where it is set (https://reproducible-builds.org), so that the
-/// same image gives the same bundle; else now.
+/// The creation time of a bundle: `SOURCE_DATE_EPOCH` if it is set, so that the same image gives the same bundle
+/// (https://reproducible-builds.org); else the current time.
 enum CreationTime {
-    /// Unix seconds.
+    /// The creation time as Unix seconds.
+    ///
+    /// - Throws: `Failure`: `usage` for an invalid `SOURCE_DATE_EPOCH`.
     static func now() throws(Failure) -> UInt64 {
         guard let value = getenv("SOURCE_DATE_EPOCH") else { return UInt64(clamping: time(nil)) }
         let text = String(cString: value)
-        // Digits alone: the standard initializer would also take a plus sign.
+        // Only digits: the standard initializer also accepts a plus sign.
         let isNumber = !text.isEmpty && text.utf8.allSatisfy((UInt8(ascii: "0")...UInt8(ascii: "9")).contains)
         guard isNumber, let seconds = UInt64(text), seconds <= Manifest.latestCreationTime else {
             throw Failure.usage(
-                "SOURCE_DATE_EPOCH is '\(text)', which is not a number of seconds since 1970 that a bundle can have",
-                hint: "set it so: export SOURCE_DATE_EPOCH=$(git log -1 --format=%ct); or unset it")
+                "SOURCE_DATE_EPOCH is '\(text)'; expected Unix seconds from 0 to \(Manifest.latestCreationTime)",
+                hint: "use export SOURCE_DATE_EPOCH=$(git log -1 --format=%ct), or unset it")
         }
         return seconds
     }

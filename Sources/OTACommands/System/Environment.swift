@@ -1,9 +1,9 @@
 import Glibc
 import SystemPackage
 
-/// The process's environment variables, and the folders they lead to.
+/// The environment variables of the process, and the folders that they define.
 enum Environment {
-    /// Nil where it is not set, or empty.
+    /// Returns the value of a variable; nil: not set, or empty.
     static func value(_ name: String) -> String? {
         guard let text = getenv(name), text.pointee != 0 else { return nil }
         return String(cString: text)
@@ -12,7 +12,7 @@ enum Environment {
     /// `$XDG_CONFIG_HOME/otaflash`, else `~/.config/otaflash`.
     static var configurationFolder: FilePath? { folder("XDG_CONFIG_HOME", orElse: ".config") }
 
-    /// `$XDG_RUNTIME_DIR/otaflash`, for what need not outlive a session.
+    /// `$XDG_RUNTIME_DIR/otaflash`, for files that may be deleted when the user logs out.
     static var runtimeFolder: FilePath? { absolute("XDG_RUNTIME_DIR")?.appending("otaflash") }
 
     /// `$OTAFLASH_STATE_DIR`, else `$XDG_STATE_HOME/otaflash`, else `~/.local/state/otaflash`.
@@ -24,7 +24,8 @@ enum Environment {
         (absolute(name) ?? home?.appending(FilePath(fallback).components))?.appending("otaflash")
     }
 
-    /// The base directory specification has relative paths ignored: they would depend on the current directory.
+    /// Returns the path in a variable. Relative paths are ignored, as the XDG base directory specification requires: they would depend
+    /// on the current directory.
     private static func absolute(_ name: String) -> FilePath? {
         value(name).map { FilePath($0) }.flatMap { $0.isAbsolute ? $0 : nil }
     }

@@ -1,8 +1,9 @@
 import Glibc
 import SystemPackage
 
+/// Creates folders.
 enum Folder {
-    /// Makes it where it is not there, and those it lies in; its owner's alone.
+    /// Creates a folder and its missing parents. Only the owner can use a new folder. An existing folder is not changed.
     static func create(_ path: FilePath) throws(Errno) {
         guard mkdir(path.string, 0o700) != 0, errno != EEXIST else { return }
         guard errno == ENOENT, !path.components.isEmpty else { throw Errno(rawValue: errno) }

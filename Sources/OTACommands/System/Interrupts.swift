@@ -2,10 +2,10 @@ import DescriptorIO
 import Glibc
 import Synchronization
 
-/// SIGINT and SIGTERM while a session runs: the first one asks it to stop, the second one ends the process at once.
+/// Handles SIGINT and SIGTERM while a session runs: the first signal stops the session, the second one ends the process at once.
 ///
-/// The signal handler ends the process, and a thread of its own passes the first signal on: a blocked write to a terminal or a pipe
-/// can hold up every thread that runs tasks.
+/// The signal handler itself ends the process. A separate thread passes the first signal to the session, because a blocked write to
+/// a terminal or a pipe can block all threads that run tasks.
 enum Interrupts {
     private static let first = Atomic<Int32>(0)
     private static let onFirst = Guarded<(@Sendable () -> Void)?>(nil)
@@ -14,7 +14,7 @@ enum Interrupts {
         sem_init(semaphore, 0, 0)
         return semaphore
     }()
-    /// Started at its first use.
+    /// The thread that waits for the first signal. It starts at the first use.
     private static let listener: Void = {
         var thread = pthread_t()
         let status = pthread_create(
@@ -25,7 +25,7 @@ enum Interrupts {
                     onFirst.with { $0 }?()
                 }
             }, nil)
-        precondition(status == 0, "no thread to listen for signals: \(status)")
+        precondition(status == 0, "cannot start the thread for signals: \(status)")
         pthread_detach(thread)
     }()
 
@@ -35,9 +35,11 @@ enum Interrupts {
         return signal == 0 ? nil : signal
     }
 
-    /// Runs `body` with one element for the signal that is to stop it. One at a time.
+    /// Runs `body` and stops it at the first signal. Only one call at a time is allowed.
     ///
-    /// - Parameter onFirst: reports the first signal. It may block.
+    /// - Parameters:
+    ///   - onFirst: reports the first signal. It may block.
+    ///   - body: gets one element for the first signal.
     static func during<Result: Sendable>(
         onFirst report: @escaping @Sendable () -> Void, body: (AsyncStream<Void>) async throws -> Result
     ) async rethrows -> Result {
@@ -50,12 +52,12 @@ enum Interrupts {
         }
         _ = listener
         let before = [SIGINT, SIGTERM].map { ($0, Glibc.signal($0, handle)) }
-        // After a first signal the next one still ends the process.
+        // After the first signal the handler remains, so that the next signal ends the process.
         defer { if signal == nil { for (signal, handler) in before { Glibc.signal(signal, handler) } } }
         return try await body(stops)
     }
 
-    /// Does only what a signal handler may do.
+    /// The signal handler. It uses only async-signal-safe functions.
     private static let handle: @convention(c) (Int32) -> Void = { signal in
         guard first.compareExchange(expected: 0, desired: signal, ordering: .relaxed).exchanged else {
             _exit(128 + signal)
@@ -63,7 +65,7 @@ enum Interrupts {
         sem_post(heard)
     }
 
-    /// Runs `body`, which makes what must not be left half made, before a signal is heard.
+    /// Runs `body` with SIGINT, SIGTERM and SIGHUP blocked, so that a signal does not leave incomplete files.
     static func deferringSignals<Result>(_ body: () throws -> Result) rethrows -> Result {
         var signals = sigset_t()
         var before = sigset_t()

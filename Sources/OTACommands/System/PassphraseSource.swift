@@ -2,17 +2,21 @@ import Glibc
 import OTASigning
 import SystemPackage
 
-/// Where a passphrase comes from; never the arguments, which everybody on the machine can read.
+/// The source of a passphrase. It is never an argument, because every user on the machine can read arguments.
 enum PassphraseSource {
     case descriptor(Int32)
     case environment(String)
     case terminal
 
     static let passphraseHint =
-        "give it by --passphrase-fd N, by --passphrase-env NAME, or type it when asked for, on a terminal"
+        "use --passphrase-fd N or --passphrase-env NAME, or enter the passphrase on a terminal"
 
-    /// - Parameter isNew: for a new key: on a terminal it is asked for twice.
-    /// - Throws: `Failure`, and `KeyError` for one that cannot be used.
+    /// Reads the passphrase.
+    ///
+    /// - Parameters:
+    ///   - what: the key, for the prompt.
+    ///   - isNew: true for a new key: the terminal asks for the passphrase twice.
+    /// - Throws: `Failure`; `KeyError` for an unusable passphrase.
     func passphrase(for what: String, isNew: Bool = false) throws -> Passphrase {
         switch self {
         case .descriptor(let number): return try Passphrase(Self.firstLine(of: FileDescriptor(rawValue: number)))
@@ -23,11 +27,11 @@ enum PassphraseSource {
         case .terminal:
             let first = try TerminalPrompt.secret("Passphrase for \(what): ")
             if isNew {
-                let second = try TerminalPrompt.secret("The same again: ")
+                let second = try TerminalPrompt.secret("Repeat the passphrase: ")
                 guard Self.equal(first, second) else {
                     throw Failure(
-                        "passphrase-mismatch", .refused, "the two passphrases are not the same",
-                        hint: "nothing was written; type the command again")
+                        "passphrase-mismatch", .refused, "the two passphrases differ",
+                        hint: "nothing was written; run the command again")
                 }
             }
             return try Passphrase(first)
@@ -38,13 +42,13 @@ enum PassphraseSource {
         Failure(KeyError.Code.passphraseRequired.rawValue, .refused, message, hint: passphraseHint)
     }
 
-    /// What is there up to a line feed or the end.
+    /// Reads up to a line feed or the end of the file.
     private static func firstLine(of file: FileDescriptor) throws -> SecretBytes {
         do {
             return try SecretBytes(capacity: Passphrase.maximumLength + 2) { buffer in
                 var count = 0
                 while count < buffer.count {
-                    // One by one: what follows in a pipe is somebody else's.
+                    // Reads single bytes: the rest of a pipe may be for another reader.
                     let place = UnsafeMutableRawBufferPointer(rebasing: buffer[count..<count + 1])
                     guard try file.read(into: place) > 0, place[0] != UInt8(ascii: "\n") else { break }
                     count += 1
@@ -53,7 +57,7 @@ enum PassphraseSource {
                 return count
             }
         } catch {
-            throw none("the passphrase could not be read from file descriptor \(file.rawValue): \(error)")
+            throw none("cannot read the passphrase from file descriptor \(file.rawValue): \(error)")
         }
     }
 

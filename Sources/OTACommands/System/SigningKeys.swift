@@ -2,15 +2,17 @@ import Glibc
 import OTASigning
 import SystemPackage
 
-/// Reads the private keys that `--key` names. A passphrase that does not come from a terminal is read once and opens all
-/// of them.
+/// Reads the private keys of `--key`. A passphrase that is not typed on a terminal is read once and used for all keys.
 struct SigningKeys {
     let passphrases: PassphraseSource
     private var passphrase: Passphrase?
 
     init(passphrases: PassphraseSource) { self.passphrases = passphrases }
 
-    /// - Parameter name: a file, or `env:NAME` for a variable that holds the PEM text.
+    /// Reads a private key.
+    ///
+    /// - Parameter name: a file, or `env:NAME` for an environment variable that contains the PEM text.
+    /// - Throws: `KeyError`, `Failure`.
     mutating func key(at name: String) throws -> PrivateKey {
         let text = try Self.text(of: name)
         if let key = try Self.opened(text, passphrase, name) { return key }
@@ -22,7 +24,7 @@ struct SigningKeys {
         return key
     }
 
-    /// Nil: it is encrypted, and there is no passphrase.
+    /// Parses a key; nil: the key is encrypted and there is no passphrase.
     private static func opened(
         _ text: SecretBytes, _ passphrase: Passphrase?, _ name: String
     ) throws(KeyError) -> PrivateKey? {
@@ -40,7 +42,7 @@ struct SigningKeys {
         guard let value = getenv(variable) else {
             throw KeyError(
                 .noSuchFile, "the environment variable \(variable) is not set",
-                hint: "put the PEM text of a private key in it, or give a file: --key FILE")
+                hint: "set it to the PEM text of a private key, or give a file: --key FILE")
         }
         return SecretBytes(copying: UnsafeRawBufferPointer(start: value, count: strlen(value)))
     }

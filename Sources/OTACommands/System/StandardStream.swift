@@ -1,6 +1,6 @@
 import Glibc
 
-/// stdin, stdout and stderr.
+/// A standard stream: stdin, stdout or stderr.
 enum StandardStream: Int32 {
     case input = 0
     case output = 1
@@ -8,29 +8,32 @@ enum StandardStream: Int32 {
 
     var isTerminal: Bool { isatty(rawValue) == 1 }
 
-    /// Columns of the terminal behind it; nil: there is none, or it does not tell.
+    /// The columns of its terminal; nil: not a terminal, or unknown.
     var columns: Int? {
         var size = winsize()
         guard ioctl(rawValue, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return nil }
         return Int(size.ws_col)
     }
 
-    /// Lines of the terminal behind it; nil: there is none, or it does not tell.
+    /// The lines of its terminal; nil: not a terminal, or unknown.
     var rows: Int? {
         var size = winsize()
         guard ioctl(rawValue, UInt(TIOCGWINSZ), &size) == 0, size.ws_row > 0 else { return nil }
         return Int(size.ws_row)
     }
 
-    /// Without colours.
+    /// A writer to the stream, without colours.
     var writer: TerminalWriter { TerminalWriter(descriptor: rawValue) }
 
-    /// Makes sure that no file we open becomes a standard stream because that one was closed: an answer written into a
-    /// bundle would be the least of it. And a reader that went away is an error to be told, not a signal to die of.
+    /// Ignores SIGPIPE and opens `/dev/null` for each closed standard stream.
+    ///
+    /// Otherwise the next opened file would become that stream, and output would be written into it, for example into a bundle.
+    /// Without SIGPIPE, a write to a closed pipe fails with an error that can be reported.
     static func secure() {
         signal(SIGPIPE, SIG_IGN)
         for stream in [input, output, error] where fcntl(stream.rawValue, F_GETFD) == -1 {
-            // The lowest free descriptor is this one. Read-only, so that writing to it fails as it would have.
+            // `open` returns the lowest free descriptor, which is this one. stdout and stderr are read-only, and stdin is
+            // write-only, so that their use still fails.
             _ = open("/dev/null", stream == .input ? O_WRONLY : O_RDONLY)
         }
     }

@@ -1,9 +1,9 @@
 import FoundationEssentials
 import SystemPackage
 
-/// Small files of the system, which may not be there.
+/// Reads small files of the system, which may not exist.
 enum SystemFile {
-    /// Its first 64 KiB; nil: it cannot be read.
+    /// Returns the first 64 KiB of a file; nil: it cannot be read.
     static func text(_ path: String) -> String? {
         guard let file = try? FileDescriptor.open(FilePath(path), .readOnly, options: .closeOnExec) else { return nil }
         defer { try? file.close() }
@@ -12,12 +12,12 @@ enum SystemFile {
         return String(decoding: bytes[..<count], as: UTF8.self)
     }
 
-    /// Its first line.
+    /// Returns the first line of a file; nil: it cannot be read.
     static func line(_ path: String) -> String? {
         text(path).map { String($0.prefix { !$0.isNewline }) }
     }
 
-    /// What lies in a folder; empty where there is none.
+    /// Returns the sorted names in a folder; empty if it cannot be read.
     static func names(in folder: String) -> [String] {
         ((try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []).sorted()
     }

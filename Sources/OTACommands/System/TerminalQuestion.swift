@@ -1,17 +1,17 @@
 import Glibc
 
-/// Asks the person at the terminal, while other things go on: on stderr, and answered on stdin.
+/// Asks the person at the terminal while other tasks run. The question is on stderr, the answer on stdin.
 enum TerminalQuestion {
-    /// Whether there is somebody to ask.
+    /// True if stdin and stderr are a terminal.
     static var canBeAsked: Bool { StandardStream.input.isTerminal && StandardStream.error.isTerminal }
 
-    /// The line that was typed, without its line feed; nil: none came until the task was cancelled, or the terminal has gone.
+    /// Asks a question and returns the typed line, without its line feed; nil: the task was cancelled, or the terminal was closed.
     static func ask(_ prompt: TerminalLine) async -> String? {
-        // What was typed before the question is no answer to it.
+        // Discard input that was typed before the question.
         tcflush(StandardStream.input.rawValue, TCIFLUSH)
         try? StandardStream.error.writer.write([.startOfLine, .part(prompt)])
-        // A terminal has a line when all of it was typed, so a read does not wait; and nothing else can be waited for together
-        // with a cancellation without a thread.
+        // A terminal is readable when a complete line was typed, so the read does not block. Polling, because a wait for both
+        // input and cancellation would need a thread.
         while !Task.isCancelled {
             var file = pollfd(fd: StandardStream.input.rawValue, events: Int16(POLLIN), revents: 0)
             if poll(&file, 1, 0) > 0 { return line() }

@@ -1,19 +1,19 @@
 import Glibc
 import SystemPackage
 
-/// A file that is read once, into memory: what was verified is what is sent, whatever becomes of the file meanwhile.
+/// Reads a file once into memory. So the verified bytes are the sent bytes, even if the file changes later.
 enum WholeFile {
-    /// More than any device has room for.
+    /// The maximum file size in bytes: more than the slot of any device.
     static let limit = 256 << 20
     private static let pieceLength = 256 << 10
 
-    /// All of it; a pipe will do.
+    /// Reads a file or a pipe to its end.
     ///
     /// - Throws: `Failure`: `no-such-file`, `not-a-file`, `read-failed`, `empty-file`, `file-too-large`.
     static func contents(of name: String) throws(Failure) -> [UInt8] {
         let bytes = try read(name)
         guard !bytes.isEmpty else {
-            throw Failure("empty-file", .malformed, "\(name) is empty", hint: "make or fetch it again")
+            throw Failure("empty-file", .malformed, "\(name) is empty", hint: "create or fetch it again")
         }
         return bytes
     }
@@ -48,13 +48,14 @@ enum WholeFile {
     }
 
     private static func isFolder(_ name: String) -> Failure {
-        Failure("not-a-file", .noInput, "\(name) is a folder", hint: "give a file in it: ls \(Shell.quoted(name))")
+        Failure(
+            "not-a-file", .noInput, "\(name) is a folder", hint: "give a file in the folder: ls \(Shell.quoted(name))")
     }
 
     private static func tooLarge(_ name: String) -> Failure {
         Failure(
-            "file-too-large", .malformed, "\(name) has more than the \(limit >> 20) MiB that are read",
-            hint: "see that this is the file that was meant: ls -l \(Shell.quoted(name))")
+            "file-too-large", .malformed, "\(name) is larger than the limit of \(limit >> 20) MiB",
+            hint: "check that this is the intended file: ls -l \(Shell.quoted(name))")
     }
 
     private static func unreadable(_ name: String, _ error: any Error) -> Failure {
@@ -62,14 +63,15 @@ enum WholeFile {
         switch error as? Errno {
         case .noSuchFileOrDirectory, .notDirectory:
             return Failure(
-                "no-such-file", .noInput, "there is no file \(name)", hint: "see that the path is right: ls -l \(path)")
+                "no-such-file", .noInput, "there is no file \(name)", hint: "check the path: ls -l \(path)")
         case .permissionDenied:
             return Failure(
-                "read-failed", .inputOutput, "\(name) may not be read: \(error)", hint: "see who may: ls -l \(path)")
+                "read-failed", .inputOutput, "no permission to read \(name): \(error)",
+                hint: "check its permissions: ls -l \(path)")
         default:
             return Failure(
-                "read-failed", .inputOutput, "\(name) could not be read: \(error)",
-                hint: "see that it is all there: ls -l \(path)")
+                "read-failed", .inputOutput, "cannot read \(name): \(error)",
+                hint: "check that the file is complete: ls -l \(path)")
         }
     }
 }

@@ -2,27 +2,31 @@ import OTAArchive
 import OTAFirmware
 import OTASigning
 
-/// A package for nRF Connect Device Manager: the images that its manifest names. The manifest is signed by nobody; it
-/// says which of the device's images each file is, and may not contradict what the files say of themselves.
+/// Reads a package for nRF Connect Device Manager: the images that its manifest lists.
+///
+/// The manifest is not signed. It assigns an image number to each file. Its sizes and versions must agree with the files.
 package enum ImagePackage {
-    /// - Throws: `ZipError`, `PackageError`; `Failure` with the file's name for an image that cannot be read.
+    /// Returns the images in a zip archive.
+    ///
+    /// - Throws: `ZipError`, `PackageError`; `Failure` with the name of the file for an invalid image.
     package static func images(in bytes: [UInt8]) throws -> [NumberedFile] {
         let archive = try ZipArchive(bytes)
         guard let entry = archive[PackageManifest.name] else {
-            throw PackageError(.noManifest, "there is no manifest.json in it")
+            throw PackageError(.noManifest, "it contains no manifest.json")
         }
         guard entry.size <= maximumManifestSize else {
-            throw PackageError(.badManifest, "its manifest.json has \(entry.size) bytes")
+            throw PackageError(
+                .badManifest, "its manifest.json has \(entry.size) bytes; the limit is \(maximumManifestSize)")
         }
         let manifest = try PackageManifest(parsing: archive.contents(of: entry))
-        guard !manifest.files.isEmpty else { throw PackageError(.badManifest, "its manifest.json names no file") }
-        // Before anything is unpacked: a file that is named a thousand times would be in memory as often.
+        guard !manifest.files.isEmpty else { throw PackageError(.badManifest, "its manifest.json lists no file") }
+        // Checked before files are unpacked: a file that is listed 1000 times would be in memory 1000 times.
         if let number = repeated(manifest.files.map(\.number)) {
             throw PackageError(
-                .duplicateImage, "several of its files are for the image \(number), such as one for each slot")
+                .duplicateImage, "several of its files are for image \(number), for example one for each slot")
         }
         if let name = repeated(manifest.files.map(\.file)) {
-            throw PackageError(.badManifest, "its manifest.json names \(name) for several images")
+            throw PackageError(.badManifest, "its manifest.json lists \(name) for several images")
         }
         return try manifest.files.map { try image($0, in: archive) }
     }
@@ -36,10 +40,11 @@ package enum ImagePackage {
 
     private static func image(_ file: PackageManifest.File, in archive: ZipArchive) throws -> NumberedFile {
         guard let entry = archive[file.file] else {
-            throw PackageError(.missingFile, "its manifest names \(file.file), which is not in it")
+            throw PackageError(.missingFile, "its manifest.json lists \(file.file), which is not in the archive")
         }
         if let size = file.size, size != entry.size {
-            throw PackageError(.fileMismatch, "\(entry.name) has \(entry.size) bytes, and the manifest says \(size)")
+            throw PackageError(
+                .fileMismatch, "\(entry.name) has \(entry.size) bytes, but its manifest.json lists \(size)")
         }
         let contents = try archive.contents(of: entry)
         let image: MCUbootFile
@@ -56,6 +61,6 @@ package enum ImagePackage {
         guard let text = file.versionMCUboot, MCUbootImage.Version(text) != version else { return }
         throw PackageError(
             .fileMismatch,
-            "\(file.file) is version \(version), and the manifest says \(text)")
+            "\(file.file) has version \(version), but its manifest.json lists \(text)")
     }
 }

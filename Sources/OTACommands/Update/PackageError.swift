@@ -1,20 +1,20 @@
 import OTAFirmware
 
-/// Why an archive is no package of MCUboot images. Two errors are equal when their codes are.
+/// The reason why an archive is not a valid package of MCUboot images. Errors are equal if their codes are.
 package struct PackageError: Error, Sendable, Equatable {
     package enum Code: String, Sendable, CaseIterable {
         case noManifest = "no-package-manifest"
         case badManifest = "bad-package-manifest"
-        /// A file that the manifest names is not there.
+        /// A file that the manifest lists is missing.
         case missingFile = "missing-package-file"
-        /// A file is not what the manifest says of it.
+        /// The size or version of a file differs from the manifest.
         case fileMismatch = "package-file-mismatch"
-        /// Two files are for one of the device's images.
+        /// Several files have the same image number.
         case duplicateImage = "duplicate-image"
     }
 
     package let code: Code
-    /// For people: what was seen, without a full stop.
+    /// The description for people, without a full stop.
     package let context: String
 
     package init(_ code: Code, _ context: String) {

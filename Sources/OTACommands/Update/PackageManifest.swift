@@ -1,7 +1,7 @@
 import FoundationEssentials
 import OTAFirmware
 
-/// `manifest.json` of a package for nRF Connect Device Manager, as the nRF Connect SDK writes it: what of it is used.
+/// The used members of `manifest.json` in a package for nRF Connect Device Manager, as the nRF Connect SDK writes it.
 struct PackageManifest: Decodable {
     static let name = "manifest.json"
 
@@ -9,13 +9,13 @@ struct PackageManifest: Decodable {
         let file: String
         let type: String?
         let board: String?
-        /// In bytes.
+        /// The size of the file in bytes; nil: not listed.
         let size: Int?
-        /// The nRF Connect SDK writes numbers of its own as text.
+        /// The image number. The nRF Connect SDK writes it as text.
         let imageIndex: Number?
         let versionMCUboot: String?
 
-        /// Of the device's images, which it is for.
+        /// The number of the device's image that the file replaces; 0 if it is not listed.
         var number: UInt32 { imageIndex?.value ?? 0 }
 
         private enum CodingKeys: String, CodingKey {
@@ -25,7 +25,7 @@ struct PackageManifest: Decodable {
         }
     }
 
-    /// A number, or the decimal text of one.
+    /// A JSON number, or a JSON string with a decimal number.
     struct Number: Decodable {
         let value: UInt32
 
@@ -44,12 +44,15 @@ struct PackageManifest: Decodable {
 
     let files: [File]
 
+    /// Parses `manifest.json`.
+    ///
     /// - Throws: `bad-package-manifest`.
     init(parsing json: [UInt8]) throws(PackageError) {
         do {
             self = try JSONDecoder().decode(Self.self, from: Data(json))
         } catch {
-            throw PackageError(.badManifest, "its manifest.json does not list files as Device Manager's packages do")
+            throw PackageError(
+                .badManifest, "its manifest.json does not list files in the format of nRF Connect Device Manager")
         }
     }
 }

@@ -1,15 +1,15 @@
 import OTAFirmware
 import OTASigning
 
-/// What a file holds that a device can be updated with: read, and not trusted.
+/// The parsed contents of an update file, not yet verified.
 enum UpdateFile: Sendable {
     case bundle(SignedBundle)
-    /// One MCUboot image, or those of a package. There is at least one, and no two have one number.
+    /// One MCUboot image, or the images of a package. There is at least one, and their numbers are unique.
     case images([NumberedFile])
 
-    /// Sees from the bytes what they are: a bundle, an MCUboot image, Intel HEX text of one, or a package of several.
+    /// Detects the format from the bytes and parses a bundle, an MCUboot image, an Intel HEX file of an image, or a package.
     ///
-    /// - Throws: `BundleError` for what is none of them; `ImageError`, `IntelHexError`, `ZipError`, `PackageError`.
+    /// - Throws: `BundleError`, also for an unknown format; `ImageError`, `IntelHexError`, `ZipError`, `PackageError`.
     init(parsing bytes: [UInt8]) throws {
         switch FirmwareFileKind.detect(prefix: bytes) {
         case .zip: self = .images(try ImagePackage.images(in: bytes))
@@ -26,13 +26,13 @@ enum UpdateFile: Sendable {
         }
     }
 
-    /// What the verifier vouches for.
+    /// Verifies the file.
     func verified(by verifier: Verifier) throws(VerificationError) -> VerifiedUpdate {
         try accepted(verifier.verify, verifier.verify)
     }
 
-    /// The same, or what the user consents to: images that no trusted key has signed are taken as well. A bundle is
-    /// verified as ever.
+    /// Verifies the file for `--unverified-image`: images that are not signed by a trusted key are also accepted. Bundles are
+    /// verified as always.
     func acceptedUnverified(by verifier: Verifier) throws(VerificationError) -> VerifiedUpdate {
         try accepted(verifier.verify, verifier.accept)
     }
@@ -56,29 +56,29 @@ enum UpdateFile: Sendable {
     }
 }
 
-/// What may be sent.
+/// A verified file, which may be sent to a device.
 enum VerifiedUpdate: Sendable {
     case bundle(VerifiedBundle)
-    /// At least one.
+    /// The images; at least one.
     case images([NumberedImage])
 }
 
-/// An MCUboot image and which of the device's images it replaces: 0 where the device has one.
+/// An MCUboot image and the number of the device's image that it replaces; 0 if the device has one image.
 package struct NumberedFile: Sendable {
     package let number: UInt32
-    /// Its name in a package.
+    /// The name of the file in its package; nil: not from a package.
     package var name: String?
-    /// What the package says that it is for; nobody signs that.
+    /// The board according to the package, which is not signed; nil: not listed.
     var board: String?
     let file: MCUbootFile
 
-    /// The same error, which says of which file of a package it speaks.
+    /// Adds the name of the file in its package to an error.
     func named(_ error: VerificationError) -> VerificationError {
         name.map { VerificationError(error.code, "\($0): \(error.context)") } ?? error
     }
 }
 
-/// The same, verified.
+/// A verified MCUboot image and the number of the device's image that it replaces.
 struct NumberedImage: Sendable {
     let number: UInt32
     let image: VerifiedImage
