@@ -116,8 +116,8 @@ actor LinkQueue {
     private func subscribe(_ channel: Channel, _ listeners: inout TaskGroup<Void>) async {
         var notifications: Notifications?
         await answer(channel) { characteristic in
-            // Do not acquire a socket before the device is paired. Readable characteristics are safe even then: pairing
-            // happens over the bus.
+            // Do not acquire a socket before the device is paired (see `subscribe` for the reason). A readable
+            // characteristic is the exception.
             let overSocket = connection.device.isPaired || characteristic.operations.contains(.read)
             notifications = try await connection.subscribe(to: characteristic, overSocket: overSocket)
             return .subscribed(channel)

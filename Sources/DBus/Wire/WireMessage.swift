@@ -42,7 +42,8 @@ package enum WireMessage {
         defer { dbus_error_free(&error) }
         let text = bytes.map { CChar(bitPattern: $0) }
         guard let pointer = dbus_message_demarshal(text, CInt(clamping: text.count), &error) else {
-            throw DBusError(.unexpectedValue, "not a message: \(error.message.map { String(cString: $0) } ?? "unknown")")
+            throw DBusError(
+                .unexpectedValue, "not a message: \(error.message.map { String(cString: $0) } ?? "unknown")")
         }
         return Message(adopting: pointer)
     }
