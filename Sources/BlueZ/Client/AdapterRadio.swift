@@ -6,7 +6,6 @@ import Logging
 /// bluetoothd and the controller cannot scan and connect at the same time reliably. A scan during a connection attempt
 /// fails with `InProgress`, and so does a second attempt. One program also cannot have two discoveries: bluetoothd has one
 /// per bus connection.
-/// another, fails with `InProgress`. Nor can one program have two discoveries: bluetoothd has one for each bus connection.
 actor AdapterRadio {
     nonisolated let executor: DBusExecutor
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }

@@ -14,8 +14,8 @@ public struct PairingResponder: Sendable {
         self.confirmation = confirmation
     }
 
-    /// Pairs without questions. The link is then encrypted, but the device is not authenticated. If a device requires more,
-    /// its reply to a read or a write takes 30 s (BlueZ 5.66).
+    /// Pairs without questions. The link is then encrypted, but the device is not authenticated. If a device requires
+    /// authentication, a read or a write gets no reply for 30 s (BlueZ 5.66).
     public static let justWorks = PairingResponder()
 
     /// For a program without a user. It pairs like `justWorks` with a device that can neither show nor accept digits. It
