@@ -47,7 +47,6 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
         .package(url: "https://github.com/apple/swift-system", from: "1.8.1"),
-        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.2", traits: []),
     ],
     targets: [
@@ -113,7 +112,6 @@ let package = Package(
                 "OTASerial",
                 "OTASigning",
                 "OTASimulator", "OTASMP", "OTATransport", "OTAUDP", "OTAUpdate", arguments, logging, system,
-                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ], swiftSettings: swift),
         .executableTarget(
             name: "otaflash", dependencies: ["OTACommands"], swiftSettings: swift, linkerSettings: selfContained),
