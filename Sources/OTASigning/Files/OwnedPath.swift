@@ -72,6 +72,25 @@ enum OwnedPath {
         return false
     }
 
+    /// The path, and while the last of them is a symbolic link, the path that it leads to. The last one is the file itself.
+    ///
+    /// - Throws: `read-failed`.
+    static func names(of path: FilePath) throws(KeyError) -> [FilePath] {
+        var names = [path]
+        var last = path
+        while isLink(last) {
+            guard names.count <= mostLinks else { throw KeyError(.readFailed, "\(path): too many symbolic links") }
+            last = last.folder.pushing(try target(of: last))
+            names.append(last)
+        }
+        return names
+    }
+
+    private static func isLink(_ path: FilePath) -> Bool {
+        var status = stat()
+        return lstat(path.string, &status) == 0 && status.st_mode & S_IFMT == S_IFLNK
+    }
+
     private static func target(of link: FilePath) throws(KeyError) -> FilePath {
         var buffer = [CChar](repeating: 0, count: Int(PATH_MAX))
         let count = readlink(link.string, &buffer, buffer.count)

@@ -13,6 +13,7 @@ public struct TrustStore: Sendable {
     }
 
     /// Loads files, and folders, in which the files `*.pub.pem` count. A file with the same name and `.scope` limits a key.
+    /// Of a key that is a symbolic link, the scope files beside the link and beside each file that it leads to count.
     ///
     /// - Parameter filesAreChosen: the user has chosen each path in this very command. Of a path to a file it is checked only that not
     ///   everybody may write to the file: what may lie in a folder that belongs to others is their own decision.
@@ -66,7 +67,13 @@ public struct TrustStore: Sendable {
 
     private mutating func load(_ path: FilePath, isChosen: Bool) throws(KeyError) {
         let key = try Self.guarded(path, isChosen: isChosen).publicKey()
-        try add(key, Self.scope(beside: path, isChosen: isChosen), from: path)
+        // A symbolic link must not remove the scope that lies beside the key.
+        var scopes: [TrustScope] = []
+        for name in try OwnedPath.names(of: path) {
+            if let scope = try Self.scope(beside: name, isChosen: isChosen) { scopes.append(scope) }
+        }
+        try add(key, scopes.first, from: path)
+        for scope in scopes.dropFirst() { try add(key, scope, from: path) }
     }
 
     private static func scope(beside key: FilePath, isChosen: Bool) throws(KeyError) -> TrustScope? {
