@@ -189,6 +189,19 @@ import Testing
         #expect(try await sandbox.run(words, env: ["OTAFLASH_TRUST": list]).exit == 0)
     }
 
+    @Test("a path in OTAFLASH_TRUST that leads to the current directory through /proc is refused as a relative one is")
+    func trustThroughProc() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        for path in ["/proc/self/cwd", "/proc/self/cwd/release.pub.pem", "/dev/../proc/thread-self/cwd/"] {
+            let run = try await sandbox.run("verify", "fw.otaf", "--format", "json", env: ["OTAFLASH_TRUST": path])
+            #expect(run.exit == 64, "\(path): \(run.out)")
+            let error = try #require(try run.json().error)
+            #expect(error.code?.string == "relative-trust-path")
+            #expect(error.hint?.string?.contains("realpath") == true)
+        }
+    }
+
     @Test(
         "a trust folder below a folder that everybody can write to is refused, in the default place, the variable and the option"
     )

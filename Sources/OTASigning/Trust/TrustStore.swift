@@ -18,6 +18,7 @@ public struct TrustStore: Sendable {
     /// - Parameter filesAreChosen: the user has chosen each path in this very command. Of a path to a file it is checked only that not
     ///   everybody may write to the file: what may lie in a folder that belongs to others is their own decision.
     /// - Throws: `no-such-file`; `trust-permissions` for a path that others than root and the caller can change (`OwnedPath`);
+    ///   `relative-trust-path` for one that leads through `/proc`;
     ///   `no-trusted-key` where none was found; `key-id-conflict`; `bad-trust-scope` for a scope file that cannot be read, has no key, or
     ///   contradicts another one; what `KeyFile.publicKey(at:)` throws, with the path.
     public init(paths: [FilePath], filesAreChosen: Bool = false) throws(KeyError) {

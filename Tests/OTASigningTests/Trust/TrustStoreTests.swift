@@ -287,6 +287,24 @@ import Testing
         #expect(throws: KeyError(.trustPermissions, "")) { try TrustStore(paths: [trust]) }
     }
 
+    // MARK: /proc
+
+    @Test("a trust path that leads through /proc is refused, also by a symbolic link, unless it is a chosen file")
+    func pathThroughProc() throws {
+        let trust = try folder.makeFolder("trust")
+        let file = try folder.write("trust/one.pub.pem", first.pem().bytes)
+        let directory = open(trust.string, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        defer { close(directory) }
+        let magic = FilePath("/proc/self/fd/\(directory)")
+        #expect(symlink(magic.string, (folder / "link").string) == 0)
+        for path in [magic, magic.appending("one.pub.pem"), FilePath("/dev/fd/\(directory)"), folder / "link"] {
+            let error = #expect(throws: KeyError(.relativeTrustPath, ""), "\(path)") { try TrustStore(paths: [path]) }
+            #expect(error?.context.contains("/proc") == true && error?.hint?.contains("realpath \(path)") == true)
+        }
+        #expect(try TrustStore(paths: [magic.appending("one.pub.pem")], filesAreChosen: true).keys == [first])
+        #expect(try TrustStore(paths: [file]).keys == [first])
+    }
+
     /// Two keys that differ and have one id. To find them took 2^32 hashes, minutes on one processor core: an id selects a
     /// key and proves nothing.
     @Test func twoDifferentKeysOfOneIDAreRefused() throws {
