@@ -70,7 +70,9 @@ final class DeviceLock {
     ///
     /// - Parameter name: the device's; what no file's name may hold is replaced.
     static func file(_ name: String) throws(Failure) -> FilePath {
-        guard let folder = Environment.runtimeFolder ?? Environment.stateFolder else {
+        var folder = Environment.runtimeFolder
+        if folder == nil { folder = try Environment.stateFolder() }
+        guard let folder else {
             throw Failure(
                 "cannot-create", .cannotCreate, "there is no place for the lock of a device: HOME is not set",
                 hint: "set OTAFLASH_STATE_DIR to a folder that can be written to")

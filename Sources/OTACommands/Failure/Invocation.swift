@@ -17,6 +17,8 @@ package struct Invocation: Sendable {
     var updateProtocol: String?
     /// The other options that were given and change what the command does, such as `--no-downgrade`; each a word.
     package var options: [String] = []
+    /// The options of `simulate create` for a virtual device that accepts the bundle; nil: there is no bundle.
+    var acceptingDevice: [String]?
 
     package init(command: String, file: String? = nil, device: String? = nil, trust: [String] = []) {
         self.command = command
@@ -38,6 +40,14 @@ package struct Invocation: Sendable {
         guard let device, device.hasPrefix("sim:") else { return nil }
         let name = device.dropFirst("sim:".count).prefix { $0 != "?" }
         return name.isEmpty ? VirtualDevices.demoName : String(name)
+    }
+
+    /// The commands that replace the virtual device by one that accepts the bundle; nil if the device is not a virtual one.
+    var virtualDeviceAgain: String? {
+        guard let virtualDevice else { return nil }
+        let name = Shell.quoted(virtualDevice)
+        let options = acceptingDevice?.map(Shell.quoted) ?? ["--product PRODUCT --version VERSION"]
+        return (["otaflash simulate remove \(name); otaflash simulate create", name] + options).joined(separator: " ")
     }
 
     /// The same, to be typed after a failure: a virtual device that was to go out of reach is in reach again.
