@@ -1,9 +1,12 @@
 package import DBus
 
-/// The one place where D-Bus names become errors of this module. What BlueZ says with them was read in its sources, version
-/// 5.66: `src/error.c`, `create_gatt_dbus_error` in `src/gatt-client.c`, `device_bonding_failed` in `src/device.c`.
+/// Maps D-Bus errors to errors of this module. No other code does this. The meanings of BlueZ's errors come from its
+/// source, version 5.66: `src/error.c`, `create_gatt_dbus_error` in `src/gatt-client.c`, `device_bonding_failed` in
+/// `src/device.c`.
 extension BlueZError {
-    /// - Parameter operation: for people: what was tried, such as `connect to AA:BB:CC:DD:EE:FF`.
+    /// Maps an error.
+    ///
+    /// - Parameter operation: the failed operation, for people, such as `connect to AA:BB:CC:DD:EE:FF`.
     package init(_ error: DBusError, _ operation: String) {
         let context = "\(operation): \(error.message.isEmpty ? error.name ?? error.code.rawValue : error.message)"
         switch error.code {
@@ -23,19 +26,19 @@ extension BlueZError {
         if name.hasPrefix(bluez) {
             return ofBlueZ(String(name.dropFirst(bluez.count)), message, context)
         }
-        // The bus was to start it, and could not: its message is about that.
+        // The bus could not start bluetoothd. The bus's message describes only that failed start.
         if name.hasPrefix("org.freedesktop.DBus.Error.Spawn.") {
-            return BlueZError(.serviceUnavailable, "bluetoothd does not run")
+            return BlueZError(.serviceUnavailable, "bluetoothd is not running")
         }
         let code: Code =
             switch name {
             case DBusError.Name.serviceUnknown, DBusError.Name.nameHasNoOwner, "org.freedesktop.systemd1.NoSuchUnit":
                 .serviceUnavailable
-            // The answer of the bus itself to a call whose addressee goes before it has answered.
+            // The bus itself sends this reply if the called program exits before its reply.
             case DBusError.Name.noReply: .serviceUnavailable
             case DBusError.Name.accessDenied: .accessDenied
             case DBusError.Name.unknownObject: .noSuchObject
-            // gdbus answers so for an object that is gone: "Method … with signature … on interface … doesn't exist".
+            // gdbus sends this reply for a removed object: "Method … with signature … on interface … doesn't exist".
             case DBusError.Name.unknownMethod, DBusError.Name.unknownInterface: .noSuchObject
             case DBusError.Name.invalidArguments: .invalidArguments
             default: .failed

@@ -1,42 +1,42 @@
-/// Why something over Bluetooth did not happen. Compared on the code and the ATT error.
+/// An error of a Bluetooth operation. Equality compares the code and the ATT error.
 public struct BlueZError: Error, Sendable, Equatable {
-    /// Stable.
+    /// The kind of the error. The raw values are stable.
     public enum Code: String, Sendable, CaseIterable {
-        // This machine.
-        /// There is no system bus, or it has gone.
+        // Errors of this machine.
+        /// The system bus is not available, or its connection has ended.
         case busUnavailable = "bus-unavailable"
-        /// bluetoothd does not run, or it has gone.
+        /// bluetoothd is not running, or it has stopped.
         case serviceUnavailable = "bluetoothd-unavailable"
-        /// The bus does not let this user speak to bluetoothd.
+        /// The bus does not permit this user to call bluetoothd.
         case accessDenied = "access-denied"
         case noSuchAdapter = "no-such-adapter"
         case adapterOff = "adapter-off"
-        // The device.
+        // Errors of the device.
         case noSuchDevice = "no-such-device"
-        /// More than one device is what was asked for; the context lists them.
+        /// More than one device matches. The context lists them.
         case ambiguousDevice = "ambiguous-device"
         case timedOut = "timed-out"
         case connectionFailed = "connection-failed"
         case disconnected
         case pairingFailed = "pairing-failed"
-        // An object of BlueZ, or an attribute of the device.
-        /// A device, service or characteristic that is not there, or not any more.
+        // Errors of a BlueZ object or of an attribute of the device.
+        /// A device, service or characteristic does not exist, or no longer exists.
         case noSuchObject = "no-such-object"
-        /// The device wants the link encrypted, or the bond authenticated, first.
+        /// The device requires an encrypted link or an authenticated bond first.
         case notPaired = "not-paired"
         case notPermitted = "not-permitted"
-        /// Another program has the device, or has acquired the characteristic.
+        /// Another program uses the device, or has acquired the characteristic.
         case acquiredElsewhere = "acquired-elsewhere"
         case invalidLength = "invalid-length"
-        /// The device answered with an ATT error: see `attributeError`.
+        /// The device replied with an ATT error; see `attributeError`.
         case attributeError = "attribute-error"
-        // Any call.
+        // Errors of any call.
         case inProgress = "in-progress"
-        /// What was asked for is so already.
+        /// The requested state already exists.
         case alreadyDone = "already-done"
         case notSupported = "not-supported"
         case invalidArguments = "invalid-arguments"
-        /// bluetoothd answered with something it should not.
+        /// The reply of bluetoothd is malformed or unexpected.
         case unexpectedReply = "unexpected-reply"
         case failed
         /// The task was cancelled.
@@ -44,9 +44,9 @@ public struct BlueZError: Error, Sendable, Equatable {
     }
 
     public var code: Code
-    /// For people: what was seen, without a full stop.
+    /// A description for people, without a full stop.
     public var context: String
-    /// The ATT error code (Core Specification, Vol 3, Part F, 3.4.1.1), with `attributeError`.
+    /// The ATT error code (Core Specification, Vol 3, Part F, 3.4.1.1). Set with `attributeError`.
     public var attributeError: UInt8?
 
     public init(_ code: Code, _ context: String, attributeError: UInt8? = nil) {

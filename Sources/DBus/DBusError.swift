@@ -1,36 +1,36 @@
 import DescriptorIO
 
-/// Why something on the bus did not happen. Compared on the code and the D-Bus name.
+/// An error of a D-Bus operation. Equality compares the code and the D-Bus name.
 public struct DBusError: Error, Sendable, Equatable {
-    /// Stable.
+    /// The kind of the error. The raw values are stable.
     public enum Code: String, Sendable, CaseIterable {
-        /// There is no bus at this address, or it does not let us in.
+        /// There is no bus at this address, or the bus refused the connection.
         case connectionFailed = "connection-failed"
-        /// The connection was closed, by the bus or by us.
+        /// The bus or this program closed the connection.
         case disconnected
-        /// No answer came in time.
+        /// No reply arrived before the timeout.
         case timedOut = "timed-out"
-        /// The task that waited was cancelled.
+        /// The waiting task was cancelled.
         case cancelled
-        /// The other side, or the bus itself, answered with an error: see `name`.
+        /// The other program or the bus replied with an error; see `name`.
         case remote
-        /// Refused here, before anything was sent: a malformed name, path or value.
+        /// A name, path or value is malformed. Nothing was sent.
         case invalidArguments = "invalid-arguments"
-        /// What came is not what was expected.
+        /// A received value is not the expected one.
         case unexpectedValue = "unexpected-value"
-        /// Somebody else owns the name that was asked for.
+        /// Another connection owns the requested name.
         case nameTaken = "name-taken"
-        /// The other end of a packet socket was closed, or ours was.
+        /// Either end of a packet socket was closed.
         case socketClosed = "socket-closed"
         case socketFailed = "socket-failed"
-        /// No memory, no thread or no file descriptor is left, or the bus cannot carry what was given to it.
+        /// No memory, thread or file descriptor is available, or the bus cannot transfer the value.
         case resourcesExhausted = "resources-exhausted"
     }
 
     public var code: Code
-    /// The D-Bus error name, such as `org.bluez.Error.InProgress`: with `remote`, and only then.
+    /// The D-Bus error name, such as `org.bluez.Error.InProgress`. Set only with `remote`.
     public var name: String?
-    /// For people, without a full stop; with `remote` the other side's own words.
+    /// A description for people, without a full stop. With `remote`, it is the text from the other program.
     public var message: String
 
     public init(_ code: Code, _ message: String) {
@@ -38,7 +38,7 @@ public struct DBusError: Error, Sendable, Equatable {
         self.message = message
     }
 
-    /// What the other side answered; and what a method's handler throws to answer with this name.
+    /// An error reply from another program. A method's handler throws it to reply with this error name.
     public static func remote(_ name: String, _ message: String = "") -> DBusError {
         var error = DBusError(.remote, message)
         error.name = name

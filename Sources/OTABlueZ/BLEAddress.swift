@@ -1,12 +1,12 @@
 public import BlueZ
 
-/// What stands behind `ble:` in a device address: an address, `name=NAME`, or nothing, for the one device in reach.
+/// The part of a device address after `ble:`: a Bluetooth address, `name=NAME`, or empty for the only device in range.
 public enum BLEAddress: Sendable, Hashable {
     case device(BluetoothAddress)
     case name(String)
     case only
 
-    /// Nil unless it is one of the three.
+    /// Parses the text. Nil if it has none of the three forms.
     public init?(_ text: some StringProtocol) {
         if text.isEmpty {
             self = .only
@@ -29,7 +29,7 @@ public enum BLEAddress: Sendable, Hashable {
 }
 
 extension BLEAddress: CustomStringConvertible {
-    /// As it is written behind `ble:`.
+    /// The text, as it follows `ble:`.
     public var description: String {
         switch self {
         case .device(let address): address.description

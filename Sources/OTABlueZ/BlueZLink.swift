@@ -2,7 +2,7 @@ import BlueZ
 import OTATransport
 import OTAUpdate
 
-/// A connection as a link: takes commands without waiting, and has one task carry them out.
+/// A BlueZ connection as a link. It queues commands without waiting; one task carries them out.
 final class BlueZLink: Link {
     let properties: LinkProperties
     let events: AsyncStream<LinkEvent>
@@ -24,19 +24,19 @@ final class BlueZLink: Link {
 
     func close() { end(LinkError(.lost, "the link was closed")) }
 
-    /// What is yielded after the end is dropped by the stream.
+    /// The stream drops elements that are yielded after its end.
     private func end(_ error: LinkError) {
         feed.finish()
         outlet.yield(.lost(error))
         outlet.finish()
     }
 
-    /// What was asked for is answered before the end is told.
+    /// Runs the commands. Events of earlier commands are delivered before the end of the link is reported.
     func run() async {
         end(await queue.run(commands, closing: feed))
     }
 
-    /// Whether the device did not know an attribute that bluetoothd remembers of it.
+    /// Whether the device refused an attribute that bluetoothd has in its cache.
     var hasStaleTable: Bool {
         get async { await queue.hasStaleTable }
     }

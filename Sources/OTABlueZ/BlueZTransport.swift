@@ -4,18 +4,20 @@ public import Logging
 public import OTATransport
 public import OTAUpdate
 
-/// The way to one device over Bluetooth LE.
+/// The transport to one device over Bluetooth LE.
 public final class BlueZTransport: Transport {
     private let state: TransportState
     private let responder: PairingResponder
 
+    /// Creates a transport.
+    ///
     /// - Parameters:
-    ///   - services: what a device is updated by; `BLEAddress.only` looks for one that has one of them.
-    ///   - adapter: such as `hci1`; nil: the first that is powered.
-    ///   - responder: for a device that demands to be paired.
-    ///   - links: is told of each link that is made.
-    ///   - limit: how long scanning, connecting and discovering may take, each.
-    ///   - admits: asked of the device that was found, before each link; what it throws ends the attempt.
+    ///   - services: the update services of a device. `BLEAddress.only` looks for a device that has one of them.
+    ///   - adapter: the adapter's name, such as `hci1`. Nil: the first powered adapter.
+    ///   - responder: answers the pairing requests of a device that requires pairing.
+    ///   - links: is notified of each link.
+    ///   - limit: the time limit of each step: scan, connection, discovery.
+    ///   - admits: is called with the found device before each link. An error that it throws ends the attempt.
     public init(
         _ address: BLEAddress, services: Set<UInt128>, adapter: String? = nil,
         pairing responder: PairingResponder = .unattended,
@@ -28,17 +30,18 @@ public final class BlueZTransport: Transport {
         var request = ConnectionRequest(address.target(services: services), adapter: adapter, services: services)
         request.admits = admits
         request.limit = limit
-        // What another program has subscribed to or acquired would be in the way.
+        // Otherwise subscriptions and sockets of another program would block this one.
         request.takesOver = true
         state = TransportState(request, bus, logger, links)
     }
 
-    /// Scans where it must, connects and discovers.
+    /// Scans if necessary, connects and discovers the services.
     ///
-    /// Once a device was connected it is meant from then on, by its address, whatever else comes into reach.
+    /// After the first connection, the transport uses the address of this device, even if other matching devices come into
+    /// range.
     ///
-    /// - Throws: `unavailable` (no bus, bluetoothd or powered adapter), `noSuchDevice` (its detail lists the candidates if there
-    ///   were several), `timedOut`, `lost`.
+    /// - Throws: `unavailable` (no bus, bluetoothd or powered adapter), `noSuchDevice` (its detail lists the candidates if
+    ///   there were several), `timedOut`, `lost`.
     public func withLink<Result: Sendable>(_ body: (any Link) async -> Result) async throws(LinkError) -> Result {
         do {
             let client = try await state.client()
@@ -62,7 +65,7 @@ public final class BlueZTransport: Transport {
     }
 }
 
-/// What lasts from one link to the next.
+/// The state that persists between links.
 private actor TransportState {
     private(set) var request: ConnectionRequest
     private let bus: DBusBus
@@ -77,7 +80,7 @@ private actor TransportState {
         self.links = links
     }
 
-    /// A new one when the bus has ended the old one.
+    /// Returns a client. It is a new one if the bus closed the old one's connection.
     func client() async throws(BlueZError) -> BlueZClient {
         if let open, await open.isOpen { return open }
         let client = try await BlueZClient.open(bus, logger: logger, links: links)

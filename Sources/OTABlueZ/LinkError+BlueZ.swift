@@ -2,7 +2,7 @@ package import BlueZ
 package import OTAUpdate
 
 extension LinkError {
-    /// The one place where Bluetooth's errors become the link's.
+    /// Maps a Bluetooth error to a link error. No other code does this.
     package init(_ error: BlueZError) {
         let code: Code =
             switch error.code {
@@ -19,7 +19,7 @@ extension LinkError {
         self.init(code, error.context)
     }
 
-    /// Of a link that was up.
+    /// Creates the error for a link that was connected and has ended.
     init(lost end: ConnectionEnd) {
         self.init(.lost, end.reason == .unknown ? end.error.context : "\(end.error.context) (\(end.reason.rawValue))")
     }

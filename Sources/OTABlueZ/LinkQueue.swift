@@ -1,7 +1,8 @@
 import BlueZ
 import OTAUpdate
 
-/// Carries out a link's commands in their order. It runs on the thread of the bus and its sockets, so that a packet needs no hop.
+/// Carries out a link's commands in their order. It runs on the thread of the bus and its sockets, so a packet needs no
+/// thread switch.
 actor LinkQueue {
     nonisolated var unownedExecutor: UnownedSerialExecutor { connection.unownedExecutor }
 
@@ -9,9 +10,9 @@ actor LinkQueue {
     private let outlet: AsyncStream<LinkEvent>.Continuation
     private let characteristics: [Channel: GATTCharacteristic]
     private var writers: [Channel: AcquiredWriter] = [:]
-    /// Channels whose values go over the bus, one by one, as bluetoothd gives no socket for them.
+    /// Channels without a socket from bluetoothd. Their values go over the bus, one by one.
     private var withoutSocket: Set<Channel> = []
-    /// Writes that wait for the device's answer: one for each channel, since bluetoothd refuses a second one.
+    /// Writes that wait for the device's response: one per channel, because bluetoothd refuses a second one.
     private var writes: [Channel: Task<Void, Never>] = [:]
     private(set) var hasStaleTable = false
 
@@ -23,7 +24,8 @@ actor LinkQueue {
             uniquingKeysWith: { first, _ in first })
     }
 
-    /// Until the connection ends, there are no more commands, or one fails that is not answered: why the link is of no more use.
+    /// Runs until the connection ends, the commands end, or a command without a response fails. Returns the reason why the
+    /// link is unusable.
     func run(_ commands: AsyncStream<LinkCommand>, closing feed: AsyncStream<LinkCommand>.Continuation) async
         -> LinkError
     {
@@ -61,7 +63,7 @@ actor LinkQueue {
         return nil
     }
 
-    // MARK: - Without an answer
+    // MARK: - Commands without a response
 
     private func send(_ values: [[UInt8]], _ channel: Channel) async throws(BlueZError) {
         let characteristic = try characteristic(channel)
@@ -88,14 +90,15 @@ actor LinkQueue {
         }
     }
 
-    // MARK: - With an answer
+    // MARK: - Commands with a response
 
-    /// A write gets to the device behind every value sent before it: bluetoothd sends requests behind the commands in its queue,
-    /// and it must have taken those that still lie in a socket (docs/ota-profile.md, "The flush on BlueZ").
+    /// Writes a value. The device gets it after every value that was sent before. bluetoothd queues requests after the
+    /// commands in its queue. Values that are still in a socket must reach bluetoothd first (docs/ota-profile.md, "The
+    /// flush on BlueZ").
     private func write(_ value: [UInt8], _ channel: Channel) async throws(BlueZError) {
         await writes[channel]?.value
         for writer in writers.values { try await writer.waitUntilDrained() }
-        // Not in the task's own closure: with a closure in it the program crashes (Swift 6.3.1).
+        // This is a separate method: with a nested closure in the task's closure, the program crashes (Swift 6.3.1).
         writes[channel] = Task { await startWrite(value, channel) }
     }
 
@@ -113,7 +116,8 @@ actor LinkQueue {
     private func subscribe(_ channel: Channel, _ listeners: inout TaskGroup<Void>) async {
         var notifications: Notifications?
         await answer(channel) { characteristic in
-            // Of a device that may still want a bond no socket is asked for; but what can be read comes over the bus also then.
+            // Do not acquire a socket before the device is paired (see `subscribe` for the reason). A readable
+            // characteristic is the exception.
             let overSocket = connection.device.isPaired || characteristic.operations.contains(.read)
             notifications = try await connection.subscribe(to: characteristic, overSocket: overSocket)
             return .subscribed(channel)
@@ -125,7 +129,7 @@ actor LinkQueue {
         }
     }
 
-    /// Once more, after a pairing, where the device refuses it without one.
+    /// Performs the request. If the device requires pairing, it pairs and repeats the request once.
     private func answer(_ channel: Channel, _ ask: (GATTCharacteristic) async throws -> LinkEvent) async {
         do {
             let characteristic = try characteristic(channel)
@@ -144,7 +148,7 @@ actor LinkQueue {
         // ATT errors "invalid handle" and "attribute not found".
         if error.attributeError == 0x01 || error.attributeError == 0x0A { hasStaleTable = true }
         let error = LinkError(error)
-        // What was broken off by the end of the link was not refused; that end is told next.
+        // A request that the end of the link interrupted was not refused. The end itself is reported next.
         if error.code != .notPermitted, await connection.ended != nil { return }
         outlet.yield(.refused(error, channel))
     }

@@ -45,9 +45,13 @@ public struct UpdateError: Error, Sendable, Equatable {
     /// The description for people, without a full stop.
     public var context: String
 
-    public init(_ code: Code, _ context: String) {
+    /// For `wrongProduct` over SMP: the product name of a bundle that fits the device's board; nil where it is not known.
+    public var boardProduct: String?
+
+    public init(_ code: Code, _ context: String, boardProduct: String? = nil) {
         self.code = code
         self.context = context
+        self.boardProduct = boardProduct
     }
 
     public static func == (left: UpdateError, right: UpdateError) -> Bool { left.code == right.code }

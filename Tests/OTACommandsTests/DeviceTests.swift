@@ -176,4 +176,25 @@ import Testing
             #expect(run.err.contains(item))
         }
     }
+
+    @Test("a relative path in OTAFLASH_STATE_DIR is refused, and a hint says what to type")
+    func relativeStateFolder() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        let create = [
+            "simulate", "create", "x", "--product", "demo", "--version", "1.0.0", "--trust", "release.pub.pem",
+        ]
+        let commands = [
+            create, ["simulate", "list"], ["status", "--device", "sim:x"], ["status", "--device", "udp:[::1]"],
+        ]
+        for command in commands {
+            let run = try await sandbox.run(
+                command + ["--format", "json"], env: ["OTAFLASH_STATE_DIR": "a state"])
+            #expect(run.exit == 64, "\(command): \(run.out)")
+            let error = try #require(try run.json().error)
+            #expect(error.code?.string == "usage" && error.message?.string?.contains("'a state'") == true)
+            #expect(error.hint?.string == "export OTAFLASH_STATE_DIR=\"$PWD/a state\"")
+        }
+        #expect(!sandbox.exists("a state"))
+    }
 }

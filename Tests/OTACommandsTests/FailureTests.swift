@@ -43,6 +43,20 @@ import Testing
         }
     }
 
+    @Test("the hint for a bundle of another board has the commands to sign the image for the board, and to push it")
+    func anotherBoard() {
+        let invocation = Invocation(command: "push", file: "fw.otaf", device: "udp:192.0.2.1", trust: ["k.pub.pem"])
+        let failure = Failure(UpdateError(.wrongProduct, "context", boardProduct: "nrf52840dk"), in: invocation)
+        let push = "--device udp:192.0.2.1 --trust k.pub.pem"
+        #expect(
+            failure.hint
+                == "the product name of this board is nrf52840dk; if the image is for this board, sign it again and push that: "
+                + "otaflash sign IMAGE --key KEY --product nrf52840dk -o NEW.otaf; otaflash push NEW.otaf \(push); "
+                + "or push the MCUboot image itself: otaflash push IMAGE \(push)")
+        let unknown = Failure(UpdateError(.wrongProduct, "context"), in: invocation)
+        #expect(unknown.hint == "compare them: otaflash inspect fw.otaf; otaflash status --device udp:192.0.2.1")
+    }
+
     /// One code means one thing, and so one status; but for a digest, which both a device and a bundle can have wrong.
     @Test func aCodeHasOneStatus() {
         var statuses: [String: Set<Int32>] = [:]

@@ -114,6 +114,83 @@ import Testing
         _ = try await sandbox.openssl("pkey", "-in", "release.pem", "-passin", "pass:correct horse", "-pubout")
     }
 
+    /// Waits until the first answer is typed, then sends the signal to keygen, whose process id is in the file `pid`.
+    private static func signalling(_ signal: String, then rest: String) -> String {
+        """
+        (while [ ! -e typed ] && [ -e /proc/$$ ]; do :; done; kill -\(signal) $(cat pid)) &
+        \(rest)
+        """
+    }
+
+    @Test(
+        "a signal that ends keygen at the passphrase prompt restores the echo and discards the typed characters",
+        arguments: [
+            "HUP", "TERM", "ALRM", "USR1", "USR2", "VTALRM", "PROF", "XCPU", "XFSZ", "IO", "PWR", "16", "34", "64",
+        ])
+    func endedBySignal(signal: String) async throws {
+        let sandbox = try Sandbox()
+        let script = Self.signalling(
+            signal,
+            then: """
+                trap : HUP
+                sh -c 'echo $$ >pid; exec "$0" "$@"' "$0" "$@"; status=$?
+                stty -a; IFS= read -r rest; echo "<$rest>"; exit $status
+                """)
+        let (status, screen) = try await sandbox.onTerminal(
+            "keygen", "release", "--encrypt", typing: [("Passphrase", "half"), ("speed", "\n")],
+            script: script)
+        #expect(status == .exited(signal == "TERM" ? 143 : 130), "\(screen)")
+        #expect(screen.contains("interrupted") && screen.contains(" echo ") && screen.contains("<>"), "\(screen)")
+        #expect(!sandbox.exists("release.pem"))
+    }
+
+    @Test(
+        "a signal that stops keygen at the passphrase prompt restores the echo until keygen goes on and asks again",
+        arguments: ["TSTP", "TTIN", "TTOU"])
+    func stoppedBySignal(signal: String) async throws {
+        let sandbox = try Sandbox()
+        let script =
+            "set -m; "
+            + Self.signalling(
+                signal,
+                then: "sh -c 'echo $$ >pid; exec \"$0\" \"$@\"' \"$0\" \"$@\"; stty -a; fg %%")
+        let (status, screen) = try await sandbox.onTerminal(
+            "keygen", "release", "--encrypt",
+            typing: [("Passphrase", "half"), ("Passphrase", "correct horse\n"), ("Repeat", "correct horse\n")],
+            script: script)
+        #expect(status == .exited(0), "\(screen)")
+        #expect(screen.contains(" echo ") && !screen.contains("-echo ") && !screen.contains("horse"), "\(screen)")
+        _ = try await sandbox.openssl("pkey", "-in", "release.pem", "-passin", "pass:correct horse", "-pubout")
+    }
+
+    @Test("keygen in the background stops before its passphrase prompt, and asks with the echo off in the foreground")
+    func promptsInTheForeground() async throws {
+        let sandbox = try Sandbox()
+        let (status, screen) = try await sandbox.onTerminal(
+            "keygen", "release", "--encrypt",
+            typing: [("Passphrase", "correct horse\n"), ("Repeat", "correct horse\n")],
+            script: """
+                set -m; "$0" "$@" &
+                while ! grep -q "^State:.T" /proc/$!/status && [ -e /proc/$! ]; do :; done; stty -a; fg
+                """)
+        #expect(status == .exited(0), "\(screen)")
+        #expect(screen.contains(" echo ") && !screen.contains("-echo ") && !screen.contains("horse"), "\(screen)")
+        _ = try await sandbox.openssl("pkey", "-in", "release.pem", "-passin", "pass:correct horse", "-pubout")
+    }
+
+    @Test("SIGPIPE and an ignored signal do not end the passphrase prompt")
+    func ignoredSignals() async throws {
+        let sandbox = try Sandbox()
+        let script = """
+            (while [ ! -e typed ] && [ -e /proc/$$ ]; do :; done; kill -PIPE $(cat pid); kill -USR1 $(cat pid); echo sent) &
+            trap '' USR1; echo $$ >pid; exec "$0" "$@"
+            """
+        let (status, screen) = try await sandbox.onTerminal(
+            "keygen", "release", "--encrypt",
+            typing: [("Passphrase", "correct "), ("sent", "horse\n"), ("Repeat", "correct horse\n")], script: script)
+        #expect(status == .exited(0), "\(screen)")
+    }
+
     @Test func saysTheThreeWaysToAPassphrase() async throws {
         let run = try await Sandbox().run("keygen", "release", "--encrypt", "--format", "json")
         #expect(run.exit == 77)

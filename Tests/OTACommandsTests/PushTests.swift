@@ -232,6 +232,26 @@ import Testing
         #expect(error.message?.string?.isEmpty == false && error.hint?.string?.isEmpty == false)
     }
 
+    @Test(
+        "the hint for a bundle of another product makes the virtual device again such that the same push passes",
+        arguments: [
+            ([], "--product demo --version 0.0.0"),
+            (["--hardware", "7..9", "--requires", "1.1.0"], "--product demo --version 1.1.0 --hardware 7"),
+        ])
+    func makesTheDeviceAgain(options: [String], device: String) async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release(version: "1.2.0", options: options)
+        try await sandbox.create("--product", "kettle")
+        let refused = try await sandbox.push("sim:kitchen?pace=virtual")
+        let hint = try #require(try refused.json().error?.hint?.string)
+        let commands =
+            "otaflash simulate remove kitchen; otaflash simulate create kitchen \(device) --trust release.pub.pem"
+        #expect(hint.hasSuffix("; or make the virtual device again: \(commands)"), "\(hint)")
+        let made = try await sandbox.shell(commands.replacing("otaflash", with: "\"$0\""))
+        #expect(made.exit == 0, "\(made.err)")
+        #expect(try await sandbox.push("sim:kitchen?pace=virtual").exit == 0)
+    }
+
     @Test func isRefusedWhereItDoesNotFit() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release(size: 2_200_000)

@@ -197,6 +197,21 @@ import Testing
         #expect(try await runs("1.0.0", sandbox))
     }
 
+    @Test("over SMP, the hint for a bundle of another product makes the virtual device again, with SMP")
+    func makesTheDeviceAgain() async throws {
+        let sandbox = try await Self.sandbox()
+        let refused = try await pushBundle(sandbox, ["--product", "toaster"])
+        let hint = try #require(try refused.json().error?.hint?.string)
+        let commands =
+            "otaflash simulate remove kitchen; otaflash simulate create kitchen --protocol smp --product toaster "
+            + "--version 0.0.0 --trust release.pub.pem"
+        #expect(hint.hasSuffix("; or make the virtual device again: \(commands)"), "\(hint)")
+        #expect(hint.contains("otaflash sign IMAGE --key KEY --product demo -o NEW.otaf; "), "\(hint)")
+        let made = try await sandbox.shell(commands.replacing("otaflash", with: "\"$0\""))
+        #expect(made.exit == 0, "\(made.err)")
+        #expect(try await pushBundle(sandbox, ["--product", "toaster"]).exit == 0)
+    }
+
     @Test("over SMP, fields that cannot be checked are refused with 77 until --unchecked-target accepts them")
     func uncheckedFieldsNeedAnOption() async throws {
         let sandbox = try await Self.sandbox()

@@ -1,4 +1,5 @@
 import Glibc
+import Subprocess
 import SystemPackage
 import Testing
 
@@ -187,6 +188,47 @@ import Testing
         // The option takes the variable's place.
         let words = ["verify", "fw.otaf", "--trust", "release.pub.pem"]
         #expect(try await sandbox.run(words, env: ["OTAFLASH_TRUST": list]).exit == 0)
+    }
+
+    @Test("a path in OTAFLASH_TRUST that leads to the current directory through /proc is refused as a relative one is")
+    func trustThroughProc() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        for path in ["/proc/self/cwd", "/proc/self/cwd/release.pub.pem", "/dev/../proc/thread-self/cwd/"] {
+            let run = try await sandbox.run("verify", "fw.otaf", "--format", "json", env: ["OTAFLASH_TRUST": path])
+            #expect(run.exit == 64, "\(path): \(run.out)")
+            let error = try #require(try run.json().error)
+            #expect(error.code?.string == "relative-trust-path")
+            #expect(error.hint?.string?.contains("realpath") == true)
+        }
+    }
+
+    @Test("verify reads a bundle from a pipe, and a public key too")
+    func readsFromPipes() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        let run = try await sandbox.shell(
+            """
+            set -e
+            cat fw.otaf | "$0" verify /dev/stdin --trust release.pub.pem
+            cat fw.otaf | "$0" verify /dev/fd/3 --trust release.pub.pem 3<&0 </dev/null
+            cat release.pub.pem | "$0" verify fw.otaf --trust /dev/stdin
+            """)
+        #expect(run.exit == 0, "\(run.err)")
+    }
+
+    @Test("verify waits for the writer of a named pipe, and Ctrl-C ends it")
+    func waitsForAWriter() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        let words = ["verify", "fifo", "--trust", "release.pub.pem"]
+        #expect(mkfifo(sandbox.path("fifo"), 0o600) == 0)
+        let (status, screen) = try await sandbox.onTerminal(
+            words + ["--verbose"], typing: [(", verify", "\u{3}")])
+        #expect(status == .signaled(SIGINT), "\(screen)")
+        let late = try await sandbox.shell(
+            "cat fw.otaf >fifo & exec \"$0\" \"$@\"", words[0], words[1], words[2], words[3])
+        #expect(late.exit == 0, "\(late.err)")
     }
 
     @Test(

@@ -1,10 +1,11 @@
 import DBus
 import Logging
 
-/// Who may use an adapter's radio, and what for: many may scan, one may connect, and scans pause meanwhile.
+/// Coordinates the use of an adapter's radio. Many tasks may scan; one may connect, and scans pause meanwhile.
 ///
-/// bluetoothd and the controller do both badly at once: a scan that is started beside a connection attempt, or an attempt beside
-/// another, fails with `InProgress`. Nor can one program have two discoveries: bluetoothd has one for each bus connection.
+/// bluetoothd and the controller cannot scan and connect at the same time reliably. A scan during a connection attempt
+/// fails with `InProgress`, and so does a second attempt. One program also cannot have two discoveries: bluetoothd has one
+/// per bus connection.
 actor AdapterRadio {
     nonisolated let executor: DBusExecutor
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }
@@ -21,7 +22,7 @@ actor AdapterRadio {
     private var turn: Int?
     private var queue: [Waiting] = []
     private var lastTicket = 0
-    /// What bluetoothd was told to look for; nil: no discovery of ours is on.
+    /// The services that bluetoothd searches for. Nil: this program has no active discovery.
     private var discovery: Set<BluetoothUUID>?
     private var changes = ChangeQueue()
 
@@ -39,7 +40,8 @@ actor AdapterRadio {
 
     // MARK: - Scanning
 
-    /// Returns when bluetoothd scans, or somebody has the turn to connect. To be ended by `endScan`, also when it throws.
+    /// Starts a scan. Returns when bluetoothd scans, or when another task has the turn to connect. Call `endScan`
+    /// afterwards, even if this method throws.
     func startScan(_ ticket: Int, _ filter: ScanFilter) async throws(BlueZError) {
         scans[ticket] = filter
         try await reconcile().get()
@@ -54,7 +56,8 @@ actor AdapterRadio {
 
     // MARK: - Connecting
 
-    /// Returns when no scan of ours is on and nobody else connects. To be ended by `endTurn`, also when it was cancelled.
+    /// Waits for the turn to connect. Returns when this program has no active scan and no other task connects. Call
+    /// `endTurn` afterwards, even after a cancellation.
     func takeTurn(_ ticket: Int) async {
         if turn == nil {
             turn = ticket
@@ -85,14 +88,14 @@ actor AdapterRadio {
 
     // MARK: - Discovery
 
-    /// What bluetoothd should look for; nil: nothing. An empty set: everything.
+    /// The services that bluetoothd should search for. Nil: no discovery. An empty set: all devices.
     private var wanted: Set<BluetoothUUID>? {
         guard turn == nil, !scans.isEmpty else { return nil }
         return scans.values.contains { $0.services.isEmpty }
             ? [] : scans.values.reduce(into: []) { $0.formUnion($1.services) }
     }
 
-    /// Brings bluetoothd's discovery to what is wanted.
+    /// Changes bluetoothd's discovery to the wanted state.
     private func reconcile() async -> Result<Void, BlueZError> { await changes.add { await self.adjust() }.value }
 
     private func adjust() async -> Result<Void, BlueZError> {
@@ -120,8 +123,8 @@ actor AdapterRadio {
         return .properties(filter)
     }
 
-    /// `InProgress` here is the kernel's: it is still busy with the end of an attempt to connect, or with the discovery of a
-    /// bluetoothd that was killed, which it carries on for 10.24 s.
+    /// Starts the discovery. `InProgress` here comes from the kernel. It may still be ending a connection attempt, or
+    /// running the discovery of a killed bluetoothd, which continues for 10.24 s.
     private func start() async throws(BlueZError) {
         let giveUp = ContinuousClock.now.advanced(by: .seconds(12))
         while true {

@@ -1,10 +1,11 @@
 public import DBus
 public import Logging
 
-/// bluetoothd, as seen over one connection to the bus: its adapters, the devices around them, and the ways to them.
+/// A client of bluetoothd over one connection to the bus. It provides the adapters and devices, and connects to devices.
 ///
-/// It runs on the thread of its bus connection. When bluetoothd dies, all that goes over it ends with `bluetoothd-unavailable`;
-/// when it comes back, the client finds it again. When the bus dies the client is of no more use: `bus-unavailable`.
+/// It runs on the thread of its bus connection. When bluetoothd stops, all operations end with `bluetoothd-unavailable`;
+/// after a restart of bluetoothd, the client can be used again. When the bus connection ends, the client is unusable and
+/// throws `bus-unavailable`.
 public actor BlueZClient {
     public nonisolated let executor: DBusExecutor
     public nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }
@@ -14,9 +15,9 @@ public actor BlueZClient {
     nonisolated let links: (any LinkAccount)?
 
     var tree = ObjectTree()
-    /// Why nothing will come any more.
+    /// The error that ended the client.
     private(set) var end: BlueZError?
-    /// The adapters that were powered, ever.
+    /// The adapters that were powered at any time.
     private var usableAdapters: Set<String> = []
     private struct RadioKey: Hashable {
         var adapter: DBusObjectPath
@@ -27,11 +28,11 @@ public actor BlueZClient {
     private var lastObserver = 0
     private var listeners: [Task<Void, Never>] = []
     private var radios: [RadioKey: AdapterRadio] = [:]
-    /// What newer versions of bluetoothd tell about the end of a device's last link.
+    /// The reason for the end of each device's last link; only newer versions of bluetoothd report it.
     var reasons: [DBusObjectPath: DisconnectReason] = [:]
     var connections: [DBusObjectPath: DeviceConnection] = [:]
 
-    /// One for each life of bluetoothd.
+    /// The pairing agent. Each run of bluetoothd needs a new one.
     private var agent: (generation: Int, PairingAgent)?
 
     private init(_ bus: DBusConnection, _ logger: Logger, _ links: (any LinkAccount)?) {
@@ -45,9 +46,10 @@ public actor BlueZClient {
         for listener in listeners { listener.cancel() }
     }
 
-    /// Connects to the bus and reads bluetoothd's objects, if it runs.
+    /// Connects to the bus and reads bluetoothd's objects, if it is running.
     ///
-    /// - Parameter links: is told of each link that this client makes.
+    /// - Parameter links: is notified of each link that this client makes.
+    ///
     /// - Throws: `bus-unavailable`, `access-denied`, `cancelled`.
     public static func open(
         _ bus: DBusBus = .system, logger: Logger = Logger(label: "bluez"), links: (any LinkAccount)? = nil
@@ -61,7 +63,7 @@ public actor BlueZClient {
         return client
     }
 
-    /// Ends everything that goes over it.
+    /// Closes the client and ends all its operations.
     public func close() async {
         finish(BlueZError(.busUnavailable, "the connection to the bus was closed"))
         await bus.close()
@@ -71,17 +73,17 @@ public actor BlueZClient {
     public var adapters: [BluetoothAdapter] {
         get throws(BlueZError) {
             if let end { throw end }
-            guard tree.isServiceRunning else { throw BlueZError(.serviceUnavailable, "bluetoothd does not run") }
+            guard tree.isServiceRunning else { throw BlueZError(.serviceUnavailable, "bluetoothd is not running") }
             return tree.adapterList
         }
     }
 
-    /// Whether anything will come any more.
+    /// Whether the client is open.
     package var isOpen: Bool { end == nil }
 
-    /// Whether the adapter was there and powered, ever.
+    /// Whether the adapter was present and powered at any time.
     ///
-    /// - Parameter name: nil: any.
+    /// - Parameter name: the adapter's name. Nil: any adapter.
     func hasBeenUsable(_ name: String?) -> Bool {
         name.map(usableAdapters.contains) ?? !usableAdapters.isEmpty
     }
@@ -101,7 +103,7 @@ public actor BlueZClient {
         let (first, readiness) = AsyncStream.makeStream(of: Void.self)
         listeners = [
             Task { [weak self] in
-                // When the bus goes, the other listener tells.
+                // If the bus fails, the other listener reports it.
                 var signals = signals.makeAsyncIterator()
                 while let signal = try? await signals.next() { await self?.note(signal) }
             },
@@ -122,17 +124,19 @@ public actor BlueZClient {
         if !tree.isServiceRunning { await startService() }
     }
 
-    /// The bus starts bluetoothd where it is set up to, which a call to it shows, and only that.
+    /// Starts bluetoothd, if D-Bus activation is configured for it. Only a call to bluetoothd can start it and show whether
+    /// that works.
     private func startService() async {
         do throws(BlueZError) {
             _ = try await call("start bluetoothd", .root, BlueZName.objectManager, "GetManagedObjects")
         } catch {
-            logger.debug("bluetoothd does not run", metadata: ["reason": "\(error)"])
+            logger.debug("bluetoothd is not running", metadata: ["reason": "\(error)"])
         }
     }
 
-    /// Reads all objects anew. A follower begins with a snapshot that is in order with the signals, so a new one is a way to get
-    /// another. Changes told before it may still come after it; the last word on each property is the same then.
+    /// Reads all objects again. A new follower begins with a snapshot that is in order with the signals, so creating one
+    /// produces a new snapshot. Earlier changes may still arrive after it. The final value of each property is correct even
+    /// then.
     func refresh() async throws(BlueZError) {
         do throws(DBusError) {
             for try await change in try await bus.managedObjects(of: BlueZName.service) {
@@ -149,7 +153,7 @@ public actor BlueZClient {
     func apply(_ change: DBusObjectChange) {
         for malformed in tree.apply(change) {
             logger.warning(
-                "bluetoothd told something malformed",
+                "malformed object from bluetoothd",
                 metadata: [
                     "object": "\(malformed.path)", "interface": "\(malformed.interface)",
                     "reason": "\(malformed.reason)",
@@ -171,7 +175,8 @@ public actor BlueZClient {
         for observer in observers.values { observer.yield() }
     }
 
-    /// An element now, and at least one after each change; for one reader, who looks at the tree then.
+    /// A stream with one element now and at least one after each change. It is for one reader, which reads the tree after
+    /// each element.
     func changes() -> AsyncStream<Void> {
         let (stream, feed) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         lastObserver += 1
@@ -187,7 +192,7 @@ public actor BlueZClient {
 
     private func removeObserver(_ number: Int) { observers[number] = nil }
 
-    /// One for each adapter in each life of bluetoothd.
+    /// The radio of an adapter. Each run of bluetoothd gets a new one per adapter.
     func radio(_ adapter: DBusObjectPath) -> AdapterRadio {
         let key = RadioKey(adapter: adapter, generation: tree.generation)
         if let radio = radios[key] { return radio }

@@ -1,9 +1,11 @@
-/// Changes of what bluetoothd is asked to do, one after the other. Each is a task of its own, and comes to its end: whoever is cancelled
-/// meanwhile must not leave it half done.
+/// Runs changes of bluetoothd's state one after the other. Each change runs in its own task and always completes; a
+/// cancellation of the caller must not interrupt it.
 struct ChangeQueue {
     private var last: Task<Result<Void, BlueZError>, Never>?
 
-    /// - Returns: the change, which is made when those before it have ended.
+    /// Adds a change.
+    ///
+    /// - Returns: the task of the change. It starts after all earlier changes have ended.
     mutating func add(
         _ change: @escaping @Sendable () async -> Result<Void, BlueZError>
     ) -> Task<Result<Void, BlueZError>, Never> {

@@ -1,9 +1,9 @@
 import DBus
 import Logging
 
-/// The shell of the connection machine: carries out what it says, and tells it what happened.
+/// Runs the connection machine: performs its actions and passes events to it.
 extension BlueZClient {
-    /// A machine that has got as far as `ready`, its device, and what was begun on the way.
+    /// A machine in the phase `ready`, with its device and the resources of the attempt.
     struct Established: Sendable {
         var machine: ConnectionMachine
         var device: DBusObjectPath
@@ -42,7 +42,7 @@ extension BlueZClient {
 
         var events = mailbox.makeAsyncIterator()
         while true {
-            // A cancelled task's mailbox ends.
+            // The event stream of a cancelled task ends.
             let event = await events.next(isolation: self) ?? .cancelled
             for action in machine.handle(event, tree, at: start.duration(to: .now)) {
                 logger.trace("connecting", metadata: ["event": "\(event)", "action": "\(action)"])
@@ -66,7 +66,7 @@ extension BlueZClient {
                 case .fail(let error): return .failure(error)
                 }
             }
-            // A sleeper that wakes early looks again.
+            // A timer that fires early checks the deadline again.
             guard let deadline = machine.deadline,
                 armed.map({ deadline < $0 || $0 <= start.duration(to: .now) }) ?? true
             else { continue }
@@ -77,13 +77,13 @@ extension BlueZClient {
         }
     }
 
-    /// Has bluetoothd forget a device: its bond, its attributes, and its link if there is one. Does nothing where bluetoothd does
-    /// not know it. Throws `bluetoothd-unavailable`, `no-such-adapter`, `adapter-off`.
+    /// Removes a device from bluetoothd: its bond, its cached attributes, and its link if there is one. Does nothing if
+    /// bluetoothd does not know the device. Throws `bluetoothd-unavailable`, `no-such-adapter`, `adapter-off`.
     public func forget(_ address: BluetoothAddress, over adapter: String? = nil) async throws(BlueZError) {
         let adapter = try tree.usableAdapter(adapter).path
         guard let device = tree.devices(of: adapter).first(where: { $0.address == address }) else { return }
         _ = try await call(
-            "forget \(address)", adapter, BlueZName.adapter, "RemoveDevice", [.objectPath(device.path)])
+            "remove \(address)", adapter, BlueZName.adapter, "RemoveDevice", [.objectPath(device.path)])
     }
 
     // MARK: - Calls
@@ -99,15 +99,16 @@ extension BlueZClient {
         }
     }
 
-    /// Ends a link and waits for the end.
+    /// Ends a link and waits until it is down.
     func disconnect(_ device: DBusObjectPath) async throws(BlueZError) {
         let endedLinks = tree.endedLinks(of: device)
         _ = try await call("disconnect", device, BlueZName.device, "Disconnect", timeout: .seconds(5))
         await waitForDisconnect(of: device, since: endedLinks)
     }
 
-    /// bluetoothd answers `Disconnect` and tells of the end of the link afterwards (5.66, `device_remove_connection`). Who looked at
-    /// the device in between would take our own link for another program's.
+    /// Waits until bluetoothd reports the end of the link. bluetoothd answers `Disconnect` before that (5.66,
+    /// `device_remove_connection`). Without this wait, later code would take this program's own link for another program's
+    /// link.
     private func waitForDisconnect(of device: DBusObjectPath, since endedLinks: Int) async {
         let changes = changes()
         await withTaskGroup(of: Void.self) { group in
@@ -116,7 +117,7 @@ extension BlueZClient {
                     guard await self.tree.isConnected(device, since: endedLinks) else { return }
                 }
             }
-            // It is a matter of milliseconds.
+            // The report normally arrives within milliseconds.
             group.addTask { try? await Task.sleep(for: .seconds(1)) }
             await group.next()
             group.cancelAll()

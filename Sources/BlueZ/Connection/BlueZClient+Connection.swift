@@ -1,15 +1,16 @@
 import DBus
 
 extension BlueZClient {
-    /// Connects, lends the connection to `body`, and ends it on every way out.
+    /// Connects, runs `body` with the connection, and always ends the connection: on return, error or cancellation.
     ///
-    /// When `body` returns or throws, this waits until the link is down, which takes about 2 s: bluetoothd gives its profiles
-    /// that time. When the task was cancelled it is asked for and not waited for. A program that is killed leaves its link behind,
-    /// which bluetoothd then holds until somebody ends it: see `LinkAccount` and `ConnectionRequest.takesOver`.
+    /// When `body` returns or throws, the method waits until the link is down. This takes about 2 s, because bluetoothd
+    /// gives its profiles that time. After a cancellation, it requests the end but does not wait. If the program is killed,
+    /// bluetoothd keeps the link until a program ends it: see `LinkAccount` and `ConnectionRequest.takesOver`.
     ///
-    /// - Parameter responder: answers what the device asks while it is paired; nil: this program takes no part in that. Other
-    ///   programs' agents are not in its way, nor is it in theirs before there is a device to connect.
-    /// - Throws: what `body` throws; `bluetoothd-unavailable`, `no-such-adapter`, `adapter-off`, `no-such-device`,
+    /// - Parameter responder: answers the device's pairing requests. Nil: this program does not take part in pairing, and
+    ///   agents of other programs can answer. The agent is registered only after the device is found.
+    ///
+    /// - Throws: the errors of `body`; `bluetoothd-unavailable`, `no-such-adapter`, `adapter-off`, `no-such-device`,
     ///   `ambiguous-device`, `timed-out`, `connection-failed`, `cancelled`.
     public nonisolated func withConnection<Result>(
         _ request: ConnectionRequest, pairing responder: PairingResponder? = nil,
@@ -34,7 +35,7 @@ extension BlueZClient {
         let established = try await establish(request, responder)
         guard let device = tree.devices[established.device] else {
             await established.attempt.close()
-            throw BlueZError(.disconnected, "the device has disconnected")
+            throw BlueZError(.disconnected, "the device disconnected")
         }
         reasons[device.path] = nil
         let connection = DeviceConnection(
@@ -44,7 +45,7 @@ extension BlueZClient {
         return (connection, established.attempt, Task { await self.watch(connection, established) })
     }
 
-    /// Tells the machine what happens until it says that the link is over.
+    /// Passes events to the machine until the link has ended.
     private func watch(_ connection: DeviceConnection, _ established: Established) async {
         var machine = established.machine
         for await _ in changes() {
@@ -59,7 +60,7 @@ extension BlueZClient {
         if error.code == .disconnected, await connection.wasAskedToPair, tree.devices[path]?.isPaired != true {
             return ConnectionEnd(
                 reason: .authentication,
-                error: BlueZError(.pairingFailed, "the device ended the link in the middle of the pairing"))
+                error: BlueZError(.pairingFailed, "the device disconnected during pairing"))
         }
         let reported = DisconnectReason(error)
         return ConnectionEnd(reason: reported == .unknown ? reasons[path] ?? .unknown : reported, error: error)
@@ -73,12 +74,12 @@ extension BlueZClient {
         connections[connection.device.path] = nil
         let isOver = await connection.ended != nil
         let isCancelled = Task.isCancelled
-        // A task that was cancelled cannot call; another can.
+        // A cancelled task cannot make calls; a new task can.
         let ending = Task {
             if !isOver, connection.isShared { await connection.releaseAll() }
             await connection.finish(
                 ConnectionEnd(
-                    reason: .requested, error: BlueZError(.disconnected, "the connection was given back")))
+                    reason: .requested, error: BlueZError(.disconnected, "this program closed the connection")))
             if !isOver, !connection.isShared {
                 if isCancelled {
                     await self.bus.releaseLink(connection.device.path)

@@ -1,7 +1,7 @@
 import DBus
 
-/// What a connection has under way in bluetoothd, so that all of it can be ended: while it is being made, and what is needed for as
-/// long as it lasts.
+/// The resources in bluetoothd that a connection uses. It releases all of them at the end. Some exist only while the
+/// connection is being made, others as long as the connection exists.
 actor ConnectionAttempt {
     nonisolated let executor: DBusExecutor
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }
@@ -13,9 +13,9 @@ actor ConnectionAttempt {
     private var scan: (radio: AdapterRadio, ticket: Int)?
     private var turn: (radio: AdapterRadio, ticket: Int)?
     private var agent: (PairingAgent, ticket: Int)?
-    /// The device that is ours to disconnect.
+    /// The device that this program must disconnect.
     private var opened: DBusObjectPath?
-    /// Not ended by a cancellation.
+    /// Tasks that end resources. A cancellation does not stop them.
     private var endings: [Task<Void, Never>] = []
 
     init(_ client: BlueZClient, _ request: ConnectionRequest, _ responder: PairingResponder?) {
@@ -25,7 +25,9 @@ actor ConnectionAttempt {
         executor = client.executor
     }
 
-    /// - Parameter isShared: whether somebody else has connected the device.
+    /// Performs a call of the machine.
+    ///
+    /// - Parameter isShared: whether another program has connected the device.
     func carryOut(_ call: ConnectionMachine.Call, isShared: Bool) async throws(BlueZError) {
         switch call {
         case .scan(let adapter):
@@ -35,7 +37,7 @@ actor ConnectionAttempt {
             try await radio.startScan(ticket, target.filter)
         case .admit(let path):
             guard let device = await client.tree.devices[path] else {
-                throw BlueZError(.noSuchDevice, "\(target) has vanished")
+                throw BlueZError(.noSuchDevice, "\(target) is no longer known to bluetoothd")
             }
             try await request.admits?(device)
         case .takeTurn(let adapter):
@@ -47,7 +49,7 @@ actor ConnectionAttempt {
         case .disconnect(let device): try await client.disconnect(device)
         case .forget(let device, let adapter):
             _ = try await client.call(
-                "forget \(target)", adapter, BlueZName.adapter, "RemoveDevice", [.objectPath(device)])
+                "remove \(target)", adapter, BlueZName.adapter, "RemoveDevice", [.objectPath(device)])
         case .refresh: try await client.refresh()
         }
     }
@@ -55,11 +57,12 @@ actor ConnectionAttempt {
     private func connect(_ device: DBusObjectPath, _ isShared: Bool) async throws(BlueZError) {
         if let responder, agent == nil { try await register(responder, for: device) }
         if !isShared { own(device) }
-        // The machine's patience ends sooner.
+        // The limit of the machine is shorter.
         _ = try await client.call("connect to \(target)", device, BlueZName.device, "Connect", timeout: .seconds(60))
     }
 
-    /// Only now: while a scan is on, whatever is paired on this machine is somebody else's business.
+    /// Registers the responder for this device. This happens only after the scan: during a scan, pairing on this machine
+    /// belongs to other programs.
     private func register(_ responder: PairingResponder, for device: DBusObjectPath) async throws(BlueZError) {
         let agent = await client.pairingAgent()
         let (ticket, registration) = await agent.add(responder, for: device)
@@ -93,14 +96,14 @@ actor ConnectionAttempt {
         endings.append(Task { await client.bus.releaseLink(device) })
     }
 
-    /// To be called when no call is under way any more.
+    /// Releases the resources of the attempt. Call it when no call is pending.
     func cleanUp() async {
         stopScan()
         yieldTurn()
         for ending in endings { await ending.value }
     }
 
-    /// To be called when there is no link, or not any more.
+    /// Releases all resources. Call it when there is no link.
     func close() async {
         if let opened { client.links?.ended(opened) }
         opened = nil
@@ -110,7 +113,7 @@ actor ConnectionAttempt {
 }
 
 extension DeviceTarget {
-    /// bluetoothd can look for a service by itself, for nothing else that is of use here.
+    /// The filter for the scan. Of the targets, bluetoothd can filter only by service.
     fileprivate var filter: ScanFilter {
         if case .only(let services) = self { ScanFilter(services: services) } else { ScanFilter() }
     }

@@ -1,6 +1,6 @@
-/// How a link ended.
+/// The end of a link.
 public struct ConnectionEnd: Sendable, Equatable {
     public let reason: DisconnectReason
-    /// What calls over it throw from then on.
+    /// The error that calls over the link throw after its end.
     public let error: BlueZError
 }

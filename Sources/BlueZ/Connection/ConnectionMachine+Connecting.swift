@@ -1,6 +1,6 @@
 import DBus
 
-/// From a device to a link with known attributes.
+/// The phases from a found device to a link with discovered services.
 extension ConnectionMachine {
     mutating func takeTurn(until: Duration?) {
         guard let adapter else { return }
@@ -36,15 +36,17 @@ extension ConnectionMachine {
     private mutating func connectFailed(_ error: BlueZError, _ tree: ObjectTree, _ until: Duration) {
         let next = now + Self.settleTime
         switch error.code {
-        // The object vanishes 30 s after the device was last heard of or connected: a scan finds it again. Where it is there, and
-        // bluetoothd says that it is not, it would be found for ever.
+        // bluetoothd removes the object 30 s after the last advertisement or connection. A scan finds the device again. The
+        // repetitions are limited: if the object exists and bluetoothd still reports that it does not, the scan would find
+        // it without end.
         case .noSuchObject:
             guard repetitionsLeft > 0 else { return fail(error) }
             repetitionsLeft -= 1
             actions.append(.yieldTurn)
             rescan()
-        // The link of before was not quite down ("Input/output error", "br-connection-canceled", "le-connection-abort-by-local",
-        // a code that stands for any failure), or a cancelled attempt was not ("Operation already in progress").
+        // The previous link was still closing ("Input/output error", "br-connection-canceled",
+        // "le-connection-abort-by-local", or a code that means any failure), or a cancelled attempt was still active
+        // ("Operation already in progress").
         case .connectionFailed, .failed, .inProgress, .disconnected:
             guard next < until else { return fail(explained(error, tree)) }
             actions.append(.yieldTurn)
@@ -53,11 +55,12 @@ extension ConnectionMachine {
         }
     }
 
-    /// A device that has lost its half of a bond ends every link when it is to be encrypted.
+    /// Adds a likely cause for a paired device: a device that has lost its bond data ends every link that is to be
+    /// encrypted.
     private func explained(_ error: BlueZError, _ tree: ObjectTree) -> BlueZError {
         guard let device, tree.devices[device]?.isPaired == true else { return error }
         var error = error
-        error.context += "; it is paired with this machine, and may have lost its half of the bond"
+        error.context += "; this machine is paired with the device, but the device may have lost the bond"
         return error
     }
 
@@ -73,20 +76,22 @@ extension ConnectionMachine {
         discover(.treeChanged, tree, until, false)
     }
 
-    /// `Connect` may be answered before its link is told of, and even where no link came: an attempt that was aborted counts as
-    /// a success (`att_connect_cb`). So only the device's properties count.
+    /// `Connect` may return before bluetoothd announces the link. It may even succeed without a link: bluetoothd reports an
+    /// aborted attempt as success (`att_connect_cb`). Therefore only the device's properties are reliable.
     mutating func discover(_ event: Event, _ tree: ObjectTree, _ until: Duration, _ wasConnected: Bool) {
         let record = device.flatMap { tree.devices[$0] }
         if let record, record.isConnected {
             guard !record.areServicesResolved else {
-                // bluetoothd may tell that the services are resolved before it tells the services: each object's signals wait in
-                // a queue of its own. Before it answers a call it sends all of them, so an answer is a barrier.
+                // bluetoothd may announce that the services are resolved before it announces the services, because each
+                // object has its own queue of signals. It sends all queued signals before it answers a call. Therefore a
+                // reply is a barrier.
                 phase = .refreshing(until: until)
                 return actions.append(.call(.refresh))
             }
             phase = .discovering(until: until, wasConnected: true)
         } else if wasConnected {
-            // "Device is already connected" in its log: it took the new link for the old one and broke off the discovery.
+            // bluetoothd logs "Device is already connected": it mistook the new link for the old one and aborted the
+            // discovery.
             return again()
         }
         if now >= until {
@@ -106,8 +111,8 @@ extension ConnectionMachine {
     private mutating func checkServices(_ tree: ObjectTree) {
         guard let device, let record = tree.devices[device], record.isConnected else { return again() }
         let missing = request.services.subtracting(tree.services(of: device).map(\.uuid))
-        // bluetoothd keeps the attributes it once read. A device without a bond, a Service Changed characteristic and a database
-        // hash cannot tell it that other firmware has others.
+        // bluetoothd caches the attributes. If a device has no bond, no Service Changed characteristic and no database
+        // hash, it cannot announce that its new firmware has different attributes.
         let hasNone = !missing.isEmpty && missing == request.services
         let isStale = hadServices && hasNone || !advertised.isDisjoint(with: missing)
         if isStale, !hasRefreshedCache, !isShared, !record.isPaired { return forget(record) }
@@ -118,16 +123,16 @@ extension ConnectionMachine {
 
     private mutating func again() {
         guard repetitionsLeft > 0 else {
-            return fail(BlueZError(.disconnected, "the link broke before the device's services were known"))
+            return fail(BlueZError(.disconnected, "the link was lost during service discovery"))
         }
         repetitionsLeft -= 1
         phase = .reconnecting(at: now + Self.settleTime, until: nil)
     }
 
-    /// The link is up: only its end is of interest.
+    /// Watches a ready link for its end.
     mutating func watch(_ tree: ObjectTree) {
         guard let device, tree.isConnected(device, since: endedLinks) else {
-            return fail(BlueZError(.disconnected, "the device has disconnected"))
+            return fail(BlueZError(.disconnected, "the device disconnected"))
         }
     }
 }

@@ -1,6 +1,6 @@
 import DBus
 
-/// From nothing to a device that can be connected.
+/// The phases from the start to a device that can be connected.
 extension ConnectionMachine {
     mutating func wait(_ tree: ObjectTree) {
         guard case .waiting(let until) = phase else { return }
@@ -10,13 +10,13 @@ extension ConnectionMachine {
             generation = tree.generation
             find(tree, adapter.path)
         } catch {
-            // A daemon that was just started tells its adapters one by one, and switches them on last.
+            // After its start, bluetoothd announces its adapters one by one and powers them on last.
             if !request.waitsForAdapter || now >= until { fail(error) }
         }
     }
 
     private mutating func find(_ tree: ObjectTree, _ adapter: DBusObjectPath) {
-        // An address that bluetoothd knows needs no scan: it listens for the device itself when it is told to connect.
+        // A known address needs no scan: during `Connect`, bluetoothd waits for the device's advertisements itself.
         guard case .address = request.target,
             let known = tree.devices(of: adapter).first(where: request.target.matches)
         else { return startScan(adapter) }
@@ -46,7 +46,7 @@ extension ConnectionMachine {
             guard now >= min(decision, until) else { return }
             if candidates.count == 1 { return found(only, tree) }
             let list = candidates.map { "\($0.address) \($0.name ?? "–")" }.joined(separator: ", ")
-            fail(BlueZError(.ambiguousDevice, "\(candidates.count) devices in reach are meant by it: \(list)"))
+            fail(BlueZError(.ambiguousDevice, "\(candidates.count) devices in range match: \(list)"))
         } else if now >= until {
             let seconds = request.limit.components.seconds
             fail(BlueZError(.noSuchDevice, "\(request.target) was not seen within \(seconds) s"))
@@ -99,8 +99,9 @@ extension ConnectionMachine {
 
     mutating func clear(_ event: Event, _ tree: ObjectTree, _ call: Call, _ until: Duration) {
         guard event == .finished(call) || event.isFailure(of: call) || now >= until else { return }
-        guard now < until else { return fail(BlueZError(.timedOut, "an earlier link did not end")) }
-        // What was there is gone, whatever the answer was; and an object that is gone is found by a scan.
+        guard now < until else { return fail(BlueZError(.timedOut, "an earlier link to the device did not end")) }
+        // The previous link or cache entry is gone, whatever the reply was. If the object is gone too, a scan finds the
+        // device again.
         phase = .reconnecting(at: now + Self.settleTime, until: nil)
     }
 }
@@ -112,24 +113,27 @@ extension ConnectionMachine.Event {
 }
 
 extension BluetoothDevice {
-    /// bluetoothd tells a signal strength only while it scans.
+    /// Whether the device is in range. bluetoothd reports a signal strength only during a scan.
     var isInReach: Bool { rssi != nil || isConnected }
 }
 
 extension ObjectTree {
-    /// Nil while bluetoothd and the adapter are there, powered, and bluetoothd is the same as in `generation`.
+    /// The reason why the adapter is lost. Nil while bluetoothd runs, its `generation` is the same, and the adapter exists
+    /// and is powered.
     func loss(of adapter: DBusObjectPath, since generation: Int) -> BlueZError? {
         guard isServiceRunning, self.generation == generation else {
-            return BlueZError(.serviceUnavailable, "bluetoothd has ended")
+            return BlueZError(.serviceUnavailable, "bluetoothd stopped")
         }
         guard let record = adapters[adapter] else { return BlueZError(.noSuchAdapter, "the adapter was removed") }
         return record.isPowered ? nil : BlueZError(.adapterOff, "\(record.name) was switched off")
     }
 
-    /// - Parameter name: nil: the first that is powered.
+    /// Returns the adapter.
+    ///
+    /// - Parameter name: the adapter's name. Nil: the first powered adapter.
     package func usableAdapter(_ name: String?) throws(BlueZError) -> BluetoothAdapter {
         guard isServiceRunning else {
-            throw BlueZError(.serviceUnavailable, "bluetoothd does not run")
+            throw BlueZError(.serviceUnavailable, "bluetoothd is not running")
         }
         let all = adapterList.filter { name == nil || $0.name == name }
         if let usable = all.first(where: \.isPowered) { return usable }

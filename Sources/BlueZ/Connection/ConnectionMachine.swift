@@ -1,24 +1,24 @@
 package import DBus
 
-/// How a connection comes about and ends, as a value: it is told what happened and says what to do next.
+/// The state machine of a connection, as a value. It gets events and returns actions.
 ///
-/// It sees bluetoothd's objects only through the tree that it is handed with each event, so it does not matter in which order
-/// signals and answers arrive. The files beside this one are the ways through its phases.
+/// With each event it gets the tree of bluetoothd's objects, its only source for their state. Therefore the order of
+/// signals and replies does not matter. The extensions in the neighboring files implement its phases.
 package struct ConnectionMachine: Sendable {
     package enum Phase: Sendable, Equatable {
         case idle
-        /// For bluetoothd, the adapter, or its power.
+        /// Waits for bluetoothd, for the adapter, or for the adapter's power.
         case waiting(until: Duration)
-        /// `decision`: when one candidate has been alone for long enough.
+        /// `decision`: the time when a single candidate has been the only one for long enough.
         case scanning(until: Duration, decision: Duration?)
-        /// The device is known, and whether it may be touched is not.
+        /// The device is known. The caller has not yet approved it.
         case admitting
-        /// Ending what was there before: a link, or bluetoothd's memory of the device.
+        /// Removes the previous state: a link, or bluetoothd's cached data of the device.
         case clearing(Call, until: Duration)
-        /// Other connections of ours over this adapter come first.
+        /// Waits for other connections of this program over the same adapter.
         case queueing(until: Duration?)
         case connecting(until: Duration)
-        /// `until`: what is left of the time for connecting; nil: all of it.
+        /// `until`: the deadline of the connection if part of its time has passed. Nil: the connection gets the full time.
         case reconnecting(at: Duration, until: Duration?)
         case discovering(until: Duration, wasConnected: Bool)
         case refreshing(until: Duration)
@@ -29,15 +29,15 @@ package struct ConnectionMachine: Sendable {
     package enum Call: Sendable, Equatable {
         /// Scans until `stopScan`.
         case scan(adapter: DBusObjectPath)
-        /// Asks whether this is a device to go on with.
+        /// Asks the caller to approve this device.
         case admit(DBusObjectPath)
-        /// Waits for this adapter's turn to connect; no scan disturbs it until `yieldTurn`.
+        /// Waits for this adapter's turn to connect. No scan runs until `yieldTurn`.
         case takeTurn(adapter: DBusObjectPath)
         case connect(DBusObjectPath)
         case disconnect(DBusObjectPath)
-        /// Has bluetoothd forget the device, which also ends its link.
+        /// Removes the device from bluetoothd, which also ends its link.
         case forget(DBusObjectPath, adapter: DBusObjectPath)
-        /// Reads all objects anew.
+        /// Reads all objects again.
         case refresh
     }
 
@@ -51,25 +51,26 @@ package struct ConnectionMachine: Sendable {
     }
 
     package enum Action: Sendable, Equatable {
-        /// Answered by `finished` or `failed`.
+        /// Performs a call. The event `finished` or `failed` reports its result.
         case call(Call)
         case stopScan
         case yieldTurn
-        /// Ends a link, or an attempt, that is of no more use. Not answered.
+        /// Ends a link or an attempt that is no longer useful. No event follows.
         case releaseLink(DBusObjectPath)
-        /// Another program's link to it has ended: the one that comes is ours to end.
+        /// Another program's link to the device has ended. This program must end the next link.
         case own(DBusObjectPath)
         case ready(DBusObjectPath)
-        /// The last action.
+        /// Fails the attempt. This is the last action.
         case fail(BlueZError)
     }
 
-    /// How long a candidate must stay the only one where any of several could be meant.
+    /// The time for which a candidate must remain the only one, if the target can match several devices.
     package static let decisionTime = Duration.milliseconds(1500)
-    /// From the end of a link to the next attempt. bluetoothd answers `Disconnect` before the link is down, and an attempt that
-    /// meets its end fails in one of three ways, the slowest of which takes 30 s (5.66: with this wait, none of 16).
+    /// The wait between the end of a link and the next attempt. bluetoothd answers `Disconnect` before the link is down. An
+    /// attempt during that time fails in one of three ways, the slowest after 30 s (5.66: with this wait, 0 of 16 attempts
+    /// failed).
     package static let settleTime = Duration.milliseconds(500)
-    /// How many links that break before they are ready are made anew.
+    /// The maximum number of new attempts after a link is lost before it is ready.
     package static let repetitions = 2
 
     let request: ConnectionRequest
@@ -79,12 +80,13 @@ package struct ConnectionMachine: Sendable {
     var generation = 0
     var repetitionsLeft = Self.repetitions
     var hasRefreshedCache = false
-    /// What it advertised before it was connected, and whether bluetoothd knew services of it then.
+    /// The services that the device advertised before the connection. `hadServices`: whether bluetoothd knew services
+    /// of the device at that time.
     var advertised: Set<BluetoothUUID> = []
     var hadServices = false
-    /// Whether somebody else had connected it. It is not ours to end, then.
+    /// Whether another program has connected the device. If so, this program must not end the link.
     package internal(set) var isShared = false
-    /// How many links to it had ended when the one that is of interest was there.
+    /// The number of ended links to the device when the current link began.
     var endedLinks = 0
 
     var now = Duration.zero
@@ -92,7 +94,7 @@ package struct ConnectionMachine: Sendable {
 
     package init(_ request: ConnectionRequest) { self.request = request }
 
-    /// When it wants to be called at the latest.
+    /// The latest time of the next call.
     package var deadline: Duration? {
         switch phase {
         case .idle, .admitting, .queueing, .ready, .failed: nil
@@ -104,7 +106,7 @@ package struct ConnectionMachine: Sendable {
         }
     }
 
-    /// Tells it what happened at `now`, the time since it was started, which never runs backwards. What to do, in order.
+    /// Processes an event and returns the actions in order. `now` is the time since the start and never decreases.
     package mutating func handle(_ event: Event, _ tree: ObjectTree, at now: Duration) -> [Action] {
         self.now = now
         actions = []
@@ -143,15 +145,15 @@ package struct ConnectionMachine: Sendable {
         }
     }
 
-    /// A link that another program had made, or that was just going down, ends before it is of use: `Connect` makes one that
-    /// nobody else would end.
+    /// Handles the end of another program's link before this attempt is ready. `Connect` then creates a link that this
+    /// program must end.
     private mutating func stopSharing(_ tree: ObjectTree) {
         guard isShared, phase != .ready, let device, !tree.isConnected(device, since: endedLinks) else { return }
         isShared = false
         actions.append(.own(device))
     }
 
-    /// Ends the attempt, and what it has under way.
+    /// Ends the attempt and everything that it has started.
     mutating func fail(_ error: BlueZError) {
         switch phase {
         case .scanning: actions.append(.stopScan)

@@ -1,21 +1,21 @@
-/// What is asked of a connection.
+/// The parameters of a connection.
 public struct ConnectionRequest: Sendable {
     public var target: DeviceTarget
-    /// Such as `hci1`; nil: the first one that is powered.
+    /// The adapter's name, such as `hci1`. Nil: the first powered adapter.
     public var adapter: String?
-    /// What the device is expected to have, one of them at least: where none is there, or one is missing that it advertised,
-    /// bluetoothd's memory of it is stale, and made anew.
+    /// The expected services; the device must have at least one. If it has none of them, or lacks one that it advertised,
+    /// bluetoothd's cache is stale and is read again.
     public var services: Set<BluetoothUUID>
-    /// What to do with a link that somebody else has made: end it first, for one's own use of the device, or share it. A link
-    /// that is shared is left as it was.
+    /// Whether to end a link of another program first, for exclusive use of the device. If false, the link is shared. A
+    /// shared link stays connected at the end.
     public var takesOver: Bool
-    /// Has bluetoothd read the device's attributes anew, which ends a bond.
+    /// Whether bluetoothd must read the device's attributes again. This removes a bond.
     public var refreshesCache: Bool
-    /// Asked of the device that was found, before anything is done to it; what it throws ends the attempt.
+    /// Approves the found device before any action on it. A thrown error ends the attempt.
     public var admits: (@Sendable (BluetoothDevice) async throws(BlueZError) -> Void)?
-    /// Waiting, scanning, connecting and discovering have this long each.
+    /// The time limit of each step: waiting, scanning, connecting, discovering.
     package var limit = Duration.seconds(10)
-    /// Whether bluetoothd and the adapter were there before, so that it makes sense to wait for them.
+    /// Whether bluetoothd and the adapter were available before. Only then is it useful to wait for them.
     package var waitsForAdapter = false
 
     public init(

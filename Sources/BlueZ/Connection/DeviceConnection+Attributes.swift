@@ -1,24 +1,25 @@
 import DBus
 
-/// What can be done with a characteristic. What the device refuses is thrown: `not-paired`, `not-permitted`, `not-supported`,
-/// `invalid-length`, `attribute-error`; and when the link ends, what ended it.
+/// Operations on characteristics. If the device refuses one, it throws `not-paired`, `not-permitted`, `not-supported`,
+/// `invalid-length` or `attribute-error`. If the link ends, it throws the error that ended the link.
 extension DeviceConnection {
-    /// All of the value, in as many reads as it takes.
+    /// Reads the whole value, with as many read requests as necessary.
     public func read(_ characteristic: GATTCharacteristic) async throws(BlueZError) -> [UInt8] {
         let reply = try await call(characteristic, "read", "ReadValue", [[:]])
         do throws(DBusError) { return try reply.require(0, \.bytes) } catch { throw BlueZError(error, "read") }
     }
 
-    /// Writes and waits for the device's answer. A value longer than MTU − 3 goes in parts (a long write). Throws `in-progress`
-    /// while another write to this characteristic is not answered, and `acquired-elsewhere`.
+    /// Writes a value and waits for the device's response. A value longer than MTU − 3 bytes is sent as a long write.
+    /// Throws `in-progress` if another write to this characteristic is pending, and `acquired-elsewhere`.
     public func write(_ value: [UInt8], to characteristic: GATTCharacteristic) async throws(BlueZError) {
         _ = try await call(characteristic, "write", "WriteValue", [.bytes(value), ["type": "request"]])
     }
 
-    /// Writes the values without response, in this order: returns when bluetoothd has queued them. Where the first one fails the
-    /// later ones may have been written nevertheless.
+    /// Writes the values without response, in this order. Returns when bluetoothd has queued them. If a value fails, later
+    /// values may have been written.
     public func send(_ values: [[UInt8]], to characteristic: GATTCharacteristic) async throws(BlueZError) {
-        // As many on the bus at once as hide its delay; bluetoothd answers before it has sent anything.
+        // Several calls are in flight at once to hide the delay of the bus. bluetoothd answers before it has sent the
+        // value.
         var rest = values[...]
         while !rest.isEmpty {
             let calls = rest.prefix(16).map {
@@ -36,22 +37,25 @@ extension DeviceConnection {
         }
     }
 
-    /// The fast way for many writes without response. Throws `not-supported` where the characteristic or bluetoothd does not
-    /// offer it, and `acquired-elsewhere`.
+    /// Acquires a socket for many fast writes without response. Throws `not-supported` if the characteristic or bluetoothd
+    /// does not support it, and `acquired-elsewhere`.
     public func acquireWriter(of characteristic: GATTCharacteristic) async throws(BlueZError) -> AcquiredWriter {
         let (socket, mtu) = try await acquire(characteristic, "AcquireWrite")
         return AcquiredWriter(socket, maximumLength: min(mtu - 3, 512))
     }
 
-    /// Has the device notify, or indicate, the characteristic's value. Returns when the device has agreed.
+    /// Subscribes to notifications or indications of the characteristic. Returns when the device has confirmed the
+    /// subscription.
     ///
-    /// - Parameter overSocket: over a socket where there is one, which is faster than the bus. Not where the device may want a bond
-    ///   that nobody will make: when the link ends while a socket waits for it, bluetoothd counts it for ever, gives out no other,
-    ///   and crashes when it forgets the device (5.66).
+    /// - Parameter overSocket: whether to use a socket, if available; it is faster than the bus. Use false if the device
+    ///   may require a bond and nothing will answer the pairing request. If the link ends while a socket waits for the
+    ///   bond, bluetoothd 5.66 counts that socket as in use permanently. It then provides no other socket, and it crashes
+    ///   when it removes the device.
     public func subscribe(
         to characteristic: GATTCharacteristic, overSocket: Bool = true
     ) async throws(BlueZError) -> Notifications {
-        // bluetoothd hands out a socket for notifications only, and only where nobody else listens.
+        // bluetoothd provides a socket only for notifications (not indications), and only if no other program has
+        // subscribed.
         if overSocket, characteristic.operations.contains(.notify) {
             do throws(BlueZError) {
                 return Notifications(source: .socket(try await acquire(characteristic, "AcquireNotify").0))
@@ -77,7 +81,7 @@ extension DeviceConnection {
         _ = try await call(characteristic, "subscribe", "StartNotify")
         let (values, feed) = AsyncStream.makeStream(of: [UInt8].self)
         let task = Task {
-            // When the bus goes, the link's end is told elsewhere.
+            // If the bus fails, the end of the link is reported elsewhere.
             var changes = changes.makeAsyncIterator()
             while let change = try? await changes.next() {
                 if let value = change.changed["Value"]?.bytes { feed.yield(value) }
@@ -88,7 +92,7 @@ extension DeviceConnection {
         return values
     }
 
-    /// Ends a subscription, or gives a writer back.
+    /// Ends a subscription, or releases a writer.
     public func release(_ characteristic: GATTCharacteristic) async throws(BlueZError) {
         if let socket = sockets.removeValue(forKey: characteristic) { await socket.close() }
         if let task = notifying.removeValue(forKey: characteristic) {
@@ -125,7 +129,7 @@ extension DeviceConnection {
 }
 
 extension DeviceConnection {
-    /// Of a link that goes on without us.
+    /// Releases all subscriptions and sockets of a link that stays connected.
     func releaseAll() async {
         for characteristic in Set(notifying.keys).union(sockets.keys) { try? await release(characteristic) }
     }

@@ -1,18 +1,19 @@
 import DBus
 
-/// A link to a device whose services are known. It lives within `BlueZClient.withConnection`; when the link ends, all that waits
-/// on it ends with `disconnected` or with what ended it.
+/// A link to a device whose services are known. It is valid inside `BlueZClient.withConnection`. When the link ends, all
+/// pending operations fail with `disconnected` or with the error that ended the link.
 public actor DeviceConnection {
     nonisolated let executor: DBusExecutor
     public nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }
 
-    /// As it was when the link came up.
+    /// The device's properties at the time when the link became ready.
     public nonisolated let device: BluetoothDevice
-    /// In the order of their handles.
+    /// The services, in the order of their handles.
     public nonisolated let services: [GATTService]
-    /// Bytes; a write or a notification carries 3 less. 23 where bluetoothd does not tell.
+    /// The ATT MTU in bytes. A write or a notification carries at most MTU − 3 bytes. The value is 23 if bluetoothd does
+    /// not report it.
     public nonisolated let mtu: Int
-    /// Whether somebody else had made the link. Then it is left as it was.
+    /// Whether another program created the link. If so, this program does not end it.
     public nonisolated let isShared: Bool
 
     let client: BlueZClient
@@ -20,13 +21,14 @@ public actor DeviceConnection {
     private var waitingForEnd: [AsyncStream<ConnectionEnd>.Continuation] = []
     private var calls: [Int: Task<[DBusValue], any Error>] = [:]
     private var lastCall = 0
-    /// Why calls are given up whose answer would not come.
+    /// The errors of calls that are aborted because no reply would come in time.
     private var refused: [Int: BlueZError] = [:]
     private(set) var wasAskedToPair = false
     var sockets: [GATTCharacteristic: PacketSocket] = [:]
     var notifying: [GATTCharacteristic: Task<Void, Never>] = [:]
 
-    /// A value that a link of this MTU carries, and an attribute holds, has at most so many bytes.
+    /// The maximum length of a value in bytes: limited by the MTU of the link and by the maximum length of an attribute
+    /// (512).
     public nonisolated var maximumValueLength: Int { min(mtu - 3, 512) }
 
     init(_ client: BlueZClient, _ device: BluetoothDevice, _ services: [GATTService], mtu: Int?, isShared: Bool) {
@@ -38,7 +40,7 @@ public actor DeviceConnection {
         executor = client.executor
     }
 
-    /// The first characteristic with this UUID. Throws `no-such-object`.
+    /// Returns the first characteristic with this UUID. Throws `no-such-object`.
     public nonisolated func characteristic(
         _ uuid: BluetoothUUID, of service: BluetoothUUID
     ) throws(BlueZError) -> GATTCharacteristic {
@@ -49,9 +51,9 @@ public actor DeviceConnection {
         return found
     }
 
-    // MARK: - The end
+    // MARK: - End of the link
 
-    /// Waits for the end of the link; returns at once when it has ended. Throws `cancelled`.
+    /// Waits for the end of the link. Returns at once if it has already ended. Throws `cancelled`.
     public func waitForEnd() async throws(BlueZError) -> ConnectionEnd {
         if let ended { return ended }
         let (ends, feed) = AsyncStream.makeStream(of: ConnectionEnd.self)
@@ -75,14 +77,15 @@ public actor DeviceConnection {
         notifying = [:]
     }
 
-    /// bluetoothd pairs by itself when a device demands it for a read or a write. Where that comes to nothing it answers the call
-    /// that was refused only when the device's time for it is over, after 30 s (5.66), and then ends the link.
+    /// Aborts the pending calls if a pairing request was not answered. If a device requires pairing for a read or write,
+    /// bluetoothd pairs on its own. If that fails, bluetoothd answers the refused call only after the device's timeout of
+    /// 30 s (5.66), and then ends the link.
     func askedToPair(wasAnswered: Bool) {
         wasAskedToPair = true
         guard !wasAnswered else { return }
         for (number, call) in calls {
             refused[number] = BlueZError(
-                .pairingFailed, "the device demands to be paired, and what it asked was not answered")
+                .pairingFailed, "the device requires pairing, and its pairing request was not answered")
             call.cancel()
         }
     }
@@ -97,7 +100,7 @@ public actor DeviceConnection {
         lastCall += 1
         let number = lastCall
         let client = client
-        // bluetoothd need not answer a call whose device goes; its end does.
+        // If the device disappears, bluetoothd may not answer the call. The end of the link then ends it.
         let task = Task {
             try await client.call(operation, path, interface, member, arguments, timeout: timeout)
         }

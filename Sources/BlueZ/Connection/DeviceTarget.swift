@@ -1,9 +1,9 @@
-/// Which device is meant.
+/// Selects the device to connect.
 public enum DeviceTarget: Sendable, Hashable {
     case address(BluetoothAddress)
-    /// The one device in reach that calls itself so, or is called so on this machine.
+    /// The only device in range with this name. The name is the device's own name, or its alias on this machine.
     case name(String)
-    /// The one device in reach that advertises one of these services.
+    /// The only device in range that advertises one of these services.
     case only(services: Set<BluetoothUUID>)
 
     public static func only(service: BluetoothUUID) -> DeviceTarget { .only(services: [service]) }

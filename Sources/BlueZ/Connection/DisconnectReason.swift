@@ -1,14 +1,15 @@
 import DBus
 
-/// Why a link ended. BlueZ before 5.83 tells nobody; then it is `unknown` unless it can be seen from here.
+/// The reason for the end of a link. BlueZ before 5.83 does not report it; then it is `unknown`, unless this program can
+/// determine it.
 public enum DisconnectReason: String, Sendable {
     case unknown
-    /// By this program.
+    /// This program ended the link.
     case requested
-    /// Nothing was heard of the device for as long as the link allows.
+    /// No packet arrived from the device within the supervision timeout of the link.
     case timeout
     case endedByDevice = "ended-by-device"
-    /// By another program on this machine.
+    /// Another program on this machine ended the link.
     case endedByHost = "ended-by-host"
     case authentication
     case suspended
@@ -16,7 +17,7 @@ public enum DisconnectReason: String, Sendable {
     case adapterRemoved = "adapter-removed"
     case serviceEnded = "bluetoothd-ended"
 
-    /// The arguments of `Device1.Disconnected`.
+    /// Reads the arguments of the signal `Device1.Disconnected`.
     init(_ arguments: [DBusValue]) {
         self =
             switch arguments.first?.string {
@@ -29,7 +30,7 @@ public enum DisconnectReason: String, Sendable {
             }
     }
 
-    /// What the error of the connection machine says of it.
+    /// Derives the reason from an error of the connection machine.
     init(_ error: BlueZError) {
         self =
             switch error.code {

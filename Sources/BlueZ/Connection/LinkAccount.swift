@@ -1,18 +1,19 @@
 public import DBus
 
-/// Keeps account of the links that are a client's to end, for whoever ends them when the program cannot any more: bluetoothd keeps
-/// a link whose program was killed.
+/// Records the links that a client must end. If the program is killed, bluetoothd keeps its links, and another program can
+/// end them from this record.
 public protocol LinkAccount: Sendable {
-    /// bluetoothd is about to be told to connect this device, which was not connected; or was told so, and another program's link
-    /// has ended since. Called once for each connection.
+    /// Records a link that this program must end. It is called before bluetoothd gets the request to connect a device that
+    /// is not connected. It is also called if another program's link has ended during the attempt. It is called once per
+    /// connection.
     func opened(_ device: DBusObjectPath)
-    /// Its link has ended, or bluetoothd was told to end it, or none came about.
+    /// Removes the record: the link has ended, bluetoothd got the request to end it, or no link was made.
     func ended(_ device: DBusObjectPath)
 }
 
 extension BlueZClient {
-    /// Has bluetoothd end the links of these devices, and attempts to connect them; returns when it was told so. A device that is
-    /// not there or not connected is no matter.
+    /// Requests that bluetoothd end the links to these devices, and pending attempts to connect them. Returns when
+    /// bluetoothd has got the requests. Devices that do not exist or are not connected are ignored.
     ///
     /// - Throws: `bus-unavailable`, `access-denied`, `cancelled`.
     public static func endLinks(
@@ -29,11 +30,11 @@ extension BlueZClient {
 }
 
 extension DBusConnection {
-    /// Asks for the end of a link without waiting for it, which takes 2 s: bluetoothd gives its profiles that time. It carries
-    /// this out even when we are gone by then.
+    /// Requests the end of a link, but does not wait for it. The end takes 2 s, because bluetoothd gives its profiles that
+    /// time. bluetoothd completes the request even if this program has exited.
     func releaseLink(_ device: DBusObjectPath) async {
         try? callWithoutReply(BlueZName.service, device, BlueZName.device, "Disconnect")
-        // What is answered here was sent behind it.
+        // A reply to this call shows that the earlier request was sent.
         _ = try? await call(
             "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "GetId", timeout: .seconds(2))
     }

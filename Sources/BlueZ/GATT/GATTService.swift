@@ -9,7 +9,7 @@ public struct GATTService: Sendable, Hashable {
 
 /// A characteristic of a connected device.
 public struct GATTCharacteristic: Sendable, Hashable {
-    /// Of its properties, those that say what can be done with it (Core Specification, Vol 3, Part G, 3.3.1.1).
+    /// The operations that the characteristic properties permit (Core Specification, Vol 3, Part G, 3.3.1.1).
     public enum Operation: String, Sendable, CaseIterable {
         case read
         case write
@@ -25,7 +25,7 @@ public struct GATTCharacteristic: Sendable, Hashable {
 }
 
 extension ObjectTree {
-    /// A device's table of attributes, in the order of its handles.
+    /// Returns the attribute table of a device, in the order of its handles.
     package func table(of device: DBusObjectPath) -> [GATTService] {
         services(of: device).map { service in
             GATTService(
@@ -38,7 +38,8 @@ extension ObjectTree {
         }
     }
 
-    /// Bytes; nil: bluetoothd does not tell. Every characteristic tells the same, that of the link.
+    /// The MTU in bytes. Nil if bluetoothd does not report it. Every characteristic reports the same value: the MTU of the
+    /// link.
     package func mtu(of device: DBusObjectPath) -> Int? {
         services(of: device).flatMap { characteristics(of: $0.path) }.lazy.compactMap(\.mtu).first
     }

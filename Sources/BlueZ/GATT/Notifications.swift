@@ -1,12 +1,12 @@
 import DBus
 
-/// What a characteristic notifies, in order, for one reader. It ends with the link, with the subscription, or when the reading
-/// task is cancelled.
+/// The notifications of a characteristic, in order, for one reader. The sequence ends with the link, with the subscription,
+/// or when the reading task is cancelled.
 public struct Notifications: AsyncSequence, Sendable {
     enum Source: Sendable {
-        /// One packet for each notification.
+        /// A socket. Each packet is one notification.
         case socket(PacketSocket)
-        /// Signals on the bus. bluetoothd tells so, too, what it has read of the characteristic.
+        /// Signals on the bus. bluetoothd also sends such a signal after it has read the characteristic.
         case signals(AsyncStream<[UInt8]>)
     }
     let source: Source
@@ -25,7 +25,7 @@ public struct Notifications: AsyncSequence, Sendable {
         public mutating func next() async -> [UInt8]? { await next(isolation: #isolation) }
 
         public mutating func next(isolation actor: isolated (any Actor)?) async -> [UInt8]? {
-            // A socket that fails ends the link, which is told elsewhere.
+            // A socket error ends the link, which is reported elsewhere.
             if packets != nil { return try? await packets?.next(isolation: actor) }
             return await signals?.next(isolation: actor)
         }

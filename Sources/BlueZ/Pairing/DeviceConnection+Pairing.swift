@@ -1,12 +1,14 @@
 import DBus
 
 extension DeviceConnection {
-    /// Makes a bond with the device, as the connection's `PairingResponder` answers; does nothing where there is one.
+    /// Pairs with the device, with the answers of the connection's `PairingResponder`. Does nothing if a bond exists.
     ///
-    /// - Throws: `pairing-failed` when either side refused or a passkey was wrong; `in-progress`; what ended the link.
+    /// - Throws: `pairing-failed` if either side refused or a passkey was wrong; `in-progress`; the error that ended the
+    ///   link.
     public func pair() async throws(BlueZError) {
-        // Of a device that has a bond over LE bluetoothd believes that another one over BR/EDR is wanted (`pair_device`, 5.66). It is
-        // asked: what it answered to a write may be here before what it has told of the bond which that write led to.
+        // For a device that has an LE bond, bluetoothd assumes that `Pair` requests a second bond over BR/EDR
+        // (`pair_device`, 5.66). Therefore bluetoothd is asked for the current state. The local state may be old: the reply
+        // to a write can arrive before the report of the bond that the write caused.
         let isPaired = try await call(
             "pair", device.path, BlueZName.properties, "Get", [.string(BlueZName.device), .string("Paired")])
         guard isPaired.first?.unwrapped.boolean != true else { return }

@@ -1,10 +1,12 @@
 import DBus
 
-/// What bluetoothd asks while a device is paired (BlueZ, `doc/agent-api.txt`): one object for each connection to the bus, that has
-/// it answered by whoever connects to the device. It is registered only while somebody can answer, and bluetoothd alone may call it.
+/// The agent that answers bluetoothd's requests during pairing (BlueZ, `doc/agent-api.txt`). There is one object per bus
+/// connection; it forwards each request to the responder of the device's connection. It is registered only while a
+/// responder exists, and only bluetoothd may call it.
 ///
-/// It is the default one for as long, before those of other programs: bluetoothd pairs by itself when a device answers a read or a
-/// write with "insufficient authentication", asks the default agent, and repeats what was refused.
+/// While it is registered, it is the default agent, before the agents of other programs. When a device refuses a read or a
+/// write with "insufficient authentication", bluetoothd starts the pairing itself. It asks the default agent, and then
+/// repeats the refused request.
 actor PairingAgent {
     nonisolated let executor: DBusExecutor
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }
@@ -19,13 +21,13 @@ actor PairingAgent {
 
     private let bus: DBusConnection
     private let device: @Sendable (DBusObjectPath) async -> BluetoothDevice?
-    /// Told of every question, and whether it was answered.
+    /// Called after every request of bluetoothd, with the information whether it was answered.
     private let onQuestion: @Sendable (DBusObjectPath, _ wasAnswered: Bool) async -> Void
     private var entries: [Entry] = []
     private var lastTicket = 0
     private var registered: String?
     private var changes = ChangeQueue()
-    /// bluetoothd asks one question at a time, and may take it back.
+    /// The current request. bluetoothd sends one request at a time and may cancel it.
     private var question: Task<[DBusValue]?, Never>?
 
     init(
@@ -38,9 +40,9 @@ actor PairingAgent {
         executor = bus.executor
     }
 
-    // MARK: - Who answers
+    // MARK: - Responders
 
-    /// Returns when bluetoothd knows whom to ask. To be ended by `remove`, also when it throws.
+    /// Adds a responder. Returns when bluetoothd has the agent. Call `remove` afterwards, even if this method throws.
     func add(
         _ responder: PairingResponder, for device: DBusObjectPath
     ) async -> (ticket: Int, Result<Void, BlueZError>) {
@@ -70,7 +72,7 @@ actor PairingAgent {
                 try await bus.export(Self.path, [interface], onlyFor: BlueZName.service)
                 try await call("RegisterAgent", [.objectPath(Self.path), .string(wanted)])
                 registered = wanted
-                // Without it our own `Pair` is answered nevertheless.
+                // If this call fails, `Pair` calls of this program still use this agent.
                 _ = try? await call("RequestDefaultAgent", [.objectPath(Self.path)])
             }
             return .success(())
@@ -80,7 +82,7 @@ actor PairingAgent {
         }
     }
 
-    /// bluetoothd asks one agent for all devices.
+    /// The I/O capability of the agent. bluetoothd uses one agent for all devices.
     private var capability: String? {
         guard let first = entries.first?.responder.capability else { return nil }
         return entries.allSatisfy { $0.responder.capability == first } ? first : "KeyboardDisplay"
@@ -90,7 +92,7 @@ actor PairingAgent {
         _ = try await bus.call(BlueZName.service, BlueZName.daemon, BlueZName.agentManager, member, arguments)
     }
 
-    // MARK: - What is asked
+    // MARK: - Requests
 
     private var interface: DBusInterface {
         let device = DBusArgument("device", .objectPath)
@@ -112,7 +114,7 @@ actor PairingAgent {
                             return await responder.confirmation?(device, shown) == true ? [] : nil
                         })
                 },
-                // A bond that nobody vouches for, begun by bluetoothd itself.
+                // An unauthenticated bond whose pairing bluetoothd itself started.
                 DBusMethod("RequestAuthorization", takes: [device]) { [weak self] call throws(DBusError) in
                     try await Self.answer(self?.ask(call) { _, _ in [] })
                 },

@@ -1,9 +1,9 @@
-/// Answers what a device asks while it is paired. What can be answered decides what bluetoothd tells the device that this machine
-/// can do (Core Specification, Vol 3, Part H, 2.3.2), and so how safe the bond becomes.
+/// Answers a device's requests during pairing. The available answers determine the I/O capability that bluetoothd sends to
+/// the device (Core Specification, Vol 3, Part H, 2.3.2), and with it the security of the bond.
 public struct PairingResponder: Sendable {
-    /// Gives the six digits that the device shows, 0 to 999 999; nil: refuse.
+    /// Returns the six digits that the device shows, from 0 to 999 999. Nil: refuse the pairing.
     public var passkey: (@Sendable (BluetoothDevice) async -> UInt32?)?
-    /// Whether the device shows the same six digits.
+    /// Returns whether the device shows the same six digits.
     public var confirmation: (@Sendable (BluetoothDevice, UInt32) async -> Bool)?
 
     public init(
@@ -14,14 +14,15 @@ public struct PairingResponder: Sendable {
         self.confirmation = confirmation
     }
 
-    /// Nobody is asked. The link is encrypted then, and may lead to somebody else. A device that demands more lets a read or a write
-    /// go unanswered for 30 s (BlueZ 5.66).
+    /// Pairs without questions. The link is then encrypted, but the device is not authenticated. If a device requires
+    /// authentication, a read or a write gets no reply for 30 s (BlueZ 5.66).
     public static let justWorks = PairingResponder()
 
-    /// Nobody is there: as `justWorks` with a device that can neither show nor take digits; any other one is refused at once.
+    /// For a program without a user. It pairs like `justWorks` with a device that can neither show nor accept digits. It
+    /// refuses every other device at once.
     public static let unattended = PairingResponder(passkey: { _ in nil })
 
-    /// For a device whose passkey is known.
+    /// Pairs with a device whose passkey is known.
     public static func passkey(_ passkey: UInt32) -> PairingResponder { PairingResponder(passkey: { _ in passkey }) }
 
     var capability: String {

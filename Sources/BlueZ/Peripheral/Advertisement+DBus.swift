@@ -1,7 +1,7 @@
 import DBus
 
 extension Advertisement {
-    /// As `doc/advertising-api.txt` of BlueZ has it.
+    /// Returns the D-Bus interface (BlueZ, `doc/advertising-api.txt`).
     func interface(_ methods: [DBusMethod]) -> DBusInterface {
         let properties = properties.map { DBusProperty($0, $1, announcing: .constant) }
         return DBusInterface(BlueZName.advertisement, methods: methods, properties: properties)

@@ -1,12 +1,12 @@
-/// What a peripheral tells of itself while it waits for a connection. Legacy advertising carries 31 bytes, three of them flags,
-/// and a scan response of 31: a 128-bit UUID takes 18, and bluetoothd puts the name into the scan response.
+/// The advertising data of a peripheral. Legacy advertising carries 31 bytes, of which the flags use three, and a scan
+/// response of 31 bytes. A 128-bit UUID uses 18 bytes. bluetoothd puts the name into the scan response.
 public struct Advertisement: Sendable, Hashable {
     public var serviceUUIDs: [BluetoothUUID]
     public var localName: String?
     public var serviceData: [BluetoothUUID: [UInt8]]
-    /// By the company identifiers that the Bluetooth SIG assigns.
+    /// The manufacturer data, by company identifier (assigned by the Bluetooth SIG).
     public var manufacturerData: [UInt16: [UInt8]]
-    /// Sets the flag "general discoverable", without which many scanners leave a device out.
+    /// Whether to set the flag "general discoverable". Many scanners ignore devices without this flag.
     public var isDiscoverable: Bool
 
     public init(

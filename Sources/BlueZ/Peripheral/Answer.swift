@@ -1,6 +1,6 @@
 import DescriptorIO
 
-/// Resumes whoever waits, exactly once: also when nobody answers.
+/// Resumes the waiting task exactly once, also if no answer is given.
 final class Answer<Value: Sendable>: Sendable {
     typealias Waiting = CheckedContinuation<Result<Value, AttributeError>, Never>
     private let waiting: Guarded<Waiting?>

@@ -1,5 +1,5 @@
-/// What a handler answers a read or a write with in place of success: an error code of the Attribute Protocol
-/// (Core Specification, Vol 3, Part F, 3.4.1.1).
+/// An error that a handler returns for a read or a write: an error code of the Attribute Protocol (Core Specification, Vol
+/// 3, Part F, 3.4.1.1).
 public struct AttributeError: Error, Sendable, Hashable {
     public let code: UInt8
 

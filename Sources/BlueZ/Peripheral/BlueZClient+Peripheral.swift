@@ -1,9 +1,12 @@
 extension BlueZClient {
-    /// Offers services over an adapter while `body` runs, and takes them back on every way out.
+    /// Offers services over an adapter while `body` runs. The services are always removed at the end: on return, error or
+    /// cancellation.
     ///
-    /// - Parameter adapter: such as `hci1`; nil: the first that is powered. A client offers one set of services over each.
-    /// - Throws: what `body` throws; `bus-unavailable`, `bluetoothd-unavailable`, `no-such-adapter`, `adapter-off`,
-    ///   `access-denied`, `invalid-arguments` where services are offered over this adapter already.
+    /// - Parameter adapter: the adapter's name, such as `hci1`. Nil: the first powered adapter. A client can offer one set
+    ///   of services per adapter.
+    ///
+    /// - Throws: the errors of `body`; `bus-unavailable`, `bluetoothd-unavailable`, `no-such-adapter`, `adapter-off`,
+    ///   `access-denied`, and `invalid-arguments` if this client already offers services over this adapter.
     public nonisolated func withPeripheral<Result>(
         over adapter: String? = nil, offering services: [LocalService], _ body: (Peripheral) async throws -> Result
     ) async throws -> Result {

@@ -1,6 +1,7 @@
 package import DBus
 
-/// Which centrals are connected, from what bluetoothd tells: a value without a clock; times are since any fixed moment.
+/// The connected centrals, based on the reports of bluetoothd. It is a value without a clock; all times are relative to the
+/// same arbitrary moment.
 package struct ConnectionTable: Sendable {
     package enum Change: Sendable, Hashable {
         case connected(PeripheralConnection)
@@ -8,16 +9,18 @@ package struct ConnectionTable: Sendable {
         case subscribed(PeripheralConnection, LocalAttribute, on: Bool)
     }
 
-    /// bluetoothd hears of a lost link from the kernel, and may do so before it has read what still lay in the link's own
-    /// socket: after a cut under load 59 writes came within 16 ms behind the news. They count, so the end is told this much
-    /// later, or with the next connection.
+    /// The delay between the end of a link and the event that reports it.
+    ///
+    /// bluetoothd gets the end of a link from the kernel. It may do so before it has read the remaining packets from the
+    /// link's socket. After a disconnection under load, 59 writes arrived within 16 ms after the report. These writes are
+    /// valid. Therefore the end is reported after this delay, or when the next connection begins.
     package static let linger = Duration.milliseconds(250)
 
     private struct Entry {
         let connection: PeripheralConnection
-        /// It has read or written: a device that this machine is the central of does not.
+        /// Whether the device has read or written a value. A device to which this machine is the central does not.
         var isCentral = false
-        /// When its end is told; nil: it lives.
+        /// The time at which the end is reported. Nil: the link is connected.
         var end: Duration?
     }
 
@@ -27,7 +30,7 @@ package struct ConnectionTable: Sendable {
 
     package init() {}
 
-    /// Those that have read or written, by device.
+    /// The devices that have read or written a value.
     package var centrals: [DBusObjectPath] {
         entries.filter { $0.value.isCentral && $0.value.end == nil }.keys.sorted()
     }
@@ -36,18 +39,19 @@ package struct ConnectionTable: Sendable {
         entries.first { $0.value.connection == connection }?.key
     }
 
-    /// The newest connection: whoever writes through a socket, which does not tell.
+    /// The newest connection. It is taken as the sender of writes through a socket, because a socket does not identify the
+    /// sender.
     package var newest: DBusObjectPath? {
         entries.max { $0.value.connection.number < $1.value.connection.number }?.key
     }
 
-    /// Something was read or written by `device`. Nil: it is not connected, as far as is known.
+    /// Records a read or write by `device`. Returns nil if the device is not connected, as far as bluetoothd has reported.
     package mutating func use(by device: DBusObjectPath) -> PeripheralConnection? {
         entries[device]?.isCentral = true
         return entries[device]?.connection
     }
 
-    /// `device` may have been known to be connected.
+    /// Records a connection. `device` may already be connected in this table.
     package mutating func connected(_ device: DBusObjectPath) -> [Change] {
         if let entry = entries[device], entry.end == nil { return [] }
         guard let central = BluetoothAddress(device: device) else { return [] }
@@ -55,7 +59,7 @@ package struct ConnectionTable: Sendable {
         lastNumber += 1
         let connection = PeripheralConnection(number: lastNumber, central: central)
         entries[device] = Entry(connection: connection)
-        // bluetoothd keeps a bonded central's subscriptions and does not tell of them again.
+        // bluetoothd keeps the subscriptions of a bonded central and does not report them again.
         return ended + [.connected(connection)] + notifying.map { .subscribed(connection, $0, on: true) }
     }
 
@@ -64,18 +68,18 @@ package struct ConnectionTable: Sendable {
         entries[device]?.end = now + Self.linger
     }
 
-    /// Ends the connections whose time has come.
+    /// Ends the connections whose delay has passed.
     package mutating func expire(at now: Duration) -> [Change] {
         end { $0.end.map { $0 <= now } ?? false }
     }
 
-    /// bluetoothd has gone, and with it all that it would have told.
+    /// Ends all connections: bluetoothd has stopped and reports no more events.
     package mutating func clear() -> [Change] {
         notifying = []
         return end { _ in true }
     }
 
-    /// A link that is down keeps its subscriptions until its end is told.
+    /// Records a subscription. A link that is down keeps its subscriptions until its end is reported.
     package mutating func notifications(of attribute: LocalAttribute, on: Bool) -> [Change] {
         let isNews = on ? notifying.insert(attribute).inserted : notifying.remove(attribute) != nil
         guard isNews else { return [] }
@@ -95,7 +99,7 @@ package struct ConnectionTable: Sendable {
 }
 
 extension BluetoothAddress {
-    /// Of a device's path, such as `/org/bluez/hci0/dev_AA_BB_CC_DD_EE_FF`.
+    /// Parses a device's path, such as `/org/bluez/hci0/dev_AA_BB_CC_DD_EE_FF`.
     init?(device: DBusObjectPath) {
         guard device.lastElement.hasPrefix("dev_") else { return nil }
         self.init(device.lastElement.dropFirst(4).split(separator: "_").joined(separator: ":"))

@@ -1,6 +1,6 @@
 import DBus
 
-/// The objects that stand for services and characteristics on the bus.
+/// The D-Bus objects of the services and characteristics.
 struct LocalApplication: Sendable {
     struct Service: Sendable {
         let path: DBusObjectPath
@@ -14,7 +14,7 @@ struct LocalApplication: Sendable {
         let declaration: LocalCharacteristic
     }
 
-    /// Has the ObjectManager that bluetoothd asks.
+    /// The path of the object with the ObjectManager that bluetoothd calls.
     let root: DBusObjectPath
     let services: [Service]
 
@@ -31,7 +31,7 @@ struct LocalApplication: Sendable {
         }
     }
 
-    /// Of a fixed width: bluetoothd gives handles in the order of the paths.
+    /// Returns a number with a fixed width. bluetoothd assigns handles in the order of the paths.
     private static func ordinal(_ index: Int) -> String {
         let digits = String(index)
         return String(repeating: "0", count: max(0, 4 - digits.count)) + digits
@@ -54,16 +54,18 @@ extension LocalApplication.Service {
 }
 
 extension LocalApplication.Characteristic {
-    /// - Parameter service: the path of the service it belongs to.
+    /// Returns the D-Bus interface of the characteristic.
+    ///
+    /// - Parameter service: the path of its service.
     func interface(of service: DBusObjectPath, _ methods: [DBusMethod]) -> DBusInterface {
         var properties = [
             DBusProperty("UUID", .string(attribute.characteristic.description), announcing: .constant),
             DBusProperty("Service", .objectPath(service), announcing: .constant),
             DBusProperty("Flags", .strings(declaration.flags), announcing: .constant),
-            // Its changes are the notifications.
+            // Changes of this property are the notifications.
             DBusProperty("Value", .bytes([])),
         ]
-        // That they are there is what makes bluetoothd ask for a socket.
+        // If this property exists, bluetoothd asks for a socket.
         if declaration.sockets.contains(.write) { properties.append(DBusProperty("WriteAcquired", false)) }
         if declaration.sockets.contains(.notify) { properties.append(DBusProperty("NotifyAcquired", false)) }
         return DBusInterface(BlueZName.gattCharacteristic, methods: methods, properties: properties)

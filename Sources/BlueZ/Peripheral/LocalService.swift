@@ -15,23 +15,26 @@ public struct LocalCharacteristic: Sendable, Hashable {
         case read, write, writeWithoutResponse, notify, indicate
     }
 
-    /// What the link must be like before an operation is allowed. bluetoothd sees to it; no handler is called before.
+    /// The security that the link must have before an operation is allowed. bluetoothd enforces it; no handler runs before.
     public enum Protection: Sendable, Hashable, CaseIterable {
         case none
         case encrypted
-        /// Encrypted with a key that a person has vouched for, by a passkey or a comparison.
+        /// Encrypted with an authenticated key: a person entered a passkey or compared numbers during pairing.
         case authenticated
     }
 
-    /// Where bluetoothd is offered a packet socket in place of messages on the bus. A socket belongs to the characteristic,
-    /// not to a connection: bluetoothd uses the one it has for every central and through every disconnection.
+    /// An operation for which bluetoothd gets a packet socket instead of bus messages. A socket belongs to the
+    /// characteristic, not to a connection: bluetoothd uses one socket for all centrals and keeps it after a disconnection.
     public enum Socket: Sendable, Hashable, CaseIterable {
-        /// Not for what must keep its order, or arrive whole: a write that comes before bluetoothd has its first socket makes
-        /// it ask once more, and BlueZ 5.66 then sends what its buffer holds by the time of the answer. Of five chunks in a
-        /// row the first four arrived as copies of the fifth. Nor is there an order between the socket and the bus. Messages
-        /// on the bus have neither fault, and carry many times what any link does.
+        /// Writes over a socket. Do not use it for values that must arrive complete and in order.
+        ///
+        /// If a write arrives before bluetoothd has its first socket, bluetoothd asks for a second one. BlueZ 5.66 then
+        /// sends the content that its buffer has when the reply arrives. In one run of five chunks, the first four arrived
+        /// as copies of the fifth. The order between the socket and the bus is also undefined. Bus messages have neither
+        /// fault, and their throughput is many times that of any link.
         case write
-        /// Saves a message on the bus for each notification. Their order relative to other characteristics' is lost.
+        /// Notifications over a socket. This saves one bus message per notification. The order relative to the
+        /// notifications of other characteristics is lost.
         case notify
     }
 
@@ -49,8 +52,8 @@ public struct LocalCharacteristic: Sendable, Hashable {
         self.sockets = sockets
     }
 
-    /// As `GattCharacteristic1.Flags` has them (BlueZ, `doc/gatt-api.txt`). A protected write without response brings the
-    /// write with response along: there is no flag of its own for it.
+    /// The flags of `GattCharacteristic1.Flags` (BlueZ, `doc/gatt-api.txt`). BlueZ has no flag for a protected write
+    /// without response. Therefore such a characteristic also gets the flag for the write with response.
     var flags: [String] {
         let protected =
             switch protection {

@@ -1,6 +1,6 @@
 import DBus
 
-/// What bluetoothd tells of adapters and devices.
+/// Processing of changes that bluetoothd reports for adapters and devices.
 extension Peripheral {
     func follow(_ changes: DBusStream<DBusObjectChange>) async {
         do throws(DBusError) {
@@ -19,7 +19,7 @@ extension Peripheral {
             if path == adapter, names.contains(BlueZName.gattManager) { registration.forget() }
         case .changed(let change):
             if change.interface == BlueZName.device { noticed(change.path, change.changed) }
-            // While the adapter is off nothing can be advertised.
+            // Advertising is not possible while the adapter is off, so register again now.
             if change.path == adapter, change.changed["Powered"]?.boolean == true { register() }
         case .serviceLost:
             emit(table.clear())

@@ -1,8 +1,8 @@
 import DBus
 import Logging
 
-/// What bluetoothd calls. The handlers are started in the order of the calls, and what comes is queued before any of them
-/// suspends.
+/// The methods that bluetoothd calls. Handlers start in the order of the calls. Each queues its event before it suspends,
+/// so the events keep this order.
 extension Peripheral {
     /// The methods of `GattCharacteristic1` (BlueZ, `doc/gatt-api.txt`).
     nonisolated func methods(of characteristic: LocalApplication.Characteristic) -> [DBusMethod] {
@@ -18,7 +18,7 @@ extension Peripheral {
             },
             DBusMethod("StartNotify") { _ in await self.notifications(of: attribute, on: true) },
             DBusMethod("StopNotify") { _ in await self.notifications(of: attribute, on: false) },
-            // An indication was confirmed, it does not say whose.
+            // A central confirmed an indication. The call does not identify the central.
             DBusMethod("Confirm") { _ in [] },
         ]
         if characteristic.declaration.sockets.contains(.write) {
@@ -71,11 +71,11 @@ extension Peripheral {
         return []
     }
 
-    /// Which connection a request belongs to.
+    /// Returns the connection to which a request belongs.
     private func connection(of device: DBusObjectPath) throws(DBusError) -> PeripheralConnection {
         if let connection = table.use(by: device) { return connection }
-        // Where the kernel's news and the link's first packet meet, bluetoothd may read the packet first. Or it is the last
-        // one of a link that ended long ago: so it is asked.
+        // bluetoothd may read the link's first packet before the kernel's connection event. Or the packet is the last one
+        // of a link that ended long ago. Therefore bluetoothd is asked for the state of the link.
         emit(table.connected(device))
         Task { await check(device) }
         guard let connection = table.use(by: device) else { throw AttributeError.unlikely.asDBusError }
@@ -120,7 +120,7 @@ extension Peripheral {
         notifications(of: attribute, on: true)
         readers.append(
             Task {
-                // bluetoothd sends nothing through it: this waits for its end.
+                // bluetoothd sends nothing through this socket. The loop waits for its end.
                 do throws(DBusError) { for try await _ in socket.packets {} } catch {
                     logger.debug("a socket for notifications failed", metadata: ["reason": "\(error)"])
                 }
@@ -137,13 +137,13 @@ private struct Request {
     let device: DBusObjectPath
     let offset: Int
     let mtu: Int?
-    /// What the end of a socket is told: without better knowledge the smallest there is.
+    /// The MTU that bluetoothd gets together with a socket. If the MTU is unknown, it is the minimum (23).
     var acquiredMTU: UInt16 { UInt16(clamping: mtu ?? 23) }
 
-    /// Throws `unexpectedValue`.
+    /// Reads the options. Throws `unexpectedValue`.
     init(_ options: [String: DBusValue]) throws(DBusError) {
         guard let device = options["device"]?.objectPath else {
-            throw DBusError(.unexpectedValue, "the options do not name the device")
+            throw DBusError(.unexpectedValue, "the options do not contain the device")
         }
         self.device = device
         offset = options["offset"]?.uint16.map { Int($0) } ?? 0

@@ -1,18 +1,18 @@
 import DBus
 import Logging
 
-/// Brings what bluetoothd offers to what is wanted, each time it may have changed.
+/// Registers the wanted services and advertisements at bluetoothd, each time the state may have changed.
 extension Peripheral {
-    /// Registers what is not. What fails is tried again when something changes.
+    /// Registers all missing services and advertisements. A failed registration is repeated at the next change.
     func register() {
         Task {
             do throws(BlueZError) { try await registerAll() } catch {
-                logger.warning("bluetoothd did not take it", metadata: ["reason": "\(error)"])
+                logger.warning("bluetoothd refused the registration", metadata: ["reason": "\(error)"])
             }
         }
     }
 
-    /// One attempt after the other. Throws what bluetoothd answers to the first that it does not take.
+    /// Registers them one after the other. Throws the error of the first registration that bluetoothd refuses.
     func registerAll() async throws(BlueZError) {
         let previous = registration.attempt
         let attempt = Task { () -> Result<Void, BlueZError> in
@@ -36,12 +36,12 @@ extension Peripheral {
         }
     }
 
-    /// Advertises while `body` runs: connectable, and again after each connection.
+    /// Advertises while `body` runs. The advertisement is connectable and resumes after each connection.
     ///
-    /// It begins as soon as bluetoothd and the adapter are there.
+    /// It starts as soon as bluetoothd and the adapter are available.
     ///
-    /// - Throws: what `body` throws; `invalid-length` for more than 31 bytes hold, `not-permitted` when the adapter advertises
-    ///   for too many already, and whatever else waiting would not mend.
+    /// - Throws: the errors of `body`; `invalid-length` if the data does not fit into 31 bytes, `not-permitted` if the
+    ///   adapter already has the maximum number of advertisements, and all other errors that a later attempt cannot fix.
     public nonisolated func withAdvertisement<Result>(
         _ advertisement: Advertisement, _ body: () async throws -> Result
     ) async throws -> Result {
@@ -73,13 +73,13 @@ extension Peripheral {
         return number
     }
 
-    /// Also in a task that was cancelled.
+    /// Removes the advertisement, also in a cancelled task.
     private func remove(_ number: Int) async {
         await uncancelled { await self.unregister(number) }
     }
 
     private func unregister(_ number: Int) async {
-        // An attempt may be about to register it.
+        // A running attempt may be about to register it.
         _ = await registration.attempt?.value
         guard let entry = registration.advertisements.removeValue(forKey: number) else { return }
         if entry.isRegistered {
@@ -88,7 +88,7 @@ extension Peripheral {
         await bus.unexport(entry.path)
     }
 
-    /// bluetoothd has given the advertisement up.
+    /// bluetoothd has released the advertisement.
     private func released(_ number: Int) -> [DBusValue] {
         registration.advertisements[number]?.isRegistered = false
         return []
@@ -102,13 +102,13 @@ extension Peripheral {
         } catch { throw BlueZError(error, "\(operation) over \(adapter.lastElement)") }
     }
 
-    /// A bluetoothd that is gone has forgotten it anyway.
+    /// Removes a registration. If bluetoothd has stopped, the registration is already gone.
     func retract(_ interface: String, _ member: String, _ path: DBusObjectPath) async {
-        do throws(BlueZError) { try await call(interface, member, [.objectPath(path)], "take \(path) back") } catch {
-            logger.debug("not taken back", metadata: ["reason": "\(error)"])
+        do throws(BlueZError) { try await call(interface, member, [.objectPath(path)], "remove \(path)") } catch {
+            logger.debug("the registration was not removed", metadata: ["reason": "\(error)"])
         }
     }
 }
 
-/// Runs `body` to its end even where this task was cancelled.
+/// Runs `body` to its end, also if this task was cancelled.
 func uncancelled(_ body: @escaping @Sendable () async -> Void) async { await Task { await body() }.value }

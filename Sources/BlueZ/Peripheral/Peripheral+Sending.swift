@@ -1,7 +1,7 @@
 import DBus
 import Logging
 
-/// What goes out, in order.
+/// Sends outgoing items in order.
 extension Peripheral {
     func send(_ item: Outgoing) async {
         do throws(DBusError) {
@@ -13,7 +13,7 @@ extension Peripheral {
                 for device in table.centrals { try await disconnect(device) }
             }
         } catch {
-            logger.debug("something was not sent", metadata: ["reason": "\(error)"])
+            logger.debug("an outgoing item was not sent", metadata: ["reason": "\(error)"])
         }
     }
 

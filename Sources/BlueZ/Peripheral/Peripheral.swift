@@ -1,13 +1,12 @@
 public import DBus
 import Logging
 
-/// Services that this machine offers over one adapter, while `BlueZClient.withPeripheral` runs.
+/// The services that this machine offers over one adapter while `BlueZClient.withPeripheral` runs.
 ///
-/// Everything that comes is one sequence, `events`, in the order in which bluetoothd told of it. Among reads and writes, to
-/// whatever characteristics, that is the order in which they came over the air, since bluetoothd sends them over one connection
-/// to the bus.
+/// All events are in one sequence, `events`, in the order in which bluetoothd reported them. For reads and writes, to any
+/// characteristics, this is also the order over the air, because bluetoothd sends them over one bus connection.
 ///
-/// bluetoothd may die and come back, and the adapter may go and come: the services and advertisements are registered again.
+/// After a restart of bluetoothd or a removal of the adapter, the services and advertisements are registered again.
 public actor Peripheral {
     public nonisolated let executor: DBusExecutor
     public nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }
@@ -22,9 +21,9 @@ public actor Peripheral {
     public nonisolated let events: PeripheralEvents
     private let continuation: PeripheralEvents.Elements.Continuation
     var registration = Registration()
-    /// Packet sockets that bluetoothd reads notifications from.
+    /// The packet sockets from which bluetoothd reads notifications.
     var notifySockets: [LocalAttribute: PacketSocket] = [:]
-    /// Tasks that read what bluetoothd writes into a socket.
+    /// The tasks that read the sockets to which bluetoothd writes.
     var readers: [Task<Void, Never>] = []
     private nonisolated let outbox: AsyncStream<Outgoing>
     private nonisolated let feed: AsyncStream<Outgoing>.Continuation
@@ -48,22 +47,23 @@ public actor Peripheral {
         self.continuation = continuation
     }
 
-    /// Such as `hci1`.
+    /// The adapter's name, such as `hci1`.
     public nonisolated var adapterName: String { adapter.lastElement }
 
-    /// Notifies, or indicates, whoever has subscribed: bluetoothd knows no way to single one out. A value beyond a central's MTU
-    /// less 3 is cut off by bluetoothd. Never suspends; what is sent keeps its order. Nobody is told whether it arrives.
+    /// Sends a notification or indication to all subscribed centrals; bluetoothd cannot select a single one. bluetoothd
+    /// truncates a value that is longer than a central's MTU − 3 bytes. The method never suspends and keeps the order of
+    /// the values. It does not report whether a value arrives.
     public nonisolated func notify(_ value: [UInt8], on attribute: LocalAttribute) {
         feed.yield(.notification(value, attribute))
     }
 
-    /// Ends a connection, behind the notifications before. bluetoothd takes two seconds over it.
+    /// Ends a connection after all earlier notifications are sent. This takes bluetoothd two seconds.
     public nonisolated func disconnect(_ connection: PeripheralConnection) { feed.yield(.disconnection(connection)) }
 
-    /// Ends the connections of all centrals that have read or written anything.
+    /// Ends the connections of all centrals that have read or written any value.
     public nonisolated func disconnectAll() { feed.yield(.disconnectionOfAll) }
 
-    // MARK: - What happens
+    // MARK: - Events
 
     func emit(_ event: PeripheralEvent) { continuation.yield(.success(event)) }
 
@@ -78,14 +78,14 @@ public actor Peripheral {
         }
     }
 
-    /// Nothing will come any more.
+    /// Ends the event sequence with an error.
     func fail(_ error: BlueZError) {
         emit(table.clear())
         continuation.yield(.failure(error))
         continuation.finish()
     }
 
-    // MARK: - Its life
+    // MARK: - Opening and closing
 
     /// Exports and registers the services.
     func open() async throws(BlueZError) -> DBusStream<DBusObjectChange> {
@@ -95,7 +95,7 @@ public actor Peripheral {
             try await export()
         } catch { throw BlueZError(error, "offer services over \(adapter.lastElement)") }
         registration.isOpen = true
-        // A task of its own: what was said before the end is sent even where the caller was cancelled.
+        // This is a separate task, so that queued values are sent even after the caller was cancelled.
         sending = Task { for await item in outbox { await send(item) } }
         do throws(BlueZError) { try await registerAll() } catch {
             await close()
@@ -115,7 +115,7 @@ public actor Peripheral {
         }
     }
 
-    /// Sends what is left and takes everything back; also in a task that was cancelled.
+    /// Sends the remaining values and removes all services and advertisements, also in a cancelled task.
     func close() async {
         feed.finish()
         await sending?.value

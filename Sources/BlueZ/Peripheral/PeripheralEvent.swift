@@ -1,23 +1,23 @@
-/// What happens to a peripheral.
+/// An event of a peripheral.
 public enum PeripheralEvent: Sendable {
     case connected(PeripheralConnection)
-    /// Behind all that came over the connection.
+    /// A central disconnected. This event comes after all other events of the connection.
     case disconnected(PeripheralConnection)
-    /// Notifications or indications were turned on or off. bluetoothd does not tell by which central: there is one event for
-    /// each that is connected, and for each that connects while they are on.
+    /// Notifications or indications were turned on or off. bluetoothd does not report which central did it. Therefore there
+    /// is one event for each connected central, and one for each central that connects while they are on.
     case subscribed(PeripheralConnection, LocalAttribute, on: Bool)
     case read(ReadRequest)
     case write(WriteRequest)
 }
 
-/// One central's connection to this machine, as long as it lasts.
+/// One connection from a central to this machine.
 public struct PeripheralConnection: Sendable, Hashable {
-    /// Counts the connections of one `Peripheral`, from 1.
+    /// The number of this connection; a `Peripheral` counts its connections from 1.
     public let number: Int
     public let central: BluetoothAddress
 }
 
-/// Where a value belongs: a characteristic of a service.
+/// Identifies a characteristic of a service.
 public struct LocalAttribute: Sendable, Hashable {
     public var service: BluetoothUUID
     public var characteristic: BluetoothUUID
@@ -28,8 +28,9 @@ public struct LocalAttribute: Sendable, Hashable {
     }
 }
 
-/// What happens to a peripheral, in the order in which bluetoothd told of it: for one reader. It ends when the peripheral is
-/// taken back, throws `bus-unavailable` when the bus has gone, and ends without an error when the reading task is cancelled.
+/// The events of a peripheral, in the order of bluetoothd's reports, for one reader. The sequence ends when the peripheral
+/// is closed. It throws `bus-unavailable` when the bus connection ends. It ends without an error when the reading task is
+/// cancelled.
 public struct PeripheralEvents: AsyncSequence, Sendable {
     typealias Elements = AsyncStream<Result<PeripheralEvent, BlueZError>>
     let elements: Elements

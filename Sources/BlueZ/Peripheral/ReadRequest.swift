@@ -1,8 +1,9 @@
-/// A central reads a value. Dropped without an answer it is answered with `unlikely`.
+/// A central's request to read a value. If the request is released without an answer, the central gets the error
+/// `unlikely`.
 public final class ReadRequest: Sendable {
     public let connection: PeripheralConnection
     public let attribute: LocalAttribute
-    /// A value longer than what fits one answer is read with rising offsets.
+    /// The offset in bytes. A value that does not fit into one response is read with increasing offsets.
     public let offset: Int
     private let answer: Answer<[UInt8]>
 
@@ -15,9 +16,9 @@ public final class ReadRequest: Sendable {
         self.answer = answer
     }
 
-    /// The first answer counts.
+    /// Answers with a value. Only the first answer counts.
     ///
-    /// - Parameter value: the bytes from `offset` on, 512 of them at most.
+    /// - Parameter value: the bytes from `offset` on, 512 at most.
     public func succeed(with value: [UInt8]) { answer.give(.success(value)) }
 
     public func fail(with error: AttributeError) { answer.give(.failure(error)) }

@@ -1,18 +1,18 @@
 import DBus
 
-/// What bluetoothd has been told to offer, and what it should be.
+/// The registered and the wanted state of the services and advertisements at bluetoothd.
 struct Registration {
     struct Entry {
         let path: DBusObjectPath
         var isRegistered = false
     }
 
-    /// Whether the services are wanted.
+    /// Whether the services should be registered.
     var isOpen = false
     var isApplicationRegistered = false
     var advertisements: [Int: Entry] = [:]
     private var lastNumber = 0
-    /// The attempt that is under way: one after the other.
+    /// The current attempt. Attempts run one after the other.
     var attempt: Task<Result<Void, BlueZError>, Never>?
 
     mutating func newNumber() -> Int {
@@ -20,7 +20,7 @@ struct Registration {
         return lastNumber
     }
 
-    /// bluetoothd has forgotten everything.
+    /// Clears the registered state: bluetoothd has restarted and has no registrations.
     mutating func forget() {
         isApplicationRegistered = false
         for number in advertisements.keys { advertisements[number]?.isRegistered = false }

@@ -1,15 +1,15 @@
-/// A central writes a value, with response or without: bluetoothd does not tell which. Dropped without an answer it is answered
-/// with `unlikely`.
+/// A central's request to write a value, with or without response; bluetoothd does not report which. If the request is
+/// released without an answer, the central gets the error `unlikely`.
 public final class WriteRequest: Sendable {
     public let connection: PeripheralConnection
     public let attribute: LocalAttribute
-    /// A value longer than what fits one request may be written with rising offsets.
+    /// The offset in bytes. A value that does not fit into one request may be written in several, with increasing offsets.
     public let offset: Int
-    /// 512 bytes at most.
+    /// The bytes, 512 at most.
     public let value: [UInt8]
-    /// The link's ATT MTU in bytes; nil where bluetoothd did not tell.
+    /// The ATT MTU of the link in bytes. Nil if bluetoothd did not report it.
     public let mtu: Int?
-    /// Nil: nobody waits for it.
+    /// The pending answer. Nil if the central does not wait for one.
     private let answer: Answer<Void>?
 
     init(
@@ -24,8 +24,8 @@ public final class WriteRequest: Sendable {
         self.answer = answer
     }
 
-    /// The first answer counts. Where a characteristic also takes writes without response BlueZ 5.66 has answered already, with
-    /// success, and this reaches nobody.
+    /// Answers with success. Only the first answer counts. If the characteristic also supports writes without response,
+    /// BlueZ 5.66 has already answered with success, and this answer is dropped.
     public func succeed() { answer?.give(.success(())) }
 
     public func fail(with error: AttributeError) { answer?.give(.failure(error)) }

@@ -1,12 +1,13 @@
 import DBus
 
 extension BlueZClient {
-    /// Scans while `body` runs; the discovery is ended on every way out.
+    /// Scans while `body` runs. The discovery always ends afterwards: on return, error or cancellation.
     ///
-    /// Scans and connections over one adapter do not disturb each other: a scan pauses while a connection is made.
+    /// Scans and connections over one adapter do not disturb each other, because a scan pauses while a connection is made.
     ///
-    /// - Parameter adapter: such as `hci1`; nil: the first that is powered.
-    /// - Throws: what `body` throws; `bluetoothd-unavailable`, `no-such-adapter`, `adapter-off`.
+    /// - Parameter adapter: the adapter's name, such as `hci1`. Nil: the first powered adapter.
+    ///
+    /// - Throws: the errors of `body`; `bluetoothd-unavailable`, `no-such-adapter`, `adapter-off`.
     public nonisolated func withScan<Result>(
         over adapter: String? = nil, for filter: ScanFilter = ScanFilter(), _ body: (Scan) async throws -> Result
     ) async throws -> Result {
@@ -23,7 +24,8 @@ extension BlueZClient {
         }
     }
 
-    /// The devices seen within `duration`, the strongest first. Throws what `withScan` throws, and `cancelled`.
+    /// Returns the devices found within `duration`, the strongest signal first. Throws the errors of `withScan`, and
+    /// `cancelled`.
     public nonisolated func scan(
         for duration: Duration, over adapter: String? = nil, filter: ScanFilter = ScanFilter()
     ) async throws -> [BluetoothDevice] {
@@ -47,14 +49,14 @@ extension BlueZClient {
         }
     }
 
-    /// The scan that is to be, and who carries it out.
+    /// Returns a new scan and the radio for it.
     private func prepareScan(_ name: String?, _ filter: ScanFilter) throws(BlueZError) -> (Scan, AdapterRadio) {
         if let end { throw end }
         let adapter = try tree.usableAdapter(name).path
         return (Scan(client: self, adapter: adapter, generation: tree.generation, filter: filter), radio(adapter))
     }
 
-    /// The devices a scan may be about.
+    /// Returns the devices that the scan may report.
     func devices(for scan: Scan) throws(BlueZError) -> [BluetoothDevice] {
         if let end { throw end }
         if let loss = tree.loss(of: scan.adapter, since: scan.generation) { throw loss }

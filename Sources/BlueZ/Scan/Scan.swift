@@ -1,6 +1,6 @@
 import DBus
 
-/// A scan that is on: what it sees, as events from its beginning on. It throws when the scan cannot go on, and ends when the
+/// A running scan: a sequence of its events from the start. It throws when the scan cannot continue. It ends when the
 /// reading task is cancelled.
 public struct Scan: AsyncSequence, Sendable {
     let client: BlueZClient
@@ -37,7 +37,8 @@ public struct Scan: AsyncSequence, Sendable {
             }
         }
 
-        /// bluetoothd forgets every signal strength when a scan pauses or another program's ends; that is no disappearance.
+        /// Creates events for the differences. bluetoothd clears every signal strength when a scan pauses or another
+        /// program's scan ends. A device without a signal strength is therefore still present.
         private mutating func look(at devices: [BluetoothDevice]) {
             let present = devices.compactMap { $0.rssi == nil ? seen[$0.path] : $0 }
                 .filter { scan.filter.admits($0, known: seen[$0.path] != nil) }

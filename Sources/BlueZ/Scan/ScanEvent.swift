@@ -1,7 +1,7 @@
-/// What a scan tells of a device.
+/// A change of a device during a scan.
 public enum ScanEvent: Sendable, Equatable {
     case appeared(BluetoothDevice)
     case changed(BluetoothDevice)
-    /// bluetoothd has not heard of it for 30 s, or it does not fit the filter any more.
+    /// bluetoothd got no packet from the device for 30 s, or the device no longer matches the filter.
     case disappeared(BluetoothDevice)
 }

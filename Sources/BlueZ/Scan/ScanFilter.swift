@@ -1,8 +1,8 @@
-/// Which devices a scan is about. All that is given must hold.
+/// A filter for the devices of a scan. A device must match all conditions that are set.
 public struct ScanFilter: Sendable, Hashable {
-    /// A device must advertise one of these; none: every device.
+    /// The services. A device must advertise one of them. Empty: every device matches.
     public var services: Set<BluetoothUUID>
-    /// dBm: a device that comes in weaker is left out.
+    /// The minimum signal strength in dBm. Weaker devices are omitted.
     public var minimumRSSI: Int?
     public var name: String?
 
@@ -12,8 +12,9 @@ public struct ScanFilter: Sendable, Hashable {
         self.name = name
     }
 
-    /// What was admitted once is left out only for its strength: a device that is connected while the scan goes on is called by the
-    /// name in its GAP service from then on, though it advertises another.
+    /// Whether the device matches. A device that matched before is omitted only if its signal is too weak: after a
+    /// connection during the scan, bluetoothd uses the name from the GAP service, which can differ from the advertised
+    /// name.
     func admits(_ device: BluetoothDevice, known: Bool) -> Bool {
         guard let rssi = device.rssi, rssi >= minimumRSSI ?? .min else { return false }
         return known

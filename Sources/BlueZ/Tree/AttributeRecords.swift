@@ -21,7 +21,7 @@ package struct CharacteristicRecord: Sendable, Equatable {
     package let service: DBusObjectPath
     package let uuid: BluetoothUUID
     package let flags: Set<String>
-    /// Bytes; nil: bluetoothd does not tell, since there is no connection, or since it is too old.
+    /// The MTU in bytes. Nil if bluetoothd does not report it, because no connection exists or its version is too old.
     package let mtu: Int?
 
     init(_ path: DBusObjectPath, _ properties: PropertyReader) throws(MalformedObject) {

@@ -1,6 +1,6 @@
 package import DBus
 
-/// Names on the bus (BlueZ, `doc/*-api.txt`).
+/// The D-Bus names of BlueZ (BlueZ, `doc/*-api.txt`).
 package enum BlueZName {
     package static let service = "org.bluez"
     package static let root: DBusObjectPath = "/"

@@ -1,15 +1,15 @@
 package import DBus
 
-/// A Bluetooth controller of this machine, as bluetoothd tells it.
+/// A Bluetooth controller of this machine, as bluetoothd reports it.
 public struct BluetoothAdapter: Sendable, Equatable {
     package let path: DBusObjectPath
     public let address: BluetoothAddress
-    /// How the machine calls itself over it.
+    /// The name under which other devices see this machine over this adapter.
     public let alias: String
     public let isPowered: Bool
     public let isDiscovering: Bool
 
-    /// `hci0`.
+    /// The adapter's name, such as `hci0`.
     public var name: String { path.lastElement }
 
     init(_ path: DBusObjectPath, _ properties: PropertyReader) throws(MalformedObject) {

@@ -1,27 +1,28 @@
 package import DBus
 
-/// A remote device, as bluetoothd tells it: what it advertises, and what it is to this machine.
+/// A remote device, as bluetoothd reports it: its advertised data and its state on this machine.
 public struct BluetoothDevice: Sendable, Equatable {
     package let path: DBusObjectPath
     package let adapter: DBusObjectPath
     public let address: BluetoothAddress
     public let addressKind: BluetoothAddress.Kind
-    /// What the device calls itself: in its advertisement, and from a connection on in its GAP service, which may differ.
+    /// The device's own name. It comes from the advertisement, and after a connection from the GAP service. The two may
+    /// differ.
     public let name: String?
-    /// What it is called on this machine: the same, unless a person has given it another name.
+    /// The device's name on this machine. It equals `name`, unless a user has set another one.
     public let alias: String?
-    /// dBm; nil: nothing was heard of it since the last scan ended.
+    /// The signal strength in dBm. Nil: no packet was received since the last scan ended.
     public let rssi: Int?
-    /// dBm, as the device claims.
+    /// The transmit power in dBm, as the device reports it.
     public let transmitPower: Int?
-    /// What it advertises; once its services are resolved, what it has.
+    /// The advertised services. After the services are resolved, all services of the device.
     public let serviceUUIDs: Set<BluetoothUUID>
     public let serviceData: [BluetoothUUID: [UInt8]]
-    /// By the company identifiers that the Bluetooth SIG assigns.
+    /// The manufacturer data, by company identifier (assigned by the Bluetooth SIG).
     public let manufacturerData: [UInt16: [UInt8]]
     public let isConnected: Bool
     public let isPaired: Bool
-    /// Whether bluetoothd has its table of attributes; true also for one it kept from an earlier connection.
+    /// Whether bluetoothd has the device's attribute table. Also true for a table from an earlier connection.
     public let areServicesResolved: Bool
 
     init(_ path: DBusObjectPath, _ properties: PropertyReader) throws(MalformedObject) {

@@ -1,15 +1,16 @@
 package import DBus
 
-/// The objects of bluetoothd, as a value that its signals change.
+/// The objects of bluetoothd, as a value. Signals of bluetoothd change it.
 ///
-/// What comes in is foreign: an object that is not what its interface promises is left out, and a change that would make it so
-/// is not made; both are returned for the log.
+/// The input is not trusted. An object that does not match its interface is omitted. A change that would make an object
+/// invalid is not applied. Both are returned for the log.
 package struct ObjectTree: Sendable, Equatable {
     private typealias Properties = [String: DBusValue]
 
-    /// Whether bluetoothd is there.
+    /// Whether bluetoothd is running.
     package private(set) var isServiceRunning = false
-    /// Counts bluetoothd's deaths: what was there before one is gone, though an object may have the same path.
+    /// The number of times that bluetoothd has stopped. Objects from an earlier run no longer exist, even if a new object
+    /// has the same path.
     package private(set) var generation = 0
     package private(set) var adapters: [DBusObjectPath: BluetoothAdapter] = [:]
     package private(set) var devices: [DBusObjectPath: BluetoothDevice] = [:]
@@ -20,7 +21,7 @@ package struct ObjectTree: Sendable, Equatable {
 
     package init() {}
 
-    /// Returns what was not understood.
+    /// Applies a change. Returns the malformed objects.
     package mutating func apply(_ change: DBusObjectChange) -> [MalformedObject] {
         switch change {
         case .snapshot(let objects):
@@ -98,19 +99,19 @@ package struct ObjectTree: Sendable, Equatable {
         endedLinks[before.path, default: 0] += 1
     }
 
-    /// How many links to a device were seen to end.
+    /// Returns the number of links to a device that have ended.
     package func endedLinks(of device: DBusObjectPath) -> Int { endedLinks[device] ?? 0 }
 
-    /// Whether there is a link still that was there when so many had ended: one that ends and is made anew before anybody looks is
-    /// another.
+    /// Whether a link that existed at the count `endedLinks` is still connected. A link that ended and was replaced in the
+    /// meantime is a different link.
     package func isConnected(_ device: DBusObjectPath, since endedLinks: Int) -> Bool {
         devices[device]?.isConnected == true && self.endedLinks(of: device) == endedLinks
     }
 }
 
-/// Who belongs to whom.
+/// Relations between the objects.
 extension ObjectTree {
-    /// In the order of their numbers: hci2 before hci10.
+    /// The adapters in the order of their numbers: hci2 before hci10.
     package var adapterList: [BluetoothAdapter] {
         adapters.values.sorted { ($0.name.utf8.count, $0.name) < ($1.name.utf8.count, $1.name) }
     }

@@ -1,15 +1,15 @@
 package import DBus
 
-/// An object that is not what its interface promises.
+/// An object that does not match the definition of its interface.
 package struct MalformedObject: Error, Equatable {
     package let path: DBusObjectPath
     package let interface: String
-    /// For people.
+    /// The reason, for people.
     package let reason: String
 }
 
-/// Reads the properties of one interface. A property that is there and of another type than the interface says is an error,
-/// never a default.
+/// Reads the properties of one interface. A property whose type does not match the interface is an error; it never gets a
+/// default value.
 struct PropertyReader {
     let path: DBusObjectPath
     let interface: String
@@ -24,7 +24,7 @@ struct PropertyReader {
 
     func read<Content>(_ name: String, _ content: (DBusValue) -> Content?) throws(MalformedObject) -> Content? {
         guard let value = properties[name] else { return nil }
-        guard let found = content(value) else { throw malformed("\(name) is not as it should be") }
+        guard let found = content(value) else { throw malformed("\(name) has the wrong type or a malformed value") }
         return found
     }
 

@@ -1,7 +1,7 @@
 /// The 48-bit address of a device or an adapter.
 public struct BluetoothAddress: Hashable, Sendable {
-    /// What a device tells with its address. Of the random ones, static addresses stay until a restart, or for ever; private
-    /// ones change every few minutes.
+    /// The type of a device's address. Of the random addresses, a static address stays the same until a restart or
+    /// permanently. A private address changes every few minutes.
     public enum Kind: String, Sendable {
         case `public`
         case random
@@ -9,7 +9,7 @@ public struct BluetoothAddress: Hashable, Sendable {
 
     public let value: UInt64
 
-    /// Reads `AA:BB:CC:DD:EE:FF`; letters of either case.
+    /// Parses an address such as `AA:BB:CC:DD:EE:FF`. Upper and lower case are accepted.
     public init?(_ text: some StringProtocol) {
         let parts = text.split(separator: ":", omittingEmptySubsequences: false)
         guard parts.count == 6, parts.allSatisfy({ $0.utf8.count == 2 && $0.utf8.allSatisfy(\.isHexDigit) }),
@@ -20,7 +20,7 @@ public struct BluetoothAddress: Hashable, Sendable {
 }
 
 extension BluetoothAddress: CustomStringConvertible {
-    /// As BlueZ writes it: six groups of upper-case digits.
+    /// The address in BlueZ's format: six groups of two upper-case hexadecimal digits.
     public var description: String {
         (0..<6).reversed().map { index in
             let byte = UInt8(truncatingIfNeeded: value >> UInt64(8 * index))

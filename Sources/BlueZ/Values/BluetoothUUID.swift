@@ -4,16 +4,16 @@ public struct BluetoothUUID: Hashable, Sendable {
     private static let base: UInt128 = 0x1000_8000_0080_5f9b_34fb
     private static let groups = [8, 4, 4, 4, 12]
 
-    /// All 128 bits, as they are written.
+    /// The UUID as a number. Its digits are in the order of the text form.
     public let value: UInt128
 
     public init(_ value: UInt128) { self.value = value }
 
-    /// One that the Bluetooth SIG has assigned, such as 0x180F.
+    /// Creates a UUID from a number that the Bluetooth SIG has assigned, such as 0x180F.
     public init(assigned number: UInt16) { value = Self.base | UInt128(number) << 96 }
 
-    /// Reads `c7e10001-63a0-486d-9bcb-a18d79d9acd9`, or the four or eight digits of an assigned number, with or without
-    /// `0x`; letters of either case.
+    /// Parses a UUID such as `c7e10001-63a0-486d-9bcb-a18d79d9acd9`, or an assigned number of four or eight digits, with or
+    /// without `0x`. Upper and lower case are accepted.
     public init?(_ text: some StringProtocol) {
         let parts = text.split(separator: "-", omittingEmptySubsequences: false)
         if parts.map(\.utf8.count) == Self.groups {
@@ -29,14 +29,14 @@ public struct BluetoothUUID: Hashable, Sendable {
         }
     }
 
-    /// The assigned number; nil: it has none.
+    /// The assigned number. Nil if the UUID has none.
     public var assigned: UInt32? {
         value & (UInt128.max >> 32) == Self.base ? UInt32(truncatingIfNeeded: value >> 96) : nil
     }
 }
 
 extension BluetoothUUID: CustomStringConvertible {
-    /// Five groups of lower-case digits, as D-Bus carries them.
+    /// The text form on D-Bus: five groups of lower-case digits.
     public var description: String {
         let digits = String(value, radix: 16)
         var rest = (String(repeating: "0", count: 32 - digits.count) + digits)[...]
@@ -48,7 +48,7 @@ extension BluetoothUUID: CustomStringConvertible {
 }
 
 extension UInt8 {
-    /// Of an ASCII character.
+    /// Whether this byte is an ASCII hexadecimal digit.
     var isHexDigit: Bool {
         switch self {
         case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"),

@@ -1,8 +1,8 @@
 extension DBusConnection {
-    /// The objects of a service and everything that becomes of them, in the order in which it happened: a snapshot (or
-    /// `serviceLost`) first. The service may come and go. `root` is where its ObjectManager is.
+    /// Follows the objects of a service. The first element is a snapshot or `serviceLost`; all changes follow in their
+    /// order. The service may stop and start. `root` is the path of its ObjectManager.
     ///
-    /// Throws what `call` throws; so does the stream, when the objects cannot be asked for.
+    /// Throws the errors of `call`. The stream throws them too, if the objects cannot be read.
     public func managedObjects(
         of service: String, at root: DBusObjectPath = .root
     ) async throws(DBusError) -> DBusStream<DBusObjectChange> {
@@ -11,7 +11,8 @@ extension DBusConnection {
         let follower = newTicket()
         followers[follower] = ObjectFollower(service: service, root: root, feed: feed)
         let signals = [
-            // Not only of the root itself: some services, those of dbus-fast among them, send these from the object's path.
+            // Also accept paths below the root. Some services, such as those built with dbus-fast, send these signals from
+            // the object's path.
             DBusMatch(sender: service, pathNamespace: root, interface: Standard.objectManager),
             DBusMatch(
                 sender: service, pathNamespace: root, interface: Standard.properties, member: "PropertiesChanged"),
@@ -56,12 +57,12 @@ extension DBusConnection {
     }
 }
 
-/// Lets changes pass once the snapshot they build upon has come.
+/// Passes changes on after it has received the snapshot on which they are based.
 struct ObjectFollower {
     let service: String
     let root: DBusObjectPath
     let feed: DBusStream<DBusObjectChange>.Elements.Continuation
-    /// Whose snapshot is awaited or was passed on.
+    /// The owner whose snapshot is pending or was passed on.
     private var owner: String?
     private var hasSnapshot = false
 
@@ -76,7 +77,7 @@ struct ObjectFollower {
         feed.yield(.success(change))
     }
 
-    /// What to ask the new owner.
+    /// Returns the call that reads the objects of the new owner.
     mutating func serviceChanged(to newOwner: String?) -> DBusMethodCall? {
         if hasSnapshot || newOwner == nil { feed.yield(.success(.serviceLost)) }
         hasSnapshot = false
@@ -85,13 +86,13 @@ struct ObjectFollower {
     }
 
     mutating func received(_ answer: PendingCalls.Answer, from asked: String) {
-        // An owner that is gone has nothing to say; the bus tells of its successor.
+        // The reply of a previous owner is obsolete. The bus announces the new owner.
         guard owner == asked else { return }
         do throws(DBusError) {
             feed.yield(.success(try DBusObjectChange(snapshot: answer.get())))
             hasSnapshot = true
         } catch {
-            // The bus answers for an owner that has just died before it tells of its death.
+            // If an owner has just died, the bus answers in its place before it announces the loss of the name.
             guard error.name != DBusError.Name.noReply, error.name != DBusError.Name.serviceUnknown else { return }
             feed.fail(error)
         }

@@ -1,19 +1,20 @@
-/// What becomes of the objects of a service that has an ObjectManager.
+/// A change of the objects of a service that has an ObjectManager.
 public enum DBusObjectChange: Sendable, Hashable {
-    /// An object's interfaces, each with its properties, which have no variants around them.
+    /// The interfaces of an object, each with its properties. The values have no variants around them.
     public typealias Interfaces = [String: [String: DBusValue]]
 
-    /// All there are: first of all, and each time the service came back. Forget what was before.
+    /// All objects of the service. This is the first change, and it is sent each time the service starts again. Discard all
+    /// earlier objects.
     case snapshot([DBusObjectPath: Interfaces])
-    /// An object, or more interfaces of one.
+    /// A new object, or new interfaces of an object.
     case added(DBusObjectPath, Interfaces)
-    /// The names of the interfaces an object has no longer; without any it is gone.
+    /// The names of interfaces that an object no longer has. An object without interfaces no longer exists.
     case removed(DBusObjectPath, [String])
     case changed(DBusPropertiesChange)
-    /// Nobody owns the service's name, and all its objects are gone.
+    /// The service's name has no owner, and all its objects are gone.
     case serviceLost
 
-    /// Of `InterfacesAdded`, `InterfacesRemoved` and `PropertiesChanged`.
+    /// Reads `InterfacesAdded`, `InterfacesRemoved` and `PropertiesChanged`. Nil for other signals.
     init?(_ signal: DBusSignal) {
         if let change = DBusPropertiesChange(signal) {
             self = .changed(change)
@@ -31,13 +32,13 @@ public enum DBusObjectChange: Sendable, Hashable {
         }
     }
 
-    /// Of what `GetManagedObjects` returned. Throws `unexpectedValue`.
+    /// Reads the reply of `GetManagedObjects`. Throws `unexpectedValue`.
     init(snapshot reply: [DBusValue]) throws(DBusError) {
         var objects: [DBusObjectPath: Interfaces] = [:]
         for (key, value) in try reply.require(0, \.dictionary) {
             let path = try key.require(\.objectPath)
             guard let interfaces = Self.interfaces(value) else {
-                throw DBusError(.unexpectedValue, "\(path) has no properties as they should be")
+                throw DBusError(.unexpectedValue, "\(path) has malformed properties")
             }
             objects[path] = interfaces
         }

@@ -1,10 +1,10 @@
-/// What `PropertiesChanged` tells.
+/// The content of a `PropertiesChanged` signal.
 public struct DBusPropertiesChange: Sendable, Hashable {
     public var path: DBusObjectPath
     public var interface: String
-    /// The new values, without their variants.
+    /// The new values, without variants around them.
     public var changed: [String: DBusValue]
-    /// The names of those whose value was not sent.
+    /// The names of changed properties whose values were not sent.
     public var invalidated: [String]
 
     static let match = DBusMatch(interface: Standard.properties, member: "PropertiesChanged")

@@ -1,4 +1,4 @@
-/// An object of somebody else, by the name of its owner and its path. It need not exist.
+/// An object of another program, identified by its owner's name and its path. The object need not exist.
 public struct DBusRemoteObject: Sendable {
     public let connection: DBusConnection
     public let destination: String
@@ -10,7 +10,7 @@ public struct DBusRemoteObject: Sendable {
         self.path = path
     }
 
-    /// Throws what `DBusConnection.call` throws, as do all here.
+    /// Calls a method. Like all methods here, it throws the errors of `DBusConnection.call`.
     @discardableResult
     public func call(
         _ interface: String, _ member: String, _ arguments: [DBusValue] = [], timeout: Duration? = .seconds(25)
@@ -18,14 +18,14 @@ public struct DBusRemoteObject: Sendable {
         try await connection.call(destination, path, interface, member, arguments, timeout: timeout)
     }
 
-    /// The value without its variant.
+    /// Reads a property. The result has no variant around it.
     public func property(_ interface: String, _ name: String) async throws(DBusError) -> DBusValue {
         let reply = try await call(Standard.properties, "Get", [.string(interface), .string(name)])
         guard let value = reply.first else { throw DBusError(.unexpectedValue, "Get returned no value") }
         return value.unwrapped
     }
 
-    /// All that can be read, without their variants.
+    /// Reads all readable properties. The values have no variants around them.
     public func properties(_ interface: String) async throws(DBusError) -> [String: DBusValue] {
         try await call(Standard.properties, "GetAll", [.string(interface)]).require(0, \.properties)
     }
@@ -34,7 +34,7 @@ public struct DBusRemoteObject: Sendable {
         try await call(Standard.properties, "Set", [.string(interface), .string(name), value.inVariant])
     }
 
-    /// What changes in one interface, from now on.
+    /// Subscribes to the property changes of one interface.
     public func propertyChanges(_ interface: String) async throws(DBusError) -> DBusStream<DBusPropertiesChange> {
         let match = DBusMatch(
             sender: destination, path: path, interface: Standard.properties, member: "PropertiesChanged",

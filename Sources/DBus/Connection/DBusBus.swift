@@ -1,12 +1,12 @@
 import Glibc
 
-/// Which bus to connect to.
+/// The bus to connect to.
 public enum DBusBus: Sendable, Hashable {
-    /// `DBUS_SYSTEM_BUS_ADDRESS`, or where the specification puts it.
+    /// The address in `DBUS_SYSTEM_BUS_ADDRESS`, or the default address of the specification.
     case system
-    /// `DBUS_SESSION_BUS_ADDRESS`, or `$XDG_RUNTIME_DIR/bus`.
+    /// The address in `DBUS_SESSION_BUS_ADDRESS`, or `$XDG_RUNTIME_DIR/bus`.
     case session
-    /// Such as `unix:path=/run/dbus/system_bus_socket`.
+    /// An explicit address, such as `unix:path=/run/dbus/system_bus_socket`.
     case address(String)
 
     func address() throws(DBusError) -> String {
@@ -18,7 +18,7 @@ public enum DBusBus: Sendable, Hashable {
             guard let folder = Self.environment("XDG_RUNTIME_DIR") else {
                 throw DBusError(
                     .connectionFailed,
-                    "neither DBUS_SESSION_BUS_ADDRESS nor XDG_RUNTIME_DIR says where the session bus is")
+                    "cannot find the session bus: DBUS_SESSION_BUS_ADDRESS and XDG_RUNTIME_DIR are unset or empty")
             }
             return "unix:path=\(Self.escaped(folder))/bus"
         case .address(let address):
@@ -32,7 +32,7 @@ public enum DBusBus: Sendable, Hashable {
         return String(cString: value)
     }
 
-    /// Specification, "Server Addresses": every byte but these is written as %xx.
+    /// Escapes a path (specification, "Server Addresses"): every byte that is not listed here is written as %xx.
     private static func escaped(_ path: String) -> String {
         let digits = Array("0123456789abcdef".unicodeScalars)
         var escaped = String.UnicodeScalarView()

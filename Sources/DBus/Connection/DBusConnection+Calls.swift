@@ -1,8 +1,9 @@
 extension DBusConnection {
-    /// Calls a method and waits for its answer: the values it returned.
+    /// Calls a method, waits for the reply, and returns its values.
     ///
-    /// Throws `remote` with the name of the error that came, `timedOut` (nil waits for ever), `cancelled`, `disconnected`, and
-    /// `invalidArguments` when nothing was sent. A call that was cancelled or timed out may have been carried out.
+    /// Throws `remote` with the name of the received error, `timedOut` (with a nil timeout, it waits without limit),
+    /// `cancelled`, `disconnected`, and `invalidArguments` if nothing was sent. A call that was cancelled or timed out may
+    /// still have been executed.
     public func call(
         _ destination: String, _ path: DBusObjectPath, _ interface: String, _ member: String,
         _ arguments: [DBusValue] = [], timeout: Duration? = .seconds(25)
@@ -10,14 +11,14 @@ extension DBusConnection {
         try await request(DBusMethodCall(destination, path, interface, member, arguments), timeout: timeout)
     }
 
-    /// Sends the calls one after the other without waiting, then waits for all. Their answers, in the same order.
+    /// Sends the calls without waiting between them, then waits for all replies. Returns the replies in the same order.
     public func call(
         _ calls: [DBusMethodCall], timeout: Duration? = .seconds(25)
     ) async -> [Result<[DBusValue], DBusError>] {
         await answers(to: calls, timeout: timeout) { _ in }
     }
 
-    /// Sends a call that nobody answers; returns once it is queued. Throws `invalidArguments` and `disconnected`.
+    /// Queues a call that expects no reply. Throws `invalidArguments` and `disconnected`.
     public func callWithoutReply(
         _ destination: String, _ path: DBusObjectPath, _ interface: String, _ member: String,
         _ arguments: [DBusValue] = []
@@ -29,7 +30,8 @@ extension DBusConnection {
         _ = try send(.call(call, wantsReply: false))
     }
 
-    /// `onAnswer` is called on this actor before any later message is looked at; the caller goes on some time after.
+    /// Calls a method. `onAnswer` runs on this actor before any later message is processed; the caller resumes some time
+    /// after that.
     @discardableResult
     func request(
         _ call: DBusMethodCall, timeout: Duration? = .seconds(25),
@@ -46,7 +48,7 @@ extension DBusConnection {
         guard !Task.isCancelled else { return batch.map { _ in .failure(.taskCancelled) } }
         let ticket = newTicket()
         return await withTaskCancellationHandler {
-            // Without it this closure would run off the actor, and the compiler would not say so.
+            // Without this line, the closure would not run on the actor, and the compiler would not report it.
             _ = self
             return await withCheckedContinuation { continuation in
                 preconditionIsolated()
@@ -63,7 +65,8 @@ extension DBusConnection {
         }
     }
 
-    /// Sends a call. `finish` is called on this actor before any later message is looked at, and at once when nothing was sent.
+    /// Sends a call. `finish` runs on this actor before any later message is processed. If nothing was sent, it runs at
+    /// once.
     func begin(
         _ call: DBusMethodCall, ticket: UInt64, timeout: Duration?, finish: @escaping (PendingCalls.Answer) -> Void
     ) {
@@ -75,7 +78,7 @@ extension DBusConnection {
     }
 }
 
-/// Waits until the last answer is there.
+/// Collects replies and waits for the last one.
 private final class AnswerCollector {
     private var answers: [PendingCalls.Answer?]
     private var missing: Int

@@ -13,7 +13,7 @@ extension DBusConnection {
         case DBUS_MESSAGE_TYPE_METHOD_CALL:
             receivedCall(message)
         default:
-            // A kind that is unknown must be ignored (specification, "Message Types").
+            // Unknown message types must be ignored (specification, "Message Types").
             break
         }
     }
@@ -39,7 +39,7 @@ extension DBusConnection {
         let signal = DBusSignal(
             sender: message.sender, path: message.path, interface: message.interface, member: message.member,
             arguments: arguments)
-        // libdbus says so itself, and nobody else can: it takes no message with this interface from the bus.
+        // Only libdbus itself can send this signal: it refuses messages with this interface from the bus.
         if signal.interface == Standard.local, signal.member == "Disconnected" {
             end(with: DBusError(.disconnected, "the bus closed the connection"))
             return

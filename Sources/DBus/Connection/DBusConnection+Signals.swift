@@ -1,10 +1,10 @@
 extension DBusConnection {
-    /// The signals that fit `match`, from now on. Throws what `call` throws.
+    /// Subscribes to the signals that match `match`. Throws the errors of `call`.
     public func signals(matching match: DBusMatch) async throws(DBusError) -> DBusStream<DBusSignal> {
         try await stream(matching: match) { $0 }
     }
 
-    /// Signals that `convert` makes nothing of are passed over.
+    /// Subscribes to signals and converts them. Signals for which `convert` returns nil are skipped.
     func stream<Element: Sendable>(
         matching match: DBusMatch, _ convert: @escaping @Sendable (DBusSignal) -> Element?
     ) async throws(DBusError) -> DBusStream<Element> {
@@ -18,13 +18,13 @@ extension DBusConnection {
         return stream
     }
 
-    /// Who owns `name`: the owner's unique name or nil, now and after each change. Throws what `call` throws.
+    /// Returns the owner of `name`: its unique name or nil, now and after each change. Throws the errors of `call`.
     public func owners(of name: String) async throws(DBusError) -> DBusStream<String?> {
         try await track(name)
         let (stream, feed) = makeStream(of: String?.self)
         let ticket = newTicket()
         feed.yield(.success(owners[name] ?? nil))
-        // Its rule was added by `track`, and stays.
+        // `track` added the match rule, and it stays installed.
         subscriptions.add(
             ticket,
             .init(match: .ownerChanges(of: name)) { signal in
@@ -43,7 +43,8 @@ extension DBusConnection {
         return (DBusStream(elements: elements, connection: self), feed)
     }
 
-    /// Signals are delivered on this actor, in order with everything else that comes, when this returns at the latest.
+    /// Subscribes to signals. They are delivered on this actor, in order with all other messages, at the latest when this
+    /// method returns.
     func subscribe(
         _ match: DBusMatch, deliver: @escaping (DBusSignal) -> Void, end: @escaping (DBusError) -> Void
     ) async throws(DBusError) -> UInt64 {
@@ -60,11 +61,12 @@ extension DBusConnection {
 
     func unsubscribe(_ ticket: UInt64) {
         guard let rule = try? subscriptions.remove(ticket)?.match.rule() else { return }
-        // The bus refuses this when it refused the rule, and nobody hears of it.
+        // The bus returns an error if it refused the rule before. The error is not relevant here.
         try? send(withoutReply: .bus("RemoveMatch", [.string(rule)]))
     }
 
-    /// From its return on `owners[name]` is right whenever a message is looked at. A name once tracked stays so.
+    /// Tracks the owner of a name. After it returns, `owners[name]` is correct for each message that is processed. A
+    /// tracked name stays tracked.
     func track(_ name: String) async throws(DBusError) {
         guard owners[name] == nil else { return }
         let rule = try DBusMatch.ownerChanges(of: name).rule()

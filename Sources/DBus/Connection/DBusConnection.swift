@@ -1,28 +1,28 @@
 import DescriptorIO
 public import Logging
 
-/// A connection of its own to a bus, on a thread of its own.
+/// A private connection to a bus, on its own thread.
 ///
-/// Everything that waits ends with an error when the connection ends: `disconnected`. A stream or a socket made from it keeps
-/// it alive; it is closed when the last reference goes, or by `close`.
+/// When the connection ends, every waiting call, stream and handler ends with `disconnected`. A stream or a socket of the
+/// connection keeps it alive. It is closed by `close` or when the last reference is released.
 public actor DBusConnection {
     public nonisolated let executor: DBusExecutor
     public nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }
 
     let logger: Logger
-    /// Nil before `start` and once the connection has ended.
+    /// The libdbus connection. Nil before `start` and after the connection has ended.
     private var wire: Wire?
     private var end = DBusError(.disconnected, "the connection was not opened")
-    /// This connection's own name on the bus, such as `:1.42`.
+    /// The unique name of this connection on the bus, such as `:1.42`.
     public private(set) var uniqueName = ""
 
     var calls = PendingCalls()
     var subscriptions = Subscriptions()
-    /// Of the names that are tracked; nil within: nobody.
+    /// The owners of the tracked names. An inner nil means that the name has no owner.
     var owners: [String: String?] = [:]
     var followers: [UInt64: ObjectFollower] = [:]
     var objects = ObjectTree()
-    /// The methods that run.
+    /// The running method handlers.
     var handlers: [UInt64: Task<Void, Never>] = [:]
     private var lastTicket: UInt64 = 0
 
@@ -32,11 +32,12 @@ public actor DBusConnection {
     }
 
     isolated deinit {
-        // Nobody waits for an answer, or there would be a reference; the wire is closed here, on its own thread.
+        // No task waits for a reply, because it would hold a reference. The wire is closed here, on its own thread.
         wire = nil
     }
 
-    /// Throws `connectionFailed`, `timedOut` and `cancelled`, and `remote` when the bus refuses us.
+    /// Connects to a bus. Throws `connectionFailed`, `timedOut`, `cancelled`, and `remote` if the bus refuses the
+    /// registration.
     public static func open(
         _ bus: DBusBus = .system, timeout: Duration = .seconds(10), logger: Logger = Logger(label: "dbus")
     ) async throws(DBusError) -> DBusConnection {
@@ -48,7 +49,7 @@ public actor DBusConnection {
         return connection
     }
 
-    /// Opens a connection, and closes it after `body`.
+    /// Opens a connection, runs `body`, and closes the connection.
     public static func withConnection<Result: Sendable>(
         _ bus: DBusBus = .system, logger: Logger = Logger(label: "dbus"),
         _ body: (DBusConnection) async throws -> Result
@@ -64,8 +65,8 @@ public actor DBusConnection {
         }
     }
 
-    /// Ends every call, stream and handler with `disconnected`. What libdbus has not yet written is lost: await the answer to
-    /// the last call first. May be called more than once.
+    /// Closes the connection. Every call, stream and handler ends with `disconnected`. Messages that libdbus has not
+    /// written yet are lost; to avoid this, await the reply to the last call first. May be called more than once.
     public func close() { end(with: DBusError(.disconnected, "the connection was closed")) }
 
     private func start(_ address: String, _ timeout: Duration) async throws(DBusError) {
@@ -75,9 +76,9 @@ public actor DBusConnection {
         self.wire = wire
         let answer: [DBusValue]
         do throws(DBusError) { answer = try await request(.bus("Hello"), timeout: timeout) } catch {
-            // Before the name is given, a bus that closes the connection is one that does not let us in.
+            // A bus that closes the connection before it assigns a name has refused the connection.
             throw error.code == .disconnected
-                ? DBusError(.connectionFailed, "\(address): the bus lets us not in") : error
+                ? DBusError(.connectionFailed, "\(address): the D-Bus daemon refused the connection") : error
         }
         uniqueName = try answer.require(0, \.string)
         wire.setUniqueName(uniqueName)
@@ -92,13 +93,13 @@ public actor DBusConnection {
         calls.failAll(error)
         subscriptions.endAll(error)
         followers = [:]
-        // Their handlers may hold this connection.
+        // The handlers of the objects may hold a reference to this connection.
         objects.removeAll()
         for task in handlers.values { task.cancel() }
         handlers = [:]
     }
 
-    /// Names a call or a subscription of this connection.
+    /// Returns a new identifier for a call or a subscription of this connection.
     func newTicket() -> UInt64 {
         lastTicket += 1
         return lastTicket
@@ -110,13 +111,13 @@ public actor DBusConnection {
         if wire == nil { throw end }
     }
 
-    /// Queues a message. Its serial number. Throws `disconnected`.
+    /// Queues a message. Returns its serial number. Throws `disconnected`.
     func send(_ message: Message) throws(DBusError) -> UInt32 {
         guard let wire else { throw end }
         return try wire.send(message)
     }
 
-    /// No more than this in one round, so that a flood of signals does not keep calls from being made.
+    /// The maximum number of messages per round. The limit ensures that calls can be sent during a flood of signals.
     private static let messagesPerRound = 64
 
     private func turn() -> Bool {
@@ -131,7 +132,7 @@ public actor DBusConnection {
         return true
     }
 
-    /// Runs `body` here, after what is queued already.
+    /// Runs `body` on this actor, after all work that is already queued.
     nonisolated func post(_ body: @escaping @Sendable (isolated DBusConnection) -> Void) {
         executor.loop.perform { self.assumeIsolated(body) }
     }

@@ -1,16 +1,16 @@
 import DescriptorIO
 
-/// The thread a connection lives on, as an executor.
+/// The thread of a connection, as an executor.
 ///
-/// An actor that shares it talks to its connection and its packet sockets without a hop:
+/// An actor that uses the same executor calls its connection and its packet sockets without a thread switch:
 ///
 ///     actor Adapter {
 ///         nonisolated let executor: DBusExecutor
 ///         nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }
 ///     }
 ///
-/// The thread ends when the last one lets go of it, which is why such an actor holds the executor and not only what
-/// `unownedExecutor` gives. Nothing on it may block.
+/// The thread ends when the last reference to the executor is released. Therefore such an actor must hold the executor itself, not
+/// only its `unownedExecutor`. Code on the thread must not block.
 public final class DBusExecutor: Sendable {
     private let thread: LoopThread
     var loop: EventLoop { thread.loop }

@@ -1,13 +1,13 @@
-/// Which signals to receive (specification, "Match Rules"); what is nil may be anything.
+/// A rule that selects signals (specification, "Match Rules"). A field that is nil matches every value.
 public struct DBusMatch: Sendable, Hashable {
-    /// A unique name, or a well-known one: then whoever owns it at the time.
+    /// A unique name, or a well-known name. A well-known name means its current owner.
     public var sender: String?
     public var path: DBusObjectPath?
-    /// This path and all beneath it. Not together with `path`.
+    /// This path and all paths below it. Do not combine it with `path`.
     public var pathNamespace: DBusObjectPath?
     public var interface: String?
     public var member: String?
-    /// The first argument, which is a string then.
+    /// The first argument. It matches only if that argument is a string.
     public var firstArgument: String?
 
     public init(
@@ -27,13 +27,13 @@ public struct DBusMatch: Sendable, Hashable {
             sender: Bus.name, path: Bus.path, interface: Bus.name, member: "NameOwnerChanged", firstArgument: name)
     }
 
-    /// A sender whose signals come under another name, its owner's.
+    /// The sender, if it is a well-known name. The bus delivers its signals under the unique name of the owner.
     var wellKnownSender: String? {
         guard let sender, !sender.hasPrefix(":"), sender != Bus.name else { return nil }
         return sender
     }
 
-    /// As the bus wants it. Throws `invalidArguments`.
+    /// The rule in the text format of the bus. Throws `invalidArguments`.
     func rule() throws(DBusError) -> String {
         if let sender { try Names.check(bus: sender) }
         if let path { try Names.check(path: path) }
@@ -47,12 +47,13 @@ public struct DBusMatch: Sendable, Hashable {
         return parts.compactMap { key, value in value.map { "\(key)='\($0)'" } }.joined(separator: ",")
     }
 
-    /// Within apostrophes an apostrophe cannot stand.
+    /// A quoted string cannot contain an apostrophe; each one is written outside the quotes.
     private static func quoted(_ text: String) -> String {
         text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "'\\''")
     }
 
-    /// The bus sends a signal once, whichever of our rules it fits, so each is looked at here again.
+    /// Whether the signal matches. The bus sends a signal once, even if several rules match; therefore each rule is checked
+    /// again here.
     func fits(_ signal: DBusSignal, ownerOf: (String) -> String?) -> Bool {
         if let wellKnownSender {
             guard ownerOf(wellKnownSender) == signal.sender else { return false }

@@ -1,4 +1,4 @@
-/// One call of a method, to be made.
+/// An outgoing method call.
 public struct DBusMethodCall: Sendable, Hashable {
     public var destination: String
     public var path: DBusObjectPath
@@ -17,13 +17,13 @@ public struct DBusMethodCall: Sendable, Hashable {
         self.arguments = arguments
     }
 
-    /// To the bus itself.
+    /// Creates a call of the bus itself.
     static func bus(_ member: String, _ arguments: [DBusValue] = []) -> DBusMethodCall {
         DBusMethodCall(Bus.name, Bus.path, Bus.name, member, arguments)
     }
 }
 
-/// What the specification calls the message bus.
+/// The message bus of the D-Bus specification.
 enum Bus {
     static let name = "org.freedesktop.DBus"
     static let path: DBusObjectPath = "/org/freedesktop/DBus"

@@ -1,6 +1,6 @@
-/// A signal that came.
+/// A received signal.
 public struct DBusSignal: Sendable, Hashable {
-    /// The unique name of the connection that sent it, or the bus itself.
+    /// The unique name of the connection that sent it, or the name of the bus.
     public var sender: String
     public var path: DBusObjectPath
     public var interface: String
@@ -8,7 +8,7 @@ public struct DBusSignal: Sendable, Hashable {
     public var arguments: [DBusValue]
 }
 
-/// `NameOwnerChanged` of the bus.
+/// The signal `NameOwnerChanged` of the bus.
 struct NameOwnerChange {
     var name: String
     var newOwner: String?

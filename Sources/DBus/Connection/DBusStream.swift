@@ -1,5 +1,6 @@
-/// What comes from the bus, in order, kept until it is read: for one reader. It throws when the connection ends, and ends
-/// without an error when the reading task is cancelled. While it is held the connection is held.
+/// A sequence of elements from the bus, for one reader. Elements stay in order and are buffered until they are read. It
+/// throws when the connection ends. It ends without an error when the reading task is cancelled. The stream keeps the
+/// connection alive.
 public struct DBusStream<Element: Sendable>: AsyncSequence, Sendable {
     typealias Elements = AsyncStream<Result<Element, DBusError>>
 
@@ -23,7 +24,7 @@ public struct DBusStream<Element: Sendable>: AsyncSequence, Sendable {
 }
 
 extension AsyncStream.Continuation {
-    /// Ends a `DBusStream`.
+    /// Ends the `DBusStream` with an error.
     func fail<Value>(_ error: DBusError) where Element == Result<Value, DBusError> {
         yield(.failure(error))
         finish()

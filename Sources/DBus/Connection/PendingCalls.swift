@@ -1,18 +1,19 @@
-/// The calls that wait for an answer, by serial number.
+/// The calls that wait for a reply, by serial number.
 struct PendingCalls {
     typealias Answer = Result<[DBusValue], DBusError>
 
     private struct Pending {
-        /// Of the task that waits.
+        /// The ticket of the waiting task.
         var ticket: UInt64
         var deadline: ContinuousClock.Instant?
         var finish: (Answer) -> Void
     }
 
     private var pending: [UInt32: Pending] = [:]
-    /// No deadline is earlier. It may be one of a call that was answered: whoever wakes for it looks again.
+    /// A lower bound of all deadlines. It may belong to a call that already has its reply; the thread then wakes up and
+    /// checks again.
     private(set) var deadline: ContinuousClock.Instant?
-    /// When answers were last looked for.
+    /// The time of the last check for replies.
     private var lastLook = ContinuousClock.now
 
     mutating func add(_ serial: UInt32, ticket: UInt64, timeout: Duration?, finish: @escaping (Answer) -> Void) {
@@ -21,7 +22,7 @@ struct PendingCalls {
         if let due, deadline.map({ due < $0 }) ?? true { deadline = due }
     }
 
-    /// Nothing happens when nobody waits for it: it was cancelled, or its time is over.
+    /// Finishes a call. Does nothing if the call was cancelled or timed out.
     mutating func finish(_ serial: UInt32, _ answer: @autoclosure () -> Answer) {
         if let call = pending.removeValue(forKey: serial) { call.finish(answer()) }
     }
@@ -32,15 +33,15 @@ struct PendingCalls {
         }
     }
 
-    /// Gives up the calls whose time was over before the last look for answers. After a while in which this machine slept or the
-    /// thread had no processor, an answer may lie there that came in time.
+    /// Fails the calls whose deadline was before the last check for replies. If the machine slept or the thread was not
+    /// scheduled for some time, a reply that arrived in time may still be unread.
     mutating func expire() {
         let look = lastLook
         lastLook = .now
         guard let earliest = deadline, earliest <= look else { return }
         let over = pending.filter { $0.value.deadline.map { $0 <= look } ?? false }
         for serial in over.keys.sorted() {
-            finish(serial, .failure(DBusError(.timedOut, "no answer came in time")))
+            finish(serial, .failure(DBusError(.timedOut, "no reply before the timeout")))
         }
         deadline = pending.values.compactMap(\.deadline).min()
     }

@@ -1,9 +1,9 @@
-/// Who wants which signals, in the order of their coming.
+/// The subscriptions to signals, in the order in which they were added.
 struct Subscriptions {
     struct Subscription {
         var match: DBusMatch
         var deliver: (DBusSignal) -> Void
-        /// The connection has ended.
+        /// Called when the connection has ended.
         var end: (DBusError) -> Void
     }
 

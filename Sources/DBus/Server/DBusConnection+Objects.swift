@@ -1,12 +1,14 @@
 import Logging
 
 extension DBusConnection {
-    /// Exports an object, with Introspectable, Properties and Peer; with `managesObjects` it also has an ObjectManager that
-    /// tells of every object beneath it. It is there until `unexport` or the end of the connection, and what its handlers
-    /// hold is held. Throws `invalidArguments`, and `disconnected`.
+    /// Exports an object with the interfaces Introspectable, Properties and Peer. With `managesObjects`, it also has an
+    /// ObjectManager that announces every object below it.
     ///
-    /// - Parameter caller: a well-known name such as `org.bluez`. Only its owner, at the time of each call, may call the object; others
-    ///   are answered `AccessDenied`. Nil: everybody may.
+    /// The object exists until `unexport` or until the connection ends. Until then, everything that its handlers reference
+    /// stays alive. Throws `invalidArguments` and `disconnected`.
+    ///
+    /// - Parameter caller: a well-known name such as `org.bluez`. Only the owner of this name at the time of a call may
+    ///   call the object. Other callers get `AccessDenied`. Nil: every program may call it.
     public func export(
         _ path: DBusObjectPath, _ interfaces: [DBusInterface] = [], managesObjects: Bool = false,
         onlyFor caller: String? = nil
@@ -20,7 +22,7 @@ extension DBusConnection {
         }
     }
 
-    /// Takes back an object and all beneath it. Handlers that run go on.
+    /// Removes an object and all objects below it. Running handlers continue.
     public func unexport(_ path: DBusObjectPath) {
         for (path, object) in objects.remove(path) {
             for manager in objects.managers(of: path) {
@@ -30,8 +32,8 @@ extension DBusConnection {
         }
     }
 
-    /// Gives properties new values, and tells of them even if they equal the old ones. Throws `invalidArguments` for a value
-    /// of another type, `remote` when there is no such object, interface or property, and `disconnected`.
+    /// Sets new values of properties and announces them, also when they equal the old values. Throws `invalidArguments` for
+    /// a value of another type, `remote` if the object, interface or property does not exist, and `disconnected`.
     public func update(
         _ path: DBusObjectPath, _ interface: String, _ values: [String: DBusValue]
     ) throws(DBusError) {
@@ -49,14 +51,14 @@ extension DBusConnection {
             ])
     }
 
-    /// Sends a signal to whoever wants it. Throws `invalidArguments` and `disconnected`.
+    /// Sends a signal to all subscribers. Throws `invalidArguments` and `disconnected`.
     public func emit(
         _ path: DBusObjectPath, _ interface: String, _ member: String, _ arguments: [DBusValue] = []
     ) throws(DBusError) {
         _ = try send(.signal(path, interface, member, arguments))
     }
 
-    // MARK: - Calls that come
+    // MARK: - Incoming calls
 
     func receivedCall(_ message: Message) {
         let address = message.wantsReply ? ReturnAddress(serial: message.serial, sender: message.sender) : nil
@@ -87,13 +89,14 @@ extension DBusConnection {
         }
     }
 
-    /// Throws `AccessDenied` unless the sender may call the object. `owners` is in order with the messages.
+    /// Throws `AccessDenied` unless the sender may call the object. Changes of `owners` and messages are processed in the
+    /// order of their arrival.
     private func checkCaller(_ message: Message) throws(DBusError) {
         guard let name = objects.objects[message.path]?.caller, owners[name] != .some(message.sender) else { return }
         throw .remote(DBusError.Name.accessDenied, "only the owner of \(name) may call \(message.path)")
     }
 
-    /// Runs `body` on this actor and sends what comes of it.
+    /// Runs `body` on this actor and sends its result or error.
     private func handle(
         _ address: ReturnAddress?, _ body: @escaping @Sendable () async throws -> [DBusValue]
     ) {
@@ -120,7 +123,7 @@ extension DBusConnection {
 
     private func refuse(_ address: ReturnAddress?, _ error: DBusError) {
         logger.debug("a call failed", metadata: ["error": "\(error)"])
-        // When even this cannot be sent the connection has ended, and the bus answers the caller.
+        // If even this message cannot be sent, the connection has ended. The bus then answers the caller.
         if let address { _ = try? send(.failure(to: address, error)) }
     }
 }
@@ -128,7 +131,7 @@ extension DBusConnection {
 extension DBusMethod {
     fileprivate func check(_ values: [DBusValue]) throws(DBusError) {
         guard values.map(\.type) == outputs.map(\.type) else {
-            throw DBusError(.invalidArguments, "\(name) returned other values than it declares")
+            throw DBusError(.invalidArguments, "\(name) returned values that do not match its declared outputs")
         }
     }
 }

@@ -1,12 +1,12 @@
-/// A call of a method exported here.
+/// An incoming call of an exported method.
 public struct DBusIncomingCall: Sendable, Hashable {
     /// The caller's unique name.
     public var sender: String
     public var path: DBusObjectPath
     public var interface: String
     public var member: String
-    /// Of the types the method takes.
+    /// The arguments. Their types match the method's inputs.
     public var arguments: [DBusValue]
-    /// False when the caller asked for no answer; what the handler returns or throws is dropped then.
+    /// Whether the caller expects a reply. If false, the handler's result or error is dropped.
     public var wantsReply: Bool
 }

@@ -1,6 +1,6 @@
 /// An interface of an exported object.
 public struct DBusInterface: Sendable {
-    /// A signal, as introspection shows it: `DBusConnection.emit` sends others as well.
+    /// A signal, as introspection shows it. `DBusConnection.emit` can also send signals that are not declared.
     public struct Signal: Sendable, Hashable {
         public var name: String
         public var arguments: [DBusArgument]
@@ -25,11 +25,11 @@ public struct DBusInterface: Sendable {
         self.signals = signals
     }
 
-    /// Throws `invalidArguments`.
+    /// Checks the names. Throws `invalidArguments`.
     func check() throws(DBusError) {
         try Names.check(interface: name)
         guard !Standard.all.contains(name) else {
-            throw DBusError(.invalidArguments, "every object has \(name) without exporting it")
+            throw DBusError(.invalidArguments, "\(name) must not be exported: every object already has it")
         }
         for method in methods {
             try Names.check(member: method.name)
@@ -46,7 +46,7 @@ public struct DBusInterface: Sendable {
         }
         for names in [methods.map(\.name), properties.map(\.name), signals.map(\.name)]
         where Set(names).count != names.count {
-            throw DBusError(.invalidArguments, "\(name) has two members of one name")
+            throw DBusError(.invalidArguments, "interface \(name) has two members with the same name")
         }
     }
 

@@ -1,9 +1,12 @@
 /// A method of an exported interface.
 public struct DBusMethod: Sendable {
-    /// Handlers are started in the order in which the calls came, on the connection's thread, where they must not block: they
-    /// may suspend and answer as late as they like, and others run meanwhile. What is thrown is the answer as well: a
-    /// `DBusError` that is `remote` under its own name, one that is `unexpectedValue` as `InvalidArgs`, anything else as
-    /// `Failed`. When the connection ends they are cancelled.
+    /// The code that answers calls of the method.
+    ///
+    /// Handlers start in the order in which the calls arrive. They run on the connection's thread and must not block it. A
+    /// handler may suspend for any time; other handlers run meanwhile. The connection cancels its handlers when it ends.
+    ///
+    /// A thrown error is sent to the caller. A `DBusError` with code `remote` keeps its D-Bus name. One with code
+    /// `unexpectedValue` becomes `InvalidArgs`. Every other error becomes `Failed`.
     public typealias Handler = @Sendable (DBusIncomingCall) async throws -> [DBusValue]
 
     public let name: String
@@ -11,7 +14,7 @@ public struct DBusMethod: Sendable {
     public let outputs: [DBusArgument]
     let handler: Handler
 
-    /// A call with other arguments than `inputs` is refused with `InvalidArgs`.
+    /// Creates a method. The connection refuses a call whose arguments do not match `inputs`, with `InvalidArgs`.
     public init(
         _ name: String, takes inputs: [DBusArgument] = [], returns outputs: [DBusArgument] = [],
         _ handler: @escaping Handler

@@ -1,18 +1,18 @@
-/// A property of an exported interface. Its value is kept by the connection, which answers whoever reads it;
-/// `DBusConnection.update` gives it another one.
+/// A property of an exported interface. The connection keeps its value and answers reads. `DBusConnection.update` changes
+/// the value.
 public struct DBusProperty: Sendable {
-    /// What `PropertiesChanged` tells of a new value (annotation `EmitsChangedSignal`).
+    /// How `PropertiesChanged` announces a new value (annotation `EmitsChangedSignal`).
     public enum Announcement: String, Sendable {
         case value = "true"
-        /// That there is one.
+        /// The signal contains the property's name, but not the new value.
         case invalidation = "invalidates"
         case nothing = "false"
-        /// It never changes.
+        /// The value never changes.
         case constant = "const"
     }
 
-    /// Called before a value that somebody else set, which is of the right type, is taken; what it throws refuses it, as with
-    /// `DBusMethod.Handler`.
+    /// The code that accepts or refuses a value from another program. It runs before the value is stored, and the value has
+    /// the declared type. A thrown error refuses the value; it is sent like an error of a `DBusMethod.Handler`.
     public typealias Setter = @Sendable (DBusValue) async throws -> Void
 
     public let name: String
@@ -20,7 +20,7 @@ public struct DBusProperty: Sendable {
     public let announcement: Announcement
     let setter: Setter?
 
-    /// Without `setter` nobody else can set it.
+    /// Creates a property. Without `setter`, other programs cannot set it.
     public init(
         _ name: String, _ value: DBusValue, announcing announcement: Announcement = .value, setter: Setter? = nil
     ) {

@@ -1,5 +1,5 @@
-/// Introspection data (specification, "Introspection Data Format"). All names in it have been checked and need no escaping;
-/// those of arguments are cut down to what they may be.
+/// Introspection data (specification, "Introspection Data Format"). All names except those of arguments were checked and
+/// need no escaping. Characters that are not allowed are removed from the names of arguments.
 enum Introspection {
     static func describe(_ object: ObjectTree.Object?, children: [String]) -> String {
         var lines = [

@@ -1,4 +1,4 @@
-/// What is to be done with a call.
+/// The action for an incoming call.
 enum Route {
     case answer([DBusValue])
     case handle(DBusMethod)
@@ -6,7 +6,7 @@ enum Route {
 }
 
 extension ObjectTree {
-    /// Throws the answer to a call that is refused.
+    /// Returns the action for a call. Throws the error for the caller if the call is refused.
     func route(_ call: DBusIncomingCall) throws(DBusError) -> Route {
         switch call.interface {
         case Standard.peer: return .answer(try peer(call))
@@ -17,7 +17,7 @@ extension ObjectTree {
         }
     }
 
-    /// A caller may leave the interface out (specification, "Message Types").
+    /// Adds the interface to a call that omits it (specification, "Message Types").
     func completed(_ call: DBusIncomingCall) -> DBusIncomingCall {
         guard call.interface.isEmpty else { return call }
         var call = call
@@ -49,7 +49,8 @@ extension ObjectTree {
         guard call.member == "Introspect" else { throw .unknownMethod(call) }
         try call.expect([])
         let children = children(of: call.path)
-        // Where no object is there may be some beneath, and the way to them is found from the root.
+        // A path without an object may have objects below it. Clients find these from the root, so introspection must work
+        // here.
         let object = objects[call.path]
         if object == nil, children.isEmpty, call.path != .root { _ = try self.object(call.path) }
         return [.string(Introspection.describe(object, children: children))]
@@ -66,7 +67,7 @@ extension ObjectTree {
         case "GetAll":
             try call.expect([.string])
             let interface = try call.arguments.require(0, \.string)
-            // The standard ones have no properties.
+            // The standard interfaces have no properties.
             let values = Standard.all.contains(interface) ? nil : object.values[try object.interface(interface).name]
             return .answer([.properties(values ?? [:])])
         case "Set":
@@ -75,7 +76,7 @@ extension ObjectTree {
             guard case .variant(let value) = call.arguments[2] else { throw .unknownMethod(call) }
             let property = try object.interface(interface).property(name)
             guard property.setter != nil else {
-                throw .remote(DBusError.Name.propertyReadOnly, "\(name) cannot be set")
+                throw .remote(DBusError.Name.propertyReadOnly, "property \(name) is read-only")
             }
             guard value.type == property.value.type else { throw .wrongType(property.value.type.text, value.type.text) }
             return .set(property, to: value, in: interface)
@@ -109,6 +110,6 @@ extension DBusError {
     }
 
     fileprivate static func wrongType(_ expected: String, _ given: String) -> DBusError {
-        .remote(Name.invalidArguments, "\"\(expected)\" is expected, and \"\(given)\" was given")
+        .remote(Name.invalidArguments, "expected arguments of type \"\(expected)\", got \"\(given)\"")
     }
 }

@@ -1,12 +1,12 @@
-/// The objects exported by a connection, by path.
+/// The exported objects of a connection, by path.
 struct ObjectTree {
     struct Object {
         var interfaces: [DBusInterface]
-        /// By interface and name.
+        /// The property values, by interface and property name.
         var values: [String: [String: DBusValue]]
-        /// Whether it has an ObjectManager, for all objects beneath it.
+        /// Whether the object has an ObjectManager for all objects below it.
         var managesObjects: Bool
-        /// The well-known name whose owner alone may call it; nil: everybody may.
+        /// The well-known name whose owner may call the object. Nil: every program may call it.
         var caller: String?
 
         func interface(_ name: String) throws(DBusError) -> DBusInterface {
@@ -16,7 +16,7 @@ struct ObjectTree {
             return interface
         }
 
-        /// The values of all interfaces.
+        /// The property values of all interfaces.
         var properties: DBusValue {
             let entries = values.map { (DBusValue.string($0), DBusValue.properties($1)) }
             return .dictionary(key: .string, value: .properties, Dictionary(entries) { _, last in last })
@@ -25,15 +25,15 @@ struct ObjectTree {
 
     private(set) var objects: [DBusObjectPath: Object] = [:]
 
-    /// Throws `invalidArguments`.
+    /// Adds an object. Throws `invalidArguments`.
     mutating func add(
         _ path: DBusObjectPath, _ interfaces: [DBusInterface], managesObjects: Bool, caller: String? = nil
     ) throws(DBusError) {
         try Names.check(path: path)
-        guard objects[path] == nil else { throw DBusError(.invalidArguments, "\(path) is exported already") }
+        guard objects[path] == nil else { throw DBusError(.invalidArguments, "\(path) is already exported") }
         for interface in interfaces { try interface.check() }
         guard Set(interfaces.map(\.name)).count == interfaces.count else {
-            throw DBusError(.invalidArguments, "\(path) is given one interface twice")
+            throw DBusError(.invalidArguments, "\(path) has one interface twice")
         }
         let values = interfaces.map { interface in
             (interface.name, Dictionary(uniqueKeysWithValues: interface.properties.map { ($0.name, $0.value) }))
@@ -43,7 +43,7 @@ struct ObjectTree {
             caller: caller)
     }
 
-    /// `path` and all beneath it, deepest first.
+    /// Removes `path` and all objects below it. The result lists the deepest paths first.
     mutating func remove(_ path: DBusObjectPath) -> [(DBusObjectPath, Object)] {
         objects.keys.filter { $0 == path || $0.isDescendant(of: path) }.sorted(by: >).compactMap { path in
             objects.removeValue(forKey: path).map { (path, $0) }
@@ -54,7 +54,7 @@ struct ObjectTree {
 
     func object(_ path: DBusObjectPath) throws(DBusError) -> Object {
         guard let object = objects[path] else {
-            throw .remote(DBusError.Name.unknownObject, "there is no object \(path)")
+            throw .remote(DBusError.Name.unknownObject, "object \(path) does not exist")
         }
         return object
     }
@@ -64,12 +64,12 @@ struct ObjectTree {
         objects.filter { $0.value.managesObjects && path.isDescendant(of: $0.key) }.keys.sorted()
     }
 
-    /// The objects beneath `path`.
+    /// The objects below `path`.
     func descendants(of path: DBusObjectPath) -> [DBusObjectPath: Object] {
         objects.filter { $0.key.isDescendant(of: path) }
     }
 
-    /// The next elements of the paths beneath `path`, whether an object is there or only beneath.
+    /// The next path elements below `path`. An element counts even if only objects below it exist.
     func children(of path: DBusObjectPath) -> [String] {
         let skipped = path == .root ? 1 : path.text.utf8.count + 1
         let elements = descendants(of: path).keys.compactMap { descendant in
@@ -78,7 +78,7 @@ struct ObjectTree {
         return Set(elements).sorted()
     }
 
-    /// Gives properties new values. Throws `invalidArguments`, and `remote` when there is no such property.
+    /// Sets new values of properties. Throws `invalidArguments`, and `remote` if a property does not exist.
     mutating func update(
         _ path: DBusObjectPath, _ interface: String, _ values: [String: DBusValue]
     ) throws(DBusError) {
@@ -87,10 +87,10 @@ struct ObjectTree {
             let property = try declaration.property(name)
             guard property.value.type == value.type else {
                 throw DBusError(
-                    .invalidArguments, "\(name) is \(property.value.type.text), and \(value.type.text) is given")
+                    .invalidArguments, "\(name): expected type \(property.value.type.text), got \(value.type.text)")
             }
             guard property.announcement != .constant else {
-                throw DBusError(.invalidArguments, "\(name) was declared never to change")
+                throw DBusError(.invalidArguments, "\(name) is declared as constant")
             }
         }
         try ValueChecker.check([.properties(values)])

@@ -1,12 +1,12 @@
 import CDBus
 
-/// The interfaces of the specification ("Standard Interfaces").
+/// The standard interfaces of the D-Bus specification ("Standard Interfaces").
 enum Standard {
     static let properties = "org.freedesktop.DBus.Properties"
     static let objectManager = "org.freedesktop.DBus.ObjectManager"
     static let introspectable = "org.freedesktop.DBus.Introspectable"
     static let peer = "org.freedesktop.DBus.Peer"
-    /// Of the messages libdbus makes itself.
+    /// The interface of the signals that libdbus itself creates.
     static let local = "org.freedesktop.DBus.Local"
 
     static let all: Set<String> = [properties, objectManager, introspectable, peer, local]
@@ -15,7 +15,7 @@ enum Standard {
         declarations(managesObjects: true).first { $0.methods.contains { $0.name == name } }?.name
     }
 
-    /// For introspection; what the methods do is in `ObjectTree.route`.
+    /// The declarations for introspection. `ObjectTree.route` implements the methods.
     static func declarations(managesObjects: Bool) -> [DBusInterface] {
         managesObjects ? everywhere + [manager] : everywhere
     }
@@ -76,10 +76,10 @@ enum Standard {
 }
 
 enum Machine {
-    /// Throws `remote`, as the answer to whoever asked.
+    /// Returns the machine ID. Throws `remote`, which is sent to the caller.
     static func id() throws(DBusError) -> String {
         guard let text = dbus_try_get_local_machine_id(nil) else {
-            throw .remote(DBusError.Name.failed, "this machine has no id")
+            throw .remote(DBusError.Name.failed, "this machine has no machine ID")
         }
         defer { dbus_free(text) }
         return String(cString: text)

@@ -1,6 +1,7 @@
 extension PacketSocket {
-    /// What comes through the socket, for one reader. Nothing is read ahead of the reader but a handful, so that who sends is
-    /// held back by the socket. It ends when either end is closed or the reading task is cancelled, and throws `socketFailed`.
+    /// The received packets, for one reader. Only a few packets are read ahead of the reader, so the socket's flow control
+    /// limits the sender. The sequence ends when either end is closed or the reading task is cancelled. It throws
+    /// `socketFailed`.
     public nonisolated var packets: PacketSequence { PacketSequence(socket: self) }
 }
 

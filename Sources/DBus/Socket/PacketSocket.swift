@@ -1,18 +1,19 @@
 import DescriptorIO
 import Glibc
 
-/// A socket that keeps packets apart (SOCK_SEQPACKET), such as those a service hands out to spare its clients the bus. It lives
-/// on a connection's thread and waits there, so that sending needs no hop per packet.
+/// A socket that keeps packet boundaries (SOCK_SEQPACKET). A service can give such a socket to a client, so that the data
+/// bypasses the bus. The socket runs on a connection's thread; sending needs no thread switch per packet.
 public actor PacketSocket {
     public nonisolated let executor: DBusExecutor
     public nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }
 
-    /// -1 once closed.
+    /// The descriptor; -1 after `close`.
     private var descriptor: CInt
     private var scratch: [UInt8] = []
     private static let longestPacket = 1 << 16
 
-    /// Takes the descriptor over. Throws `socketClosed` when it was taken before, and `socketFailed`.
+    /// Takes ownership of the descriptor. Throws `socketClosed` if it already has another owner or is closed, and
+    /// `socketFailed`.
     public init(_ owner: DBusFileDescriptor, on executor: DBusExecutor) throws(DBusError) {
         guard let descriptor = owner.take() else { throw .socketIsClosed }
         let flags = fcntl(descriptor, F_GETFL)
@@ -29,7 +30,7 @@ public actor PacketSocket {
         if descriptor >= 0 { _ = Glibc.close(descriptor) }
     }
 
-    /// Two connected sockets: one to use, one to give away. Throws `socketFailed`.
+    /// Creates two connected sockets: one for this program and one for another program. Throws `socketFailed`.
     public static func pair(on executor: DBusExecutor) throws(DBusError) -> (PacketSocket, DBusFileDescriptor) {
         let type = CInt(SOCK_SEQPACKET.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
         var ends: [CInt] = [-1, -1]
@@ -38,7 +39,7 @@ public actor PacketSocket {
         return (try PacketSocket(DBusFileDescriptor(adopting: ends[0]), on: executor), other)
     }
 
-    /// What is sent or awaited meanwhile throws `socketClosed`. May be called more than once.
+    /// Closes the socket. Pending sends and receives throw `socketClosed`. May be called more than once.
     public func close() {
         guard descriptor >= 0 else { return }
         executor.loop.endWaits(on: descriptor)
@@ -46,8 +47,9 @@ public actor PacketSocket {
         descriptor = -1
     }
 
-    /// Sends the packets in this order, each whole, waiting while the socket is full. One caller at a time, or the packets of
-    /// two mingle. Throws `socketClosed`, `socketFailed` and `cancelled`: then the first of them may have been sent.
+    /// Sends the packets in this order, each as a whole, and waits while the socket is full. Only one caller may send at a
+    /// time; otherwise the packets of two callers mix. Throws `socketClosed`, `socketFailed` and `cancelled`. After an
+    /// error, the first packets may have been sent.
     public func send(_ packets: [[UInt8]]) async throws(DBusError) {
         for packet in packets {
             while true {
@@ -61,40 +63,41 @@ public actor PacketSocket {
         }
     }
 
-    /// Whether the other end has taken every packet that was sent. Throws `socketClosed` and `socketFailed`.
+    /// Whether the other end has received every sent packet. Throws `socketClosed` and `socketFailed`.
     public var isDrained: Bool {
         get throws(DBusError) {
             guard descriptor >= 0 else { throw .socketIsClosed }
             var entry = pollfd(fd: descriptor, events: 0, revents: 0)
             if poll(&entry, 1, 0) > 0, CInt(entry.revents) & POLLHUP != 0 { throw .socketIsClosed }
-            // SIOCOUTQ: the memory of all packets on their way, in bytes.
+            // SIOCOUTQ returns the memory of all unreceived packets, in bytes.
             var waiting: CInt = 0
             guard ioctl(descriptor, UInt(TIOCOUTQ), &waiting) == 0 else { throw .socket(errno) }
             return waiting == 0
         }
     }
 
-    /// Waits until `isDrained`; as no event tells, by looking every millisecond. Throws `cancelled` as well.
+    /// Waits until `isDrained`. It polls every millisecond, because no event reports this state. Also throws `cancelled`.
     public func waitUntilDrained() async throws(DBusError) {
         while try !isDrained {
             do { try await Task.sleep(for: .milliseconds(1)) } catch { throw .taskCancelled }
         }
     }
 
-    /// The packets that are there, a handful at most; waits for the first. None when the other end was closed.
+    /// Returns the available packets (a small number at most) and waits for the first. The result is empty if the other end
+    /// was closed.
     func receive() async throws(DBusError) -> [[UInt8]] {
         if scratch.isEmpty { scratch = Array(repeating: 0, count: Self.longestPacket) }
         var packets: [[UInt8]] = []
         while packets.count < 32 {
             guard descriptor >= 0 else { throw .socketIsClosed }
-            // MSG_TRUNC: the packet's own length, however much of it there is room for.
+            // With MSG_TRUNC, `recv` returns the packet's full length, even if the buffer is smaller.
             let count = recv(descriptor, &scratch, scratch.count, CInt(MSG_TRUNC))
             if count > scratch.count {
-                throw DBusError(.socketFailed, "a packet of \(count) bytes came, and \(scratch.count) are the most")
+                throw DBusError(.socketFailed, "received a packet of \(count) bytes; the maximum is \(scratch.count)")
             } else if count > 0 {
                 packets.append(Array(scratch[..<count]))
             } else if count == 0 {
-                // An empty packet, or the end.
+                // An empty packet, or the end of the stream.
                 guard try hasOtherEnd else { return packets }
                 packets.append([])
             } else if packets.isEmpty {
@@ -114,7 +117,7 @@ public actor PacketSocket {
         }
     }
 
-    /// Returns when the same can be tried again.
+    /// Waits until the caller can try the same operation again.
     private func waitForReadiness(_ reason: CInt, waitingFor events: CInt) async throws(DBusError) {
         switch reason {
         case EINTR: return

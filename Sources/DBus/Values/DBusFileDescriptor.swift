@@ -1,25 +1,25 @@
 import DescriptorIO
 import Glibc
 
-/// The owner of an open file descriptor: closes it when the last reference goes. A message that holds one is sent with a
-/// duplicate, so the sender's stays open. Compared by identity.
+/// The owner of an open file descriptor. It closes the descriptor when the last reference is released. A message is sent
+/// with a duplicate, so the sender's descriptor stays open. Equality compares the identity of the owners.
 public final class DBusFileDescriptor: Sendable {
     private let held: Guarded<CInt?>
 
-    /// Takes over `descriptor`, which nobody else may close.
+    /// Takes ownership of `descriptor`. No other code may close it.
     public init(adopting descriptor: CInt) { held = Guarded(descriptor) }
 
     deinit { close() }
 
-    /// Hands the descriptor to the caller, who closes it; nil when it was taken or closed before.
+    /// Transfers ownership to the caller, which must close the descriptor. Nil if it was already transferred or closed.
     public func take() -> CInt? { held.exchange(nil) }
 
-    /// Harmless when it was taken or closed before.
+    /// Closes the descriptor. Does nothing if it was already transferred or closed.
     public func close() {
         if let descriptor = take() { _ = Glibc.close(descriptor) }
     }
 
-    /// The open descriptor, or nil; it stays open while `body` runs.
+    /// Runs `body` with the open descriptor, or with nil. The descriptor stays open while `body` runs.
     public func withDescriptor<Result>(_ body: (CInt?) -> Result) -> Result { held.with { body($0) } }
 }
 

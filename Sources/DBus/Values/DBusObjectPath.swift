@@ -1,5 +1,5 @@
-/// The path of an object, such as `/org/bluez/hci0`. Whether it is one is checked where it is used: a call with a malformed
-/// path throws `invalidArguments`. What came from the bus is well-formed.
+/// The path of an object, such as `/org/bluez/hci0`. The syntax is checked at the first use: a call with a malformed path
+/// throws `invalidArguments`. Received paths are always well-formed.
 public struct DBusObjectPath: Sendable, Hashable {
     public let text: String
 
@@ -7,23 +7,23 @@ public struct DBusObjectPath: Sendable, Hashable {
 
     public static let root: DBusObjectPath = "/"
 
-    /// `self` with another element.
+    /// Returns the path with one more element.
     public func appending(_ element: String) -> DBusObjectPath {
         DBusObjectPath(text == "/" ? "/" + element : text + "/" + element)
     }
 
-    /// What comes before the last element: `/org/bluez` of `/org/bluez/hci0`; nil of the root.
+    /// The path without its last element: `/org/bluez` for `/org/bluez/hci0`. Nil for the root.
     public var parent: DBusObjectPath? {
         guard text != "/", let slash = text.lastIndex(of: "/") else { return nil }
         return slash == text.startIndex ? .root : DBusObjectPath(String(text[..<slash]))
     }
 
-    /// What comes after the last slash: `hci0` of `/org/bluez/hci0`.
+    /// The text after the last slash: `hci0` for `/org/bluez/hci0`.
     public var lastElement: String {
         text.lastIndex(of: "/").map { String(text[text.index(after: $0)...]) } ?? text
     }
 
-    /// Whether it lies beneath `ancestor`; no path lies beneath itself.
+    /// Whether the path is below `ancestor`. A path is not below itself.
     public func isDescendant(of ancestor: DBusObjectPath) -> Bool {
         ancestor.text == "/" ? text != "/" : text.utf8.starts(with: (ancestor.text + "/").utf8)
     }

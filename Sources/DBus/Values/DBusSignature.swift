@@ -1,22 +1,22 @@
-/// Zero or more complete types, within the limits of the D-Bus specification: 255 characters, and 32 arrays, structures or
-/// dictionary entries within each other.
+/// A sequence of zero or more complete types. The D-Bus specification limits it to 255 characters and to 32 nested arrays,
+/// structures or dictionary entries.
 public struct DBusSignature: Sendable, Hashable {
     public let types: [DBusType]
     public let text: String
 
     static let longest = 255
 
-    /// Throws `invalidArguments`.
+    /// Parses a signature. Throws `invalidArguments`.
     public init(_ text: String) throws(DBusError) {
         guard let types = Self.parse(text) else {
-            throw DBusError(.invalidArguments, "this is no signature: \(text)")
+            throw DBusError(.invalidArguments, "not a valid signature: \(text)")
         }
         self.types = types
         self.text = text
     }
 
-    /// Throws `invalidArguments` when the types are too many, too deep, or no types at all (an empty structure, a dictionary
-    /// whose key is a container).
+    /// Creates a signature. Throws `invalidArguments` if there are too many types, if they are nested too deeply, or if a
+    /// type is invalid (an empty structure, or a dictionary with a container as its key).
     public init(_ types: [DBusType]) throws(DBusError) {
         try self.init(types.map(\.text).joined())
     }

@@ -1,4 +1,4 @@
-/// One complete type of D-Bus (specification, "Type System").
+/// A single complete type of D-Bus (specification, "Type System").
 public indirect enum DBusType: Sendable, Hashable {
     case byte, boolean, int16, uint16, int32, uint32, int64, uint64, double
     case string, objectPath, signature
@@ -8,12 +8,12 @@ public indirect enum DBusType: Sendable, Hashable {
     case dictionary(key: DBusType, value: DBusType)
     case structure([DBusType])
 
-    /// `ay`.
+    /// An array of bytes (`ay`).
     public static let bytes = DBusType.array(.byte)
-    /// `a{sv}`.
+    /// A dictionary from strings to variants (`a{sv}`).
     public static let properties = DBusType.dictionary(key: .string, value: .variant)
 
-    /// As in a signature: `a{sv}`.
+    /// The type as text in a signature, such as `a{sv}`.
     public var text: String {
         switch self {
         case .array(let element): "a" + element.text
@@ -23,7 +23,7 @@ public indirect enum DBusType: Sendable, Hashable {
         }
     }
 
-    /// The character libdbus knows the type by. A dictionary is an array of entries.
+    /// The character for the type in libdbus. libdbus treats a dictionary as an array of entries.
     var code: CInt {
         let character: Unicode.Scalar =
             switch self {
@@ -47,7 +47,7 @@ public indirect enum DBusType: Sendable, Hashable {
         return CInt(character.value)
     }
 
-    /// Of the types that are no containers.
+    /// Creates a basic type (not a container) from its character.
     init?(code: UInt8) {
         switch code {
         case UInt8(ascii: "y"): self = .byte
@@ -68,7 +68,7 @@ public indirect enum DBusType: Sendable, Hashable {
         }
     }
 
-    /// Whether it may be a dictionary's key.
+    /// Whether the type is allowed as the key of a dictionary.
     var isBasic: Bool {
         switch self {
         case .variant, .array, .dictionary, .structure: false

@@ -1,6 +1,7 @@
-/// What a value holds, if it is of that type; nil otherwise. A variant is looked through.
+/// Typed access to the content of a value. Each accessor returns nil for a value of another type. Variants are removed
+/// first.
 extension DBusValue {
-    /// Without the variants around it.
+    /// The value without the variants around it.
     public var unwrapped: DBusValue {
         if case .variant(let value) = self { value.unwrapped } else { self }
     }
@@ -19,7 +20,7 @@ extension DBusValue {
     public var signature: DBusSignature? { if case .signature(let value) = unwrapped { value } else { nil } }
     public var bytes: [UInt8]? { if case .bytes(let value) = unwrapped { value } else { nil } }
     public var structure: [DBusValue]? { if case .structure(let value) = unwrapped { value } else { nil } }
-    /// The elements of an array, which is not one of bytes.
+    /// The elements of an array. Nil for an array of bytes.
     public var array: [DBusValue]? { if case .array(_, let value) = unwrapped { value } else { nil } }
     public var dictionary: [DBusValue: DBusValue]? {
         if case .dictionary(_, _, let value) = unwrapped { value } else { nil }
@@ -28,7 +29,7 @@ extension DBusValue {
         if case .unixFileDescriptor(let value) = unwrapped { value } else { nil }
     }
 
-    /// An integer of any width, if it fits.
+    /// An integer of any width; nil if it does not fit into `Int`.
     public var integer: Int? {
         switch unwrapped {
         case .byte(let value): Int(value)
@@ -42,39 +43,39 @@ extension DBusValue {
         }
     }
 
-    /// `as`.
+    /// The elements of an array of strings (`as`).
     public var strings: [String]? {
         if case .array(of: .string, let values) = unwrapped { values.compactMap(\.string) } else { nil }
     }
 
-    /// `ao`.
+    /// The elements of an array of object paths (`ao`).
     public var objectPaths: [DBusObjectPath]? {
         if case .array(of: .objectPath, let values) = unwrapped { values.compactMap(\.objectPath) } else { nil }
     }
 
-    /// `a{sv}` and every other dictionary with string keys; the values without their variants.
+    /// The entries of `a{sv}` or another dictionary with string keys. The values have no variants around them.
     public var properties: [String: DBusValue]? {
         guard case .dictionary(key: .string, _, let entries) = unwrapped else { return nil }
         let pairs = entries.compactMap { key, value in key.string.map { ($0, value.unwrapped) } }
         return Dictionary(pairs) { _, last in last }
     }
 
-    /// `try value.require(\.string)`. Throws `unexpectedValue`.
+    /// Returns the content or throws `unexpectedValue`. Example: `try value.require(\.string)`.
     public func require<Content>(_ content: KeyPath<DBusValue, Content?>) throws(DBusError) -> Content {
         guard let found = self[keyPath: content] else {
-            throw DBusError(.unexpectedValue, "\(Content.self) was expected, and \(unwrapped.type.text) came")
+            throw DBusError(.unexpectedValue, "expected \(Content.self), got type \(unwrapped.type.text)")
         }
         return found
     }
 }
 
 extension [DBusValue] {
-    /// `try reply.require(0, \.objectPath)`: of one argument. Throws `unexpectedValue`.
+    /// Returns the content of one argument or throws `unexpectedValue`. Example: `try reply.require(0, \.objectPath)`.
     public func require<Content>(
         _ index: Int, _ content: KeyPath<DBusValue, Content?>
     ) throws(DBusError) -> Content {
         guard indices.contains(index) else {
-            throw DBusError(.unexpectedValue, "\(Content.self) was expected, and only \(count) values came")
+            throw DBusError(.unexpectedValue, "expected \(Content.self), but the message has only \(count) values")
         }
         return try self[index].require(content)
     }

@@ -1,11 +1,11 @@
-/// A value on the bus.
+/// A D-Bus value.
 ///
-/// Whether it is well-formed is checked when it is sent, which throws `invalidArguments`: every element of an array and every
-/// key and value of a dictionary must be of the declared type, paths must be paths, and no string may hold a NUL.
+/// Values are checked when they are sent; a malformed value throws `invalidArguments`. Elements of an array and keys and
+/// values of a dictionary must have the declared type. Paths must be well-formed. Strings must not contain a NUL.
 ///
-/// Literals: a string, a Boolean and a floating-point literal are what they seem, an integer literal is an `int32`, an array
-/// literal is an array of its first element's type (of variants if it is empty), and a dictionary literal is `a{sv}`: its
-/// values are put into variants where they are none.
+/// Literals: a string, Boolean or floating-point literal has the corresponding D-Bus type. An integer literal is an
+/// `int32`. An array literal has the type of its first element; an empty one is an array of variants. A dictionary literal
+/// is `a{sv}`: values that are not variants are put into variants.
 public indirect enum DBusValue: Sendable, Hashable {
     case byte(UInt8)
     case boolean(Bool)
@@ -21,7 +21,7 @@ public indirect enum DBusValue: Sendable, Hashable {
     case signature(DBusSignature)
     case unixFileDescriptor(DBusFileDescriptor)
     case variant(DBusValue)
-    /// `ay`, which has no other form: `array` does not take bytes.
+    /// An array of bytes (`ay`). This is its only form; `array` does not accept bytes.
     case bytes([UInt8])
     case array(of: DBusType, [DBusValue])
     case dictionary(key: DBusType, value: DBusType, [DBusValue: DBusValue])
@@ -50,15 +50,15 @@ public indirect enum DBusValue: Sendable, Hashable {
         }
     }
 
-    /// `as`.
+    /// An array of strings (`as`).
     public static func strings(_ strings: [String]) -> DBusValue { .array(of: .string, strings.map { .string($0) }) }
 
-    /// `ao`.
+    /// An array of object paths (`ao`).
     public static func objectPaths(_ paths: [DBusObjectPath]) -> DBusValue {
         .array(of: .objectPath, paths.map { .objectPath($0) })
     }
 
-    /// `a{sv}`: each value is put into a variant unless it is one.
+    /// A dictionary `a{sv}`. Values that are not variants are put into variants.
     public static func properties(_ properties: [String: DBusValue]) -> DBusValue {
         let entries = properties.map { (DBusValue.string($0), $1.inVariant) }
         return .dictionary(key: .string, value: .variant, Dictionary(entries) { _, last in last })

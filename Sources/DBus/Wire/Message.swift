@@ -1,6 +1,6 @@
 import CDBus
 
-/// Owner of one reference to a libdbus message.
+/// The owner of one reference to a libdbus message.
 final class Message {
     let pointer: OpaquePointer
 
@@ -13,9 +13,9 @@ final class Message {
 
     deinit { dbus_message_unref(pointer) }
 
-    // MARK: - Made here
+    // MARK: - Created messages
 
-    /// Throws `invalidArguments`.
+    /// Creates a method call. Throws `invalidArguments`.
     static func call(_ call: DBusMethodCall, wantsReply: Bool = true) throws(DBusError) -> Message {
         try Names.check(bus: call.destination)
         try Names.check(path: call.path)
@@ -28,7 +28,7 @@ final class Message {
         return message
     }
 
-    /// Throws `invalidArguments`.
+    /// Creates a signal. Throws `invalidArguments`.
     static func signal(
         _ path: DBusObjectPath, _ interface: String, _ member: String, _ arguments: [DBusValue]
     ) throws(DBusError) -> Message {
@@ -40,14 +40,15 @@ final class Message {
         return message
     }
 
-    /// Throws `invalidArguments`.
+    /// Creates a reply. Throws `invalidArguments`.
     static func reply(to address: ReturnAddress, _ arguments: [DBusValue]) throws(DBusError) -> Message {
         let message = try reply(to: address, DBUS_MESSAGE_TYPE_METHOD_RETURN)
         try message.append(arguments)
         return message
     }
 
-    /// A malformed error name is sent as the general one: the caller must not wait for nothing.
+    /// Creates an error reply. A malformed error name is replaced by the general one; without a reply, the caller would
+    /// wait until its timeout.
     static func failure(to address: ReturnAddress, _ error: DBusError) throws(DBusError) -> Message {
         let message = try reply(to: address, DBUS_MESSAGE_TYPE_ERROR)
         let general = error.code == .unexpectedValue ? DBusError.Name.invalidArguments : DBusError.Name.failed
@@ -72,7 +73,7 @@ final class Message {
         try MessageWriter.append(arguments, to: self)
     }
 
-    // MARK: - Received
+    // MARK: - Received messages
 
     var kind: CInt { dbus_message_get_type(pointer) }
     var serial: UInt32 { dbus_message_get_serial(pointer) }
@@ -88,7 +89,7 @@ final class Message {
     private func text(_ pointer: UnsafePointer<CChar>?) -> String { pointer.map { String(cString: $0) } ?? "" }
 }
 
-/// Where the answer to a received call goes.
+/// The destination of the reply to a received call.
 struct ReturnAddress: Sendable {
     var serial: UInt32
     var sender: String

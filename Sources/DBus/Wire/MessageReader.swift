@@ -1,8 +1,8 @@
 import CDBus
 
-/// Reads what libdbus has validated: strings are UTF-8, paths are paths, nesting is bounded.
+/// Reads values that libdbus has validated: strings are UTF-8, paths are well-formed, and nesting is limited.
 enum MessageReader {
-    /// Throws `resourcesExhausted` when a file descriptor cannot be duplicated.
+    /// Reads the arguments. Throws `resourcesExhausted` if a file descriptor cannot be duplicated, and `unexpectedValue`.
     static func arguments(of message: Message) throws(DBusError) -> [DBusValue] {
         var iterator = DBusMessageIter()
         guard dbus_message_iter_init(message.pointer, &iterator) != 0 else { return [] }
@@ -11,7 +11,7 @@ enum MessageReader {
 
     private static func types(_ signature: String) throws(DBusError) -> [DBusType] {
         guard let types = DBusSignature.parse(signature) else {
-            throw DBusError(.unexpectedValue, "a value of an unknown type came: \(signature)")
+            throw DBusError(.unexpectedValue, "received a value of unknown type \(signature)")
         }
         return types
     }
@@ -43,16 +43,16 @@ enum MessageReader {
         case .objectPath: return .objectPath(DBusObjectPath(text(&iterator)))
         case .signature: return .signature(try DBusSignature(text(&iterator)))
         case .unixFileDescriptor:
-            // libdbus hands out a duplicate.
+            // libdbus returns a duplicate.
             let descriptor = basic(CInt(-1), &iterator)
             guard descriptor >= 0 else {
-                throw DBusError(.resourcesExhausted, "a file descriptor came and cannot be duplicated")
+                throw DBusError(.resourcesExhausted, "the received file descriptor cannot be duplicated")
             }
             return .unixFileDescriptor(DBusFileDescriptor(adopting: descriptor))
         case .variant:
             var inside = recursed(&iterator)
             guard let inner = try types(signature(&inside)).first else {
-                throw DBusError(.unexpectedValue, "a variant without a value came")
+                throw DBusError(.unexpectedValue, "received a variant without a value")
             }
             return .variant(try value(inner, &inside))
         case .array(.byte):

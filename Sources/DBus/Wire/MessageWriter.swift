@@ -2,7 +2,7 @@ import CDBus
 
 /// Appends values that `ValueChecker` has accepted.
 enum MessageWriter {
-    /// Throws `resourcesExhausted`, and `invalidArguments` for a file descriptor that is no longer open.
+    /// Appends the values. Throws `resourcesExhausted`, and `invalidArguments` for a file descriptor that is not open.
     static func append(_ values: [DBusValue], to message: Message) throws(DBusError) {
         var iterator = DBusMessageIter()
         dbus_message_iter_init_append(message.pointer, &iterator)
@@ -50,8 +50,9 @@ enum MessageWriter {
 
     private static let entryCode = CInt(UInt8(ascii: "e"))
 
-    /// By their keys where these are text, so that one dictionary is written in one way: bluetoothd numbers the attributes of a
-    /// GATT application in the order in which it reads of them, and centrals remember the numbers.
+    /// The entries, sorted by key if the keys are text, so that the same dictionary is always written in the same order.
+    /// bluetoothd numbers the attributes of a GATT application in the order of its dictionary, and centrals cache these
+    /// numbers.
     private static func ordered(_ entries: [DBusValue: DBusValue]) -> [(key: DBusValue, value: DBusValue)] {
         func text(_ key: DBusValue) -> String { key.string ?? key.objectPath?.text ?? "" }
         return entries.sorted { text($0.key) < text($1.key) }
@@ -74,7 +75,7 @@ enum MessageWriter {
         guard appended != 0 else { throw .outOfMemory }
     }
 
-    /// libdbus appends a duplicate.
+    /// Appends a file descriptor. libdbus appends a duplicate.
     private static func descriptor(
         _ owner: DBusFileDescriptor, _ code: CInt, _ iterator: inout DBusMessageIter
     ) throws(DBusError) {
@@ -91,7 +92,7 @@ enum MessageWriter {
         try container(DBusType.bytes.code, DBusType.byte.text, &iterator) { inside throws(DBusError) in
             guard !bytes.isEmpty else { return }
             let appended = bytes.withUnsafeBufferPointer { buffer in
-                // libdbus wants a pointer to the pointer.
+                // libdbus expects a pointer to the pointer.
                 withUnsafePointer(to: buffer.baseAddress) {
                     dbus_message_iter_append_fixed_array(&inside, DBusType.byte.code, $0, CInt(buffer.count))
                 }

@@ -1,6 +1,6 @@
 import CDBus
 
-/// libdbus aborts the process when it is given a malformed name, so each is looked at first. Each check throws
+/// Checks names before libdbus gets them, because libdbus aborts the process on a malformed name. Each check throws
 /// `invalidArguments`.
 enum Names {
     static func check(path: DBusObjectPath) throws(DBusError) {
@@ -24,7 +24,7 @@ enum Names {
     }
 
     static func check(string: String) throws(DBusError) {
-        guard !string.utf8.contains(0) else { throw DBusError(.invalidArguments, "a string holds a NUL") }
+        guard !string.utf8.contains(0) else { throw DBusError(.invalidArguments, "a string contains a NUL character") }
     }
 
     private static func check(
@@ -32,7 +32,7 @@ enum Names {
         _ isValid: (UnsafePointer<CChar>?, UnsafeMutablePointer<CDBus.DBusError>?) -> dbus_bool_t
     ) throws(DBusError) {
         guard !name.utf8.contains(0), name.withCString({ isValid($0, nil) }) != 0 else {
-            throw DBusError(.invalidArguments, "this is no \(kind): \(name)")
+            throw DBusError(.invalidArguments, "\"\(name)\" is not a valid \(kind)")
         }
     }
 }

@@ -1,17 +1,18 @@
-/// Whether values may be given to libdbus, which aborts the process on some malformed ones, and to the bus, which closes the
-/// connection on others.
+/// Checks values before they are sent. libdbus aborts the process on some malformed values; the bus closes the connection
+/// on others.
 struct ValueChecker {
-    /// Containers within each other (specification, "Valid Signatures" and "Message Protocol").
+    /// The maximum number of nested containers (specification, "Valid Signatures" and "Message Protocol").
     static let deepest = 64
-    /// Bytes of all arguments together, counted generously. The specification allows as much to a single array.
+    /// The maximum size of all arguments together, in bytes; the count is rounded up. The specification allows the same
+    /// size for a single array.
     static let largest = 1 << 26
-    /// What the kernel carries in one message (SCM_MAX_FD).
+    /// The maximum number of descriptors that the kernel transfers in one message (SCM_MAX_FD).
     static let mostDescriptors = 253
 
     private var size = 0
     private var descriptors = 0
 
-    /// Throws `invalidArguments`.
+    /// Checks the arguments of one message. Throws `invalidArguments`.
     static func check(_ arguments: [DBusValue]) throws(DBusError) {
         _ = try DBusSignature(arguments.map(\.type))
         var checker = ValueChecker()
@@ -20,7 +21,7 @@ struct ValueChecker {
 
     private mutating func check(_ value: DBusValue, depth: Int) throws(DBusError) {
         guard depth <= Self.deepest else {
-            throw DBusError(.invalidArguments, "more than \(Self.deepest) containers within each other")
+            throw DBusError(.invalidArguments, "more than \(Self.deepest) nested containers")
         }
         switch value {
         case .string(let text):
@@ -43,7 +44,7 @@ struct ValueChecker {
             try count(DBusSignature([inner.type]).text.utf8.count)
             try check(inner, depth: depth + 1)
         case .array(let element, let values):
-            guard element != .byte else { throw DBusError(.invalidArguments, "an array of bytes is `bytes`") }
+            guard element != .byte else { throw DBusError(.invalidArguments, "use `bytes` for an array of bytes") }
             try count(0)
             for value in values {
                 try expect(element, value)
@@ -67,11 +68,11 @@ struct ValueChecker {
     private func expect(_ type: DBusType, _ value: DBusValue) throws(DBusError) {
         let found = value.type
         guard found == type else {
-            throw DBusError(.invalidArguments, "\(type.text) is declared, and \(found.text) is given")
+            throw DBusError(.invalidArguments, "expected type \(type.text), got \(found.text)")
         }
     }
 
-    /// `bytes`, and at most 16 for the length and the padding.
+    /// Adds `bytes` and at most 16 bytes for the length and the padding.
     private mutating func count(_ bytes: Int) throws(DBusError) {
         size += bytes + 16
         guard size <= Self.largest else {

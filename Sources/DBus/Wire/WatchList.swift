@@ -1,7 +1,7 @@
 import CDBus
 
-/// What libdbus wants to be told about its socket. It calls back while the list is attached, so the list outlives the
-/// connection.
+/// The events that libdbus wants to receive for its socket. libdbus calls back as long as the list is attached. Therefore
+/// the list must outlive the connection.
 final class WatchList {
     private(set) var all: [OpaquePointer] = []
 
@@ -14,7 +14,7 @@ final class WatchList {
                 return 1
             },
             { watch, context in WatchList.from(context)?.all.removeAll { $0 == watch } },
-            // Whether a watch is enabled is asked before each poll.
+            // No action: each poll asks whether a watch is enabled.
             { _, _ in }, Unmanaged.passUnretained(self).toOpaque(), nil)
         return added != 0
     }

@@ -2,22 +2,23 @@ import CDBus
 import DescriptorIO
 import Glibc
 
-/// Owner of a private libdbus connection. Confined to its loop's thread, with everything libdbus is asked for.
+/// The owner of a private libdbus connection. All use of libdbus is confined to the thread of its loop.
 ///
-/// Messages are popped one by one, and neither pending calls nor handlers nor timeouts of libdbus are used: when a bus dies
-/// libdbus finishes no pending call, and what is ours alone can be ended by us.
+/// The wire takes each message from libdbus itself. It uses no pending calls, handlers or timeouts of libdbus. When a bus
+/// dies, libdbus does not finish its pending calls; this module can always end its own.
 final class Wire: LoopClient {
     private let connection: OpaquePointer
     private let watches = WatchList()
     private var polled: [OpaquePointer] = []
-    /// Called on the loop's thread in each round; true when some work is left.
+    /// Runs on the loop's thread in each round. Returns true if work remains.
     var onTurn: () -> Bool = { false }
     var deadline: ContinuousClock.Instant?
 
-    /// libdbus would ignore SIGPIPE for the whole process, which is not ours to decide; it sends with MSG_NOSIGNAL.
+    /// By default, libdbus ignores SIGPIPE for the whole process. This library does not change that setting of the program;
+    /// libdbus sends with MSG_NOSIGNAL anyway.
     private static let leaveSignalsAlone: Void = dbus_connection_set_change_sigpipe(0)
 
-    /// Connects; says nothing yet. Throws `connectionFailed`.
+    /// Connects, but sends no message. Throws `connectionFailed`.
     init(address: String) throws(DBusError) {
         _ = Self.leaveSignalsAlone
         var error = CDBus.DBusError()
@@ -41,10 +42,10 @@ final class Wire: LoopClient {
 
     var canCarryDescriptors: Bool { dbus_connection_can_send_type(connection, DBusType.unixFileDescriptor.code) != 0 }
 
-    /// Queues the message, and writes what the socket accepts. Its serial number.
+    /// Queues the message and writes as much as the socket accepts. Returns the serial number.
     func send(_ message: Message) throws(DBusError) -> UInt32 {
         if dbus_message_contains_unix_fds(message.pointer) != 0, !canCarryDescriptors {
-            throw DBusError(.resourcesExhausted, "this bus carries no file descriptors")
+            throw DBusError(.resourcesExhausted, "this bus does not support file descriptors")
         }
         var serial: dbus_uint32_t = 0
         guard dbus_connection_send(connection, message.pointer, &serial) != 0 else { throw .outOfMemory }
@@ -69,7 +70,7 @@ final class Wire: LoopClient {
     }
 
     func ready(_ entries: ArraySlice<pollfd>) {
-        // The first may have removed the second.
+        // The first watch may have removed the second.
         for (watch, entry) in zip(polled, entries) where entry.revents != 0 && watches.all.contains(watch) {
             let events = CInt(entry.revents)
             var flags: UInt32 = 0

@@ -1,13 +1,15 @@
 import CDBus
 
-/// Messages as they lie on the wire, without a bus. What comes in passes libdbus's checks first, as on a connection.
+/// Converts messages between values and wire bytes, without a bus. Incoming bytes pass the checks of libdbus first, as on a
+/// connection.
 package enum WireMessage {
-    /// Throws `unexpectedValue` for what libdbus refuses, and what reading values throws.
+    /// Reads the arguments of a message. Throws `unexpectedValue` if libdbus refuses the message, and the errors of reading
+    /// values.
     package static func arguments(of bytes: [UInt8]) throws(DBusError) -> [DBusValue] {
         try MessageReader.arguments(of: message(bytes))
     }
 
-    /// What a method return, such as GetManagedObjects', or a signal tells of a service's objects.
+    /// Reads the object change in a method return, such as that of GetManagedObjects, or in a signal.
     package static func objectChange(of bytes: [UInt8]) throws(DBusError) -> DBusObjectChange? {
         let message = try message(bytes)
         let arguments = try MessageReader.arguments(of: message)
@@ -18,12 +20,12 @@ package enum WireMessage {
                 arguments: arguments))
     }
 
-    /// A signal with these arguments.
+    /// Creates the bytes of a signal with these arguments.
     package static func bytes(
         of arguments: [DBusValue], interface: String = "org.example.Wire", member: String = "Said"
     ) throws(DBusError) -> [UInt8] {
         let message = try Message.signal(.root, interface, member, arguments)
-        // A message on the wire has a number.
+        // A message on the wire must have a serial number.
         dbus_message_set_serial(message.pointer, 1)
         var marshalled: UnsafeMutablePointer<CChar>?
         var count: CInt = 0
@@ -40,7 +42,8 @@ package enum WireMessage {
         defer { dbus_error_free(&error) }
         let text = bytes.map { CChar(bitPattern: $0) }
         guard let pointer = dbus_message_demarshal(text, CInt(clamping: text.count), &error) else {
-            throw DBusError(.unexpectedValue, "no message: \(error.message.map { String(cString: $0) } ?? "unknown")")
+            throw DBusError(
+                .unexpectedValue, "not a message: \(error.message.map { String(cString: $0) } ?? "unknown")")
         }
         return Message(adopting: pointer)
     }

@@ -1,6 +1,7 @@
 import ArgumentParser
 import OTAFirmware
 import OTASigning
+import OTASimulator
 import OTAUpdate
 
 /// Updates a device.
@@ -76,9 +77,29 @@ struct Push: DeviceVerb {
             trust: store, policy: TrustPolicy(allowsDemoKey: allowDemoKey || address.isSimulated))
         let update = try accepted(read, verifier)
         warn(of: update, console)
-        let outcome = try await Wiring(console: console, invocation: invocation)
-            .perform(.push(update, request), on: target, trust: store)
-        return PushAnswer(update, outcome, invocation)
+        let invocation = invocation(for: update)
+        do {
+            let outcome = try await Wiring(console: console, invocation: invocation)
+                .perform(.push(update, request), on: target, trust: store)
+            return PushAnswer(update, outcome, invocation)
+        } catch let error as UpdateError {
+            throw Failure(error, in: invocation)
+        }
+    }
+
+    /// With the virtual device that would accept the bundle, for hints.
+    private func invocation(for update: VerifiedUpdate) -> Invocation {
+        var invocation = invocation
+        guard let name = invocation.virtualDevice, case .bundle(let bundle) = update else { return invocation }
+        let manifest = bundle.bundle.envelope.manifest
+        let isSMP = (try? VirtualDevices().store.updateProtocol(of: name)) == .smp
+        var options = isSMP ? ["--protocol", "smp"] : []
+        options += ["--product", manifest.product.text, "--version", manifest.requires?.description ?? "0.0.0"]
+        if !isSMP, let hardware = manifest.hardware?.ranges.first?.lowerBound {
+            options += ["--hardware", "\(hardware)"]
+        }
+        invocation.acceptingDevice = options + trust.trust.flatMap { ["--trust", $0] }
+        return invocation
     }
 
     private func accepted(_ file: UpdateFile, _ verifier: Verifier) throws(Failure) -> VerifiedUpdate {

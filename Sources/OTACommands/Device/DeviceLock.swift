@@ -74,7 +74,9 @@ final class DeviceLock {
     /// - Parameter name: the name of the device; characters other than letters, digits, `.`, `-` and `_` are replaced by `_`.
     /// - Throws: `Failure`: `cannot-create`.
     static func file(_ name: String) throws(Failure) -> FilePath {
-        guard let folder = Environment.runtimeFolder ?? Environment.stateFolder else {
+        var folder = Environment.runtimeFolder
+        if folder == nil { folder = try Environment.stateFolder() }
+        guard let folder else {
             throw Failure(
                 "cannot-create", .cannotCreate, "no folder for the device lock: HOME is not set",
                 hint: "set OTAFLASH_STATE_DIR to a writable folder")

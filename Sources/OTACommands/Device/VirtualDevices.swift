@@ -11,7 +11,7 @@ struct VirtualDevices {
     let store: VirtualDeviceStore
 
     init() throws(Failure) {
-        guard let folder = Environment.stateFolder else {
+        guard let folder = try Environment.stateFolder() else {
             throw Failure(
                 "cannot-create", .cannotCreate, "no folder for virtual devices: HOME is not set",
                 hint: "set OTAFLASH_STATE_DIR to a writable folder")

@@ -3,7 +3,7 @@ import OTAUpdate
 extension Failure {
     /// Converts the error of an update session.
     init(_ error: UpdateError, in invocation: Invocation) {
-        let (exit, hint) = Self.advice(for: error.code, in: invocation)
+        let (exit, hint) = Self.advice(for: error, in: invocation)
         self.init(error.code.rawValue, exit, Self.message(error), hint: hint)
     }
 
@@ -35,7 +35,7 @@ extension Failure {
     }
 
     private static func advice(
-        for code: UpdateError.Code, in given: Invocation
+        for error: UpdateError, in given: Invocation
     ) -> (ExitStatus, hint: String) {
         let invocation = given.again
         let again = invocation.line()
@@ -43,13 +43,8 @@ extension Failure {
         let fresh = invocation.without("--resume").line()
         let status = invocation.line("status", withFile: false)
         let inspect = Invocation(command: "inspect", file: invocation.file ?? "BUNDLE").line()
-        let created =
-            invocation.virtualDevice.map {
-                let name = Shell.quoted($0)
-                return "; or make the virtual device again: otaflash simulate remove \(name); "
-                    + "otaflash simulate create \(name) --product PRODUCT --version VERSION"
-            } ?? ""
-        switch code {
+        let created = invocation.virtualDeviceAgain.map { "; or make the virtual device again: \($0)" } ?? ""
+        switch error.code {
         case .linkUnavailable:
             guard invocation.isBluetooth else {
                 return (.unavailable, "check the address, then run: \(again)")
@@ -110,13 +105,10 @@ extension Failure {
         case .untrustedByDevice:
             let sign = Invocation(command: "sign", file: invocation.file ?? "BUNDLE").line(adding: "--key KEY --force")
             return (.refused, "add a signature by a key that the device trusts: \(sign)\(created)")
-        case .wrongProduct where invocation.updateProtocol != UpdateProtocol.ota.rawValue:
-            return (
-                .refused,
-                "compare them: \(inspect); \(status); over SMP, sign the bundle again with the board's name as --product, or "
-                    + "push the MCUboot image itself\(created)"
-            )
-        case .wrongProduct, .wrongHardware: return (.refused, "compare them: \(inspect); \(status)\(created)")
+        case .wrongProduct, .wrongHardware:
+            let advice =
+                error.boardProduct.map { boardAdvice($0, in: invocation) } ?? "compare them: \(inspect); \(status)"
+            return (.refused, advice + created)
         case .targetUnchecked:
             let accepted = invocation.line(adding: "--unchecked-target")
             return (
@@ -158,5 +150,17 @@ extension Failure {
                 "the new image did not start, or was not confirmed in time; show the running version: \(status)"
             )
         }
+    }
+
+    /// What to do about a bundle for another product than the board's.
+    private static func boardAdvice(_ product: String, in invocation: Invocation) -> String {
+        var bundle = invocation
+        bundle.file = "NEW.otaf"
+        var image = invocation
+        image.file = "IMAGE"
+        return
+            "the product name of this board is \(product); if the image is for this board, sign it again and push that: "
+            + "otaflash sign IMAGE --key KEY --product \(product) -o NEW.otaf; \(bundle.line()); or push the MCUboot image "
+            + "itself: \(image.line())"
     }
 }

@@ -18,6 +18,8 @@ package struct Invocation: Sendable {
     var updateProtocol: String?
     /// The other options that change the effect of the command, such as `--no-downgrade`. Each element is one word.
     package var options: [String] = []
+    /// The options of `simulate create` for a virtual device that accepts the bundle; nil: there is no bundle.
+    var acceptingDevice: [String]?
 
     package init(command: String, file: String? = nil, device: String? = nil, trust: [String] = []) {
         self.command = command
@@ -39,6 +41,14 @@ package struct Invocation: Sendable {
         guard let device, device.hasPrefix("sim:") else { return nil }
         let name = device.dropFirst("sim:".count).prefix { $0 != "?" }
         return name.isEmpty ? VirtualDevices.demoName : String(name)
+    }
+
+    /// The commands that replace the virtual device by one that accepts the bundle; nil if the device is not a virtual one.
+    var virtualDeviceAgain: String? {
+        guard let virtualDevice else { return nil }
+        let name = Shell.quoted(virtualDevice)
+        let options = acceptingDevice?.map(Shell.quoted) ?? ["--product PRODUCT --version VERSION"]
+        return (["otaflash simulate remove \(name); otaflash simulate create", name] + options).joined(separator: " ")
     }
 
     /// The invocation to run after a failure. It omits `gone-at`, so that a virtual device is in range again.

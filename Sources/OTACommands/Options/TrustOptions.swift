@@ -41,7 +41,7 @@ struct TrustOptions: ParsableArguments {
             // A relative path depends on the current directory, which can contain files of an untrusted archive.
             throw KeyError(
                 .relativeTrustPath, "OTAFLASH_TRUST names '\(relative)', which is not an absolute path",
-                hint: Self.absoluteHint(paths))
+                hint: Shell.export("OTAFLASH_TRUST", paths))
         }
         do throws(KeyError) {
             let store = try TrustStore(paths: paths, filesAreChosen: !trust.isEmpty)
@@ -54,19 +54,6 @@ struct TrustOptions: ParsableArguments {
             let folder = paths.first?.string ?? ""
             throw KeyError(.noTrustedKey, "no key is trusted on this machine: \(folder) does not exist")
         }
-    }
-
-    /// The shell command that sets the same list with absolute paths.
-    private static func absoluteHint(_ paths: [FilePath]) -> String {
-        let list = paths.map { path in
-            let text = path.string
-            let isInHome = text == "~" || text.hasPrefix("~/")
-            let rest = (isInHome ? text.dropFirst() : text[...]).map { "\"$`\\".contains($0) ? "\\\($0)" : "\($0)" }
-                .joined()
-            return path.isAbsolute ? rest : isInHome ? "$HOME\(rest)" : "$PWD/\(rest)"
-        }
-        let tilde = paths.contains { $0.string.hasPrefix("~") } ? "; the shell does not expand ~ inside quotes" : ""
-        return "export OTAFLASH_TRUST=\"\(list.joined(separator: ":"))\"\(tilde)"
     }
 
     private var isDefault: Bool { trust.isEmpty && Environment.value("OTAFLASH_TRUST") == nil }

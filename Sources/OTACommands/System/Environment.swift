@@ -16,8 +16,17 @@ enum Environment {
     static var runtimeFolder: FilePath? { absolute("XDG_RUNTIME_DIR")?.appending("otaflash") }
 
     /// `$OTAFLASH_STATE_DIR`, else `$XDG_STATE_HOME/otaflash`, else `~/.local/state/otaflash`.
-    static var stateFolder: FilePath? {
-        value("OTAFLASH_STATE_DIR").map { FilePath($0) } ?? folder("XDG_STATE_HOME", orElse: ".local/state")
+    ///
+    /// - Throws: `usage` for a relative path in `OTAFLASH_STATE_DIR`: it would depend on the current directory.
+    static func stateFolder() throws(Failure) -> FilePath? {
+        guard let text = value("OTAFLASH_STATE_DIR") else { return folder("XDG_STATE_HOME", orElse: ".local/state") }
+        let path = FilePath(text)
+        guard path.isAbsolute else {
+            throw Failure.usage(
+                "OTAFLASH_STATE_DIR is '\(text)', which is not an absolute path",
+                hint: Shell.export("OTAFLASH_STATE_DIR", [path]))
+        }
+        return path
     }
 
     private static func folder(_ name: String, orElse fallback: String) -> FilePath? {

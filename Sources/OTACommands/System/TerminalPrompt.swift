@@ -4,10 +4,10 @@ import SystemPackage
 
 /// Asks on the terminal itself, whatever stdin and stdout are, for what must not be seen.
 enum TerminalPrompt {
-    /// A line typed without echo. The terminal is as before when this returns, also after SIGINT, SIGQUIT, SIGTERM and SIGHUP, and while
-    /// the process is stopped by SIGTSTP.
+    /// Reads a line that is typed without echo. Each signal that ends or stops the process (`PromptSignals`) restores the terminal first,
+    /// and discards the characters that were typed.
     ///
-    /// - Throws: `Failure`: `passphrase-required` without a terminal, `interrupted`.
+    /// - Throws: `Failure`: `passphrase-required` without a terminal whose echo can be switched off, `interrupted`.
     static func secret(_ prompt: String) throws -> SecretBytes {
         let terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC)
         var before = termios()
@@ -17,37 +17,44 @@ enum TerminalPrompt {
         }
         defer { close(terminal) }
         let signals = try PromptSignals()
-        var silent = before
-        silent.c_lflag &= ~tcflag_t(ECHO)
-        func begin() {
-            tcsetattr(terminal, TCSAFLUSH, &silent)
-            write(.part(TerminalLine(prompt)), on: terminal)
-        }
-        begin()
-        defer {
-            tcsetattr(terminal, TCSAFLUSH, &before)
-            write(.line(""), on: terminal)
-        }
-        return try line(from: terminal, signals) {
-            tcsetattr(terminal, TCSAFLUSH, &before)
-            signals.stop()
-            begin()
+        while true {
+            do {
+                return try line(after: prompt, from: terminal, signals, restoring: before)
+            } catch let pause as Pause {
+                signals.stop(by: pause.signal)
+            }
         }
     }
 
-    /// - Parameter stop: stops the process, and returns when it goes on.
+    /// A signal interrupts the prompt, and the process asks again when it continues.
+    private struct Pause: Error {
+        let signal: Int32
+
+        static func error(for signal: Int32) -> any Error {
+            PromptSignals.stopping.contains(signal) ? Pause(signal: signal) : Failure.interrupted(by: signal)
+        }
+    }
+
+    /// - Throws: `Pause`, `Failure`; the terminal is restored.
     private static func line(
-        from terminal: Int32, _ signals: borrowing PromptSignals, stop: () -> Void
+        after prompt: String, from terminal: Int32, _ signals: borrowing PromptSignals, restoring before: termios
     ) throws -> SecretBytes {
-        try SecretBytes(capacity: Passphrase.maximumLength + 1) { buffer in
+        var silent = before
+        silent.c_lflag &= ~tcflag_t(ECHO)
+        // A process in the background receives SIGTTOU here, before it writes or reads.
+        while tcsetattr(terminal, TCSAFLUSH, &silent) != 0 {
+            guard errno == EINTR else {
+                throw PassphraseSource.none(
+                    "the echo of the terminal cannot be switched off: \(Errno(rawValue: errno))")
+            }
+            if let signal = signals.received() { throw Pause.error(for: signal) }
+        }
+        defer { restore(before, of: terminal) }
+        write(.part(TerminalLine(prompt)), on: terminal)
+        return try SecretBytes(capacity: Passphrase.maximumLength + 1) { buffer in
             var count = 0
             while count < buffer.count {
-                if let signal = signals.wait(forInputFrom: terminal) {
-                    guard signal == SIGTSTP else { throw Failure.interrupted(by: signal) }
-                    // What was typed so far is gone, as the terminal's own line is.
-                    stop()
-                    continue
-                }
+                if let signal = signals.wait(forInputFrom: terminal) { throw Pause.error(for: signal) }
                 let read = Glibc.read(terminal, buffer.baseAddress?.advanced(by: count), 1)
                 if read < 0, errno == EINTR { continue }
                 guard read > 0, buffer[count] != UInt8(ascii: "\n") else { break }
@@ -57,60 +64,21 @@ enum TerminalPrompt {
         }
     }
 
+    /// Restores the echo and discards what was typed, also while the process is in the background: SIGTTOU is blocked meanwhile, because
+    /// with a handler it would make each attempt fail.
+    private static func restore(_ before: termios, of terminal: Int32) {
+        var blocked = sigset_t()
+        var unblocked = sigset_t()
+        sigemptyset(&blocked)
+        sigaddset(&blocked, SIGTTOU)
+        pthread_sigmask(SIG_BLOCK, &blocked, &unblocked)
+        defer { pthread_sigmask(SIG_SETMASK, &unblocked, nil) }
+        var before = before
+        while tcsetattr(terminal, TCSAFLUSH, &before) != 0, errno == EINTR {}
+        write(.line(""), on: terminal)
+    }
+
     private static func write(_ piece: TerminalPiece, on terminal: Int32) {
         try? TerminalWriter(descriptor: terminal).write(piece)
-    }
-}
-
-/// Signals as bytes in a pipe while a prompt waits: on whichever thread they arrive, they are seen
-/// together with the typed line, and nothing happens in the handler but one write.
-private struct PromptSignals: ~Copyable {
-    private nonisolated(unsafe) static var writeEnd: Int32 = -1
-    private static let signals = [SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGTSTP]
-    private let readEnd: Int32
-    private let before: [sigaction]
-
-    init() throws {
-        var ends: [Int32] = [-1, -1]
-        guard pipe(&ends) == 0 else { throw Errno(rawValue: errno) }
-        readEnd = ends[0]
-        Self.writeEnd = ends[1]
-        var action = sigaction()
-        action.__sigaction_handler.sa_handler = { signal in
-            var byte = UInt8(truncatingIfNeeded: signal)
-            _ = write(PromptSignals.writeEnd, &byte, 1)
-        }
-        before = Self.signals.map { signal in
-            var old = sigaction()
-            sigaction(signal, &action, &old)
-            return old
-        }
-    }
-
-    deinit {
-        for (signal, old) in zip(Self.signals, before) {
-            var old = old
-            sigaction(signal, &old, nil)
-        }
-        close(Self.writeEnd)
-        close(readEnd)
-    }
-
-    /// Does what SIGTSTP does by itself: the process stops, unless no shell is there to continue it.
-    borrowing func stop() {
-        var byDefault = sigaction()
-        var ours = sigaction()
-        sigaction(SIGTSTP, &byDefault, &ours)
-        raise(SIGTSTP)
-        sigaction(SIGTSTP, &ours, nil)
-    }
-
-    /// The signal that came; nil: there is input.
-    borrowing func wait(forInputFrom terminal: Int32) -> Int32? {
-        var files = [readEnd, terminal].map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
-        while poll(&files, 2, -1) < 0, errno == EINTR {}
-        guard files[0].revents != 0 else { return nil }
-        var byte: UInt8 = 0
-        return read(readEnd, &byte, 1) == 1 ? Int32(byte) : SIGTERM
     }
 }

@@ -46,7 +46,8 @@ struct SMPTarget {
         guard let board, !board.isEmpty else { return false }
         guard Self.names(ofBoard: board).contains(manifest.product.text) else {
             throw UpdateError(
-                .wrongProduct, "the bundle is for the product \(manifest.product), the device's board is \(board)")
+                .wrongProduct, "the bundle is for the product \(manifest.product), the device's board is \(board)",
+                boardProduct: Self.names(ofBoard: board).first.flatMap { ProductName($0)?.text })
         }
         return true
     }
@@ -67,7 +68,7 @@ struct SMPTarget {
     /// revision. `nrf5340dk@1.0.0/nrf5340/cpuapp` fits `nrf5340dk` and `nrf5340dk_nrf5340_cpuapp`.
     ///
     /// Zephyr reports the board and its revision (`os_mgmt.c`). Its build system replaces `/` in the same way.
-    private static func names(ofBoard board: String) -> Set<String> {
+    private static func names(ofBoard board: String) -> [String] {
         let parts = board.split(separator: "/", omittingEmptySubsequences: false)
         let name = String(parts[0].prefix { $0 != "@" })
         return [name, ([name] + parts.dropFirst().map(String.init)).joined(separator: "_")]

@@ -12,7 +12,10 @@ enum OwnedPath {
     ///
     /// Who cannot write to any of them cannot change the result of the check afterwards.
     ///
-    /// - Throws: `no-such-file`, `read-failed`; `trust-permissions`, which names what is wrong.
+    /// A path through `/proc` is refused, although what it leads to could be checked: `/proc/self/cwd` is the current directory, which may
+    /// hold the files of a stranger that the caller has unpacked, and those belong to the caller.
+    ///
+    /// - Throws: `no-such-file`, `read-failed`; `trust-permissions`, which names what is wrong; `relative-trust-path`.
     static func check(_ path: FilePath) throws(KeyError) {
         var place = FilePath("/")
         // The next component is the last element.
@@ -46,6 +49,11 @@ enum OwnedPath {
     /// - Returns: whether it is a symbolic link.
     @discardableResult
     private static func check(_ place: FilePath, isLast: Bool, of path: FilePath) throws(KeyError) -> Bool {
+        guard place != "/proc" else {
+            throw KeyError(
+                .relativeTrustPath, "the trust path \(path) leads through /proc, where a path depends on the process",
+                hint: "use the path that this command prints: realpath \(path.string.shellQuoted)")
+        }
         var status = stat()
         guard lstat(place.string, &status) == 0 else {
             let error = Errno(rawValue: errno)
@@ -70,6 +78,25 @@ enum OwnedPath {
                 hint: "chmod go-w \(place.string.shellQuoted)")
         }
         return false
+    }
+
+    /// The path, and while the last of them is a symbolic link, the path that it leads to. The last one is the file itself.
+    ///
+    /// - Throws: `read-failed`.
+    static func names(of path: FilePath) throws(KeyError) -> [FilePath] {
+        var names = [path]
+        var last = path
+        while isLink(last) {
+            guard names.count <= mostLinks else { throw KeyError(.readFailed, "\(path): too many symbolic links") }
+            last = last.folder.pushing(try target(of: last))
+            names.append(last)
+        }
+        return names
+    }
+
+    private static func isLink(_ path: FilePath) -> Bool {
+        var status = stat()
+        return lstat(path.string, &status) == 0 && status.st_mode & S_IFMT == S_IFLNK
     }
 
     private static func target(of link: FilePath) throws(KeyError) -> FilePath {

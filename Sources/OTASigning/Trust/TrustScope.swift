@@ -121,13 +121,6 @@ public struct TrustScope: Sendable, Hashable {
         KeyError(.badTrustScope, context, hint: hint)
     }
 
-    /// The path of a key's file without symbolic links; nil if it has none, such as a pipe.
-    static func target(of key: FilePath) -> FilePath? {
-        guard let text = realpath(key.string, nil) else { return nil }
-        defer { free(text) }
-        return FilePath(String(cString: text))
-    }
-
     /// The scope file of a key's file; nil if there is no such file. A dangling link counts as a file that cannot be read.
     static func path(beside key: FilePath) -> FilePath? {
         let path = FilePath(key.string + suffix)

@@ -13,10 +13,12 @@ public struct TrustStore: Sendable {
     }
 
     /// Loads files, and folders, in which the files `*.pub.pem` count. A file with the same name and `.scope` limits a key.
+    /// Of a key that is a symbolic link, the scope files beside the link and beside each file that it leads to count.
     ///
     /// - Parameter filesAreChosen: the user has chosen each path in this very command. Of a path to a file it is checked only that not
     ///   everybody may write to the file: what may lie in a folder that belongs to others is their own decision.
     /// - Throws: `no-such-file`; `trust-permissions` for a path that others than root and the caller can change (`OwnedPath`);
+    ///   `relative-trust-path` for one that leads through `/proc`;
     ///   `no-trusted-key` where none was found; `key-id-conflict`; `bad-trust-scope` for a scope file that cannot be read, has no key, or
     ///   contradicts another one; what `KeyFile.publicKey(at:)` throws, with the path.
     public init(paths: [FilePath], filesAreChosen: Bool = false) throws(KeyError) {
@@ -56,34 +58,23 @@ public struct TrustStore: Sendable {
         guard known == key else {
             throw KeyError(.keyIDConflict, "\(place)another key with the id \(key.id) is trusted already")
         }
-        let before = scopesByID[key.id]
-        try Self.requireEqual(
-            before, scope, of: key, in: [before?.file ?? pathsByID[key.id], scope?.file ?? path],
-            hint: "make the scope files of both key files equal, or remove one of the key files")
-    }
-
-    private static func requireEqual(
-        _ one: TrustScope?, _ other: TrustScope?, of key: PublicKey, in files: [FilePath?], hint: String
-    ) throws(KeyError) {
-        guard one?.products == other?.products, one?.formats == other?.formats else {
-            let files = files.compactMap { $0?.string }.joined(separator: " and ")
-            throw KeyError(.badTrustScope, "the key \(key.id) has two different scopes: \(files)", hint: hint)
+        guard scopesByID[key.id]?.products == scope?.products, scopesByID[key.id]?.formats == scope?.formats else {
+            let files = [scopesByID[key.id]?.file ?? pathsByID[key.id], scope?.file ?? path].compactMap { $0?.string }
+            throw KeyError(
+                .badTrustScope, "the key \(key.id) has two different scopes: \(files.joined(separator: " and "))",
+                hint: "make the scope files of both key files equal, or remove one of the key files")
         }
     }
 
     private mutating func load(_ path: FilePath, isChosen: Bool) throws(KeyError) {
         let key = try Self.guarded(path, isChosen: isChosen).publicKey()
-        var scope = try Self.scope(beside: path, isChosen: isChosen)
-        // The key may be a symbolic link: a scope file beside its target limits it too.
-        if let target = TrustScope.target(of: path), target != path,
-            let targetScope = try Self.scope(beside: target, isChosen: isChosen)
-        {
-            try Self.requireEqual(
-                scope ?? targetScope, targetScope, of: key, in: [scope?.file, targetScope.file],
-                hint: "make both scope files equal, or remove one of them")
-            scope = scope ?? targetScope
+        // A symbolic link must not remove the scope that lies beside the key.
+        var scopes: [TrustScope] = []
+        for name in try OwnedPath.names(of: path) {
+            if let scope = try Self.scope(beside: name, isChosen: isChosen) { scopes.append(scope) }
         }
-        try add(key, scope, from: path)
+        try add(key, scopes.first, from: path)
+        for scope in scopes.dropFirst() { try add(key, scope, from: path) }
     }
 
     private static func scope(beside key: FilePath, isChosen: Bool) throws(KeyError) -> TrustScope? {

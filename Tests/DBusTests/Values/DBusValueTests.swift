@@ -34,7 +34,7 @@ import Testing
         #expect(throws: DBusError(.unexpectedValue, "")) { try reply.require(1, \.string) }
         #expect(throws: DBusError(.unexpectedValue, "")) { try reply.require(2, \.string) }
         do throws(DBusError) { _ = try reply.require(0, \.bytes) } catch {
-            #expect(error.message == "Array<UInt8> was expected, and s came")
+            #expect(error.message == "expected Array<UInt8>, got type s")
         }
     }
 }

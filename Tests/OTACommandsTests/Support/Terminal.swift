@@ -5,7 +5,7 @@ import Testing
 
 extension Sandbox {
     /// Runs `otaflash` with a terminal of its own, which is stdin, stdout and stderr; types an answer whenever the screen
-    /// ends with a prompt's words.
+    /// ends with a prompt's words. The first answer creates the file `typed`.
     ///
     /// - Parameters:
     ///   - resize: the first words at which the terminal becomes so many columns wide.
@@ -36,7 +36,7 @@ extension Sandbox {
             error: .fileDescriptor(slave, closeAfterSpawningProcess: false)
         ) { _ in
             try slave.close()
-            return try await Self.watch(master, answers, resize)
+            return try await watch(master, answers, resize)
         }
         return (result.terminationStatus, result.closureResult)
     }
@@ -59,7 +59,7 @@ extension Sandbox {
     }
 
     /// Without a blocked thread, of which a test run has few.
-    private static func watch(
+    private func watch(
         _ master: FileDescriptor, _ answers: [(prompt: String, answer: String)],
         _ resize: (prompt: String, columns: UInt16)?
     ) async throws -> String {
@@ -75,7 +75,7 @@ extension Sandbox {
             } else if count < 0, errno == EAGAIN {
                 if let due = resize, String(decoding: bytes, as: UTF8.self).contains(due.prompt) {
                     resize = nil
-                    try setColumns(due.columns, of: master.rawValue)
+                    try Self.setColumns(due.columns, of: master.rawValue)
                     bytes += Array("<resized>".utf8)
                 }
                 let fresh = String(decoding: bytes[seen...], as: UTF8.self)
@@ -83,6 +83,7 @@ extension Sandbox {
                     seen = bytes.count
                     answers.removeFirst()
                     try master.writeAll(next.answer.utf8)
+                    try write("typed", [])
                 }
                 try await Task.sleep(for: .milliseconds(5))
             } else {

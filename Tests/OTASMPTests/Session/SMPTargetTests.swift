@@ -75,6 +75,17 @@ import Testing
         #expect(context(result.played).contains(board))
     }
 
+    @Test(
+        "the error for another board has the board's product name, unless no bundle can have it",
+        arguments: [("dk@1.0.0/nrf5340/cpuapp", "dk"), ("dk", "dk"), ("d k", nil), ("@1", nil)])
+    func namesTheProductOfTheBoard(board: String, product: String?) throws {
+        guard case .failure(let error) = try push(ExampleBundle(), board: board).played.outcome else {
+            Issue.record("not refused")
+            return
+        }
+        #expect(error == UpdateError(.wrongProduct, "") && error.boardProduct == product)
+    }
+
     @Test("a required version is compared with the version that runs")
     func checksTheRunningVersion() throws {
         let bundle = ExampleBundle(requires: RequiredVersion("1.2.0"))

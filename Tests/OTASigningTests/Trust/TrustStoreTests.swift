@@ -229,26 +229,6 @@ import Testing
         #expect(throws: KeyError(.trustPermissions, "")) { try TrustStore(paths: [file], filesAreChosen: true) }
     }
 
-    @Test("a scope file beside the target of a symbolic link limits the key, as one beside the link does")
-    func scopeOfALinkedKey() throws {
-        let trust = try folder.makeFolder("trust")
-        try folder.write("one.pub.pem", first.pem().bytes)
-        let link = trust.appending("one.pub.pem")
-        #expect(symlink("../one.pub.pem", link.string) == 0)
-        let scope = try folder.write("one.pub.pem.scope", "product = demo\n".utf8)
-        for (paths, isChosen) in [([trust], false), ([link], false), ([link], true)] {
-            let store = try TrustStore(paths: paths, filesAreChosen: isChosen)
-            #expect(store.scope(of: first.id)?.file == scope && store.scope(of: first.id)?.products?.count == 1)
-        }
-        let other = try folder.write("trust/one.pub.pem.scope", "product = demo, other\n".utf8)
-        let error = #expect(throws: KeyError(.badTrustScope, "")) { try TrustStore(paths: [trust]) }
-        #expect(error?.context == "the key \(first.id) has two different scopes: \(other) and \(scope)")
-        try folder.write("trust/one.pub.pem.scope", "product = demo\n".utf8)
-        #expect(try TrustStore(paths: [trust]).scope(of: first.id)?.file == other)
-        unlink(scope.string)
-        #expect(try TrustStore(paths: [trust]).scope(of: first.id)?.file == other)
-    }
-
     @Test("one key with two different scopes is refused, with equal ones it is accepted")
     func refusesTwoScopes() throws {
         try folder.write("one.pub.pem", first.pem().bytes)
@@ -262,6 +242,67 @@ import Testing
         #expect(try TrustStore(paths: [folder.path]).keys == [first])
         try folder.write("two.pub.pem.scope", "product = other, demo\nformat = bundle\n".utf8)
         #expect(throws: KeyError(.badTrustScope, "")) { try TrustStore(paths: [folder.path]) }
+    }
+
+    @Test("a symbolic link to a key keeps the scope beside the key, beside the link, and beside each link between them")
+    func scopeOfALinkedKey() throws {
+        let trust = try folder.makeFolder("trust")
+        for name in ["between", "vendor"] { _ = try folder.makeFolder(name) }
+        let link = trust.appending("one.pub.pem")
+        try folder.write("vendor/acme.pem", first.pem().bytes)
+        #expect(symlink("../vendor/acme.pem", (folder / "between/key").string) == 0)
+        #expect(symlink((folder / "between/key").string, link.string) == 0)
+        for name in ["vendor/acme.pem.scope", "between/key.scope", "trust/one.pub.pem.scope"] {
+            let scope = try folder.write(name, "product = demo\n".utf8)
+            for path in [trust, link] {
+                for isChosen in [false, true] {
+                    let store = try TrustStore(paths: [path], filesAreChosen: isChosen)
+                    let found = try #require(store.scope(of: first.id), "no scope from \(name)")
+                    #expect(found.products == [try #require(ProductName("demo"))])
+                    #expect(found.file.lastComponent == scope.lastComponent)
+                }
+            }
+            unlink(scope.string)
+        }
+        #expect(try TrustStore(paths: [trust]).scope(of: first.id) == nil)
+    }
+
+    @Test("two different scopes, beside a link and beside the key that it leads to, are refused with both names")
+    func differentScopesOfALinkedKey() throws {
+        let trust = try folder.makeFolder("trust")
+        let link = trust.appending("one.pub.pem")
+        try folder.write("key", first.pem().bytes)
+        #expect(symlink("../key", link.string) == 0)
+        try folder.write("key.scope", "product = demo\n".utf8)
+        let beside = try folder.write("trust/one.pub.pem.scope", "product = demo, other\n".utf8)
+        for path in [trust, link] {
+            let error = #expect(throws: KeyError(.badTrustScope, "")) { try TrustStore(paths: [path]) }
+            let files = "\(beside) and \(trust)/../key.scope"
+            #expect(error?.context == "the key \(first.id) has two different scopes: \(files)")
+        }
+        try folder.write("trust/one.pub.pem.scope", "product = demo\n".utf8)
+        #expect(try TrustStore(paths: [trust]).scope(of: first.id)?.file == beside)
+        // The permissions of the scope file beside the target are checked too.
+        try folder.write("key.scope", "product = demo\n".utf8, mode: FilePermissions(rawValue: 0o666))
+        #expect(throws: KeyError(.trustPermissions, "")) { try TrustStore(paths: [trust]) }
+    }
+
+    // MARK: /proc
+
+    @Test("a trust path that leads through /proc is refused, also by a symbolic link, unless it is a chosen file")
+    func pathThroughProc() throws {
+        let trust = try folder.makeFolder("trust")
+        let file = try folder.write("trust/one.pub.pem", first.pem().bytes)
+        let directory = open(trust.string, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        defer { close(directory) }
+        let magic = FilePath("/proc/self/fd/\(directory)")
+        #expect(symlink(magic.string, (folder / "link").string) == 0)
+        for path in [magic, magic.appending("one.pub.pem"), FilePath("/dev/fd/\(directory)"), folder / "link"] {
+            let error = #expect(throws: KeyError(.relativeTrustPath, ""), "\(path)") { try TrustStore(paths: [path]) }
+            #expect(error?.context.contains("/proc") == true && error?.hint?.contains("realpath \(path)") == true)
+        }
+        #expect(try TrustStore(paths: [magic.appending("one.pub.pem")], filesAreChosen: true).keys == [first])
+        #expect(try TrustStore(paths: [file]).keys == [first])
     }
 
     /// Two keys that differ and have one id. To find them took 2^32 hashes, minutes on one processor core: an id selects a

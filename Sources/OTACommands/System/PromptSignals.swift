@@ -1,0 +1,93 @@
+import Glibc
+import SystemPackage
+
+/// Signals as bytes in a pipe while a prompt waits: on whichever thread they arrive, they are seen
+/// together with the typed line, and nothing happens in the handler but one write.
+///
+/// A signal that the process ignored before remains ignored; SIGPIPE is one. Not handled are SIGKILL and SIGSTOP, which no process can
+/// handle, and the signals of a crash, after which the process cannot continue.
+struct PromptSignals: ~Copyable {
+    /// The prompt appears again after these. After SIGSTOP and SIGCONT, a shell has switched the echo on.
+    static let stopping = [SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT]
+    /// These end a process that does not handle them.
+    private static let ending =
+        [
+            SIGHUP, SIGINT, SIGQUIT, SIGALRM, SIGTERM, SIGUSR1, SIGUSR2, SIGSTKFLT, SIGVTALRM, SIGPROF, SIGXCPU,
+            SIGXFSZ, SIGIO, SIGPWR,
+        ] + Array(__libc_current_sigrtmin()...__libc_current_sigrtmax())
+
+    private nonisolated(unsafe) static var writeEnd: Int32 = -1
+    private let readEnd: Int32
+    private let before: [(signal: Int32, action: sigaction)]
+
+    /// Handles the signals until `deinit`.
+    init() throws {
+        var ends: [Int32] = [-1, -1]
+        guard pipe(&ends) == 0 else { throw Errno(rawValue: errno) }
+        readEnd = ends[0]
+        Self.writeEnd = ends[1]
+        var action = sigaction()
+        action.__sigaction_handler.sa_handler = { signal in
+            let interrupted = errno
+            var byte = UInt8(truncatingIfNeeded: signal)
+            _ = write(PromptSignals.writeEnd, &byte, 1)
+            errno = interrupted
+        }
+        before = (Self.ending + Self.stopping).compactMap { signal in
+            var old = sigaction()
+            sigaction(signal, nil, &old)
+            let isIgnored =
+                unsafeBitCast(old.__sigaction_handler.sa_handler, to: Int.self) == unsafeBitCast(SIG_IGN, to: Int.self)
+            guard !isIgnored else { return nil }
+            sigaction(signal, &action, nil)
+            return (signal, old)
+        }
+    }
+
+    deinit {
+        for (signal, old) in before {
+            var old = old
+            sigaction(signal, &old, nil)
+        }
+        close(Self.writeEnd)
+        close(readEnd)
+    }
+
+    /// Does what the signal does without a handler: the process stops, unless no shell is there to continue it.
+    borrowing func stop(by signal: Int32) {
+        guard signal != SIGCONT else { return }
+        // The SIGCONT that ends the stop is not a reason to ask twice.
+        let changed = [signal, SIGCONT]
+        let ours = changed.map { signal in
+            var byDefault = sigaction()
+            var ours = sigaction()
+            sigaction(signal, &byDefault, &ours)
+            return ours
+        }
+        raise(signal)
+        for (signal, ours) in zip(changed, ours) {
+            var ours = ours
+            sigaction(signal, &ours, nil)
+        }
+    }
+
+    /// Waits for input or a signal.
+    ///
+    /// - Returns: the signal; nil: there is input.
+    borrowing func wait(forInputFrom terminal: Int32) -> Int32? {
+        var files = [readEnd, terminal].map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
+        while poll(&files, 2, -1) < 0, errno == EINTR {}
+        return files[0].revents == 0 ? nil : next()
+    }
+
+    /// The first signal that was received and not yet returned; nil: none.
+    borrowing func received() -> Int32? {
+        var file = pollfd(fd: readEnd, events: Int16(POLLIN), revents: 0)
+        return poll(&file, 1, 0) > 0 ? next() : nil
+    }
+
+    private borrowing func next() -> Int32 {
+        var byte: UInt8 = 0
+        return read(readEnd, &byte, 1) == 1 ? Int32(byte) : SIGTERM
+    }
+}
