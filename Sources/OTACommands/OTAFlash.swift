@@ -98,22 +98,23 @@ public enum OTAFlash {
     }
 }
 
-/// Core dumps and crash reports, which would hold keys and passphrases.
+/// Prevents core dumps and crash reports, which would contain keys and passphrases.
 private enum CrashDumps {
     private static let fatal = [SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS]
 
-    /// Makes sure that this process leaves none, whatever `core_pattern` and the limits of its parent are. To be called first of all:
-    /// a key or a passphrase may be in the environment already.
+    /// Prevents them for this process, with every `core_pattern` and every limit of the parent process. To be called first: the
+    /// environment may already contain a key or a passphrase.
     static func forbid() {
-        // The kernel ignores the limit where a program collects the dumps; that one gets none of a process that is not dumpable
-        // (core(5)).
+        // If `core_pattern` names a program, the kernel ignores the limit. That program gets no dump of a process that is not
+        // dumpable (core(5)).
         _ = clinux_set_dumpable(0)
         var limit = rlimit(rlim_cur: 0, rlim_max: 0)
         setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &limit)
-        // With SWIFT_BACKTRACE the runtime has a report written by another program, with the memory that the registers point to.
+        // With SWIFT_BACKTRACE, the signal handlers of the Swift runtime start a program that writes a report. The report contains
+        // memory that registers point to.
         for number in fatal {
             let before = signal(number, SIG_DFL)
-            // A shell has its background jobs ignore SIGQUIT.
+            // Keep an ignored signal ignored: background jobs of a shell ignore SIGQUIT.
             if unsafeBitCast(before, to: Int.self) == unsafeBitCast(SIG_IGN, to: Int.self) { signal(number, SIG_IGN) }
         }
     }

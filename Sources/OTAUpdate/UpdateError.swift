@@ -45,7 +45,7 @@ public struct UpdateError: Error, Sendable, Equatable {
     /// The description for people, without a full stop.
     public var context: String
 
-    /// For `wrongProduct` over SMP: the product name of a bundle that fits the device's board; nil where it is not known.
+    /// For `wrongProduct` over SMP: the product name that a bundle for the device's board must have; nil: not known.
     public var boardProduct: String?
 
     public init(_ code: Code, _ context: String, boardProduct: String? = nil) {

@@ -50,11 +50,14 @@ import Testing
         let push = "--device udp:192.0.2.1 --trust k.pub.pem"
         #expect(
             failure.hint
-                == "the product name of this board is nrf52840dk; if the image is for this board, sign it again and push that: "
+                == "the product name of this board is nrf52840dk; if the image is for this board, sign it again and push the new bundle: "
                 + "otaflash sign IMAGE --key KEY --product nrf52840dk -o NEW.otaf; otaflash push NEW.otaf \(push); "
                 + "or push the MCUboot image itself: otaflash push IMAGE \(push)")
         let unknown = Failure(UpdateError(.wrongProduct, "context"), in: invocation)
-        #expect(unknown.hint == "compare them: otaflash inspect fw.otaf; otaflash status --device udp:192.0.2.1")
+        #expect(
+            unknown.hint
+                == "compare the bundle with the device: otaflash inspect fw.otaf; otaflash status --device udp:192.0.2.1"
+        )
     }
 
     /// One code means one thing, and so one status; but for a digest, which both a device and a bundle can have wrong.

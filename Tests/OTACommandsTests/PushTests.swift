@@ -246,7 +246,7 @@ import Testing
         let hint = try #require(try refused.json().error?.hint?.string)
         let commands =
             "otaflash simulate remove kitchen; otaflash simulate create kitchen \(device) --trust release.pub.pem"
-        #expect(hint.hasSuffix("; or make the virtual device again: \(commands)"), "\(hint)")
+        #expect(hint.hasSuffix("; or create the virtual device again: \(commands)"), "\(hint)")
         let made = try await sandbox.shell(commands.replacing("otaflash", with: "\"$0\""))
         #expect(made.exit == 0, "\(made.err)")
         #expect(try await sandbox.push("sim:kitchen?pace=virtual").exit == 0)

@@ -205,7 +205,7 @@ import Testing
         let commands =
             "otaflash simulate remove kitchen; otaflash simulate create kitchen --protocol smp --product toaster "
             + "--version 0.0.0 --trust release.pub.pem"
-        #expect(hint.hasSuffix("; or make the virtual device again: \(commands)"), "\(hint)")
+        #expect(hint.hasSuffix("; or create the virtual device again: \(commands)"), "\(hint)")
         #expect(hint.contains("otaflash sign IMAGE --key KEY --product demo -o NEW.otaf; "), "\(hint)")
         let made = try await sandbox.shell(commands.replacing("otaflash", with: "\"$0\""))
         #expect(made.exit == 0, "\(made.err)")

@@ -87,7 +87,7 @@ struct Push: DeviceVerb {
         }
     }
 
-    /// With the virtual device that would accept the bundle, for hints.
+    /// The arguments of the user, with the options of a virtual device that accepts the bundle, for hints.
     private func invocation(for update: VerifiedUpdate) -> Invocation {
         var invocation = invocation
         guard let name = invocation.virtualDevice, case .bundle(let bundle) = update else { return invocation }

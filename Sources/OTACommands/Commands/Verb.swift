@@ -51,12 +51,13 @@ extension DeviceVerb {
     var limit: Duration? { target.limit }
 }
 
-/// Ends the process some time after the limit of `--timeout`, whatever blocks: a stopped terminal, a FIFO, the bus.
+/// Ends the process after the limit of `--timeout`, even if an operation blocks: a write to a stopped terminal, a FIFO, the bus.
 private enum Watchdog {
-    /// How long after the limit a command may take to stop by itself and to report it: a session stops within 2 s.
+    /// The time after the limit in which a command may stop by itself and report the timeout. A session stops within 2 s.
     private static let grace = Duration.seconds(4)
 
-    /// Starts the only watchdog of the process. A timer of the kernel, since a blocked writer can hold up every thread that runs tasks.
+    /// Starts the only watchdog of the process. It is a timer of the kernel, because a blocked write can block all threads that run
+    /// tasks.
     static func start(limit: Duration) {
         signal(SIGALRM) { _ in _exit(ExitStatus.linkLost.rawValue) }
         alarm(UInt32((limit + grace).components.seconds))

@@ -43,7 +43,7 @@ extension Failure {
         let fresh = invocation.without("--resume").line()
         let status = invocation.line("status", withFile: false)
         let inspect = Invocation(command: "inspect", file: invocation.file ?? "BUNDLE").line()
-        let created = invocation.virtualDeviceAgain.map { "; or make the virtual device again: \($0)" } ?? ""
+        let created = invocation.virtualDeviceAgain.map { "; or create the virtual device again: \($0)" } ?? ""
         switch error.code {
         case .linkUnavailable:
             guard invocation.isBluetooth else {
@@ -107,7 +107,8 @@ extension Failure {
             return (.refused, "add a signature by a key that the device trusts: \(sign)\(created)")
         case .wrongProduct, .wrongHardware:
             let advice =
-                error.boardProduct.map { boardAdvice($0, in: invocation) } ?? "compare them: \(inspect); \(status)"
+                error.boardProduct.map { boardAdvice($0, in: invocation) }
+                ?? "compare the bundle with the device: \(inspect); \(status)"
             return (.refused, advice + created)
         case .targetUnchecked:
             let accepted = invocation.line(adding: "--unchecked-target")
@@ -152,14 +153,14 @@ extension Failure {
         }
     }
 
-    /// What to do about a bundle for another product than the board's.
+    /// The hint for a bundle with another product name than the board's.
     private static func boardAdvice(_ product: String, in invocation: Invocation) -> String {
         var bundle = invocation
         bundle.file = "NEW.otaf"
         var image = invocation
         image.file = "IMAGE"
         return
-            "the product name of this board is \(product); if the image is for this board, sign it again and push that: "
+            "the product name of this board is \(product); if the image is for this board, sign it again and push the new bundle: "
             + "otaflash sign IMAGE --key KEY --product \(product) -o NEW.otaf; \(bundle.line()); or push the MCUboot image "
             + "itself: \(image.line())"
     }

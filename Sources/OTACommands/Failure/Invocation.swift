@@ -43,7 +43,7 @@ package struct Invocation: Sendable {
         return name.isEmpty ? VirtualDevices.demoName : String(name)
     }
 
-    /// The commands that replace the virtual device by one that accepts the bundle; nil if the device is not a virtual one.
+    /// The commands that replace the virtual device with one that accepts the bundle; nil if the device is not a virtual one.
     var virtualDeviceAgain: String? {
         guard let virtualDevice else { return nil }
         let name = Shell.quoted(virtualDevice)

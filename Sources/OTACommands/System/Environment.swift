@@ -17,7 +17,7 @@ enum Environment {
 
     /// `$OTAFLASH_STATE_DIR`, else `$XDG_STATE_HOME/otaflash`, else `~/.local/state/otaflash`.
     ///
-    /// - Throws: `usage` for a relative path in `OTAFLASH_STATE_DIR`: it would depend on the current directory.
+    /// - Throws: `Failure`: `usage` for a relative path in `OTAFLASH_STATE_DIR`, which would depend on the current directory.
     static func stateFolder() throws(Failure) -> FilePath? {
         guard let text = value("OTAFLASH_STATE_DIR") else { return folder("XDG_STATE_HOME", orElse: ".local/state") }
         let path = FilePath(text)

@@ -1,15 +1,17 @@
 import Glibc
 import SystemPackage
 
-/// Signals as bytes in a pipe while a prompt waits: on whichever thread they arrive, they are seen
-/// together with the typed line, and nothing happens in the handler but one write.
+/// Handles signals while a prompt waits for input.
 ///
-/// A signal that the process ignored before remains ignored; SIGPIPE is one. Not handled are SIGKILL and SIGSTOP, which no process can
-/// handle, and the signals of a crash, after which the process cannot continue.
+/// The handler only writes the signal number to a pipe. So a prompt can wait for signals and input together, and the thread that
+/// receives a signal does not matter.
+///
+/// Signals that the process ignores, such as SIGPIPE, remain ignored. SIGKILL and SIGSTOP cannot be handled. Signals of a crash are not
+/// handled, because the process cannot continue after them.
 struct PromptSignals: ~Copyable {
-    /// The prompt appears again after these. After SIGSTOP and SIGCONT, a shell has switched the echo on.
+    /// The signals after which the prompt appears again. After SIGSTOP and SIGCONT, a shell has switched the echo on.
     static let stopping = [SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT]
-    /// These end a process that does not handle them.
+    /// The signals that end a process without a handler.
     private static let ending =
         [
             SIGHUP, SIGINT, SIGQUIT, SIGALRM, SIGTERM, SIGUSR1, SIGUSR2, SIGSTKFLT, SIGVTALRM, SIGPROF, SIGXCPU,
@@ -53,10 +55,10 @@ struct PromptSignals: ~Copyable {
         close(readEnd)
     }
 
-    /// Does what the signal does without a handler: the process stops, unless no shell is there to continue it.
+    /// Performs the default action of a signal: the process stops, unless there is no shell that can continue it.
     borrowing func stop(by signal: Int32) {
         guard signal != SIGCONT else { return }
-        // The SIGCONT that ends the stop is not a reason to ask twice.
+        // The SIGCONT that continues the process must not cause a second prompt.
         let changed = [signal, SIGCONT]
         let ours = changed.map { signal in
             var byDefault = sigaction()
@@ -80,7 +82,7 @@ struct PromptSignals: ~Copyable {
         return files[0].revents == 0 ? nil : next()
     }
 
-    /// The first signal that was received and not yet returned; nil: none.
+    /// Returns the first received signal that was not returned before; nil: none.
     borrowing func received() -> Int32? {
         var file = pollfd(fd: readEnd, events: Int16(POLLIN), revents: 0)
         return poll(&file, 1, 0) > 0 ? next() : nil

@@ -1,13 +1,13 @@
 import OTASigning
 import SystemPackage
 
-/// Text as a shell takes it.
+/// Formats text for a shell.
 enum Shell {
-    /// `text` as one word.
+    /// Quotes a text, so that a shell reads it as one word.
     static func quoted(_ text: String) -> String { text.shellQuoted }
 
-    /// The command that sets a variable to these paths, with `:` between. A relative path becomes an absolute one, below the current
-    /// directory or, after `~/`, the home.
+    /// Returns the command that sets a variable to a list of paths, separated by `:`. A relative path becomes an absolute path in the
+    /// current directory; `~` becomes the home directory.
     static func export(_ variable: String, _ paths: [FilePath]) -> String {
         let list = paths.map { path in
             let text = path.string

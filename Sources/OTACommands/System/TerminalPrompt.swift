@@ -2,7 +2,7 @@ import Glibc
 import OTASigning
 import SystemPackage
 
-/// Asks on the terminal itself, whatever stdin and stdout are, for what must not be seen.
+/// Asks for a secret on the terminal itself, even if stdin or stdout are redirected.
 enum TerminalPrompt {
     /// Reads a line that is typed without echo. Each signal that ends or stops the process (`PromptSignals`) restores the terminal first,
     /// and discards the characters that were typed.
@@ -64,8 +64,8 @@ enum TerminalPrompt {
         }
     }
 
-    /// Restores the echo and discards what was typed, also while the process is in the background: SIGTTOU is blocked meanwhile, because
-    /// with a handler it would make each attempt fail.
+    /// Restores the echo and discards the typed characters. This works also while the process is in the background, because SIGTTOU is
+    /// blocked: with a handler for SIGTTOU, each attempt would fail.
     private static func restore(_ before: termios, of terminal: Int32) {
         var blocked = sigset_t()
         var unblocked = sigset_t()
