@@ -1,7 +1,7 @@
 public import OTATransport
 public import OTAUpdate
 
-/// Runs a session over a transport, in real or virtual time: it passes events to the session and performs the session's actions.
+/// Runs a session over a transport, in real or virtual time. It passes events to the session and performs the session's actions.
 ///
 /// All events go through one mailbox to one loop. Only this loop suspends while it has mutable state.
 public struct UpdateRunner<C: Clock>: Sendable where C.Duration == Duration {
@@ -26,7 +26,7 @@ public struct UpdateRunner<C: Clock>: Sendable where C.Duration == Duration {
 
     /// Runs a session until it ends.
     ///
-    /// An interrupt is a message to the session, not a cancellation: a cancellation would end the link before the session's last
+    /// An interrupt is a message to the session, not a cancellation. A cancellation would end the link before the session's last
     /// actions.
     ///
     /// - Parameter interrupts: each element interrupts the session.

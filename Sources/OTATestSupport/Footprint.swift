@@ -13,8 +13,8 @@ package struct Footprint: Sendable {
         descriptors = Self.openDescriptors(folder)
     }
 
-    /// True if no more descriptors are open than before, and the memory has grown by at most `slack` bytes: an allocator keeps freed
-    /// memory.
+    /// True if no more descriptors are open than before and the memory has grown by at most `slack` bytes. An allocator keeps some
+    /// freed memory.
     package func isStable(since earlier: Footprint, slack: Int) -> Bool {
         descriptors <= earlier.descriptors && memory - earlier.memory <= slack
     }

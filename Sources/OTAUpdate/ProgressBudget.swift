@@ -8,10 +8,10 @@ package struct ProgressBudget: Sendable, Equatable {
     package static let copies = 16
     /// The added limit of sent bytes. It is for small images on bad links, where each lost chunk costs a large window.
     package static let spareBytes = 8 << 20
-    /// The limit of rewinds: requests for sent bytes in a row, without an acknowledged byte in between.
+    /// The limit of rewinds in a row. A rewind is a request for bytes that were sent before; an acknowledged byte resets the count.
     ///
-    /// It is also the limit of losses of acknowledged bytes between two furthest offsets. Rewinds and losses are counted separately: after
-    /// a restart near the end, a link that loses a tenth of the packets needs more than 64 rewinds to reach that offset again.
+    /// It is also the limit of losses of acknowledged bytes between two furthest offsets. Rewinds and losses are counted separately. The
+    /// reason is a restart near the end: a link that loses a tenth of the packets then needs more than 64 rewinds to reach that offset.
     package static let mostRewinds = 64
     /// The time limit of the transfer. One second is added for each `slowestRate` bytes of progress.
     package static let spareTime = Duration.seconds(20 * 60)

@@ -8,7 +8,8 @@ public struct TransferReport: Sendable, Equatable {
     public var sentBytes = 0
     /// The repeated bytes: the sum of the host's sent offset minus the device's offset, over all lost links and gaps.
     public var resentBytes = 0
-    /// The length of the longest chunk, in bytes: over the OTA profile a Data value with its sequence number, over SMP a packet.
+    /// The length of the longest chunk, in bytes. Over the OTA profile a chunk is a Data value with its sequence number; over SMP it
+    /// is a packet.
     public var chunkSize = 0
     /// The MTU of the link, in bytes; 0: the link has none.
     public var mtu = 0

@@ -3,8 +3,8 @@ public struct UpdateReport: Sendable, Equatable {
     public enum Outcome: Sendable, Equatable {
         /// The new version runs and is confirmed.
         case confirmed
-        /// The new version runs on trial. The device rolls back unless the version is confirmed within this number of seconds
-        /// after its boot; 0: before its next restart, without a time limit.
+        /// The new version runs on trial. The device rolls back unless the version is confirmed within `seconds` after its boot.
+        /// 0: no time limit; the version must be confirmed before the next restart.
         case onTrial(seconds: Int)
         /// The device already runs this image, confirmed: nothing was sent.
         case alreadyRunning

@@ -1,8 +1,8 @@
 import BlueZ
 import SystemPackage
 
-/// The lock of a Bluetooth device. It is acquired when the device is found, before the first connection: a second otaflash
-/// would end the link of the first.
+/// The lock of a Bluetooth device. It is acquired when the device is found, before the first connection. Without the lock, a
+/// second otaflash would end the link of the first.
 actor BluetoothLock {
     private let invocation: Invocation
     private var lock: DeviceLock?

@@ -7,8 +7,8 @@ import SystemPackage
 /// The lock is an `flock` on a file that contains the process id of the owner. The kernel releases the lock when the process ends,
 /// in any way. The file remains: if it were removed, two processes could lock two files of the same name.
 ///
-/// Other users may be able to write to the folder and create the file. So links are not followed. An existing file is changed only
-/// if it is empty or contains a process id in the format of this program.
+/// Other users may be able to write to the folder and create the file. So links are not followed. Only an empty file, or a file
+/// with a process id in the format of this program, is changed.
 final class DeviceLock {
     private let file: FileDescriptor
 
@@ -71,7 +71,7 @@ final class DeviceLock {
 
     /// Returns the path of the lock for a device that is not a virtual device.
     ///
-    /// - Parameter name: the name of the device; characters other than letters, digits, `.`, `-` and `_` are replaced by `_`.
+    /// - Parameter name: the name of the device. `_` replaces characters other than letters, digits, `.`, `-` and `_`.
     /// - Throws: `Failure`: `cannot-create`.
     static func file(_ name: String) throws(Failure) -> FilePath {
         var folder = Environment.runtimeFolder

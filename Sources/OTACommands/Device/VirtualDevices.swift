@@ -24,8 +24,8 @@ struct VirtualDevices {
     /// The lock file is in the folder of the devices, so every process that uses the device's flash sees the lock. Its name begins
     /// with a dot, as no device name does.
     ///
-    /// - Parameter mayBeMissing: true if the command will create the device. If false, a missing device is an error and no lock file
-    ///   is created, so a mistyped name leaves no file behind.
+    /// - Parameter mayBeMissing: true if the command will create the device. If false, a missing device is an error. Then no lock
+    ///   file is created, so that a mistyped name leaves no file.
     func lock(_ name: String, in invocation: Invocation, mayBeMissing: Bool = false) throws -> DeviceLock {
         if !mayBeMissing { try store.expect(name) }
         return try DeviceLock(store.folder.appending(".\(name).lock"), in: invocation)

@@ -45,8 +45,8 @@ final class LinkGuard: LinkAccount {
         }
     }
 
-    /// Starts the guard process with all signals blocked except SIGALRM: signals of a terminal or a service manager must end only
-    /// this process.
+    /// Starts the guard process. All signals except SIGALRM are blocked in it, because signals of a terminal or a service manager must
+    /// end only this process.
     private static func start(_ logger: Logger) -> State {
         var ends: [CInt] = [-1, -1]
         let type = CInt(SOCK_SEQPACKET.rawValue | SOCK_CLOEXEC.rawValue)

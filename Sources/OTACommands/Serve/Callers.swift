@@ -11,8 +11,8 @@ package struct Callers<Peer: Hashable & Sendable>: Sendable {
 
     /// Returns the number of a peer. A new peer gets a new number.
     ///
-    /// Peers do not report an end, so at most `most` peers are kept. A further peer replaces the oldest one, which is returned as
-    /// `forgotten` and later gets a new number if it sends again.
+    /// Peers do not report an end, so at most `most` peers are kept. A further peer replaces the oldest one, whose number is returned
+    /// as `forgotten`. If the replaced peer sends again, it gets a new number.
     package mutating func number(of peer: Peer) -> (number: UInt16, forgotten: UInt16?) {
         if let number = numbers[peer] { return (number, nil) }
         last &+= 1

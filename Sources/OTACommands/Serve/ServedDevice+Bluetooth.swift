@@ -4,8 +4,8 @@ import OTAUpdate
 
 /// Serving over Bluetooth LE, as a peripheral.
 extension ServedDevice {
-    /// The value length before the first write, in bytes. bluetoothd reports the MTU of a connection to a peripheral only with a
-    /// write; every link can carry 20 bytes.
+    /// The length of a value before the first write, in bytes. Every link can carry 20 bytes. A peripheral learns the MTU of a
+    /// connection only with a write, because bluetoothd does not report it earlier.
     private static let shortestValue = 20
     /// The header of a notification from BlueZ 5.66, in bytes. To a central that accepts several notifications in one packet, BlueZ
     /// sends each with its length, even a single one. It truncates longer values.

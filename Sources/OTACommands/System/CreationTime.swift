@@ -1,8 +1,8 @@
 import Glibc
 import OTAFirmware
 
-/// The creation time of a bundle: `SOURCE_DATE_EPOCH` if it is set, so that the same image gives the same bundle
-/// (https://reproducible-builds.org); else the current time.
+/// The creation time of a bundle: `SOURCE_DATE_EPOCH` if it is set, else the current time. With `SOURCE_DATE_EPOCH` the same image
+/// gives the same bundle (https://reproducible-builds.org).
 enum CreationTime {
     /// The creation time as Unix seconds.
     ///

@@ -2,10 +2,10 @@ import DescriptorIO
 import Glibc
 import Synchronization
 
-/// Handles SIGINT and SIGTERM while a session runs: the first signal stops the session, the second one ends the process at once.
+/// Handles SIGINT and SIGTERM while a session runs. The first signal stops the session; the second one ends the process at once.
 ///
-/// The signal handler itself ends the process. A separate thread passes the first signal to the session, because a blocked write to
-/// a terminal or a pipe can block all threads that run tasks.
+/// The signal handler itself ends the process. A separate thread passes the first signal to the session. A task could not do this,
+/// because a blocked write to a terminal or a pipe can block all threads that run tasks.
 enum Interrupts {
     private static let first = Atomic<Int32>(0)
     private static let onFirst = Guarded<(@Sendable () -> Void)?>(nil)

@@ -27,7 +27,7 @@ enum StandardStream: Int32 {
 
     /// Ignores SIGPIPE and opens `/dev/null` for each closed standard stream.
     ///
-    /// Otherwise the next opened file would become that stream, and output would be written into it, for example into a bundle.
+    /// Otherwise the next opened file, such as a bundle, would become that stream, and output would be written into it.
     /// Without SIGPIPE, a write to a closed pipe fails with an error that can be reported.
     static func secure() {
         signal(SIGPIPE, SIG_IGN)

@@ -64,8 +64,8 @@ enum TerminalPrompt {
         }
     }
 
-    /// Restores the echo and discards the typed characters. This works also while the process is in the background, because SIGTTOU is
-    /// blocked: with a handler for SIGTTOU, each attempt would fail.
+    /// Restores the echo and discards the typed characters, also while the process is in the background. SIGTTOU is blocked for this,
+    /// because with a handler for SIGTTOU each attempt would fail.
     private static func restore(_ before: termios, of terminal: Int32) {
         var blocked = sigset_t()
         var unblocked = sigset_t()

@@ -5,7 +5,9 @@ enum TerminalQuestion {
     /// True if stdin and stderr are a terminal.
     static var canBeAsked: Bool { StandardStream.input.isTerminal && StandardStream.error.isTerminal }
 
-    /// Asks a question and returns the typed line, without its line feed; nil: the task was cancelled, or the terminal was closed.
+    /// Asks a question.
+    ///
+    /// - Returns: the typed line without its line feed; nil: the task was cancelled, or the terminal was closed.
     static func ask(_ prompt: TerminalLine) async -> String? {
         // Discard input that was typed before the question.
         tcflush(StandardStream.input.rawValue, TCIFLUSH)
