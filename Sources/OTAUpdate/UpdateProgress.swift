@@ -7,7 +7,7 @@ public enum UpdateProgress: Sendable, Equatable {
     case reconnected
     /// The transfer resumes at this offset, in bytes, after a lost link or an earlier run.
     case resumed(offset: Int, total: Int)
-    /// The half-received image of `offset` bytes is discarded: either it is another image, or no resume was requested.
+    /// The half-received image of `offset` bytes is discarded: it is another image, or no resume was requested.
     case discarded(offset: Int)
     /// Chunks were lost; the device requests the bytes from this offset on.
     case gap(offset: Int)

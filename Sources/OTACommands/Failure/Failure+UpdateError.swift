@@ -137,7 +137,7 @@ extension Failure {
             let confirm = invocation.line("confirm", withFile: false)
             return (
                 .refused,
-                "confirm the image on trial: \(confirm); or discard it: \(invocation.line("discard", withFile: false))"
+                "confirm the running image: \(confirm); or discard the update: \(invocation.line("discard", withFile: false))"
             )
         case .notInTrial: return (.refused, "there is no image to confirm; show the running version: \(status)")
         case .noTrial:

@@ -8,7 +8,7 @@ package protocol ObservedDevice: SimulatedDevice {
     var bootState: BootState? { get }
     /// The duration of each request to blink, in seconds; 0 stops the blinking.
     var identifyRequests: [Int] { get }
-    /// Stops the device and saves its state.
+    /// Stops the device and closes its connections. Its flash keeps its state, and an image on trial remains on trial.
     func suspend()
 }
 

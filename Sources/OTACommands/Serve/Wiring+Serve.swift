@@ -8,7 +8,7 @@ import OTAUDP
 import OTAUpdate
 
 extension Wiring {
-    /// Serves a virtual device over a transport until a signal arrives. The device starts with its saved state and saves it at the end.
+    /// Serves a virtual device over a transport until a signal arrives. The flash of the device keeps its state between commands.
     func serve(_ name: String, over transport: ServedTransport) async throws {
         let folder = try VirtualDevices()
         let lock = try folder.lock(name, in: invocation)
