@@ -1,14 +1,14 @@
 public import OTASigning
 
-/// What a session is made for. A push is made from a `VerifiedBundle` and from nothing else.
+/// The task of one session. A push requires a `VerifiedBundle`.
 public enum ProfileTask: Sendable {
     case push(VerifiedBundle, PushOptions)
-    /// What runs, what is staged, how far a broken transfer got.
+    /// Reports the running image, the staged image and the offset of an incomplete transfer.
     case status
     /// Makes the image on trial permanent.
     case confirm
-    /// Forgets a half-received image; gives up a trial.
+    /// Discards an incomplete image, or ends a trial and rolls back.
     case discard
-    /// Blinks, so that a person can see which device is meant; 0 stops.
+    /// Makes the device blink for this number of seconds, so that the user can find it. 0 stops it.
     case identify(seconds: UInt8)
 }

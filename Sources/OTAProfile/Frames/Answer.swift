@@ -1,14 +1,14 @@
 import OTAFirmware
 
-/// What a device notifies on Control: `[0x80 | opcode][tag][status u8][results]`.
+/// An answer that a device notifies on Control: `[0x80 | opcode][tag][status u8][results]`.
 package struct Answer: Equatable {
     package var opcode: UInt8
     package var tag: UInt8
     package var status: DeviceStatus
-    /// With BEGIN and SYNC, where they are ok.
+    /// The device's position. Present only in answers to BEGIN and SYNC with status ok.
     package var position: Position?
 
-    /// - Returns: nil for a notification that answers another request, which is dropped whatever is in it.
+    /// - Returns: nil for a notification that answers another request. The rest of such a notification is not parsed.
     package init?(to request: Request, tag: UInt8, parsing bytes: [UInt8]) throws(FrameError) {
         guard bytes.count >= 2, bytes[0] == 0x80 | request.opcode, bytes[1] == tag else { return nil }
         self = try ByteReader.parse("the answer to \(request.name)", bytes) { reader in

@@ -1,13 +1,13 @@
 import OTAFirmware
 
-/// Bytes from a device that are not what the profile says.
+/// Bytes from a device that do not follow the profile.
 package struct FrameError: Error, Equatable {
-    /// For people, without a full stop.
+    /// The description for the user, without a full stop.
     package var context: String
 }
 
 extension ByteReader {
-    /// Reads a frame named `name`, all of it, by `body`.
+    /// Parses the frame `name` with `body`. Bytes after the frame are an error.
     static func parse<Frame>(
         _ name: String, _ bytes: [UInt8], _ body: (inout ByteReader) throws -> Frame
     ) throws(FrameError) -> Frame {

@@ -9,10 +9,10 @@ public enum ProfileChannel {
     public static let data = characteristic(4)
     public static let progress = characteristic(5)
     public static let version = characteristic(6)
-    /// Per cent, u8. A device without it runs on mains.
+    /// The battery level in per cent, u8. A device without it runs on mains power.
     public static let battery = Channel(service: assigned(0x180F), characteristic: assigned(0x2A19))
 
-    /// Without these a device does not speak the profile.
+    /// The channels that every device with this profile must have.
     static let required: Set<Channel> = [info, control, data, progress, version]
 
     private static func characteristic(_ number: UInt128) -> Channel {

@@ -1,9 +1,9 @@
 import OTAFirmware
 import OTAUpdate
 
-/// Connecting, reading what the device is, and what becomes of a broken link.
+/// Connects, reads the device's state, and reconnects after a lost link.
 extension ProfileSession {
-    /// A transport gives scanning, connecting and discovering 10 s each; this stands behind one that does not.
+    /// A transport limits scanning, connecting and discovery to 10 s each. This limit covers a transport that does not.
     private static let connectLimit = Duration.seconds(35)
     private static let surveyLimit = Duration.seconds(10)
     private static let closeLimit = Duration.seconds(10)
@@ -23,7 +23,7 @@ extension ProfileSession {
         survey()
     }
 
-    /// Asks the device what it is, and what it is about.
+    /// Reads the device's information and state. A device without the required channels fails the session.
     mutating func survey() {
         snapshot = nil
         do throws(FrameError) {
@@ -59,13 +59,13 @@ extension ProfileSession {
         breakLink(LinkError(.lost, "the device refused a request: \(error.detail)"))
     }
 
-    /// Ends a link that is of no more use; what follows is as after a lost one.
+    /// Closes an unusable link. The session then continues as after a lost link.
     mutating func breakLink(_ reason: LinkError) {
         stage = .closing(due: now + Self.closeLimit, reason: .broken(reason))
         actions.append(.disconnect)
     }
 
-    /// Lets go of a device that restarts when the host is gone, to look at it again afterwards.
+    /// Disconnects, because the device restarts after the host disconnects. The session then reconnects.
     mutating func waitForRestart() {
         stage = .closing(due: now + Self.closeLimit, reason: .restart)
         actions.append(.disconnect)
@@ -96,7 +96,7 @@ extension ProfileSession {
         tryAgain(after: error)
     }
 
-    /// How long the device takes to restart, as it reports, within limits.
+    /// The restart time that the device reports, limited to `RetryPolicy.longestWait` … 180 s.
     private var restartTime: Duration {
         let reported = Duration.seconds((snapshot ?? first)?.info.restartSeconds ?? 0)
         return min(max(reported, RetryPolicy.longestWait), Self.longestRestart)
@@ -104,7 +104,7 @@ extension ProfileSession {
 
     private mutating func tryAgain(after error: LinkError) {
         if !wasConnected, let final = error.finalAtFirst { return fail(UpdateError(final, error.detail)) }
-        // Where APPLY or CONFIRM went out and no answer came, the same look decides.
+        // This also covers APPLY or CONFIRM without an answer: the device's state after reconnecting decides.
         if let lookUntil {
             guard now < lookUntil else {
                 return fail(UpdateError(.didNotReturn, "the device did not come back after its restart"))

@@ -2,9 +2,9 @@ import OTAFirmware
 import OTASigning
 import OTAUpdate
 
-/// From the verified image to the confirmed one, and the tasks that need no image.
+/// Applies and confirms the verified image. Also runs the tasks that need no image.
 extension ProfileSession {
-    /// A device restarts when the host is gone, or 2 s after APPLY; before that its old image may still answer.
+    /// A device restarts after the host disconnects, or 2 s after APPLY. Until then the old image may still answer.
     private static let earliestVerdict = Duration.seconds(4)
     private static let mostApplies = 2
     private static let mostConfirms = 24
@@ -25,7 +25,7 @@ extension ProfileSession {
         waitForRestart()
     }
 
-    /// The device is back after APPLY, or after a link that broke before APPLY was answered.
+    /// Checks the device after APPLY, or after a link that broke before the answer to APPLY.
     mutating func checkRestart(_ snapshot: DeviceSnapshot) {
         guard let push else { return }
         let runsNew = push.preflight.runs(on: snapshot)
@@ -50,7 +50,9 @@ extension ProfileSession {
         }
     }
 
-    /// An old image of the same version, on a device that does not tell digests, must not pass for the new one.
+    /// Whether the running image is certainly the new one and permanent.
+    ///
+    /// Some devices do not report digests. On them, an old image of the same version must not count as the new image.
     private func isPermanent(_ push: Push, _ snapshot: DeviceSnapshot) -> Bool {
         if snapshot.info.running != nil || push.previous?.version != snapshot.version { return true }
         if hasEndedTrial { return true }
@@ -58,7 +60,7 @@ extension ProfileSession {
         return false
     }
 
-    /// APPLY's answer never came, and the old version runs: APPLY never arrived.
+    /// Sends APPLY again. The old version runs and APPLY was not answered, so APPLY did not arrive.
     private mutating func applyOnceMore(_ snapshot: DeviceSnapshot) {
         guard let push, push.appliedAgain < Self.mostApplies else {
             return fail(UpdateError(.linkLost, "the link breaks whenever the image is to be applied"))
@@ -70,7 +72,7 @@ extension ProfileSession {
     }
 
     mutating func confirmOrLeave(_ snapshot: DeviceSnapshot) {
-        // Also where an earlier run applied it, or the answer never came: from here on an old version means that the
+        // An earlier run may have sent APPLY, or its answer was lost. From here on, an old version means that the
         // device rolled back.
         push?.apply = .answered(at: now)
         guard push?.options.ending != .trial else {
@@ -91,17 +93,17 @@ extension ProfileSession {
         }
         report(.phase(.confirm))
         if !hasEndedTrial {
-            // A break from here on is settled by another look, for as long as the trial may last.
+            // If the link breaks after this, the session reconnects and reads the state until this time.
             lookUntil = now + snapshot.longestReturn
         }
         hasEndedTrial = true
         ask(.confirm)
     }
 
-    /// The device answered CONFIRM.
+    /// Handles the answer to CONFIRM.
     mutating func confirmed() {
         guard let snapshot else { return }
-        // Without a bundle only the device can tell what its security counter has become.
+        // Without a bundle, only the device can report its new security counter.
         guard let push else { return survey() }
         report(.confirmed(version: snapshot.version.text))
         var device = described(snapshot)

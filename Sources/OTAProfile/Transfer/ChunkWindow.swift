@@ -1,9 +1,9 @@
-/// The chunks in flight: which sequence numbers are under way, and how far the object reaches behind each of them.
+/// The chunks in flight: their sequence numbers, and the object's offset and CRC after each of them.
 ///
-/// Sequence numbers are reckoned modulo 65536; a rewind jumps ahead by 4096, so that what was queued before it is stale
-/// by its number alone (docs/ota-profile.md, "Data, and how order is kept").
+/// Sequence numbers count modulo 65536. A rewind adds 4096 to the sequence number. The number alone then shows that a
+/// chunk queued before the rewind is stale (docs/ota-profile.md, "Data, and how order is kept").
 package struct ChunkWindow {
-    /// A place in the object: so many bytes, and the CRC-32 of them.
+    /// An offset in the object, in bytes, and the CRC-32 of the bytes before it.
     package struct Mark: Equatable {
         package var offset: Int
         package var crc: UInt32
@@ -14,13 +14,13 @@ package struct ChunkWindow {
         }
     }
     package enum Reading: Equatable {
-        /// So many chunks more are taken.
+        /// The device acknowledged this number of further chunks.
         case acknowledged(chunks: Int)
-        /// Something got lost: the device goes on from the mark.
+        /// Chunks were lost. The device expects the bytes from its position again.
         case rewound
-        /// Older than what is known.
+        /// The position is older than the last acknowledged one.
         case stale
-        /// Its offset or CRC is not what stands behind its sequence number.
+        /// The offset or CRC differs from the mark of that sequence number.
         case disagrees
     }
 
@@ -28,10 +28,10 @@ package struct ChunkWindow {
 
     package private(set) var acknowledged: UInt16
     package private(set) var sent: UInt16
-    /// The mark behind `acknowledged`, and after it one for each chunk in flight.
+    /// The mark at `acknowledged`, then one mark for each chunk in flight.
     private var marks: [Mark]
 
-    /// As BEGIN's answer sets it.
+    /// Starts an empty window at the position in the answer to BEGIN.
     package init(at position: Position) {
         acknowledged = position.next
         sent = position.next
@@ -42,16 +42,16 @@ package struct ChunkWindow {
     package var acknowledgedMark: Mark { marks[0] }
     package var sentMark: Mark { marks[marks.count - 1] }
 
-    /// Books one more chunk, after which the object reaches to `mark`.
+    /// Records one more sent chunk, which ends at `mark`.
     package mutating func book(_ mark: Mark) {
         marks.append(mark)
         sent &+= 1
     }
 
-    /// Whether everything before `sequence` is acknowledged.
+    /// Returns whether all chunks before `sequence` are acknowledged.
     package func isAcknowledged(upTo sequence: UInt16) -> Bool { acknowledged &- sequence < 2048 }
 
-    /// Takes what a position tells. A position that is stale or disagrees changes nothing.
+    /// Updates the window from a position that the device reported. A position that is stale or disagrees changes nothing.
     package mutating func read(_ position: Position) -> Reading {
         let ahead = position.next &- acknowledged
         let reported = Mark(offset: position.offset, crc: position.crc)

@@ -1,14 +1,16 @@
 import OTAFirmware
 
-/// One object, envelope or image, on its way: which chunks to send next, when to flush, and what the device's positions
-/// mean. A sliding flush: the host never waits for its answer to go on.
+/// The transfer of one object, the envelope or the image.
+///
+/// It decides which chunks to send next and when to flush, and it checks the positions that the device reports.
+/// The host continues to send chunks while a flush is unanswered, up to the window.
 package struct ObjectTransfer {
-    /// What a position made of the transfer.
+    /// The effect of a reported position on the transfer.
     package enum Verdict: Equatable {
         case agreed
-        /// Chunks were lost; so many bytes are sent again.
+        /// Chunks were lost. `resent` is the number of bytes to send again.
         case rewound(resent: Int)
-        /// The device's answer contradicts what was sent: the object has to be opened anew.
+        /// The device's answer contradicts the sent bytes. The host must send BEGIN for the object again.
         case mismatch
     }
 
@@ -28,18 +30,18 @@ package struct ObjectTransfer {
     private var lastFlushAt: Duration
     private var lastHeardAt: Duration
 
-    /// A SYNC that is not yet answered.
+    /// A SYNC without an answer so far.
     private struct Flush {
         var sequence: UInt16
-        /// Chunks sent since.
+        /// Chunks sent after the SYNC.
         var chunksSent = 0
         var rewound = false
     }
 
     /// - Parameters:
-    ///   - position: BEGIN's answer, of which offset and CRC have been checked.
-    ///   - chunkLength: longest Data value in bytes, sequence number included.
-    ///   - window: most chunks in flight.
+    ///   - position: the position in the answer to BEGIN. The caller has checked its offset and CRC.
+    ///   - chunkLength: the maximum length of a Data value in bytes, including the sequence number.
+    ///   - window: the maximum number of chunks in flight.
     package init(
         _ object: TransferObject, _ bytes: [UInt8], from position: Position, chunkLength: Int, window: Int,
         at now: Duration
@@ -55,24 +57,24 @@ package struct ObjectTransfer {
 
     /// Bytes that the device has acknowledged.
     package var acknowledgedOffset: Int { window.acknowledgedMark.offset }
-    /// Bytes that are sent, acknowledged or not.
+    /// Bytes that the host has sent, whether acknowledged or not.
     package var sentOffset: Int { window.sentMark.offset }
     package var inFlight: Int { window.inFlight }
-    /// The device has it all.
+    /// Whether the device has acknowledged the whole object.
     package var isComplete: Bool { acknowledgedOffset == bytes.count }
 
-    /// When it wants to be asked again for a flush, whatever the device says; nil: nothing is in flight.
+    /// When to call `nextFlush(at:)` if no event comes earlier. Nil if no chunk is in flight or a flush is unanswered.
     package var deadline: Duration? {
         guard inFlight > 0, flush == nil else { return nil }
         return min(lastFlushAt + Self.flushInterval, lastHeardAt + Self.longestSilence)
     }
 
-    /// The Data values that may be sent now, in order.
+    /// Returns the Data values that the host may send now, in order.
     package mutating func nextChunks() -> [[UInt8]] {
         var room = windowLimit - window.inFlight
         if let flush {
-            // BlueZ lets commands overtake requests: more than a window behind an unanswered flush could hold it back
-            // for ever.
+            // In BlueZ, writes without response can overtake writes with response. Without this limit, further chunks
+            // could delay an unanswered flush forever.
             room = min(room, windowLimit - flush.chunksSent)
         }
         var chunks: [[UInt8]] = []
@@ -83,7 +85,7 @@ package struct ObjectTransfer {
         return chunks
     }
 
-    /// The sequence number for a SYNC that is due now, behind what was sent so far; nil: none is.
+    /// Returns the sequence number for a SYNC after the chunks sent so far. Nil if no SYNC is due.
     package mutating func nextFlush(at now: Duration) -> UInt16? {
         guard flush == nil, inFlight > 0 else { return nil }
         let atEnd = sentOffset == bytes.count
@@ -95,25 +97,25 @@ package struct ObjectTransfer {
         return window.sent
     }
 
-    /// A Progress notification: one that disagrees is ignored, for the answers are what counts.
+    /// Handles a Progress notification. A position that disagrees is ignored: only answers can cause a mismatch.
     package mutating func progressed(to position: Position, at now: Duration) -> Verdict {
         lastHeardAt = now
         return reading(of: position) ?? .agreed
     }
 
-    /// The answer to the flush under way.
+    /// Handles the answer to the current flush.
     package mutating func flushed(to position: Position, at now: Duration) -> Verdict {
         lastHeardAt = now
         lastFlushAt = now
         guard let verdict = reading(of: position) else { return .mismatch }
         defer { flush = nil }
-        // An answer that acknowledges what was sent behind the flush, too, stands for a flush of that.
+        // The answer can also acknowledge chunks sent after the flush. Those chunks then need no flush of their own.
         if inFlight == 0 { chunksSinceFlush = 0 }
         guard verdict == .agreed, let flush, !flush.rewound else { return verdict }
         return window.isAcknowledged(upTo: flush.sequence) ? .agreed : .mismatch
     }
 
-    /// Nil where the position disagrees with what was sent.
+    /// Returns nil if the position disagrees with the sent chunks.
     private mutating func reading(of position: Position) -> Verdict? {
         let sent = sentOffset
         switch window.read(position) {
