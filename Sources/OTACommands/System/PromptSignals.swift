@@ -1,4 +1,5 @@
 import Glibc
+import Synchronization
 import SystemPackage
 
 /// Handles signals while a prompt waits for input.
@@ -18,7 +19,8 @@ struct PromptSignals: ~Copyable {
             SIGXFSZ, SIGIO, SIGPWR,
         ] + Array(__libc_current_sigrtmin()...__libc_current_sigrtmax())
 
-    private nonisolated(unsafe) static var writeEnd: Int32 = -1
+    /// Atomic, because any thread may receive the signal.
+    private static let writeEnd = Atomic<Int32>(-1)
     private let readEnd: Int32
     private let before: [(signal: Int32, action: sigaction)]
 
@@ -27,12 +29,12 @@ struct PromptSignals: ~Copyable {
         var ends: [Int32] = [-1, -1]
         guard pipe(&ends) == 0 else { throw Errno(rawValue: errno) }
         readEnd = ends[0]
-        Self.writeEnd = ends[1]
+        Self.writeEnd.store(ends[1], ordering: .releasing)
         var action = sigaction()
         action.__sigaction_handler.sa_handler = { signal in
             let interrupted = errno
             var byte = UInt8(truncatingIfNeeded: signal)
-            _ = write(PromptSignals.writeEnd, &byte, 1)
+            _ = write(PromptSignals.writeEnd.load(ordering: .acquiring), &byte, 1)
             errno = interrupted
         }
         before = (Self.ending + Self.stopping).compactMap { signal in
@@ -51,7 +53,7 @@ struct PromptSignals: ~Copyable {
             var old = old
             sigaction(signal, &old, nil)
         }
-        close(Self.writeEnd)
+        close(Self.writeEnd.load(ordering: .relaxed))
         close(readEnd)
     }
 
