@@ -2,13 +2,13 @@ import FoundationEssentials
 import OTAFirmware
 import OTASigning
 
-/// The file `device.json` in a virtual device's folder, which describes the device. Sizes are in bytes, keys are 64 hex digits, and the
-/// image format is the byte of the manifest.
+/// `device.json` in a virtual device's folder: what the device is. Sizes in bytes, keys as 64 hex digits, the image format
+/// as the manifest's byte.
 package struct DeviceFile: Codable {
-    /// The newest supported schema. Schema 2 added SMP devices.
+    /// 2 brought devices that speak SMP.
     static let newestSchema = 2
 
-    /// The members that every schema contains.
+    /// All that a reader of any version can rely on.
     private struct Head: Decodable {
         let schema: Int
         let `protocol`: String?
@@ -40,13 +40,9 @@ package struct DeviceFile: Codable {
         trialSeconds = configuration.trialSeconds
     }
 
-    /// Parses the file.
-    ///
     /// - Throws: `malformed` or `fromNewerVersion`, without the path.
     package init(json: [UInt8]) throws(VirtualDeviceError) { self = try Self.read(json) }
 
-    /// Returns the protocol that the file names; the GATT OTA profile if it names none.
-    ///
     /// - Throws: `malformed` or `fromNewerVersion`, without the path.
     static func updateProtocol(json: [UInt8]) throws(VirtualDeviceError) -> VirtualDeviceProtocol {
         let name = try read(json, Head.self).protocol ?? VirtualDeviceProtocol.ota.rawValue
@@ -84,8 +80,6 @@ package struct DeviceFile: Codable {
         return Array(try encoder.encode(file)) + [UInt8(ascii: "\n")]
     }
 
-    /// Parses trusted keys.
-    ///
     /// - Throws: `malformed`.
     static func keys(_ texts: [String]) throws(VirtualDeviceError) -> [PublicKey] {
         var keys: [PublicKey] = []
@@ -99,8 +93,6 @@ package struct DeviceFile: Codable {
     }
 
     /// - Throws: `malformed`, without the path.
-    /// The device's configuration.
-    ///
     package var configuration: VirtualDeviceConfiguration {
         get throws(VirtualDeviceError) {
             guard let product = ProductName(product) else {
@@ -119,7 +111,7 @@ package struct DeviceFile: Codable {
             configuration.longestData = longestData
             configuration.restartSeconds = restartSeconds
             configuration.trialSeconds = trialSeconds
-            // A file does not wear out. Also, no time passes for the device between two commands, so a limit would never reset.
+            // A file does not wear out, and its device has no time to recover between two commands.
             configuration.limitsWear = false
             do {
                 try configuration.validate()
