@@ -1,28 +1,31 @@
 internal import OTAFirmware
 public import SystemPackage
 
-/// Makes bundles of image files, in one pass and in little memory: the image is copied while it is hashed, behind the
-/// space for the envelope, which is written when all is known.
+/// Creates bundles from image files in one pass and with little memory.
+///
+/// It leaves space for the envelope at the start of the file, then copies and hashes the image. It writes the envelope last, because the
+/// envelope contains the image's digest.
 public struct BundleSigner: Sendable {
     private let keys: [PrivateKey]
 
-    /// - Throws: `key-required`; `already-signed` for one key twice; `too-many-signatures` for more than four.
+    /// - Throws: `key-required`; `already-signed` if one key appears twice; `too-many-signatures` for more than four keys.
     public init(keys: [PrivateKey]) throws(SigningError) {
         guard !keys.isEmpty else {
-            throw .refused(.keyRequired, context: "no key to sign with", hint: "give --key FILE")
+            throw .refused(.keyRequired, context: "no private key was given", hint: "give --key FILE")
         }
         self.keys = keys
         try check(signing: [])
     }
 
-    /// Signs the image in a file, or gives the bundle in it more signatures, all else in it unchanged.
+    /// Signs the image in a file, or adds signatures to the bundle in a file and changes nothing else in it.
     ///
     /// - Parameters:
-    ///   - input: an image, Intel HEX text of one, or a bundle.
-    ///   - release: what is to be said of an image; of a bundle, nothing.
-    ///   - created: Unix seconds; not looked at for a bundle. The same one gives the same bundle, byte for byte.
-    ///   - output: where the bundle appears, complete or not at all.
-    ///   - replace: a file that is there already is replaced, in one step. It may be the input.
+    ///   - input: an image, an image as Intel HEX text, or a bundle.
+    ///   - release: the manifest's values for an image. It must be empty for a bundle.
+    ///   - created: the creation time in Unix seconds; ignored for a bundle. With the same time, the same image, values and keys give the
+    ///     same bundle, byte for byte.
+    ///   - output: the path of the new bundle. The file appears complete or not at all.
+    ///   - replace: whether to replace an existing file, atomically. That file may be the input.
     public func sign(
         _ input: FilePath, as release: Release = Release(), created: UInt64, to output: FilePath, replace: Bool = false
     ) throws(SigningError) -> SignedFile {
@@ -32,8 +35,8 @@ public struct BundleSigner: Sendable {
         case .bundle:
             guard release == Release() else {
                 throw .refused(
-                    .alreadyABundle, context: "\(input): a bundle; it can get a signature more, and no other change",
-                    hint: "give --key alone, or the image that the bundle was made of")
+                    .alreadyABundle, context: "\(input): this is a bundle; sign can only add signatures to it",
+                    hint: "use --key without other values, or sign the original image")
             }
             return try addSignatures(to: file, output)
         case .intelHex:
@@ -46,8 +49,8 @@ public struct BundleSigner: Sendable {
     private func sign(
         _ source: ImageSource, _ release: Release, _ created: UInt64, _ output: OutputFile
     ) throws(SigningError) -> SignedFile {
-        // The envelope's length, and so product and version, has to be known before the image is written: an image
-        // that has to be asked for them is read once more.
+        // The envelope's length depends on product and version, and must be known before the image is written. If they come from the
+        // image, the image is read twice.
         let asked = release.isComplete ? nil : try source.inspect(as: release.format) { _ in }
         let draft = try ManifestDraft(release, of: asked, imageSize: source.size, created: created)
         let space = try envelope(draft.placeholder()) { _ in [UInt8](repeating: 0, count: 64) }
@@ -65,11 +68,12 @@ public struct BundleSigner: Sendable {
         let old = try bundleChecked { () throws(BundleError) in try Envelope(parsingPrefix: prefix) }
         guard file.size == old.bundleLength else {
             throw .refused(
-                .malformedBundle, context: "a bundle of \(file.size) bytes that should have \(old.bundleLength)")
+                .malformedBundle,
+                context: "the bundle has \(file.size) bytes; its envelope requires \(old.bundleLength)")
         }
         if let field = old.manifest.unknownCriticalFields.first {
             throw .refused(
-                .unknownCriticalField, context: "nobody can vouch for what is not known here: \(field.label)")
+                .unknownCriticalField, context: "the manifest contains the unknown critical \(field.label)")
         }
         try check(signing: old.signatures.map(\.keyID))
         let envelope = try envelope(old.manifest, beside: old.signatures, signature: signature(over: old.manifest))
@@ -77,7 +81,7 @@ public struct BundleSigner: Sendable {
         let copy = HashingCopy(to: output, behind: envelope)
         try file.forEachPiece(in: UInt64(old.length)..<file.size, copy.take)
         guard copy.finish() == old.manifest.imageDigest else {
-            throw .refused(.digestMismatch, context: "the image in the bundle is not the one that was signed")
+            throw .refused(.digestMismatch, context: "the digest of the image does not match the signed manifest")
         }
         return try finish(envelope, nil, output)
     }
@@ -92,7 +96,7 @@ public struct BundleSigner: Sendable {
         return SignedFile(path: output.path, envelope: envelope, image: image)
     }
 
-    /// The manifest with the signatures there are and one by each key.
+    /// Returns an envelope with the manifest, the existing signatures and one new signature for each key.
     private func envelope(
         _ manifest: Manifest, beside signatures: [BundleSignature] = [],
         signature: (PrivateKey) throws(SigningError) -> [UInt8]
@@ -100,7 +104,7 @@ public struct BundleSigner: Sendable {
         var signatures = signatures
         for key in keys {
             let made = BundleSignature(keyID: key.publicKey.id, signature: try signature(key))
-            guard let made else { throw .key(KeyError(.cryptography, "a signature that has not 64 bytes")) }
+            guard let made else { throw .key(KeyError(.cryptography, "the signature does not have 64 bytes")) }
             signatures.append(made)
         }
         return try bundleChecked { () throws(BundleError) in try Envelope(manifest: manifest, signatures: signatures) }
@@ -112,21 +116,24 @@ public struct BundleSigner: Sendable {
         }
     }
 
-    /// Refuses keys that cannot sign where these have signed already.
+    /// Checks that the keys can sign a bundle that already has signatures by `signers`.
+    ///
+    /// - Throws: `already-signed`, `too-many-signatures`.
     private func check(signing signers: [KeyID]) throws(SigningError) {
         var ids = Set(signers)
         for key in keys where !ids.insert(key.publicKey.id).inserted {
             let id = key.publicKey.id
             guard signers.contains(id) else {
                 throw .refused(
-                    .alreadySigned, context: "the key \(id) is given twice, and can sign once",
+                    .alreadySigned, context: "the key \(id) was given twice; a key can sign a bundle only once",
                     hint: "give --key once for each key")
             }
-            throw .refused(.alreadySigned, context: "the key \(id) has signed this bundle, and can sign once")
+            throw .refused(
+                .alreadySigned, context: "the key \(id) has already signed this bundle; a key can sign only once")
         }
         guard ids.count <= 4 else {
             throw .refused(
-                .tooManySignatures, context: "a bundle has at most four signatures, and these would be \(ids.count)")
+                .tooManySignatures, context: "the bundle would have \(ids.count) signatures; the limit is 4")
         }
     }
 }

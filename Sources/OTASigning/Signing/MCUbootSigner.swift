@@ -1,13 +1,14 @@
 public import OTAFirmware
 public import SystemPackage
 
-/// Makes signed MCUboot images of programs, to the byte as imgtool makes them: an Ed25519 signature has no randomness.
+/// Creates signed MCUboot images from linked binaries. The result is byte for byte equal to imgtool's, because Ed25519 signatures
+/// contain no random values.
 public struct MCUbootSigner: Sendable {
-    /// What the signature is over.
+    /// The signed data.
     public enum Scheme: Sendable {
-        /// The image's SHA-256.
+        /// The signature is over the image's SHA-256.
         case digest
-        /// The image itself; the image carries a SHA-512 beside it.
+        /// The signature is over the image itself. The image also contains its SHA-512.
         case pure
     }
 
@@ -19,13 +20,13 @@ public struct MCUbootSigner: Sendable {
         self.scheme = scheme
     }
 
-    /// Signs the program in a file.
+    /// Signs the binary in a file and writes the MCUboot image.
     ///
     /// - Parameters:
-    ///   - input: a binary, or Intel HEX text of one, of up to 256 MiB.
-    ///   - output: where the image appears, complete or not at all.
-    ///   - replace: a file that is there already is replaced, in one step. It may be the input.
-    /// - Returns: what was made, read again.
+    ///   - input: a linked binary of up to 256 MiB, or its Intel HEX text of up to 256 MiB.
+    ///   - output: the path of the new image. The file appears complete or not at all.
+    ///   - replace: whether to replace an existing file, atomically. That file may be the input.
+    /// - Returns: the new image, parsed again as a check.
     public func sign(
         _ input: FilePath, as layout: MCUbootLayout, to output: FilePath, replace: Bool = false
     ) throws(SigningError) -> MCUbootFile {
@@ -40,7 +41,7 @@ public struct MCUbootSigner: Sendable {
         return made
     }
 
-    /// The whole image of a program.
+    /// Returns the signed image of a linked binary.
     ///
     /// - Throws: `header-not-empty`, `slot-too-small`.
     public func sign(_ program: [UInt8], as layout: MCUbootLayout) throws(SigningError) -> [UInt8] {
@@ -52,8 +53,9 @@ public struct MCUbootSigner: Sendable {
             guard needed <= slotSize else {
                 throw .refused(
                     .slotTooSmall,
-                    context: "the image takes \(draft.bytes.count) bytes and the bootloader's trailer "
-                        + "\(layout.trailerSize), and the slot has \(slotSize)")
+                    context:
+                        "the image needs \(draft.bytes.count) bytes and the bootloader's trailer \(layout.trailerSize); "
+                        + "the slot has \(slotSize)")
             }
         }
         draft.fillSlot()
@@ -91,9 +93,9 @@ public struct MCUbootSigner: Sendable {
         case .intelHex: source = try ImageSource(intelHexIn: file)
         case .bundle:
             throw .refused(
-                .alreadyABundle, context: "it is a bundle", hint: "give the program itself, as it was linked")
+                .alreadyABundle, context: "the file is a bundle", hint: "sign the linked binary")
         case .binary where prefix.starts(with: MCUbootImage.magic):
-            throw .refused(.alreadyAnImage, context: "it is an MCUboot image already")
+            throw .refused(.alreadyAnImage, context: "the file is already an MCUboot image")
         case let kind:
             if let refusal = kind.refusal { throw .image(refusal) }
             source = try ImageSource(file)
@@ -101,7 +103,7 @@ public struct MCUbootSigner: Sendable {
         guard source.size <= Self.maximumLength else {
             throw .refused(
                 .imageTooLarge,
-                context: "a program of \(source.size) bytes; more than \(Self.maximumLength) are not read")
+                context: "the binary has \(source.size) bytes; the limit is \(Self.maximumLength)")
         }
         var program: [UInt8] = []
         program.reserveCapacity(Int(source.size))
@@ -115,7 +117,7 @@ public struct MCUbootSigner: Sendable {
         guard program.count >= headerSize, program.prefix(Int(headerSize)).allSatisfy({ $0 == 0 }) else {
             throw .refused(
                 .headerNotEmpty,
-                context: "the program does not begin with the \(headerSize) zero bytes in whose place the header comes")
+                context: "the binary does not start with \(headerSize) zero bytes, which the header replaces")
         }
     }
 }

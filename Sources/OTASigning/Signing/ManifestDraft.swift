@@ -1,6 +1,6 @@
 internal import OTAFirmware
 
-/// A manifest of which only what the image's bytes decide is not yet known, and so its length is.
+/// A manifest without the image's format and digest. Its length is already known.
 struct ManifestDraft {
     private let release: Release
     private let product: ProductName
@@ -8,19 +8,19 @@ struct ManifestDraft {
     private let imageSize: UInt32
     private let created: UInt64
 
-    /// - Throws: `product-required` or `version-required` where neither `release` nor `image` has one.
+    /// - Throws: `product-required` or `version-required` if neither `release` nor `image` has the value.
     init(
         _ release: Release, of image: FirmwareDescription?, imageSize: UInt32, created: UInt64
     ) throws(SigningError) {
         guard let product = release.product ?? image?.product else {
             throw .refused(
-                .productRequired, context: "the image does not say for which product it is", hint: "give --product NAME"
+                .productRequired, context: "the image does not name its product", hint: "give --product NAME"
             )
         }
         guard let version = release.version ?? image?.version else {
-            let own = image?.versionText.map { "the version that the image carries, \($0), is no semantic version" }
+            let own = image?.versionText.map { "the image's version '\($0)' is not a semantic version" }
             throw .refused(
-                .versionRequired, context: own ?? "the image does not say which version it is",
+                .versionRequired, context: own ?? "the image does not contain its version",
                 hint: "give --version X.Y.Z")
         }
         self.release = release
@@ -40,7 +40,7 @@ struct ManifestDraft {
         }
     }
 
-    /// As long as the manifest will be.
+    /// Returns a manifest with the final length and placeholders for format and digest.
     func placeholder() throws(SigningError) -> Manifest {
         try manifest(format: .raw, digest: SHA256.digest(of: []))
     }

@@ -1,13 +1,13 @@
 internal import Glibc
 internal import SystemPackage
 
-/// A folder of trusted keys.
+/// Lists the key files in a folder of trusted keys.
 enum TrustFolder {
     private static let suffix = ".pub.pem"
 
-    /// The names that count, sorted.
+    /// Returns the names of the key files (`*.pub.pem`), sorted.
     ///
-    /// - Throws: `read-failed`; `bad-trust-scope` for a scope file without a key: its name may be misspelt.
+    /// - Throws: `read-failed`; `bad-trust-scope` for a scope file without a key file, because its name may be misspelt.
     static func keyFiles(in folder: FilePath) throws(KeyError) -> [String] {
         guard let stream = opendir(folder.string) else {
             throw KeyError(.readFailed, "\(folder): \(Errno(rawValue: errno))")
@@ -28,8 +28,8 @@ enum TrustFolder {
         if let orphan = scopes.sorted().first(where: { !names.contains(String($0.dropLast(TrustScope.suffix.count))) })
         {
             throw KeyError(
-                .badTrustScope, "\(folder.appending(orphan)): there is no key file beside it",
-                hint: "name it after the key's file: KEY\(suffix)\(TrustScope.suffix)")
+                .badTrustScope, "\(folder.appending(orphan)): the scope file has no key file in the same folder",
+                hint: "rename it to KEY\(suffix)\(TrustScope.suffix), where KEY\(suffix) is its key file")
         }
         return names.sorted()
     }

@@ -1,11 +1,11 @@
 internal import OTAFirmware
 
 extension Verifier {
-    /// Accepts an image that is whole, whose digest is right, whose Ed25519 signature holds by a trusted key, and which
-    /// the policy allows.
+    /// Verifies an image. It must be complete, its digest must match, a trusted key's Ed25519 signature must be valid, and the policy
+    /// must allow it.
     ///
     /// - Throws: `ambiguous-image`, `encrypted-image`, `no-digest`, `digest-mismatch`, `not-signed`,
-    ///   `unsupported-signature`, `untrusted-key`, `bad-signature`, `key-out-of-scope`; what the policy forbids.
+    ///   `unsupported-signature`, `untrusted-key`, `bad-signature`, `key-out-of-scope`; the errors of the policy.
     public func verify(_ file: MCUbootFile) throws(VerificationError) -> VerifiedImage {
         let digest = try checkedDigest(of: file)
         let signature = try MCUbootSignature(of: file.image)
@@ -13,10 +13,10 @@ extension Verifier {
             throw VerificationError(.untrustedKey, Self.untrustedKeyReason(signature.keyTLV))
         }
         guard let message = signature.isPure ? Array(file.signedBytes) : digest else {
-            throw VerificationError(.noDigest, "its signature is over a digest that it does not carry")
+            throw VerificationError(.noDigest, "the signature is over a digest that the image does not contain")
         }
         guard key.verify(signature: signature.bytes, message: message) else {
-            throw VerificationError(.badSignature, "the signature by the trusted key \(key.id) does not hold")
+            throw VerificationError(.badSignature, "the signature by the trusted key \(key.id) is invalid")
         }
         guard trust.scope(of: key.id)?.coversImages ?? true else {
             throw outOfScope(key.id, "the file is an MCUboot image")
@@ -25,29 +25,30 @@ extension Verifier {
         return VerifiedImage(file, authorization: .signature(key.id))
     }
 
-    /// Accepts also an image for which nobody answers whom the trust store knows: by the user's consent, which asking
-    /// this is. All else has to hold as ever, and an image that a trusted key has signed has that key's warrant.
+    /// Verifies an image, and also accepts an image that is not signed by a trusted key. The call expresses the user's consent.
     ///
-    /// - Throws: `ambiguous-image`, `no-digest`, `digest-mismatch`, `bad-signature`; what the policy forbids.
+    /// All other conditions stay the same. An image that a trusted key signed is authorized by that key, not by the consent.
+    ///
+    /// - Throws: `ambiguous-image`, `no-digest`, `digest-mismatch`, `bad-signature`, `key-out-of-scope`; the errors of the policy.
     public func accept(_ file: MCUbootFile) throws(VerificationError) -> VerifiedImage {
         do {
             return try verify(file)
         } catch {
             guard let consent = Consent(to: error) else { throw error }
             if !file.image.isEncrypted, try checkedDigest(of: file) == nil {
-                throw VerificationError(.noDigest, "it carries no digest, so nobody can say whether it is whole")
+                throw VerificationError(.noDigest, "the image has no digest, so damage cannot be detected")
             }
             try policy.check(file.image, signer: nil)
             return VerifiedImage(file, authorization: .consent(consent))
         }
     }
 
-    /// The digest that the image carries, which is that of its bytes; nil: it carries none.
+    /// Returns the image's digest after a comparison with its bytes; nil if the image contains no digest.
     private func checkedDigest(of file: MCUbootFile) throws(VerificationError) -> [UInt8]? {
         guard !file.image.isEncrypted else {
-            throw VerificationError(.encryptedImage, "its body is encrypted, so only the device can check it")
+            throw VerificationError(.encryptedImage, "the image is encrypted, so only the device can check its digest")
         }
-        guard let carried = try MCUbootSignature.only(file.image, MCUbootTLV.digestTypes, "a digest") else {
+        guard let carried = try MCUbootSignature.only(file.image, MCUbootTLV.digestTypes, "digest") else {
             return nil
         }
         let computed: [UInt8] =
@@ -57,12 +58,13 @@ extension Verifier {
             default: SHA256.digest(of: file.signedBytes).bytes
             }
         guard carried.value == computed else {
-            throw VerificationError(.digestMismatch, "its \(carried.name ?? "digest") is not that of its bytes")
+            throw VerificationError(
+                .digestMismatch, "the \(carried.name ?? "digest") in the image does not match its bytes")
         }
         return computed
     }
 
-    /// The trusted key that a KEYHASH or PUBKEY names.
+    /// Returns the trusted key that a KEYHASH or PUBKEY record names; nil if no trusted key matches.
     func trustedKey(named tlv: MCUbootTLV?) -> PublicKey? {
         guard let tlv else { return nil }
         return trust.keys.first { key in
@@ -78,10 +80,10 @@ extension Verifier {
     }
 
     private static func untrustedKeyReason(_ tlv: MCUbootTLV?) -> String {
-        guard let tlv else { return "it does not say whose key has signed it" }
+        guard let tlv else { return "the image does not name its signer" }
         guard tlv.type == MCUbootTLV.keyHash else {
-            return "signed by a key that it brings along, and no such key is trusted"
+            return "the public key in the image is not a trusted key"
         }
-        return "signed by the key whose hash is \(Hex.encode(tlv.value.prefix(8)))…, and no such key is trusted"
+        return "signed by the key with the hash \(Hex.encode(tlv.value.prefix(8)))…, which is not a trusted key"
     }
 }
