@@ -2,7 +2,7 @@ import DescriptorIO
 import OTATransport
 package import OTAUpdate
 
-/// Packets over an open serial port.
+/// Sends and receives packets over an open serial port.
 package actor SerialLine: ValuePipe {
     package nonisolated var unownedExecutor: UnownedSerialExecutor { descriptor.unownedExecutor }
 
@@ -11,9 +11,9 @@ package actor SerialLine: ValuePipe {
     private var decoder = ConsoleDecoder()
     private var packets: [[UInt8]] = []
 
-    /// Takes the port over, a terminal in raw mode.
+    /// Takes ownership of the port, which must be a terminal in raw mode.
     ///
-    /// - Parameter release: gives back what the port was taken by, before it is closed.
+    /// - Parameter release: releases the port's locks. It is called before the port is closed.
     /// - Throws: `unavailable`.
     package init(
         _ port: CInt, name: String, release: @escaping @Sendable (CInt) -> Void = { _ in }
@@ -28,7 +28,9 @@ package actor SerialLine: ValuePipe {
 
     package func send(_ value: [UInt8]) async throws(LinkError) {
         guard let lines = ConsoleFraming.lines(carrying: value) else {
-            throw LinkError(.refused, "a value of \(value.count) bytes is longer than a serial line carries")
+            throw LinkError(
+                .refused,
+                "the packet has \(value.count) bytes; the limit for a serial line is \(ConsoleFraming.longestPacket)")
         }
         do throws(DescriptorError) { try await descriptor.write(lines) } catch { throw lost(error) }
     }
@@ -48,11 +50,11 @@ package actor SerialLine: ValuePipe {
 
     package func close() async { await descriptor.close() }
 
-    /// A cable that is pulled shows as an error or as an end of the data, as the driver likes.
+    /// Converts an error of the port. After an unplugged cable, some drivers report an error and others the end of the data.
     private func lost(_ error: DescriptorError) -> LinkError {
         switch error {
         case .cancelled: LinkError(.lost, error.description)
-        case .closed, .system: LinkError(.lost, "\(name) is gone: \(error)")
+        case .closed, .system: LinkError(.lost, "lost the serial port \(name): \(error)")
         }
     }
 }
