@@ -135,7 +135,7 @@ package struct DeviceFile: Codable {
         switch error {
         case DecodingError.keyNotFound(let key, _): "the member \(key.stringValue) is missing"
         case DecodingError.typeMismatch(_, let context), DecodingError.valueNotFound(_, let context):
-            "the member \(context.codingPath.map(\.stringValue).joined(separator: ".")) is of the wrong type"
+            "the member \(context.codingPath.map(\.stringValue).joined(separator: ".")) has the wrong type"
         case DecodingError.dataCorrupted(let context) where !context.codingPath.isEmpty:
             "the member \(context.codingPath.map(\.stringValue).joined(separator: ".")) is out of range"
         default: "the file is not valid JSON"
