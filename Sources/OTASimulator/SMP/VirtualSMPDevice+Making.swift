@@ -2,7 +2,7 @@ import OTAFirmware
 package import OTASigning
 
 extension VirtualSMPDevice {
-    /// A new device in memory, with a small image of version 1.0.0 in slot 0 that a key of its own has signed.
+    /// Creates a new device in memory. Slot 0 contains a small image of version 1.0.0 that a newly generated key has signed.
     ///
     /// - Throws: `badConfiguration`.
     public convenience init(_ configuration: VirtualSMPConfiguration) throws(VirtualDeviceError) {
@@ -11,11 +11,11 @@ extension VirtualSMPDevice {
         } catch let error as VirtualDeviceError {
             throw error
         } catch {
-            throw VirtualDeviceError(.badConfiguration, "such a device cannot be made: \(error)")
+            throw VirtualDeviceError(.badConfiguration, "cannot create the virtual SMP device: \(error)")
         }
     }
 
-    /// The same, whose image is signed with this key.
+    /// Creates a new device in memory whose factory image is signed with `key`.
     package convenience init(
         _ configuration: VirtualSMPConfiguration, factoryKey key: PrivateKey
     ) throws(VirtualDeviceError) {
@@ -27,22 +27,23 @@ extension VirtualSMPDevice {
             try Self.fillFromFactory(flash, configuration, version, key)
             self.init(configuration, flash: flash, trust: try TrustStore(configuration.trustedKeys))
         } catch {
-            throw VirtualDeviceError(.badConfiguration, "such a device cannot be made: \(error)")
+            throw VirtualDeviceError(.badConfiguration, "cannot create the virtual SMP device: \(error)")
         }
     }
 
-    /// Puts the image that a new device comes with into its erased flash.
+    /// Writes the factory image to the erased flash of a new device.
     ///
     /// - Parameters:
-    ///   - version: its three numbers have 8, 8 and 16 bits.
-    ///   - key: signs the image; among those that the device trusts.
+    ///   - version: the version of the image. Its three numbers have 8, 8 and 16 bits.
+    ///   - key: the key that signs the image. The device must trust it.
     static func fillFromFactory(
         _ flash: VirtualFlash, _ configuration: VirtualSMPConfiguration, _ version: SemanticVersion, _ key: PrivateKey
     ) throws {
         guard let major = UInt8(exactly: version.major), let minor = UInt8(exactly: version.minor),
             let revision = UInt16(exactly: version.patch)
         else {
-            throw VirtualDeviceError(.badConfiguration, "an MCUboot image's version is at most 255.255.65535")
+            throw VirtualDeviceError(
+                .badConfiguration, "the version is \(version); the limit for an MCUboot image is 255.255.65535")
         }
         let body = Array("factory firmware of \(configuration.board)\n".utf8)
         let image = try SampleImage((major, minor, revision, 0), body: body, key: key).bytes()
