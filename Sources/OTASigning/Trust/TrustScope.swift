@@ -97,7 +97,7 @@ public struct TrustScope: Sendable, Hashable {
         let name = trimmed(halves[0])
         guard halves.count == 2, let word = Word(rawValue: name) else {
             let words = Word.allCases.map(\.rawValue).joined(separator: " or ")
-            throw refusal("\(place): unknown word '\(name)': expected \(words), '=' and values")
+            throw refusal("\(place): '\(name)' is not a known word: expected \(words), '=' and values")
         }
         return (word, halves[1].split(separator: ",", omittingEmptySubsequences: false).map(trimmed))
     }

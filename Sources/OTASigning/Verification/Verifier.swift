@@ -17,7 +17,7 @@ public struct Verifier: Sendable {
     /// 3. The image's digest matches the manifest.
     /// 4. The policy allows the bundle.
     ///
-    /// No message describes the contents of a bundle before its signer is verified.
+    /// The signatures come before the image and the policy, so that no error describes the release before its signer is verified.
     ///
     /// - Throws: `unknown-critical-field`, `bad-signature`, `untrusted-key`, `key-out-of-scope`, `digest-mismatch`; the errors of the
     ///   policy.

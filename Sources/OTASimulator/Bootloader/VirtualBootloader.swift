@@ -9,7 +9,7 @@ import OTASigning
 public struct VirtualBootloader {
     /// The selected image of one boot.
     public struct Boot: Sendable, Equatable {
-        /// 0 or 1.
+        /// The slot of the image: 0 or 1.
         public var slot: Int
         public var isOnTrial: Bool
         public var image: BootImage
