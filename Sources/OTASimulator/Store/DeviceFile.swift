@@ -92,7 +92,7 @@ package struct DeviceFile: Codable {
         for text in texts {
             guard let bytes = Hex.decode(text), let key = try? PublicKey(bytes: bytes) else {
                 throw VirtualDeviceError(
-                    .malformed, "the trusted key '\(text)' is not an Ed25519 public key of 64 hex digits")
+                    .malformed, "trusted key \(keys.count + 1) is not an Ed25519 public key of 64 hex digits")
             }
             keys.append(key)
         }
