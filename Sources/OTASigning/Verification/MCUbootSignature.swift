@@ -35,7 +35,7 @@ struct MCUbootSignature {
         isPure = pure != nil
     }
 
-    /// Returns the only TLV of these types; nil if there is none.
+    /// Returns the only TLV of these types; nil if the image has no such TLV.
     ///
     /// - Parameter what: the kind of record, for the error message.
     /// - Throws: `ambiguous-image` if there is more than one.
