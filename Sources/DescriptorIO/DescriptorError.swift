@@ -24,7 +24,7 @@ extension DescriptorError: CustomStringConvertible {
     package var description: String {
         switch self {
         case .cancelled: "the task was cancelled"
-        case .closed: "it is closed"
+        case .closed: "the descriptor is closed"
         case .system(let what, let error): "\(what): \(Self.text(of: error))"
         }
     }

@@ -9,7 +9,7 @@ package protocol LoopClient: AnyObject {
     func ready(_ entries: ArraySlice<pollfd>)
     /// Does work that needs no waiting. Returns true if work is left for the next round.
     func turn() -> Bool
-    /// The latest time for the next call of `turn`; nil if there is none.
+    /// The latest time for the next call of `turn`; nil for no limit.
     var deadline: ContinuousClock.Instant? { get }
 }
 
@@ -65,7 +65,7 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
         pthread_sigmask(SIG_SETMASK, &before, nil)
         guard status == 0 else {
             context.release()
-            throw .system("no thread could be started", status)
+            throw .system("cannot start a thread", status)
         }
         pthread_detach(thread)
         return loop

@@ -23,7 +23,7 @@ package actor OpenDescriptor {
             let reason = errno
             release(descriptor)
             _ = Glibc.close(descriptor)
-            throw .system("it cannot be read without blocking", reason)
+            throw .system("cannot set non-blocking mode", reason)
         }
         self.descriptor = descriptor
         self.thread = thread
@@ -57,7 +57,7 @@ package actor OpenDescriptor {
             if count >= 0 {
                 written += count
             } else {
-                try await waitForReadiness("writing failed", errno, waitingFor: POLLOUT)
+                try await waitForReadiness("write failed", errno, waitingFor: POLLOUT)
             }
         } while written < bytes.count
     }
@@ -68,7 +68,7 @@ package actor OpenDescriptor {
             guard descriptor >= 0 else { throw .closed }
             let count = Glibc.read(descriptor, &scratch, scratch.count)
             if count >= 0 { return Array(scratch[..<count]) }
-            try await waitForReadiness("reading failed", errno, waitingFor: POLLIN)
+            try await waitForReadiness("read failed", errno, waitingFor: POLLIN)
         }
     }
 

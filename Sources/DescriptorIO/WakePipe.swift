@@ -9,7 +9,7 @@ struct WakePipe: ~Copyable, Sendable {
         var ends: [CInt] = [-1, -1]
         let type = CInt(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
         guard socketpair(AF_UNIX, type, 0, &ends) == 0 else {
-            throw .system("no pair of sockets could be made", errno)
+            throw .system("cannot create a socket pair", errno)
         }
         (reading, writing) = (ends[0], ends[1])
     }

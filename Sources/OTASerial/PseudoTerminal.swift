@@ -48,6 +48,6 @@ package struct PseudoTerminal: Sendable {
     }
 
     private static func failure() -> LinkError {
-        LinkError(.unavailable, "no pseudo-terminal could be made: \(DescriptorError.text(of: errno))")
+        LinkError(.unavailable, "cannot create a pseudo-terminal: \(DescriptorError.text(of: errno))")
     }
 }

@@ -15,21 +15,21 @@ public struct SerialAddress: Sendable, Hashable {
         guard path.hasPrefix("/"), path.count > 1, !path.contains("\0") else {
             let hint = path.isEmpty || path.contains("/") ? "/dev/ttyACM0" : "/dev/\(path)"
             throw AddressError(
-                "behind serial: stands the path of a serial port, and '\(path)' is none",
-                hint: "type --device serial:\(hint); see which there are: ls /dev/serial/by-id")
+                "'\(path)' is not the path of a serial port (example: serial:/dev/ttyACM0)",
+                hint: "use --device serial:\(hint); list the serial ports: ls /dev/serial/by-id")
         }
         baudRate = parts.count > 1 ? try Self.baudRate(parts[1], path) : Self.defaultBaudRate
     }
 
     private static func baudRate(_ query: some StringProtocol, _ path: String) throws(AddressError) -> Int {
         let item = query.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-        let hint = "type --device 'serial:\(path)?baud=\(defaultBaudRate)'"
+        let hint = "use --device 'serial:\(path)?baud=\(defaultBaudRate)'"
         guard item.count == 2, item[0] == "baud" else {
-            throw AddressError("'\(query)' is not known behind a serial port; known is: baud", hint: hint)
+            throw AddressError("'\(query)' is not an option of a serial address; expected baud=RATE", hint: hint)
         }
         guard let rate = Int(item[1]), BaudRate.speed(of: rate) != nil else {
             let rates = BaudRate.all.map(String.init).joined(separator: ", ")
-            throw AddressError("'\(item[1])' is not a baud rate that is known; known are \(rates)", hint: hint)
+            throw AddressError("'\(item[1])' is not a supported baud rate; expected one of \(rates)", hint: hint)
         }
         return rate
     }

@@ -28,7 +28,9 @@ package actor SerialLine: ValuePipe {
 
     package func send(_ value: [UInt8]) async throws(LinkError) {
         guard let lines = ConsoleFraming.lines(carrying: value) else {
-            throw LinkError(.refused, "a value of \(value.count) bytes is longer than a serial line carries")
+            throw LinkError(
+                .refused,
+                "the packet has \(value.count) bytes; the limit for a serial line is \(ConsoleFraming.longestPacket)")
         }
         do throws(DescriptorError) { try await descriptor.write(lines) } catch { throw lost(error) }
     }
@@ -52,7 +54,7 @@ package actor SerialLine: ValuePipe {
     private func lost(_ error: DescriptorError) -> LinkError {
         switch error {
         case .cancelled: LinkError(.lost, error.description)
-        case .closed, .system: LinkError(.lost, "\(name) is gone: \(error)")
+        case .closed, .system: LinkError(.lost, "lost the serial port \(name): \(error)")
         }
     }
 }

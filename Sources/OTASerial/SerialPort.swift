@@ -23,7 +23,7 @@ enum SerialPort {
 
     /// Locks the port against other programs: with flock, which terminal programs check, and with TIOCEXCL, which the kernel enforces.
     private static func take(_ port: CInt, _ address: SerialAddress) throws(LinkError) {
-        guard isatty(port) == 1 else { throw LinkError(.unavailable, "\(address.path) is no serial port") }
+        guard isatty(port) == 1 else { throw LinkError(.unavailable, "\(address.path) is not a serial port") }
         guard flock(port, LOCK_EX | LOCK_NB) == 0 else { throw failure(EBUSY, address) }
         // The kernel keeps TIOCEXCL until the last descriptor is closed. The other end of a pseudo-terminal may stay open forever.
         if !address.path.hasPrefix("/dev/pts/") { _ = ioctl(port, UInt(TIOCEXCL)) }
@@ -53,9 +53,9 @@ enum SerialPort {
     private static func failure(_ reason: CInt, _ address: SerialAddress) -> LinkError {
         let text = "\(address.path): \(DescriptorError.text(of: reason))"
         return switch reason {
-        case ENOENT, ENXIO, ENODEV: LinkError(.noSuchDevice, "there is no serial port \(text)")
-        case EBUSY: LinkError(.inUse, "another program has the serial port \(address.path)")
-        case EACCES: LinkError(.unavailable, "\(text); whoever may use serial ports is in the group dialout")
+        case ENOENT, ENXIO, ENODEV: LinkError(.noSuchDevice, "no such serial port: \(text)")
+        case EBUSY: LinkError(.inUse, "another program uses the serial port \(address.path)")
+        case EACCES: LinkError(.unavailable, "\(text); access to serial ports requires membership in the group dialout")
         default: LinkError(.unavailable, text)
         }
     }

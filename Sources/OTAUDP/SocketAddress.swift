@@ -24,7 +24,7 @@ package struct SocketAddress: Sendable, Hashable {
         let status = getaddrinfo(address.host, String(address.port), &hints, &first)
         guard status == 0 else {
             let reason = gai_strerror(status).map { String(cString: $0) } ?? "error \(status)"
-            throw LinkError(.noSuchDevice, "the host \(address.host) has no address: \(reason)")
+            throw LinkError(.noSuchDevice, "cannot resolve the host \(address.host): \(reason)")
         }
         defer { freeaddrinfo(first) }
         var found: [SocketAddress] = []

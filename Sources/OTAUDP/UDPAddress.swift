@@ -20,23 +20,25 @@ public struct UDPAddress: Sendable, Hashable {
         let rest: Substring
         if text.hasPrefix("[") {
             guard let end = text.firstIndex(of: "]"), text.index(after: text.startIndex) < end else {
-                throw Self.error("an IPv6 address stands in brackets, and '\(text)' has not both")
+                throw Self.error("'\(text)' is not an IPv6 address in brackets (example: udp:[fe80::1])")
             }
             host = String(text[text.index(after: text.startIndex)..<end])
-            guard host.contains(":") else { throw Self.error("in the brackets of '\(text)' there is no IPv6 address") }
+            guard host.contains(":") else {
+                throw Self.error("the brackets of '\(text)' do not contain an IPv6 address")
+            }
             rest = text[text.index(after: end)...]
         } else {
             guard text.count(where: { $0 == ":" }) < 2 else {
                 throw AddressError(
-                    "'\(text)' may be an IPv6 address, which has to stand in brackets",
-                    hint: "type --device 'udp:[\(text)]'")
+                    "'\(text)' contains more than one colon; an IPv6 address must be in brackets",
+                    hint: "use --device 'udp:[\(text)]'")
             }
             let end = text.firstIndex(of: ":") ?? text.endIndex
             host = String(text[..<end])
             rest = text[end...]
         }
         guard !host.isEmpty, !host.contains(where: { $0.isWhitespace || "/?&@".contains($0) }) else {
-            throw Self.error("behind udp: stands a host, and '\(host)' is none")
+            throw Self.error("'\(host)' is not a host (example: udp:192.168.1.5)")
         }
         port = try Self.port(rest, of: text)
     }
@@ -47,14 +49,14 @@ public struct UDPAddress: Sendable, Hashable {
         let isNumber =
             !digits.isEmpty && digits.utf8.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
         guard text.hasPrefix(":"), isNumber, let port = UInt16(digits), port > 0 else {
-            throw error("behind the host of '\(address)' stands a colon and a port from 1 to 65535")
+            throw error("the text after the host of '\(address)' is not a colon and a port from 1 to 65535")
         }
         return port
     }
 
     private static func error(_ context: String) -> AddressError {
         AddressError(
-            context, hint: "type --device udp:192.168.1.5, or --device udp:HOST:PORT; else the port is \(defaultPort)")
+            context, hint: "use --device udp:HOST or --device udp:HOST:PORT; the default port is \(defaultPort)")
     }
 }
 

@@ -38,7 +38,7 @@ package actor UDPListener {
             reason = errno
             if socket >= 0 { _ = Glibc.close(socket) }
         }
-        throw LinkError(.unavailable, "cannot listen at udp:\(address): \(DescriptorError.text(of: reason))")
+        throw LinkError(.unavailable, "cannot listen on udp:\(address): \(DescriptorError.text(of: reason))")
     }
 
     deinit {

@@ -35,15 +35,15 @@ struct UDPSocket: ValuePipe {
             reason = errno
             if socket >= 0 { _ = Glibc.close(socket) }
         }
-        throw failure(.system("there is no way to it", reason), address)
+        throw failure(.system("cannot connect", reason), address)
     }
 
     /// Converts an error of the socket to an error of the link.
     private static func failure(_ error: DescriptorError, _ address: UDPAddress) -> LinkError {
         switch error {
         case .system(_, ECONNREFUSED):
-            LinkError(.noSuchDevice, "nothing listens at udp:\(address) (connection refused)")
-        case .system(_, EHOSTUNREACH): LinkError(.noSuchDevice, "nobody is at udp:\(address) (no route to host)")
+            LinkError(.noSuchDevice, "no program listens on udp:\(address) (connection refused)")
+        case .system(_, EHOSTUNREACH): LinkError(.noSuchDevice, "udp:\(address) is not reachable (no route to host)")
         case .system: LinkError(.unavailable, "udp:\(address): \(error)")
         case .cancelled, .closed: LinkError(.lost, error.description)
         }

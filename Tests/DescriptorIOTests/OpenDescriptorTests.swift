@@ -57,7 +57,7 @@ import Testing
 
     @Test func whatIsNoDescriptorIsRefused() throws {
         let thread = try LoopThread()
-        #expect(throws: DescriptorError.system("it cannot be read without blocking", EBADF)) {
+        #expect(throws: DescriptorError.system("cannot set non-blocking mode", EBADF)) {
             try OpenDescriptor(adopting: -1, on: thread)
         }
     }

@@ -22,6 +22,6 @@ import Testing
 
     @Test func theHintHasTheWholePath() {
         let error = #expect(throws: AddressError.self) { try SerialAddress(parsing: "ttyUSB3") }
-        #expect(error?.hint == "type --device serial:/dev/ttyUSB3; see which there are: ls /dev/serial/by-id")
+        #expect(error?.hint == "use --device serial:/dev/ttyUSB3; list the serial ports: ls /dev/serial/by-id")
     }
 }

@@ -73,7 +73,7 @@ import Testing
         let error = try await transport.withLink { _ in
             await #expect(throws: LinkError(.inUse, "")) { try await transport.withLink { _ in } }
         }
-        #expect(error?.detail == "another program has the serial port \(terminal.path)")
+        #expect(error?.detail == "another program uses the serial port \(terminal.path)")
     }
 
     /// Each process that is started has a copy of all that is open, for a moment.

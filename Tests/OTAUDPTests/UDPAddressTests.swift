@@ -23,6 +23,6 @@ import Testing
 
     @Test func bracketsAreToldOf() throws {
         let error = #expect(throws: AddressError.self) { try UDPAddress(parsing: "fe80::1") }
-        #expect(error?.hint == "type --device 'udp:[fe80::1]'")
+        #expect(error?.hint == "use --device 'udp:[fe80::1]'")
     }
 }

@@ -49,7 +49,7 @@ import Testing
         let events = try await Self.twoEvents(of: nobody, sending: [1])
         #expect(events == [.subscribed(Self.channel), .lost(LinkError(.noSuchDevice, ""))])
         guard case .lost(let error) = events.last else { return }
-        #expect(error.detail == "nothing listens at udp:127.0.0.1:1 (connection refused)")
+        #expect(error.detail == "no program listens on udp:127.0.0.1:1 (connection refused)")
     }
 
     @Test func aHostThatDoesNotExist() async throws {

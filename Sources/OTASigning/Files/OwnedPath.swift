@@ -52,7 +52,7 @@ enum OwnedPath {
     private static func check(_ place: FilePath, isLast: Bool, of path: FilePath) throws(KeyError) -> Bool {
         guard place != "/proc" else {
             throw KeyError(
-                .relativeTrustPath, "the trust path \(path) leads through /proc, where a path depends on the process",
+                .relativeTrustPath, "the trust path \(path) leads through /proc, where paths depend on the process",
                 hint: "use the path that this command prints: realpath \(path.string.shellQuoted)")
         }
         var status = stat()
@@ -64,9 +64,9 @@ enum OwnedPath {
         guard [0, geteuid()].contains(status.st_uid) else {
             throw KeyError(
                 .trustPermissions,
-                "\(place) belongs to the user \(status.st_uid), who can change the trusted keys\(origin)",
+                "\(place) belongs to the user \(status.st_uid), so that user can change the trusted keys\(origin)",
                 hint:
-                    "trust keys in a folder that belongs to you or to root; see who owns what: namei -l \(path.string.shellQuoted)"
+                    "move the keys to a folder that belongs to you or to root; show the owners: namei -l \(path.string.shellQuoted)"
             )
         }
         let type = status.st_mode & S_IFMT

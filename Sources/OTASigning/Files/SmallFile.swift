@@ -23,7 +23,7 @@ struct SmallFile {
     /// - Throws: `not-a-file`.
     func expectFile() throws(KeyError) {
         guard status.type == .regular || status.type == .fifo else {
-            throw KeyError(.notAFile, "\(path): neither a file nor a pipe")
+            throw KeyError(.notAFile, "\(path): expected a regular file or a pipe")
         }
     }
 
@@ -49,7 +49,7 @@ struct SmallFile {
             throw KeyError(.readFailed, "\(path): \(error)")
         }
         guard bytes.count <= limit else {
-            throw KeyError(.tooLarge, "\(path): more than the \(limit) bytes that a key may take")
+            throw KeyError(.tooLarge, "\(path): the file has more than \(limit) bytes, the limit for a key")
         }
         return bytes
     }

@@ -31,7 +31,7 @@ public struct KeyError: Error, Sendable, Equatable {
     public var code: Code
     /// Describes the problem to the user, without a full stop at the end.
     public var context: String
-    /// The next step for the user, or nil if it depends on more than the key.
+    /// The next step for the user; nil if this library does not know one.
     public var hint: String?
 
     public init(_ code: Code, _ context: String, hint: String? = nil) {

@@ -14,7 +14,7 @@ public enum KeyFile {
         if (try? PublicKey(pem: text)) != nil { throw isPublic(path) }
         guard file.status.permissions.isDisjoint(with: [.groupReadWriteExecute, .otherReadWriteExecute]) else {
             throw KeyError(
-                .keyFilePermissions, "\(path): others than its owner can read or change this private key",
+                .keyFilePermissions, "\(path): users other than the owner can read or change this private key",
                 hint: "chmod 600 \(path.string.shellQuoted)")
         }
         return text
@@ -24,8 +24,8 @@ public enum KeyFile {
         let suffix = ".pub.pem"
         let other = path.string.hasSuffix(suffix) ? String(path.string.dropLast(suffix.count)) + ".pem" : "NAME.pem"
         return KeyError(
-            .notAKey, "\(path): this is a public key, which cannot sign",
-            hint: "give the private key that was made with it: --key \(other.shellQuoted)")
+            .notAKey, "\(path): this is a public key; a signature needs the private key",
+            hint: "use the private key of the same pair: --key \(other.shellQuoted)")
     }
 
     /// Reads a public key from a PEM file.
@@ -43,7 +43,9 @@ public enum KeyFile {
     public static func write(
         _ key: PrivateKey, name: FilePath, passphrase: Passphrase? = nil
     ) throws(KeyError) -> (privateKey: FilePath, publicKey: FilePath) {
-        guard name.lastComponent?.kind == .regular else { throw KeyError(.cannotCreate, "\(name): not a file's name") }
+        guard name.lastComponent?.kind == .regular else {
+            throw KeyError(.cannotCreate, "\(name): not the name of a file")
+        }
         let privatePath = FilePath(name.string + ".pem")
         let publicPath = FilePath(name.string + ".pub.pem")
         let privateText = try key.pem(passphrase: passphrase)

@@ -20,22 +20,24 @@ struct PEMBlock {
 
     private init(in text: UnsafeRawBufferPointer, labels: [String]) throws(KeyError) {
         guard text.count <= Self.maximumLength else {
-            throw KeyError(.tooLarge, "more than the \(Self.maximumLength) bytes that a key may take")
+            throw KeyError(.tooLarge, "the text has more than \(Self.maximumLength) bytes, the limit for a key")
         }
         let source = try KeyError.translating { () throws(OpenSSLFailure) in try MemoryBIO(reading: text) }
         do {
             (label, contents) = try Self.next(source)
         } catch {
-            throw KeyError(.notAKey, error.isEnd ? "there is no PEM block in it" : "its PEM block is damaged")
+            throw KeyError(.notAKey, error.isEnd ? "no PEM block found" : "malformed PEM block")
         }
-        guard labels.contains(label) else { throw Self.refusal(of: label, insteadOf: labels.joined(separator: " or ")) }
+        guard labels.contains(label) else {
+            throw Self.refusal(of: label, insteadOf: labels.joined(separator: "' or '"))
+        }
         do {
             _ = try Self.next(source)
         } catch {
-            guard error.isEnd else { throw KeyError(.notAKey, "its PEM block is followed by a damaged one") }
+            guard error.isEnd else { throw KeyError(.notAKey, "malformed second PEM block after the key") }
             return
         }
-        throw KeyError(.notAKey, "there is more than one PEM block in it")
+        throw KeyError(.notAKey, "more than one PEM block found; expected one")
     }
 
     private static func next(_ source: borrowing MemoryBIO) throws(OpenSSLFailure) -> (String, SecretBytes) {
@@ -70,13 +72,13 @@ extension PEMBlock {
         switch label {
         case "RSA PRIVATE KEY", "RSA PUBLIC KEY", "DSA PRIVATE KEY", "EC PRIVATE KEY", "EC PARAMETERS":
             let algorithm = label.prefix { $0 != " " }
-            return KeyError(.wrongAlgorithm, "it is a key for \(algorithm); only Ed25519 is taken")
+            return KeyError(.wrongAlgorithm, "the key is for \(algorithm); expected Ed25519")
         case "OPENSSH PRIVATE KEY":
             return KeyError(
-                .notAKey, "its PEM block is \(label), not \(wanted)",
-                hint: "make a key with otaflash keygen, or with openssl genpkey -algorithm ed25519")
+                .notAKey, "the PEM block is '\(label)'; expected '\(wanted)'",
+                hint: "create a key with otaflash keygen or openssl genpkey -algorithm ed25519")
         default:
-            return KeyError(.notAKey, "its PEM block is \(label), not \(wanted)")
+            return KeyError(.notAKey, "the PEM block is '\(label)'; expected '\(wanted)'")
         }
     }
 }

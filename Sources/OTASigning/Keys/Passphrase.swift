@@ -9,7 +9,7 @@ public struct Passphrase: Sendable {
     public init(_ bytes: SecretBytes) throws(KeyError) {
         guard (1...Self.maximumLength).contains(bytes.count) else {
             throw KeyError(
-                .unusablePassphrase, "a passphrase has 1 to \(Self.maximumLength) bytes, not \(bytes.count)")
+                .unusablePassphrase, "the passphrase has \(bytes.count) bytes; expected 1 to \(Self.maximumLength)")
         }
         self.bytes = bytes
     }

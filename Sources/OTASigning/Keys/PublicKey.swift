@@ -11,13 +11,13 @@ public struct PublicKey: Sendable {
     /// - Throws: `not-a-key` unless there are 32 bytes; `small-order` for a point whose signatures anyone can forge.
     public init(bytes: [UInt8]) throws(KeyError) {
         guard bytes.count == 32 else {
-            throw KeyError(.notAKey, "an Ed25519 public key has 32 bytes, not \(bytes.count)")
+            throw KeyError(.notAKey, "the public key has \(bytes.count) bytes; an Ed25519 public key has 32")
         }
         guard !SmallOrder.contains(bytes) else {
-            throw KeyError(.smallOrder, "a point of small order: anybody can sign for it")
+            throw KeyError(.smallOrder, "the public key is a point of small order; anyone can forge its signatures")
         }
         guard let id = KeyID(bytes: SHA256.digest(of: bytes).prefix) else {
-            throw KeyError(.cryptography, "a digest shorter than a key id")
+            throw KeyError(.cryptography, "the SHA-256 digest is shorter than a key ID")
         }
         self.bytes = bytes
         self.id = id
@@ -74,7 +74,7 @@ extension PublicKey {
             return AlgorithmName.of(identifier)
         }
         _ = OpenSSLFailure.drain()
-        guard let name else { return KeyError(.notAKey, "its SubjectPublicKeyInfo is damaged") }
-        return KeyError(.wrongAlgorithm, "it is a key for \(name); only Ed25519 is taken")
+        guard let name else { return KeyError(.notAKey, "malformed SubjectPublicKeyInfo") }
+        return KeyError(.wrongAlgorithm, "the key is for \(name); expected Ed25519")
     }
 }

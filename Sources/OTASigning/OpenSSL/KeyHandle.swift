@@ -1,7 +1,7 @@
 internal import COpenSSL
 
-/// Owns an EVP_PKEY. libcrypto wipes a private key when the handle goes.
-final class KeyHandle: @unchecked Sendable {  // libcrypto counts references atomically and never changes a made key.
+/// Owns an EVP_PKEY. libcrypto wipes a private key when the handle is released.
+final class KeyHandle: @unchecked Sendable {  // libcrypto counts references atomically and never changes a key.
     let pointer: OpaquePointer
 
     init(owning pointer: OpaquePointer) { self.pointer = pointer }

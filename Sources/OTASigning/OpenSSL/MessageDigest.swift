@@ -11,7 +11,7 @@ enum MessageDigest {
             [UInt8](unsafeUninitializedCapacity: capacity) { buffer, count in
                 let answer = EVP_Q_digest(
                     nil, name, nil, message.baseAddress, message.count, buffer.baseAddress, &count)
-                precondition(answer == 1, "libcrypto cannot do \(name): \(OpenSSLFailure.drain())")
+                precondition(answer == 1, "libcrypto cannot compute \(name): \(OpenSSLFailure.drain())")
             }
         }
     }

@@ -30,7 +30,7 @@ struct OpenSSLFailure: Error {
 extension OpenSSLFailure: CustomStringConvertible {
     /// The library and reason number of each error. libcrypto's texts change between releases, its numbers do not.
     var description: String {
-        if entries.isEmpty { return "libcrypto tells no cause" }
+        if entries.isEmpty { return "libcrypto reported no cause" }
         return "libcrypto " + entries.map { "\($0.library)/\($0.reason)" }.joined(separator: " ")
     }
 }

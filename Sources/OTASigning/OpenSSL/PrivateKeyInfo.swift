@@ -27,9 +27,9 @@ struct PrivateKeyInfo: ~Copyable {
         guard let opened else {
             let failure = OpenSSLFailure.drain()
             guard failure.isWrongPassphrase else {
-                throw KeyError(.notAKey, "its encryption is damaged, or unknown here (\(failure))")
+                throw KeyError(.notAKey, "the key's encryption is malformed or not supported (\(failure))")
             }
-            throw KeyError(.wrongPassphrase, "the passphrase does not open the key")
+            throw KeyError(.wrongPassphrase, "the passphrase does not decrypt the key")
         }
         pointer = opened
     }
@@ -42,7 +42,7 @@ struct PrivateKeyInfo: ~Copyable {
         guard PKCS8_pkey_get0(&identifier, nil, nil, nil, pointer) == 1 else { throw Self.damaged() }
         guard OBJ_obj2nid(identifier) == NID_ED25519 else {
             let name = AlgorithmName.of(identifier) ?? "an unknown algorithm"
-            throw KeyError(.wrongAlgorithm, "it is a key for \(name); only Ed25519 is taken")
+            throw KeyError(.wrongAlgorithm, "the key is for \(name); expected Ed25519")
         }
         guard let key = EVP_PKCS82PKEY(pointer) else { throw Self.damaged() }
         return KeyHandle(owning: key)
@@ -73,7 +73,7 @@ struct PrivateKeyInfo: ~Copyable {
     }
 
     private static func damaged() -> KeyError {
-        KeyError(.notAKey, "its PKCS#8 structure is damaged (\(OpenSSLFailure.drain()))")
+        KeyError(.notAKey, "malformed PKCS#8 structure (\(OpenSSLFailure.drain()))")
     }
 }
 

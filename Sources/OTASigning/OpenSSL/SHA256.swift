@@ -10,7 +10,7 @@ public final class SHA256: IncrementalHash {
 
     public init() {
         guard let context = EVP_MD_CTX_new(), EVP_DigestInit_ex2(context, Algorithm.shared.pointer, nil) == 1 else {
-            preconditionFailure("libcrypto cannot do SHA-256: \(OpenSSLFailure.drain())")
+            preconditionFailure("libcrypto cannot compute SHA-256: \(OpenSSLFailure.drain())")
         }
         self.context = context
     }
@@ -20,7 +20,7 @@ public final class SHA256: IncrementalHash {
     public func update(_ bytes: UnsafeRawBufferPointer) {
         guard let start = bytes.baseAddress else { return }
         let answer = EVP_DigestUpdate(context, start, bytes.count)
-        precondition(answer == 1, "SHA-256 fed after its end")
+        precondition(answer == 1, "SHA-256 updated after finish()")
     }
 
     /// Returns the digest. Call it once, as the last call.

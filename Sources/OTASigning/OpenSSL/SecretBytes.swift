@@ -2,8 +2,8 @@ internal import COpenSSL
 
 /// Secret bytes that are wiped from memory when the last reference is released.
 ///
-/// An `[UInt8]` is no place for them, as it leaves copies behind wherever it grows.
-public final class SecretBytes: @unchecked Sendable {  // Written by its initializer only.
+/// An `[UInt8]` is not suitable, because it leaves copies in memory when it grows.
+public final class SecretBytes: @unchecked Sendable {  // Only the initializer writes to the buffer.
     private let buffer: UnsafeMutableRawBufferPointer
     public let count: Int
 
@@ -14,7 +14,7 @@ public final class SecretBytes: @unchecked Sendable {  // Written by its initial
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: capacity, alignment: 1)
         do {
             let written = try body(buffer)
-            precondition((0...capacity).contains(written), "more secret bytes than there was room for")
+            precondition((0...capacity).contains(written), "more secret bytes than the capacity")
             self.buffer = buffer
             count = written
         } catch {

@@ -11,7 +11,7 @@ public struct BundleSigner: Sendable {
     /// - Throws: `key-required`; `already-signed` if one key appears twice; `too-many-signatures` for more than four keys.
     public init(keys: [PrivateKey]) throws(SigningError) {
         guard !keys.isEmpty else {
-            throw .refused(.keyRequired, context: "no key to sign with", hint: "give --key FILE")
+            throw .refused(.keyRequired, context: "no private key was given", hint: "give --key FILE")
         }
         self.keys = keys
         try check(signing: [])
@@ -35,8 +35,8 @@ public struct BundleSigner: Sendable {
         case .bundle:
             guard release == Release() else {
                 throw .refused(
-                    .alreadyABundle, context: "\(input): a bundle; it can get a signature more, and no other change",
-                    hint: "give --key alone, or the image that the bundle was made of")
+                    .alreadyABundle, context: "\(input): this is a bundle; sign can only add signatures to it",
+                    hint: "use --key without other values, or sign the original image")
             }
             return try addSignatures(to: file, output)
         case .intelHex:
@@ -68,11 +68,12 @@ public struct BundleSigner: Sendable {
         let old = try bundleChecked { () throws(BundleError) in try Envelope(parsingPrefix: prefix) }
         guard file.size == old.bundleLength else {
             throw .refused(
-                .malformedBundle, context: "a bundle of \(file.size) bytes that should have \(old.bundleLength)")
+                .malformedBundle,
+                context: "the bundle has \(file.size) bytes; its envelope requires \(old.bundleLength)")
         }
         if let field = old.manifest.unknownCriticalFields.first {
             throw .refused(
-                .unknownCriticalField, context: "nobody can vouch for what is not known here: \(field.label)")
+                .unknownCriticalField, context: "the manifest contains the unknown critical \(field.label)")
         }
         try check(signing: old.signatures.map(\.keyID))
         let envelope = try envelope(old.manifest, beside: old.signatures, signature: signature(over: old.manifest))
@@ -80,7 +81,7 @@ public struct BundleSigner: Sendable {
         let copy = HashingCopy(to: output, behind: envelope)
         try file.forEachPiece(in: UInt64(old.length)..<file.size, copy.take)
         guard copy.finish() == old.manifest.imageDigest else {
-            throw .refused(.digestMismatch, context: "the image in the bundle is not the one that was signed")
+            throw .refused(.digestMismatch, context: "the digest of the image does not match the signed manifest")
         }
         return try finish(envelope, nil, output)
     }
@@ -103,7 +104,7 @@ public struct BundleSigner: Sendable {
         var signatures = signatures
         for key in keys {
             let made = BundleSignature(keyID: key.publicKey.id, signature: try signature(key))
-            guard let made else { throw .key(KeyError(.cryptography, "a signature that has not 64 bytes")) }
+            guard let made else { throw .key(KeyError(.cryptography, "the signature does not have 64 bytes")) }
             signatures.append(made)
         }
         return try bundleChecked { () throws(BundleError) in try Envelope(manifest: manifest, signatures: signatures) }
@@ -124,14 +125,15 @@ public struct BundleSigner: Sendable {
             let id = key.publicKey.id
             guard signers.contains(id) else {
                 throw .refused(
-                    .alreadySigned, context: "the key \(id) is given twice, and can sign once",
+                    .alreadySigned, context: "the key \(id) was given twice; a key can sign a bundle only once",
                     hint: "give --key once for each key")
             }
-            throw .refused(.alreadySigned, context: "the key \(id) has signed this bundle, and can sign once")
+            throw .refused(
+                .alreadySigned, context: "the key \(id) has already signed this bundle; a key can sign only once")
         }
         guard ids.count <= 4 else {
             throw .refused(
-                .tooManySignatures, context: "a bundle has at most four signatures, and these would be \(ids.count)")
+                .tooManySignatures, context: "the bundle would have \(ids.count) signatures; the limit is 4")
         }
     }
 }

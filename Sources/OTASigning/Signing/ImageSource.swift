@@ -17,8 +17,8 @@ enum ImageSource {
         guard file.size <= Self.maximumTextLength else {
             throw .refused(
                 .imageTooLarge,
-                context: "Intel HEX text of \(file.size) bytes; more than \(Self.maximumTextLength) "
-                    + "are not read", hint: "make a binary of it: objcopy -I ihex -O binary app.hex app.bin")
+                context: "the Intel HEX text has \(file.size) bytes; the limit is \(Self.maximumTextLength)",
+                hint: "convert it to a binary: objcopy -I ihex -O binary app.hex app.bin")
         }
         let text = try file.prefix(Int(file.size))
         do throws(IntelHexError) {
@@ -70,7 +70,7 @@ enum ImageSource {
     private static func size(_ size: UInt64) throws(SigningError) -> UInt32 {
         guard size > 0 else { throw .refused(.emptyImage, context: "the image is empty") }
         guard let size = UInt32(exactly: size) else {
-            throw .refused(.imageTooLarge, context: "an image of \(size) bytes; at most \(UInt32.max) can be sent")
+            throw .refused(.imageTooLarge, context: "the image has \(size) bytes; the limit is \(UInt32.max)")
         }
         return size
     }

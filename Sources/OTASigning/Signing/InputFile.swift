@@ -56,7 +56,7 @@ package final class InputFile {
         guard now.size == status.size, now.isUnchanged(since: status) else { throw changed }
     }
 
-    var changed: SigningError { .refused(.imageChanged, context: "\(path): it changed while it was read") }
+    var changed: SigningError { .refused(.imageChanged, context: "\(path): the file changed during the read") }
 
     private func reading<Result>(_ body: () throws(Errno) -> Result) throws(SigningError) -> Result {
         do { return try body() } catch { throw .refused(.readFailed, context: "\(path): \(error)") }

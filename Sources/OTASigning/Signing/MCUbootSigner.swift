@@ -53,8 +53,9 @@ public struct MCUbootSigner: Sendable {
             guard needed <= slotSize else {
                 throw .refused(
                     .slotTooSmall,
-                    context: "the image takes \(draft.bytes.count) bytes and the bootloader's trailer "
-                        + "\(layout.trailerSize), and the slot has \(slotSize)")
+                    context:
+                        "the image needs \(draft.bytes.count) bytes and the bootloader's trailer \(layout.trailerSize); "
+                        + "the slot has \(slotSize)")
             }
         }
         draft.fillSlot()
@@ -92,9 +93,9 @@ public struct MCUbootSigner: Sendable {
         case .intelHex: source = try ImageSource(intelHexIn: file)
         case .bundle:
             throw .refused(
-                .alreadyABundle, context: "it is a bundle", hint: "give the program itself, as it was linked")
+                .alreadyABundle, context: "the file is a bundle", hint: "sign the linked binary")
         case .binary where prefix.starts(with: MCUbootImage.magic):
-            throw .refused(.alreadyAnImage, context: "it is an MCUboot image already")
+            throw .refused(.alreadyAnImage, context: "the file is already an MCUboot image")
         case let kind:
             if let refusal = kind.refusal { throw .image(refusal) }
             source = try ImageSource(file)
@@ -102,7 +103,7 @@ public struct MCUbootSigner: Sendable {
         guard source.size <= Self.maximumLength else {
             throw .refused(
                 .imageTooLarge,
-                context: "a program of \(source.size) bytes; more than \(Self.maximumLength) are not read")
+                context: "the binary has \(source.size) bytes; the limit is \(Self.maximumLength)")
         }
         var program: [UInt8] = []
         program.reserveCapacity(Int(source.size))
@@ -116,7 +117,7 @@ public struct MCUbootSigner: Sendable {
         guard program.count >= headerSize, program.prefix(Int(headerSize)).allSatisfy({ $0 == 0 }) else {
             throw .refused(
                 .headerNotEmpty,
-                context: "the program does not begin with the \(headerSize) zero bytes in whose place the header comes")
+                context: "the binary does not start with \(headerSize) zero bytes, which the header replaces")
         }
     }
 }

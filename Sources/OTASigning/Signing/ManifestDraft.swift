@@ -14,13 +14,13 @@ struct ManifestDraft {
     ) throws(SigningError) {
         guard let product = release.product ?? image?.product else {
             throw .refused(
-                .productRequired, context: "the image does not say for which product it is", hint: "give --product NAME"
+                .productRequired, context: "the image does not name its product", hint: "give --product NAME"
             )
         }
         guard let version = release.version ?? image?.version else {
-            let own = image?.versionText.map { "the version that the image carries, \($0), is no semantic version" }
+            let own = image?.versionText.map { "the image's version '\($0)' is not a semantic version" }
             throw .refused(
-                .versionRequired, context: own ?? "the image does not say which version it is",
+                .versionRequired, context: own ?? "the image does not contain its version",
                 hint: "give --version X.Y.Z")
         }
         self.release = release

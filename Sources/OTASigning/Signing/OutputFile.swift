@@ -22,7 +22,7 @@ package final class OutputFile {
             guard replaces else { throw Self.exists(path) }
             // Otherwise a regular file could replace a device such as /dev/null.
             guard existing.type == .regular else {
-                throw .refused(.cannotCreate, context: "\(path): exists, and is not a regular file")
+                throw .refused(.cannotCreate, context: "\(path): the path exists and is not a regular file")
             }
         }
         do {
@@ -98,7 +98,9 @@ package final class OutputFile {
     }
 
     private static func exists(_ path: FilePath) -> SigningError {
-        .refused(.outputExists, context: "\(path): exists already", hint: "--force replaces it; -o writes elsewhere")
+        .refused(
+            .outputExists, context: "\(path): the file already exists",
+            hint: "replace it with --force, or choose another path with -o FILE")
     }
 
     /// Creates a file without a name. Returns nil if the file system does not support it, or if the file could not be named later.

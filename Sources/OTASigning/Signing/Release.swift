@@ -42,10 +42,10 @@ public struct Release: Sendable, Equatable {
     /// - Throws: `product-mismatch`, `version-mismatch`.
     func check(_ image: FirmwareDescription) throws(SigningError) {
         if let product, let own = image.product, product != own {
-            throw .refused(.productMismatch, context: "the image says that it is for \(own), not for \(product)")
+            throw .refused(.productMismatch, context: "the product in the image is \(own), not \(product)")
         }
         if let version, let own = image.version, version != own {
-            throw .refused(.versionMismatch, context: "the image says that it is version \(own), not \(version)")
+            throw .refused(.versionMismatch, context: "the version in the image is \(own), not \(version)")
         }
     }
 }

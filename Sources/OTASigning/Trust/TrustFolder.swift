@@ -28,8 +28,8 @@ enum TrustFolder {
         if let orphan = scopes.sorted().first(where: { !names.contains(String($0.dropLast(TrustScope.suffix.count))) })
         {
             throw KeyError(
-                .badTrustScope, "\(folder.appending(orphan)): there is no key file beside it",
-                hint: "name it after the key's file: KEY\(suffix)\(TrustScope.suffix)")
+                .badTrustScope, "\(folder.appending(orphan)): the scope file has no key file in the same folder",
+                hint: "rename it to KEY\(suffix)\(TrustScope.suffix), where KEY\(suffix) is its key file")
         }
         return names.sorted()
     }

@@ -38,7 +38,7 @@ public struct TrustScope: Sendable, Hashable {
             let place = "\(file):\(index + 1)"
             guard let (word, list) = try Self.entry(line, at: place, of: file) else { continue }
             guard values.updateValue((index + 1, list), forKey: word) == nil else {
-                throw Self.refusal("\(place): a second line '\(word.rawValue)'")
+                throw Self.refusal("\(place): the line '\(word.rawValue)' appears twice")
             }
         }
         func set<Value: Hashable>(
@@ -51,7 +51,7 @@ public struct TrustScope: Sendable, Hashable {
                     throw Self.refusal("\(file):\(line): '\(text)' is not a \(word.rawValue): expected \(rule)")
                 }
                 guard set.insert(value).inserted else {
-                    throw Self.refusal("\(file):\(line): '\(text)' is there twice")
+                    throw Self.refusal("\(file):\(line): '\(text)' appears twice")
                 }
             }
             return set
@@ -60,7 +60,7 @@ public struct TrustScope: Sendable, Hashable {
         formats = try set(of: .format, "bundle or mcuboot") { Format(rawValue: $0) }
         self.file = file
         guard products != nil || formats != nil else {
-            throw Self.refusal("\(file): no line 'product' or 'format', so it limits nothing")
+            throw Self.refusal("\(file): the file has no line 'product' or 'format', so it limits nothing")
         }
         guard products == nil || formats?.contains(.mcuboot) != true else {
             throw Self.refusal(
@@ -97,7 +97,7 @@ public struct TrustScope: Sendable, Hashable {
         let name = trimmed(halves[0])
         guard halves.count == 2, let word = Word(rawValue: name) else {
             let words = Word.allCases.map(\.rawValue).joined(separator: " or ")
-            throw refusal("\(place): '\(name)' is not known: expected \(words), '=' and values")
+            throw refusal("\(place): '\(name)' is not a known word: expected \(words), '=' and values")
         }
         return (word, halves[1].split(separator: ",", omittingEmptySubsequences: false).map(trimmed))
     }

@@ -60,7 +60,7 @@ public struct TrustStore: Sendable {
             return
         }
         guard known == key else {
-            throw KeyError(.keyIDConflict, "\(place)another key with the id \(key.id) is trusted already")
+            throw KeyError(.keyIDConflict, "\(place)the store already contains another key with the ID \(key.id)")
         }
         guard scopesByID[key.id]?.products == scope?.products, scopesByID[key.id]?.formats == scope?.formats else {
             let files = [scopesByID[key.id]?.file ?? pathsByID[key.id], scope?.file ?? path].compactMap { $0?.string }

@@ -13,7 +13,7 @@ public struct MCUbootFile: Sendable {
     public init(parsing file: [UInt8]) throws(ImageError) {
         let description = try FirmwareInspector.inspect(file, format: .mcuboot) { SHA256() }
         guard case .mcuboot(let image) = description.details else {
-            preconditionFailure("an inspector that was told the format found another")
+            preconditionFailure("the inspector found a format other than the given one")
         }
         bytes = file.count == image.length ? file : Array(file.prefix(Int(image.length)))
         self.image = image

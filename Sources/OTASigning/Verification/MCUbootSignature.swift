@@ -17,25 +17,25 @@ struct MCUbootSignature {
     /// - Throws: `ambiguous-image`, `unsupported-signature`, `not-signed`.
     init(of image: MCUbootImage) throws(VerificationError) {
         try Self.checkPlaces(in: image)
-        guard let signature = try Self.only(image, MCUbootTLV.signatureTypes, "a signature") else {
-            throw VerificationError(.notSigned, "it carries no signature")
+        guard let signature = try Self.only(image, MCUbootTLV.signatureTypes, "signature") else {
+            throw VerificationError(.notSigned, "the image has no signature")
         }
-        keyTLV = try Self.only(image, [MCUbootTLV.keyHash, MCUbootTLV.publicKey], "a key")
-        let pure = try Self.only(image, [MCUbootTLV.pureSignature], "the mark of a signature over the image itself")
+        keyTLV = try Self.only(image, [MCUbootTLV.keyHash, MCUbootTLV.publicKey], "key")
+        let pure = try Self.only(image, [MCUbootTLV.pureSignature], "SIG_PURE")
         guard signature.type == MCUbootTLV.ed25519 else {
             throw VerificationError(
                 .unsupportedSignature,
-                "it is signed with \(signature.name ?? "another algorithm"), and only Ed25519 can be checked here")
+                "the image is signed with \(signature.name ?? "another algorithm"); expected Ed25519")
         }
         guard pure == nil || pure?.value == [1] else {
             throw VerificationError(
-                .ambiguousImage, "its SIG_PURE is \(Hex.encode(pure?.value ?? [])), and can only be 01")
+                .ambiguousImage, "the record SIG_PURE of the image is \(Hex.encode(pure?.value ?? [])); expected 01")
         }
         bytes = signature.value
         isPure = pure != nil
     }
 
-    /// Returns the only TLV of these types; nil if there is none.
+    /// Returns the only TLV of these types; nil if the image has no such TLV.
     ///
     /// - Parameter what: the kind of record, for the error message.
     /// - Throws: `ambiguous-image` if there is more than one.
@@ -44,7 +44,8 @@ struct MCUbootSignature {
     ) throws(VerificationError) -> MCUbootTLV? {
         let found = image.tlvs.filter { types.contains($0.type) }
         guard found.count <= 1 else {
-            throw VerificationError(.ambiguousImage, "it tells \(what) \(found.count) times")
+            throw VerificationError(
+                .ambiguousImage, "the image has \(found.count) \(what) records; expected at most one")
         }
         return found.first
     }
@@ -54,7 +55,7 @@ struct MCUbootSignature {
         let misplaced = image.protectedTLVs.first { $0.isAboutSignedBytes }
         if let misplaced {
             throw VerificationError(
-                .ambiguousImage, "its \(misplaced.name ?? "signature") is among the protected records")
+                .ambiguousImage, "the record \(misplaced.name ?? "signature") of the image is in the protected area")
         }
     }
 }

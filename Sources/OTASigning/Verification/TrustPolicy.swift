@@ -43,7 +43,7 @@ public struct TrustPolicy: Sendable, Equatable {
         }
         if let runningVersion, let required = manifest.requires, !required.isSatisfied(by: runningVersion) {
             throw VerificationError(
-                .requiresNewer, "the bundle requires \(required) or later to be running, and \(runningVersion) runs")
+                .requiresNewer, "the bundle requires version \(required) or later; the device runs \(runningVersion)")
         }
     }
 
@@ -57,11 +57,11 @@ public struct TrustPolicy: Sendable, Equatable {
     func check(_ image: MCUbootImage, signer: KeyID?) throws(VerificationError) {
         if let signer { try checkDemoKey([signer]) }
         if let product {
-            throw VerificationError(.wrongProduct, "an MCUboot image does not say whether it is for \(product)")
+            throw VerificationError(.wrongProduct, "an MCUboot image does not name its product; expected \(product)")
         }
         if let hardware {
             throw VerificationError(
-                .wrongHardware, "an MCUboot image does not say whether it is for hardware revision \(hardware)")
+                .wrongHardware, "an MCUboot image does not name its hardware revision; expected \(hardware)")
         }
         if let minimumSecurityCounter, image.securityCounter ?? 0 < minimumSecurityCounter {
             let own = image.securityCounter.map { "the image's security counter is \($0)" }
@@ -75,7 +75,7 @@ public struct TrustPolicy: Sendable, Equatable {
 
     private func checkDemoKey(_ signers: [KeyID]) throws(VerificationError) {
         guard allowsDemoKey || signers.contains(where: { $0 != DemoKey.id }) else {
-            throw VerificationError(.demoKey, "signed with the demo key, whose private half everybody has")
+            throw VerificationError(.demoKey, "signed only with the demo key, whose private key is public")
         }
     }
 }

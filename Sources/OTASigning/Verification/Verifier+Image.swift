@@ -13,10 +13,10 @@ extension Verifier {
             throw VerificationError(.untrustedKey, Self.untrustedKeyReason(signature.keyTLV))
         }
         guard let message = signature.isPure ? Array(file.signedBytes) : digest else {
-            throw VerificationError(.noDigest, "its signature is over a digest that it does not carry")
+            throw VerificationError(.noDigest, "the signature is over a digest that the image does not contain")
         }
         guard key.verify(signature: signature.bytes, message: message) else {
-            throw VerificationError(.badSignature, "the signature by the trusted key \(key.id) does not hold")
+            throw VerificationError(.badSignature, "the signature by the trusted key \(key.id) is invalid")
         }
         guard trust.scope(of: key.id)?.coversImages ?? true else {
             throw outOfScope(key.id, "the file is an MCUboot image")
@@ -36,7 +36,7 @@ extension Verifier {
         } catch {
             guard let consent = Consent(to: error) else { throw error }
             if !file.image.isEncrypted, try checkedDigest(of: file) == nil {
-                throw VerificationError(.noDigest, "it carries no digest, so nobody can say whether it is whole")
+                throw VerificationError(.noDigest, "the image has no digest, so damage cannot be detected")
             }
             try policy.check(file.image, signer: nil)
             return VerifiedImage(file, authorization: .consent(consent))
@@ -46,9 +46,9 @@ extension Verifier {
     /// Returns the image's digest after a comparison with its bytes; nil if the image contains no digest.
     private func checkedDigest(of file: MCUbootFile) throws(VerificationError) -> [UInt8]? {
         guard !file.image.isEncrypted else {
-            throw VerificationError(.encryptedImage, "its body is encrypted, so only the device can check it")
+            throw VerificationError(.encryptedImage, "the image is encrypted, so only the device can check its digest")
         }
-        guard let carried = try MCUbootSignature.only(file.image, MCUbootTLV.digestTypes, "a digest") else {
+        guard let carried = try MCUbootSignature.only(file.image, MCUbootTLV.digestTypes, "digest") else {
             return nil
         }
         let computed: [UInt8] =
@@ -58,7 +58,8 @@ extension Verifier {
             default: SHA256.digest(of: file.signedBytes).bytes
             }
         guard carried.value == computed else {
-            throw VerificationError(.digestMismatch, "its \(carried.name ?? "digest") is not that of its bytes")
+            throw VerificationError(
+                .digestMismatch, "the \(carried.name ?? "digest") in the image does not match its bytes")
         }
         return computed
     }
@@ -79,10 +80,10 @@ extension Verifier {
     }
 
     private static func untrustedKeyReason(_ tlv: MCUbootTLV?) -> String {
-        guard let tlv else { return "it does not say whose key has signed it" }
+        guard let tlv else { return "the image does not name its signer" }
         guard tlv.type == MCUbootTLV.keyHash else {
-            return "signed by a key that it brings along, and no such key is trusted"
+            return "the public key in the image is not a trusted key"
         }
-        return "signed by the key whose hash is \(Hex.encode(tlv.value.prefix(8)))…, and no such key is trusted"
+        return "signed by the key with the hash \(Hex.encode(tlv.value.prefix(8)))…, which is not a trusted key"
     }
 }

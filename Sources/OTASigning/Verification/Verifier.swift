@@ -17,7 +17,7 @@ public struct Verifier: Sendable {
     /// 3. The image's digest matches the manifest.
     /// 4. The policy allows the bundle.
     ///
-    /// No message describes the contents of a bundle before its signer is verified.
+    /// The signatures come before the image and the policy, so that no error describes the release before its signer is verified.
     ///
     /// - Throws: `unknown-critical-field`, `bad-signature`, `untrusted-key`, `key-out-of-scope`, `digest-mismatch`; the errors of the
     ///   policy.
@@ -25,7 +25,7 @@ public struct Verifier: Sendable {
         let manifest = bundle.envelope.manifest
         let signatures = try verify(bundle.envelope)
         guard bundle.image.count == manifest.imageSize, SHA256.digest(of: bundle.image) == manifest.imageDigest else {
-            throw VerificationError(.digestMismatch, "the image is not the one that was signed")
+            throw VerificationError(.digestMismatch, "the digest of the image does not match the signed manifest")
         }
         try policy.check(manifest, signers: signatures.signers)
         return VerifiedBundle(bundle: bundle, signatures: signatures)
@@ -49,18 +49,18 @@ public struct Verifier: Sendable {
         if let field = envelope.manifest.unknownCriticalFields.first {
             throw VerificationError(
                 .unknownCriticalField,
-                "\(field.label) must be understood, and this release does not know it")
+                "the critical \(field.label) is unknown to this release of otaflash")
         }
         let signatures = report(on: envelope)
         if let failed = signatures.first(where: { $0.valid == false }) {
-            throw VerificationError(.badSignature, "the signature by the trusted key \(failed.keyID) does not hold")
+            throw VerificationError(.badSignature, "the signature by the trusted key \(failed.keyID) is invalid")
         }
         guard !signatures.signers.isEmpty else {
             if let limited = envelope.signatures.first(where: { trust[$0.keyID] != nil }) {
                 throw refusal(of: limited, envelope)
             }
             let ids = signatures.map(\.keyID.description).joined(separator: ", ")
-            throw VerificationError(.untrustedKey, "signed by \(ids), and no such key is trusted")
+            throw VerificationError(.untrustedKey, "not signed by a trusted key; signed by \(ids)")
         }
         return signatures
     }
@@ -72,7 +72,7 @@ public struct Verifier: Sendable {
         let key = trust[signature.keyID]
         guard key?.verify(signature: signature.signature, message: envelope.manifestBytes) == true else {
             return VerificationError(
-                .badSignature, "the signature by the trusted key \(signature.keyID) does not hold")
+                .badSignature, "the signature by the trusted key \(signature.keyID) is invalid")
         }
         return outOfScope(signature.keyID, "the file is a bundle of \(envelope.manifest.product)")
     }
@@ -82,7 +82,7 @@ public struct Verifier: Sendable {
     /// - Parameter what: the kind of file, as a text for the user.
     func outOfScope(_ key: KeyID, _ what: String) -> VerificationError {
         let limit = trust.scope(of: key).map { "\($0.file) limits it to \($0)" } ?? ""
-        return VerificationError(.keyOutOfScope, "signed by the trusted key \(key), and \(limit); \(what)")
+        return VerificationError(.keyOutOfScope, "signed by the trusted key \(key), but \(limit); \(what)")
     }
 }
 

@@ -9,7 +9,7 @@ import OTASigning
 public struct VirtualBootloader {
     /// The selected image of one boot.
     public struct Boot: Sendable, Equatable {
-        /// 0 or 1.
+        /// The slot of the image: 0 or 1.
         public var slot: Int
         public var isOnTrial: Bool
         public var image: BootImage
@@ -92,7 +92,7 @@ public struct VirtualBootloader {
         try append(state)
     }
 
-    /// The bytes of the image that the next boot starts on trial; nil if there is none.
+    /// The bytes of the image that the next boot starts on trial; nil if no trial is pending.
     var markedImage: [UInt8]? {
         guard let state, state.trial == .pending, let image = state.images[state.other] else { return nil }
         return try? flash.withBytes(at: flash.layout.slot(state.other), count: image.size) { Array($0) }

@@ -26,7 +26,7 @@ extension DeviceCore {
 
     /// Returns the `DeviceCore` of a context pointer. The core passes its context unchanged, and this object outlives the core.
     private static func of(_ context: UnsafeMutableRawPointer?) -> DeviceCore {
-        guard let context else { preconditionFailure("the device core lost its context") }
+        guard let context else { preconditionFailure("the device core passed no context") }
         return Unmanaged<DeviceCore>.fromOpaque(context).takeUnretainedValue()
     }
 

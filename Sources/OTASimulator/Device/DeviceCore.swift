@@ -135,7 +135,7 @@ extension DeviceCore {
         return bytes
     }
 
-    /// Runs due work. Returns the time until the next poll; zero means at once, nil means that no poll is needed.
+    /// Runs all work that is due. Returns the time until the next poll; zero means at once, nil means that no poll is needed.
     func poll(at now: Duration) -> Duration? {
         let wait = ota_device_poll(device, Self.milliseconds(now))
         return wait == UInt32.max ? nil : .milliseconds(Int64(wait))

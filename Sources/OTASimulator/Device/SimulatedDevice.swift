@@ -39,7 +39,7 @@ public protocol SimulatedDevice: AnyObject, Sendable {
     ) throws(ATTError) -> [UInt8]
     /// Writes a value, with or without response.
     func write(_ connection: UInt16, _ channel: Channel, _ value: [UInt8], at now: Duration) throws(ATTError)
-    /// Runs due work.
+    /// Runs all work that is due.
     ///
     /// - Returns: the latest time for the next call; nil if no call is needed before the next event.
     func poll(at now: Duration) -> Duration?

@@ -36,7 +36,7 @@ extension VirtualDevice {
         }
     }
 
-    /// The bytes of the image that the next boot starts on trial; nil if there is none.
+    /// The bytes of the image that the next boot starts on trial; nil if no trial is pending.
     public var markedImage: [UInt8]? { lock.locked { VirtualBootloader(flash: flash).markedImage } }
 
     /// The partially received image in the core's records, which a later update resumes: the digest of its manifest and the recorded bytes

@@ -12,7 +12,7 @@ extension VirtualDevice {
         do {
             try Self.fillFromFactory(flash, configuration, version, securityCounter)
         } catch {
-            throw VirtualDeviceError(.io, "the flash in memory failed: \(error)")
+            throw VirtualDeviceError(.io, "an operation of the flash in memory failed: \(error)")
         }
         self.init(configuration, flash: flash)
     }

@@ -156,7 +156,7 @@ public final class VirtualDevice: @unchecked Sendable {
         }
     }
 
-    /// Runs due work. Call it also when the stack has free buffers for notifications again.
+    /// Runs all work that is due. Call it also when the stack has free buffers for notifications again.
     ///
     /// - Returns: the latest time for the next call; nil if no call is needed before the next event.
     public func poll(at now: Duration) -> Duration? {

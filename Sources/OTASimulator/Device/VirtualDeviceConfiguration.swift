@@ -36,13 +36,13 @@ public struct VirtualDeviceConfiguration: Sendable, Equatable {
         func demand(_ holds: Bool, _ what: String) throws(VirtualDeviceError) {
             guard holds else { throw VirtualDeviceError(.badConfiguration, what) }
         }
-        try demand(1...16 ~= trustedKeys.count, "a device trusts 1 to 16 keys, not \(trustedKeys.count)")
-        try demand(Set(trustedKeys.map(\.id)).count == trustedKeys.count, "two trusted keys have one id")
-        try demand(battery.map { 0...100 ~= $0 } ?? true, "the battery is a percentage from 0 to 100")
-        try demand(1...2047 ~= window, "the window is 1 to 2047 chunks")
-        try demand(20...512 ~= longestData, "the longest Data value is 20 to 512 bytes")
-        try demand(1...3600 ~= restartSeconds, "the restart takes 1 to 3600 seconds")
-        try demand(0...3600 ~= trialSeconds, "the trial takes 0 to 3600 seconds")
+        try demand(1...16 ~= trustedKeys.count, "the device has \(trustedKeys.count) trusted keys; expected 1 to 16")
+        try demand(Set(trustedKeys.map(\.id)).count == trustedKeys.count, "two trusted keys have the same key ID")
+        try demand(battery.map { 0...100 ~= $0 } ?? true, "the battery level is \(battery ?? 0) %; expected 0 to 100")
+        try demand(1...2047 ~= window, "the window is \(window) chunks; expected 1 to 2047")
+        try demand(20...512 ~= longestData, "the longest Data value is \(longestData) bytes; expected 20 to 512")
+        try demand(1...3600 ~= restartSeconds, "the restart time is \(restartSeconds) s; expected 1 to 3600")
+        try demand(0...3600 ~= trialSeconds, "the trial time is \(trialSeconds) s; expected 0 to 3600")
         try layout.validate()
     }
 }

@@ -30,13 +30,18 @@ extension FlashLayout {
     func validate() throws(VirtualDeviceError) {
         guard 512...65536 ~= pageSize && pageSize.isMultiple(of: 512) else {
             throw VirtualDeviceError(
-                .badConfiguration, "a flash page has 512 to 65536 bytes, a multiple of 512")
+                .badConfiguration,
+                "the page size is \(pageSize) bytes; expected a multiple of 512 from 512 to 65536")
         }
         guard [1, 2, 4, 8, 16, 32, 64].contains(writeUnit) else {
-            throw VirtualDeviceError(.badConfiguration, "a write unit is 1, 2, 4 … 64 bytes")
+            throw VirtualDeviceError(
+                .badConfiguration, "the write unit is \(writeUnit) bytes; expected 1, 2, 4, 8, 16, 32 or 64")
         }
         guard pageSize...(64 << 20) ~= slotSize && slotSize.isMultiple(of: pageSize) else {
-            throw VirtualDeviceError(.badConfiguration, "a slot is whole pages, 64 MiB at most")
+            throw VirtualDeviceError(
+                .badConfiguration,
+                "the slot size is \(slotSize) bytes; expected a multiple of the page size (\(pageSize)), at most 64 MiB"
+            )
         }
     }
 }

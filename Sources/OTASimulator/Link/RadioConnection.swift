@@ -89,7 +89,7 @@ final class RadioConnection {
         switch state {
         case .closed: break
         case .broken(let noticed):
-            if noticed <= now { end(LinkError(.lost, "nothing was heard from the device any more"), at: now) }
+            if noticed <= now { end(LinkError(.lost, "the device stopped responding"), at: now) }
         case .open:
             _ = world.device.poll(at: now)
             checkDevice(at: now)
@@ -107,7 +107,7 @@ final class RadioConnection {
     /// Ends the connection at once, from the host's side.
     func close(at now: Duration) {
         if case .closed = state { return }
-        end(LinkError(.lost, "closed from this side"), at: now)
+        end(LinkError(.lost, "the host closed the link"), at: now)
     }
 
     func wakeIfIdle() { if isIdle { wake.yield() } }

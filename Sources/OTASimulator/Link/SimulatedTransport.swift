@@ -44,7 +44,7 @@ public final class SimulatedTransport<C: Clock>: Transport, Sendable where C.Dur
         while now < giveUp {
             guard let reachable = world.lock.locked({ world.reachable(at: now) }), reachable < giveUp else { break }
             let earliest = reachable + world.radio.connectTime
-            guard await sleep(until: earliest) else { throw LinkError(.lost, "the attempt was cancelled") }
+            guard await sleep(until: earliest) else { throw LinkError(.lost, "the connection attempt was cancelled") }
             let (events, out) = AsyncStream.makeStream(of: LinkEvent.self)
             let instant = now
             let connection = world.lock.locked {
@@ -52,7 +52,7 @@ public final class SimulatedTransport<C: Clock>: Transport, Sendable where C.Dur
             }
             if let connection { return SimulatedLink(self, connection, events) }
         }
-        guard await sleep(until: giveUp) else { throw LinkError(.lost, "the attempt was cancelled") }
+        guard await sleep(until: giveUp) else { throw LinkError(.lost, "the connection attempt was cancelled") }
         throw LinkError(.timedOut, "the device did not answer within \(world.radio.connectTimeout)")
     }
 

@@ -20,7 +20,7 @@ final class SMPServer {
     let configuration: VirtualSMPConfiguration
     let slots: SMPSlots
     var reception: SMPReception?
-    /// The time of the scheduled restart; nil if there is none.
+    /// The time of the scheduled restart; nil if no restart is scheduled.
     var restartsAt: Duration?
     private(set) var waiting: [Packet] = []
     private var inlet: SMPInlet

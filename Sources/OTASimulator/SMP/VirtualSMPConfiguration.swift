@@ -54,14 +54,18 @@ public struct VirtualSMPConfiguration: Sendable {
     /// - Throws: `badConfiguration` for the first value that is out of range.
     public func validate() throws(VirtualDeviceError) {
         guard 64...65535 ~= bufferSize else {
-            throw VirtualDeviceError(.badConfiguration, "a buffer has 64 to 65535 bytes")
+            throw VirtualDeviceError(.badConfiguration, "the buffer size is \(bufferSize) bytes; expected 64 to 65535")
         }
-        guard 1...64 ~= bufferCount else { throw VirtualDeviceError(.badConfiguration, "there are 1 to 64 buffers") }
+        guard 1...64 ~= bufferCount else {
+            throw VirtualDeviceError(.badConfiguration, "the number of buffers is \(bufferCount); expected 1 to 64")
+        }
         guard 1...63 ~= board.utf8.count else {
-            throw VirtualDeviceError(.badConfiguration, "a board's name has 1 to 63 characters")
+            throw VirtualDeviceError(
+                .badConfiguration, "the board's name has \(board.utf8.count) bytes; expected 1 to 63")
         }
         for delay in [answerDelay, releaseDelay] where !(.zero ... .seconds(60)).contains(delay) {
-            throw VirtualDeviceError(.badConfiguration, "the answer time and the release time are 0 to 60 s")
+            throw VirtualDeviceError(
+                .badConfiguration, "the answer time or the release time is \(delay); expected 0 to 60 s")
         }
         try layout.validate()
     }

@@ -18,7 +18,7 @@ extension VirtualSMPDevice {
 
     public var bootState: BootState? { lock.locked { VirtualBootloader(flash: flash).state } }
 
-    /// The bytes of the image that the next boot starts on trial; nil if there is none.
+    /// The bytes of the image that the next boot starts on trial; nil if no trial is pending.
     public var markedImage: [UInt8]? { lock.locked { VirtualBootloader(flash: flash).markedImage } }
 
     /// The running image; nil if the device is off, starting, or unbootable.
@@ -28,7 +28,7 @@ extension VirtualSMPDevice {
 
     /// The bytes of the running image.
     public var runningImage: [UInt8]? { image { $0.boot.slot } }
-    /// The bytes of the image in the other slot; nil if there is none.
+    /// The bytes of the image in the other slot; nil if the slot contains no complete image.
     public var heldImage: [UInt8]? { image { 1 - $0.boot.slot } }
 
     public var imageReception: (offset: Int, size: Int)? {

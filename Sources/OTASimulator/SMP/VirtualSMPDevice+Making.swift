@@ -11,7 +11,7 @@ extension VirtualSMPDevice {
         } catch let error as VirtualDeviceError {
             throw error
         } catch {
-            throw VirtualDeviceError(.badConfiguration, "such a device cannot be made: \(error)")
+            throw VirtualDeviceError(.badConfiguration, "cannot create the virtual SMP device: \(error)")
         }
     }
 
@@ -27,7 +27,7 @@ extension VirtualSMPDevice {
             try Self.fillFromFactory(flash, configuration, version, key)
             self.init(configuration, flash: flash, trust: try TrustStore(configuration.trustedKeys))
         } catch {
-            throw VirtualDeviceError(.badConfiguration, "such a device cannot be made: \(error)")
+            throw VirtualDeviceError(.badConfiguration, "cannot create the virtual SMP device: \(error)")
         }
     }
 
@@ -42,7 +42,8 @@ extension VirtualSMPDevice {
         guard let major = UInt8(exactly: version.major), let minor = UInt8(exactly: version.minor),
             let revision = UInt16(exactly: version.patch)
         else {
-            throw VirtualDeviceError(.badConfiguration, "an MCUboot image's version is at most 255.255.65535")
+            throw VirtualDeviceError(
+                .badConfiguration, "the version is \(version); the limit for an MCUboot image is 255.255.65535")
         }
         let body = Array("factory firmware of \(configuration.board)\n".utf8)
         let image = try SampleImage((major, minor, revision, 0), body: body, key: key).bytes()

@@ -2,13 +2,13 @@ import FoundationEssentials
 import OTAFirmware
 import OTASigning
 
-/// `device.json` in a virtual device's folder: what the device is. Sizes in bytes, keys as 64 hex digits, the image format
-/// as the manifest's byte.
+/// The file `device.json` in a virtual device's folder, which describes the device. Sizes are in bytes, keys are 64 hex digits, and the
+/// image format is the byte of the manifest.
 package struct DeviceFile: Codable {
-    /// 2 brought devices that speak SMP.
+    /// The newest supported schema. Schema 2 added SMP devices.
     static let newestSchema = 2
 
-    /// All that a reader of any version can rely on.
+    /// The members that every schema contains.
     private struct Head: Decodable {
         let schema: Int
         let `protocol`: String?
@@ -40,14 +40,18 @@ package struct DeviceFile: Codable {
         trialSeconds = configuration.trialSeconds
     }
 
+    /// Parses the file.
+    ///
     /// - Throws: `malformed` or `fromNewerVersion`, without the path.
     package init(json: [UInt8]) throws(VirtualDeviceError) { self = try Self.read(json) }
 
+    /// Returns the protocol that the file names; the GATT OTA profile if it names none.
+    ///
     /// - Throws: `malformed` or `fromNewerVersion`, without the path.
     static func updateProtocol(json: [UInt8]) throws(VirtualDeviceError) -> VirtualDeviceProtocol {
         let name = try read(json, Head.self).protocol ?? VirtualDeviceProtocol.ota.rawValue
         guard let updateProtocol = VirtualDeviceProtocol(rawValue: name) else {
-            throw VirtualDeviceError(.malformed, "there is no protocol \(name)")
+            throw VirtualDeviceError(.malformed, "unknown protocol '\(name)'; expected ota or smp")
         }
         return updateProtocol
     }
@@ -61,7 +65,7 @@ package struct DeviceFile: Codable {
             let schema = try decoder.decode(Head.self, from: Data(json)).schema
             guard schema <= newestSchema else {
                 throw VirtualDeviceError(
-                    .fromNewerVersion, "schema \(schema); \(newestSchema) is the newest known here")
+                    .fromNewerVersion, "the file has schema \(schema); this release supports up to \(newestSchema)")
             }
             return try decoder.decode(File.self, from: Data(json))
         } catch let error as VirtualDeviceError {
@@ -80,26 +84,31 @@ package struct DeviceFile: Codable {
         return Array(try encoder.encode(file)) + [UInt8(ascii: "\n")]
     }
 
+    /// Parses trusted keys.
+    ///
     /// - Throws: `malformed`.
     static func keys(_ texts: [String]) throws(VirtualDeviceError) -> [PublicKey] {
         var keys: [PublicKey] = []
         for text in texts {
             guard let bytes = Hex.decode(text), let key = try? PublicKey(bytes: bytes) else {
-                throw VirtualDeviceError(.malformed, "a trusted key is no Ed25519 public key of 64 hex digits")
+                throw VirtualDeviceError(
+                    .malformed, "trusted key \(keys.count + 1) is not an Ed25519 public key of 64 hex digits")
             }
             keys.append(key)
         }
         return keys
     }
 
+    /// The device's configuration.
+    ///
     /// - Throws: `malformed`, without the path.
     package var configuration: VirtualDeviceConfiguration {
         get throws(VirtualDeviceError) {
             guard let product = ProductName(product) else {
-                throw VirtualDeviceError(.malformed, "the product is not \(ProductName.rule)")
+                throw VirtualDeviceError(.malformed, "the product '\(product)' is not \(ProductName.rule)")
             }
             guard let imageFormat = ImageFormat(rawValue: imageFormat) else {
-                throw VirtualDeviceError(.malformed, "there is no image format \(imageFormat)")
+                throw VirtualDeviceError(.malformed, "unknown image format \(imageFormat)")
             }
             var configuration = VirtualDeviceConfiguration(
                 product: product, trustedKeys: try Self.keys(trustedKeys))
@@ -111,7 +120,7 @@ package struct DeviceFile: Codable {
             configuration.longestData = longestData
             configuration.restartSeconds = restartSeconds
             configuration.trialSeconds = trialSeconds
-            // A file does not wear out, and its device has no time to recover between two commands.
+            // A file does not wear out. Also, no time passes for the device between two commands, so a limit would never reset.
             configuration.limitsWear = false
             do {
                 try configuration.validate()
@@ -126,10 +135,10 @@ package struct DeviceFile: Codable {
         switch error {
         case DecodingError.keyNotFound(let key, _): "the member \(key.stringValue) is missing"
         case DecodingError.typeMismatch(_, let context), DecodingError.valueNotFound(_, let context):
-            "the member \(context.codingPath.map(\.stringValue).joined(separator: ".")) is of the wrong type"
+            "the member \(context.codingPath.map(\.stringValue).joined(separator: ".")) has the wrong type"
         case DecodingError.dataCorrupted(let context) where !context.codingPath.isEmpty:
             "the member \(context.codingPath.map(\.stringValue).joined(separator: ".")) is out of range"
-        default: "it is no JSON"
+        default: "the file is not valid JSON"
         }
     }
 }

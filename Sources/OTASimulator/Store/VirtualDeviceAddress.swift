@@ -24,7 +24,8 @@ public struct VirtualDeviceAddress: Sendable, Equatable {
         let parts = body.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
         if let name = parts.first, !name.isEmpty {
             guard VirtualDeviceStore.isName(name) else {
-                throw Self.error("'\(name)' is no name of a virtual device: \(VirtualDeviceStore.nameRule)")
+                throw Self.error(
+                    "'\(name)' is not the name of a virtual device; expected \(VirtualDeviceStore.nameRule)")
             }
             self.name = String(name)
         }
@@ -35,9 +36,11 @@ public struct VirtualDeviceAddress: Sendable, Equatable {
             guard let item = halves.first.flatMap({ Item(rawValue: String($0)) }) else {
                 let known = Item.allCases.map(\.rawValue).joined(separator: ", ")
                 throw Self.error(
-                    "unknown item '\(halves.first ?? "")' in the device address; the known ones are \(known)")
+                    "unknown item '\(halves.first ?? "")' in the device address; expected one of \(known)")
             }
-            guard seen.insert(item).inserted else { throw Self.error("\(item.rawValue) is given twice") }
+            guard seen.insert(item).inserted else {
+                throw Self.error("\(item.rawValue) appears twice in the device address")
+            }
             guard halves.count > 1, take(item, Substring(halves[1])) else {
                 throw Self.error("\(item.rawValue)=\(halves.count > 1 ? halves[1] : "") is not \(item.rule)")
             }
@@ -60,10 +63,10 @@ public struct VirtualDeviceAddress: Sendable, Equatable {
             case .mtu: "a number of bytes from 23 to 517"
             case .interval: "a time from 7.5ms to 0.5s, such as 15ms or 0.015s"
             case .perEvent: "a number of packets from 1 to 100"
-            case .loss: "a part from 0 to less than 1, such as 0.1"
-            case .dropAt, .resetAt: "a part of the image from 0 to 1, such as 0.4, or several with commas between"
-            case .goneAt: "a part of the image from 0 to 1, such as 0.4"
-            case .gap: "a part of the chunks from 0 to 1, such as 0.01"
+            case .loss: "a probability from 0 to less than 1, such as 0.1"
+            case .dropAt, .resetAt: "a fraction of the image from 0 to 1, such as 0.4, or several separated by commas"
+            case .goneAt: "a fraction of the image from 0 to 1, such as 0.4"
+            case .gap: "a fraction of the chunks from 0 to 1, such as 0.01"
             case .battery: "a percentage from 0 to 100"
             case .pace: "real or virtual"
             case .seed: "a number from 0 to 18446744073709551615"

@@ -3,25 +3,25 @@ import Glibc
 public import OTAFirmware
 public import SystemPackage
 
-/// Virtual devices on disk: each is a folder `NAME` with `device.json` (what it is) and `flash` (all it knows), written by
-/// the modelled flash operations themselves.
+/// Stores virtual devices on disk. Each device is a folder `NAME` with two files: `device.json` (its configuration) and `flash` (its
+/// state). The simulated flash operations write `flash` directly.
 ///
-/// Nothing here keeps two processes from using one device: that is a lock's matter, the caller's.
+/// The store does not prevent two processes from using the same device. The caller must hold a lock.
 public struct VirtualDeviceStore: Sendable {
-    /// Holds the devices' folders; made when the first device is.
+    /// The folder that contains the devices' folders. It is created together with the first device.
     public let folder: FilePath
 
     public init(folder: FilePath) { self.folder = folder }
 
-    /// What a device's name must be, for people.
-    public static let nameRule = "1 to 63 characters of A-Z a-z 0-9 . _ -, the first of them no point"
+    /// Describes the valid device names to the user.
+    public static let nameRule = "1 to 63 characters of A-Z a-z 0-9 . _ -, not starting with a point"
 
     public static func isName(_ text: some StringProtocol) -> Bool {
-        // The alphabet and the length are those of a product; a leading point would hide the folder, or leave it.
+        // The alphabet and the length are those of a product name. A leading point would hide the folder, or name a parent folder.
         ProductName(text) != nil && text.utf8.first != UInt8(ascii: ".")
     }
 
-    /// Makes a device. Its folder is there whole, or not at all.
+    /// Creates a device. Its folder appears complete or not at all.
     ///
     /// - Throws: `exists`, `badConfiguration`, `badAddress` for the name, `io`.
     public func create(
@@ -34,19 +34,19 @@ public struct VirtualDeviceStore: Sendable {
         }
     }
 
-    /// Makes a folder that is there whole, or not at all.
+    /// Creates a folder that appears complete or not at all.
     func create(
         _ name: String, _ fill: (FilePath) throws(VirtualDeviceError) -> Void
     ) throws(VirtualDeviceError) {
         let device = try place(of: name)
-        guard !exists(name) else { throw VirtualDeviceError(.exists, "a virtual device \(name) exists already") }
+        guard !exists(name) else { throw VirtualDeviceError(.exists, "the virtual device \(name) already exists") }
         let draft = folder.appending(".\(name).new-\(getpid())")
         try Self.io(draft) {
             try FileManager.default.createDirectory(atPath: draft.string, withIntermediateDirectories: true)
         }
         do throws(VirtualDeviceError) {
             try fill(draft)
-            // Fails where another process has made the folder meanwhile: it is not empty then.
+            // The rename fails if another process has created the folder in the meantime, because that folder is not empty.
             guard rename(draft.string, device.string) == 0 else {
                 let code: VirtualDeviceError.Code = [EEXIST, ENOTEMPTY].contains(errno) ? .exists : .io
                 throw VirtualDeviceError(code, "\(device): \(Errno(rawValue: errno))")
@@ -57,7 +57,7 @@ public struct VirtualDeviceStore: Sendable {
         }
     }
 
-    /// The names of all devices, sorted.
+    /// Returns the names of all devices, sorted.
     ///
     /// - Throws: `io`.
     public func names() throws(VirtualDeviceError) -> [String] {
@@ -66,19 +66,21 @@ public struct VirtualDeviceStore: Sendable {
         return entries.filter { Self.isName($0) && exists($0) }.sorted()
     }
 
-    /// All devices, by name.
+    /// Returns summaries of all devices, sorted by name.
     ///
-    /// - Throws: `malformed`, `fromNewerVersion` or `io`, with the path, when one of them cannot be read.
+    /// - Throws: `malformed`, `fromNewerVersion` or `io`, with the path, if one of them cannot be read.
     public func list() throws(VirtualDeviceError) -> [VirtualDeviceSummary] {
         var devices: [VirtualDeviceSummary] = []
         for name in try names() { devices.append(try summary(of: name)) }
         return devices
     }
 
+    /// Removes a device.
+    ///
     /// - Throws: `noSuchDevice`, `io`.
     public func remove(_ name: String) throws(VirtualDeviceError) {
         let device = try existing(name)
-        // Out of sight in one step, so that no half of it is ever taken for a device.
+        // The rename hides the folder atomically, so that a partially removed folder never appears as a device.
         let removed = folder.appending(".\(name).removed-\(getpid())")
         guard rename(device.string, removed.string) == 0 else {
             throw VirtualDeviceError(.io, "\(device): \(Errno(rawValue: errno))")
@@ -86,9 +88,9 @@ public struct VirtualDeviceStore: Sendable {
         try Self.io(removed) { try FileManager.default.removeItem(atPath: removed.string) }
     }
 
-    /// Takes a device up. What its `flash` holds is what it is: the death of the last process was a power cut.
+    /// Opens a device with the state in its file `flash`. If the last process was killed, that was a power cut for the device.
     ///
-    /// - Parameter change: For this time only, such as another battery level.
+    /// - Parameter change: changes the configuration for this session only, for example the battery level.
     /// - Throws: `noSuchDevice`, `malformed`, `fromNewerVersion`, `badConfiguration`, `io`.
     public func open(
         _ name: String, _ change: (inout VirtualDeviceConfiguration) -> Void = { _ in }
@@ -107,22 +109,29 @@ public struct VirtualDeviceStore: Sendable {
             && FileManager.default.fileExists(atPath: folder.appending(name).appending("device.json").string)
     }
 
+    /// Checks that a device exists.
+    ///
     /// - Throws: `badAddress` for the name, `noSuchDevice`.
     public func expect(_ name: String) throws(VirtualDeviceError) { _ = try existing(name) }
 
     private func place(of name: String) throws(VirtualDeviceError) -> FilePath {
-        guard Self.isName(name) else { throw VirtualDeviceError(.badAddress, "a device's name is \(Self.nameRule)") }
+        guard Self.isName(name) else {
+            throw VirtualDeviceError(
+                .badAddress, "'\(name)' is not the name of a virtual device; expected \(Self.nameRule)")
+        }
         return folder.appending(name)
     }
 
     func existing(_ name: String) throws(VirtualDeviceError) -> FilePath {
         let device = try place(of: name)
         guard exists(name) else {
-            throw VirtualDeviceError(.noSuchDevice, "there is no virtual device \(name) in \(folder)")
+            throw VirtualDeviceError(.noSuchDevice, "no virtual device \(name) in \(folder)")
         }
         return device
     }
 
+    /// Returns the summary of a device.
+    ///
     /// - Throws: `noSuchDevice`, `malformed`, `fromNewerVersion`, `io`.
     public func summary(of name: String) throws(VirtualDeviceError) -> VirtualDeviceSummary {
         let device = try existing(name)
@@ -146,13 +155,13 @@ public struct VirtualDeviceStore: Sendable {
     ) throws(VirtualDeviceError) -> BootImage {
         let state = VirtualBootloader(flash: try flash(in: device, layout, .readOnly)).state
         guard let state, let image = state.images[state.permanent] else {
-            throw VirtualDeviceError(.malformed, "\(device.appending("flash")): it holds no boot record")
+            throw VirtualDeviceError(.malformed, "\(device.appending("flash")): the flash contains no boot record")
         }
         return image
     }
 }
 
-// MARK: The two files
+// MARK: Files
 
 extension VirtualDeviceStore {
     private static func fill(
@@ -167,7 +176,8 @@ extension VirtualDeviceStore {
         }
     }
 
-    /// The folder may be writable for others: no link is followed, as the file at its end would be written to, and no pipe is waited for.
+    /// Options for files in a folder that other users may be able to write to. A symbolic link is not followed, because its target would be
+    /// overwritten. The open of a pipe does not block.
     private static let foreign: FileDescriptor.OpenOptions = [.closeOnExec, .noFollow, .nonBlocking]
 
     static func write(_ bytes: [UInt8], to path: FilePath) throws {
@@ -176,7 +186,7 @@ extension VirtualDeviceStore {
         _ = try file.closeAfter { try file.writeAll(bytes) }
     }
 
-    /// The file's first 64 KiB: a whole `device.json` is far shorter.
+    /// Reads the first 64 KiB of a file. A `device.json` is much shorter.
     static func read(_ path: FilePath) throws -> [UInt8] {
         let file = try FileDescriptor.open(path, .readOnly, options: foreign)
         return try file.closeAfter {
@@ -195,7 +205,7 @@ extension VirtualDeviceStore {
         try file(in: device) { (json) throws(VirtualDeviceError) in try DeviceFile(json: json).configuration }
     }
 
-    /// What `device.json` says; its errors with the path.
+    /// Reads and parses `device.json`. Errors of `parse` get the file's path.
     static func file<Result>(
         in device: FilePath, _ parse: ([UInt8]) throws(VirtualDeviceError) -> Result
     ) throws(VirtualDeviceError) -> Result {
@@ -218,12 +228,12 @@ extension VirtualDeviceStore {
                 return try VirtualFlash(layout: layout, file: file)
             } catch .invalidArgument {
                 throw VirtualDeviceError(
-                    .malformed, "\(path): it has not the \(layout.size) bytes of this device's flash")
+                    .malformed, "\(path): the file does not have \(layout.size) bytes, the size of this device's flash")
             }
         }
     }
 
-    /// Foreign errors in one place: what is none of ours is `io`, with the path.
+    /// Runs `body` and converts errors of other types to `io`, with the path.
     static func io<Result>(_ path: FilePath, _ body: () throws -> Result) throws(VirtualDeviceError) -> Result {
         do {
             return try body()
@@ -234,7 +244,7 @@ extension VirtualDeviceStore {
         }
     }
 
-    /// The description of what FileManager throws is for developers; the system's own error lies within.
+    /// Returns a text for the user. The errors of FileManager contain a text for developers; the underlying POSIX error has a better one.
     private static func reason(for error: any Error) -> String {
         guard let system = (error as? CocoaError)?.underlying as? POSIXError else { return "\(error)" }
         return "\(Errno(rawValue: system.code.rawValue))"
