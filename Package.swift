@@ -108,7 +108,8 @@ let package = Package(
             name: "OTACommands",
             dependencies: [
                 "BlueZ", "CLinux", "DBus", "DescriptorIO", "OTAArchive", "OTABlueZ", "OTAEngine", "OTAFirmware",
-                "OTAProfile", "OTASerial", "OTASigning", "OTASimulator", "OTASMP", "OTATransport", "OTAUDP", "OTAUpdate",
+                "OTAProfile", "OTASerial", "OTASigning", "OTASimulator", "OTASMP", "OTATransport", "OTAUDP",
+                "OTAUpdate",
                 arguments, logging, system,
             ], swiftSettings: swift),
         .executableTarget(

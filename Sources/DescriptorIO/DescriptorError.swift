@@ -1,15 +1,15 @@
 import Glibc
 
-/// Why a descriptor could not be read, written or waited for.
+/// An error of a read, a write or a wait on a descriptor.
 package enum DescriptorError: Error, Sendable, Equatable {
-    /// The task that waited was cancelled.
+    /// The waiting task was cancelled.
     case cancelled
-    /// It was closed on this side.
+    /// This process closed the descriptor, or the peer ended the data.
     case closed
-    /// What was tried, and errno.
+    /// A system call failed: the failed action for messages, and errno.
     case system(String, CInt)
 
-    /// What an errno says.
+    /// Returns the system's text for an errno.
     package static func text(of error: CInt) -> String {
         withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { buffer in
             guard let base = buffer.baseAddress, strerror_r(error, base, buffer.count) == 0 else {

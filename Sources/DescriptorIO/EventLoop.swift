@@ -1,23 +1,25 @@
 package import Glibc
 
-/// What a loop serves beside jobs, such as a bus connection. Called on the loop's thread only.
+/// An object that the event loop serves in each round in addition to jobs, such as a bus connection. The loop calls it only on the
+/// loop's thread.
 package protocol LoopClient: AnyObject {
-    /// What to wait for in the next round.
+    /// The descriptors and events to wait for in the next round.
     var interests: [pollfd] { get }
-    /// What became of `interests`, in the same order.
+    /// Receives the results of poll(2) for `interests`, in the same order.
     func ready(_ entries: ArraySlice<pollfd>)
-    /// Does what needs no waiting; true when some of it is left for the next round.
+    /// Does work that needs no waiting. Returns true if work is left for the next round.
     func turn() -> Bool
-    /// When `turn` must be called whatever happens.
+    /// The latest time for the next call of `turn`; nil if there is none.
     var deadline: ContinuousClock.Instant? { get }
 }
 
-/// A thread of its own that runs an actor's jobs and waits with poll(2) for descriptors and a deadline. Blocking calls would
-/// starve the cooperative pool, and libdbus needs one thread for all its calls. Owned by a `LoopThread`.
+/// Runs an actor's jobs on its own thread, and waits with poll(2) for descriptors and a deadline.
+///
+/// Blocking calls would starve the cooperative thread pool, and libdbus needs one thread for all its calls. A `LoopThread` owns the loop.
 package final class EventLoop: SerialExecutor, @unchecked Sendable {
     private struct Queue {
         var work: [Work] = []
-        /// The thread waits, or is about to: it has to be woken.
+        /// Whether the thread waits or is about to wait, so that it must be woken.
         var asleep = false
         var stopping = false
     }
@@ -36,19 +38,19 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
     private let queue = Guarded(Queue())
     private let alarm: WakePipe
 
-    // From here on confined to the thread.
+    // Only the loop's thread uses the following properties.
     private var thread: pthread_t?
     private var entries: [pollfd] = []
     private var waiters: [Waiter] = []
     private var lastWaiter: UInt64 = 0
     package weak var client: (any LoopClient)?
 
-    /// The thread holds the loop until `stop`.
+    /// Starts a loop and its thread. The thread retains the loop until `stop`.
     static func start() throws(DescriptorError) -> EventLoop {
         let loop = EventLoop(alarm: try WakePipe())
         var thread = pthread_t()
         let context = Unmanaged.passRetained(loop)
-        // Signals belong to the program's own threads; a new thread inherits the mask.
+        // The loop's thread handles no signals. A new thread inherits the mask.
         var all = sigset_t()
         var before = sigset_t()
         sigfillset(&all)
@@ -71,7 +73,7 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
 
     private init(alarm: consuming WakePipe) { self.alarm = alarm }
 
-    /// Ends the thread once everything queued has run. What is enqueued later never runs.
+    /// Ends the thread after all queued work has run. Work that is enqueued later never runs.
     func stop() {
         change { $0.stopping = true }
     }
@@ -83,7 +85,7 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
         change { $0.work.append(.job(job)) }
     }
 
-    /// Runs `body` on the thread, after everything queued before.
+    /// Runs `body` on the thread, after all work that was queued before.
     package func perform(_ body: @escaping @Sendable () -> Void) {
         change { $0.work.append(.closure(body)) }
     }
@@ -113,7 +115,7 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
         }
     }
 
-    /// False when nothing is left and nothing more may come.
+    /// Runs the queued work. Returns false if the queue was empty and `stop` was called.
     private func runQueued() -> Bool {
         let (work, stopping) = queue.with { queue in
             defer { queue.work.removeAll(keepingCapacity: true) }
@@ -154,13 +156,15 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
     private static func milliseconds(until deadline: ContinuousClock.Instant) -> CInt {
         let left = ContinuousClock.now.duration(to: deadline)
         guard left > .zero else { return 0 }
-        // Rounded up, so that it is past when poll returns; at most a minute, after which the loop looks again.
+        // The timeout is rounded up, so that the deadline is over when poll returns. It is at most a minute; then the loop checks again.
         return left > .seconds(60) ? 60_000 : CInt(left / .milliseconds(1)) + 1
     }
 
     // MARK: - Waiting for a descriptor
 
-    /// Waits once. Throws `cancelled`, and `closed` after `endWaits`.
+    /// Waits for one of `events` on `descriptor`, once.
+    ///
+    /// - Throws: `cancelled` if the task is cancelled, `closed` after `endWaits`.
     package func wait(
         for events: CInt, on descriptor: CInt, isolation: isolated (any Actor) = #isolation
     ) async throws(DescriptorError) {
@@ -169,7 +173,7 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
         lastWaiter += 1
         let id = lastWaiter
         let result = await withTaskCancellationHandler {
-            // Without it this closure would run off the actor, and the compiler would not say so.
+            // This use captures `isolation`. Otherwise the closure would run outside the actor without a compiler warning.
             _ = isolation
             return await withCheckedContinuation { continuation in
                 checkIsolated()
@@ -182,7 +186,7 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
         try result.get()
     }
 
-    /// Before a descriptor is closed.
+    /// Ends all waits on a descriptor with `closed`. Call it before the descriptor is closed.
     package func endWaits(on descriptor: CInt) {
         for waiter in waiters where waiter.entry.fd == descriptor { endWait(waiter.id, .failure(.closed)) }
     }

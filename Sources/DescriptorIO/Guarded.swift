@@ -1,7 +1,8 @@
 import Glibc
 
-/// A value behind a mutex. Not `Synchronization.Mutex`: the thread sanitizer cannot see that one's futex and reports races that
-/// are none.
+/// A value that a mutex protects.
+///
+/// It does not use `Synchronization.Mutex`: the thread sanitizer does not detect that mutex's futex and reports false races.
 package final class Guarded<Value>: @unchecked Sendable {
     private let mutex: UnsafeMutablePointer<pthread_mutex_t>
     private var value: Value

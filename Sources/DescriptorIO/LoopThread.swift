@@ -1,5 +1,7 @@
-/// Owner of an event loop: its thread ends when the last one lets go of it, which is why an actor that lives there holds the
-/// owner and not only what `unownedExecutor` gives. Nothing on it may block that others wait for.
+/// Owns an event loop. The loop's thread ends when the last reference to this object is released.
+///
+/// So an actor on the loop must keep a reference to this object, because `unownedExecutor` retains nothing. Code on the loop must not
+/// block while other actors use the loop.
 package final class LoopThread: Sendable {
     package let loop: EventLoop
 
@@ -9,7 +11,7 @@ package final class LoopThread: Sendable {
 
     package var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
-    /// Runs `body` there: what has to block, on a thread that nobody else uses yet.
+    /// Runs `body` on the loop's thread. `body` may block if no other code uses the thread yet.
     package func run<Result: Sendable>(_ body: @escaping @Sendable () -> Result) async -> Result {
         await withCheckedContinuation { continuation in loop.perform { continuation.resume(returning: body()) } }
     }

@@ -1,20 +1,20 @@
 import Glibc
 
-/// A descriptor that is read and written without blocking, on a loop's thread: a socket that keeps datagrams apart, or a
-/// terminal. Closed when the last reference goes.
+/// Reads and writes a descriptor without blocking, on a loop's thread. The descriptor is a datagram socket or a terminal. It is closed
+/// when the last reference is released.
 package actor OpenDescriptor {
     package nonisolated let thread: LoopThread
     package nonisolated var unownedExecutor: UnownedSerialExecutor { thread.unownedExecutor }
 
-    /// -1 once closed.
+    /// The descriptor; -1 after `close()`.
     private var descriptor: CInt
     private var scratch = [UInt8](repeating: 0, count: 1 << 16)
     private let release: @Sendable (CInt) -> Void
 
-    /// Takes the descriptor over, also when it throws.
+    /// Takes ownership of the descriptor, even if the initializer throws.
     ///
-    /// - Parameter release: gives back what was taken with it, such as a lock, just before it is closed. By closing alone that would last
-    ///   as long as any copy does, and each process that this one starts has one until it executes its program.
+    /// - Parameter release: releases resources of the descriptor, such as a lock. It is called just before the close. Without it, a lock
+    ///   lasts until all copies of the descriptor are closed, and a child process has a copy until it calls exec.
     package init(
         adopting descriptor: CInt, on thread: LoopThread, release: @escaping @Sendable (CInt) -> Void = { _ in }
     ) throws(DescriptorError) {
@@ -36,7 +36,7 @@ package actor OpenDescriptor {
         _ = Glibc.close(descriptor)
     }
 
-    /// What is written or awaited meanwhile throws `closed`. May be called more than once.
+    /// Closes the descriptor. Pending reads and writes throw `closed`. Further calls have no effect.
     package func close() {
         guard descriptor >= 0 else { return }
         thread.loop.endWaits(on: descriptor)
@@ -45,7 +45,8 @@ package actor OpenDescriptor {
         descriptor = -1
     }
 
-    /// Writes all of it, waiting while there is no room; a datagram goes whole. One caller at a time, or the bytes of two mingle.
+    /// Writes all bytes, and waits while the system's buffer is full. A datagram is sent whole. Only one caller may write at a time;
+    /// otherwise the bytes of two callers are mixed.
     package func write(_ bytes: [UInt8]) async throws(DescriptorError) {
         var written = 0
         repeat {
@@ -61,7 +62,7 @@ package actor OpenDescriptor {
         } while written < bytes.count
     }
 
-    /// Waits until something is there, and takes it: one datagram, or at most 64 KiB. Empty: an empty datagram, or the end.
+    /// Waits for data and returns it: one datagram, or at most 64 KiB. An empty result means an empty datagram or the end of the data.
     package func read() async throws(DescriptorError) -> [UInt8] {
         while true {
             guard descriptor >= 0 else { throw .closed }
@@ -71,7 +72,9 @@ package actor OpenDescriptor {
         }
     }
 
-    /// Returns when the same can be tried again.
+    /// Returns when the failed call can be retried.
+    ///
+    /// - Throws: `system` for an errno other than EINTR and EAGAIN.
     private func waitForReadiness(_ what: String, _ reason: CInt, waitingFor events: CInt) async throws(DescriptorError)
     {
         switch reason {

@@ -1,6 +1,6 @@
 import Glibc
 
-/// What another thread wakes poll(2) with. A pair of sockets, as Swift's Glibc has neither eventfd nor pipe2.
+/// Wakes poll(2) from another thread. It is a pair of sockets, because Swift's Glibc provides neither eventfd nor pipe2.
 struct WakePipe: ~Copyable, Sendable {
     private let reading: CInt
     private let writing: CInt
@@ -22,7 +22,7 @@ struct WakePipe: ~Copyable, Sendable {
     var interest: pollfd { pollfd(fd: reading, events: Int16(POLLIN), revents: 0) }
 
     func signal() {
-        // A full one wakes as well.
+        // An error is ignored: if the buffer is full, poll(2) wakes anyway.
         var byte: UInt8 = 0
         _ = send(writing, &byte, 1, CInt(MSG_NOSIGNAL))
     }

@@ -1,6 +1,6 @@
 import Glibc
 
-/// The rates that Linux has names for, in bits per second.
+/// The supported baud rates, in bits per second. They are the rates that Linux defines as constants.
 enum BaudRate {
     private static let speeds: KeyValuePairs<Int, CInt> = [
         9600: B9600, 19_200: B19200, 38_400: B38400, 57_600: B57600, 115_200: B115200, 230_400: B230400,
@@ -11,6 +11,6 @@ enum BaudRate {
 
     static var all: [Int] { speeds.map(\.key) }
 
-    /// What termios calls it.
+    /// Returns the termios constant of a rate; nil if the rate is not supported.
     static func speed(of rate: Int) -> speed_t? { speeds.first { $0.key == rate }.map { speed_t($0.value) } }
 }

@@ -2,15 +2,15 @@ import DescriptorIO
 import Glibc
 package import OTAUpdate
 
-/// A pair of connected terminals: whoever opens the one sees a serial port, and the other is the device behind it.
+/// A pair of connected terminals. The client opens one terminal as a serial port; the device uses the other.
 package struct PseudoTerminal: Sendable {
-    /// What the client opens.
+    /// The path of the client's terminal.
     package let path: String
-    /// The device's end. It lasts while clients come and go.
+    /// The device's terminal. It stays open when a client closes its terminal.
     package let device: SerialLine
     private let client: ClientEnd
 
-    /// Keeps the client's end open, since the device's would be hung up with the last client.
+    /// Keeps the client's terminal open. Otherwise the kernel hangs up the device's terminal when the last client closes.
     private final class ClientEnd: Sendable {
         let descriptor: CInt
 
@@ -19,16 +19,17 @@ package struct PseudoTerminal: Sendable {
         deinit { _ = close(descriptor) }
     }
 
-    /// `TIOCGPTN` and `TIOCSPTLCK` of Linux: which terminal is the other end, and whether it is locked. Swift's Glibc has neither
-    /// them nor `posix_openpt`.
+    /// `TIOCGPTN` of Linux, which returns the number of the client's terminal. Swift's Glibc provides neither this constant nor
+    /// `posix_openpt`.
     private static let getNumber: UInt = 0x8004_5430
+    /// `TIOCSPTLCK` of Linux, which sets the lock of the client's terminal.
     private static let setLock: UInt = 0x4004_5431
 
     /// - Throws: `unavailable`.
     package init() throws(LinkError) {
         let descriptor = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC)
         guard descriptor >= 0 else { throw Self.failure() }
-        // From here on the line closes it.
+        // From here on, the line closes the descriptor.
         device = try SerialLine(descriptor, name: "the pseudo-terminal")
         var number: CInt = 0
         var locked: CInt = 0
@@ -39,7 +40,7 @@ package struct PseudoTerminal: Sendable {
         let other = open(path, O_RDWR | O_NOCTTY | O_CLOEXEC)
         guard other >= 0 else { throw Self.failure() }
         client = ClientEnd(other)
-        // Else what the device says before there is a client would be echoed to it.
+        // In raw mode the terminal does not echo bytes back to the device before a client connects.
         var settings = termios()
         guard tcgetattr(other, &settings) == 0 else { throw Self.failure() }
         cfmakeraw(&settings)

@@ -1,13 +1,12 @@
 public import OTATransport
 
-/// What stands behind `serial:` in a device address: the path of a serial port, and `?baud=RATE` where the rate is another
-/// one than 115200.
+/// The part of a device address after `serial:`. It is the path of a serial port, with `?baud=RATE` for a rate other than 115200.
 public struct SerialAddress: Sendable, Hashable {
     public static let defaultBaudRate = 115_200
 
-    /// Absolute.
+    /// The absolute path of the serial port.
     public let path: String
-    /// Bits per second.
+    /// The baud rate in bits per second.
     public let baudRate: Int
 
     public init(parsing text: some StringProtocol) throws(AddressError) {
@@ -37,6 +36,6 @@ public struct SerialAddress: Sendable, Hashable {
 }
 
 extension SerialAddress: CustomStringConvertible {
-    /// As it is written behind `serial:`.
+    /// The address as text, without `serial:`.
     public var description: String { baudRate == Self.defaultBaudRate ? path : "\(path)?baud=\(baudRate)" }
 }

@@ -2,7 +2,7 @@ import DescriptorIO
 import OTATransport
 package import OTAUpdate
 
-/// Packets over an open serial port.
+/// Sends and receives packets over an open serial port.
 package actor SerialLine: ValuePipe {
     package nonisolated var unownedExecutor: UnownedSerialExecutor { descriptor.unownedExecutor }
 
@@ -11,9 +11,9 @@ package actor SerialLine: ValuePipe {
     private var decoder = ConsoleDecoder()
     private var packets: [[UInt8]] = []
 
-    /// Takes the port over, a terminal in raw mode.
+    /// Takes ownership of the port, which must be a terminal in raw mode.
     ///
-    /// - Parameter release: gives back what the port was taken by, before it is closed.
+    /// - Parameter release: releases the port's locks. It is called before the port is closed.
     /// - Throws: `unavailable`.
     package init(
         _ port: CInt, name: String, release: @escaping @Sendable (CInt) -> Void = { _ in }
@@ -48,7 +48,7 @@ package actor SerialLine: ValuePipe {
 
     package func close() async { await descriptor.close() }
 
-    /// A cable that is pulled shows as an error or as an end of the data, as the driver likes.
+    /// Converts an error of the port. After an unplugged cable, some drivers report an error and others the end of the data.
     private func lost(_ error: DescriptorError) -> LinkError {
         switch error {
         case .cancelled: LinkError(.lost, error.description)

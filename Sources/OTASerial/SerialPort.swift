@@ -2,11 +2,13 @@ import DescriptorIO
 import Glibc
 import OTAUpdate
 
-/// A serial port as a descriptor that carries bytes as they are, eight bits each, without parity or flow control.
+/// Opens serial ports in raw mode: eight data bits, no parity, no flow control.
 enum SerialPort {
+    /// Opens and locks the port and returns its descriptor.
+    ///
     /// - Throws: `noSuchDevice`, `inUse`, `unavailable`.
     static func open(_ address: SerialAddress) throws(LinkError) -> CInt {
-        // Without waiting for a carrier.
+        // O_NONBLOCK: otherwise open() waits for a carrier.
         let port = Glibc.open(address.path, O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC)
         guard port >= 0 else { throw failure(errno, address) }
         do throws(LinkError) {
@@ -19,15 +21,15 @@ enum SerialPort {
         }
     }
 
-    /// For ourselves alone: by the lock that terminal programs look at, and by the one that the kernel does.
+    /// Locks the port against other programs: with flock, which terminal programs check, and with TIOCEXCL, which the kernel enforces.
     private static func take(_ port: CInt, _ address: SerialAddress) throws(LinkError) {
         guard isatty(port) == 1 else { throw LinkError(.unavailable, "\(address.path) is no serial port") }
         guard flock(port, LOCK_EX | LOCK_NB) == 0 else { throw failure(EBUSY, address) }
-        // The kernel's lasts until nobody has the port open any more; a pseudo-terminal's other end may keep it open for good.
+        // The kernel keeps TIOCEXCL until the last descriptor is closed. The other end of a pseudo-terminal may stay open forever.
         if !address.path.hasPrefix("/dev/pts/") { _ = ioctl(port, UInt(TIOCEXCL)) }
     }
 
-    /// Undoes `take`.
+    /// Removes both locks.
     static func release(_ port: CInt) {
         _ = flock(port, LOCK_UN)
         _ = ioctl(port, UInt(TIOCNXCL))
@@ -38,13 +40,13 @@ enum SerialPort {
         guard tcgetattr(port, &settings) == 0 else { throw failure(errno, address) }
         cfmakeraw(&settings)
         settings.c_cflag |= tcflag_t(CREAD | CLOCAL)
-        // Without HUPCL, DTR stays up when the port is closed: on many boards its edge is a reset, and the next command would
-        // meet a device that boots.
+        // Without HUPCL, DTR stays set after the close. On many boards a change of DTR resets the device, and the next command would
+        // reach a device that is still booting.
         settings.c_cflag &= ~(tcflag_t(HUPCL | CSTOPB) | CRTSCTS)
         guard let speed = BaudRate.speed(of: address.baudRate), cfsetspeed(&settings, speed) == 0,
             tcsetattr(port, TCSANOW, &settings) == 0
         else { throw failure(errno, address) }
-        // What came before was not meant for us.
+        // Bytes that arrived before the open belong to no packet of this session.
         _ = tcflush(port, TCIFLUSH)
     }
 

@@ -1,7 +1,7 @@
 import Glibc
 import OTAUpdate
 
-/// Where a datagram socket is, or is to be: a `sockaddr`.
+/// The address of a datagram socket, stored as a `sockaddr`.
 package struct SocketAddress: Sendable, Hashable {
     let bytes: [UInt8]
 
@@ -9,10 +9,11 @@ package struct SocketAddress: Sendable, Hashable {
 
     var family: CInt { CInt(withPointer { pointer, _ in pointer?.pointee.sa_family ?? 0 }) }
 
-    /// IPv4 and IPv6 have it in the same place, big-endian.
+    /// The port. IPv4 and IPv6 store it at the same offset, big-endian.
     var port: UInt16 { bytes.count < 4 ? 0 : UInt16(bytes[2]) << 8 | UInt16(bytes[3]) }
 
-    /// Every address of a host, IPv4 before IPv6: a device with a small stack has the former. Blocks while a name server is asked.
+    /// Returns all addresses of a host. IPv4 comes before IPv6, because devices with a small IP stack support IPv4. The call blocks during
+    /// a DNS query.
     ///
     /// - Throws: `noSuchDevice`.
     static func all(of address: UDPAddress) throws(LinkError) -> [SocketAddress] {
@@ -35,7 +36,7 @@ package struct SocketAddress: Sendable, Hashable {
         return found.filter { $0.family == AF_INET } + found.filter { $0.family != AF_INET }
     }
 
-    /// Where an open socket is.
+    /// Returns the local address of an open socket.
     static func local(of socket: CInt) -> SocketAddress? {
         var bytes = [UInt8](repeating: 0, count: MemoryLayout<sockaddr_storage>.size)
         var length = socklen_t(bytes.count)

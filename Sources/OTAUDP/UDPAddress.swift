@@ -1,12 +1,12 @@
 public import OTATransport
 
-/// What stands behind `udp:` in a device address: `HOST` or `HOST:PORT`, where HOST is a name, an IPv4 address, or an IPv6
-/// address in brackets.
+/// The part of a device address after `udp:`. It is `HOST` or `HOST:PORT`, where HOST is a name, an IPv4 address, or an IPv6 address
+/// in brackets.
 public struct UDPAddress: Sendable, Hashable {
-    /// Of MCUmgr over UDP, in Zephyr's default configuration.
+    /// The port of MCUmgr over UDP in Zephyr's default configuration.
     public static let defaultPort: UInt16 = 1337
 
-    /// A name or an address, without brackets.
+    /// The host's name or IP address, without brackets.
     public let host: String
     public let port: UInt16
 
@@ -59,6 +59,6 @@ public struct UDPAddress: Sendable, Hashable {
 }
 
 extension UDPAddress: CustomStringConvertible {
-    /// As it is written behind `udp:`, with its port.
+    /// The address as text with the port, without `udp:`.
     public var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
 }

@@ -2,19 +2,21 @@ import DescriptorIO
 import Glibc
 package import OTAUpdate
 
-/// The device's end: a datagram socket that takes what anybody sends to its port.
+/// The device's datagram socket. It receives datagrams from any sender.
 package actor UDPListener {
     package nonisolated var unownedExecutor: UnownedSerialExecutor { thread.unownedExecutor }
 
-    /// The port it listens at.
+    /// The port that the socket is bound to.
     package nonisolated let port: UInt16
     private let thread: LoopThread
-    /// -1 once closed.
+    /// The socket; -1 after `close()`.
     private var descriptor: CInt
     private var scratch = [UInt8](repeating: 0, count: 1 << 16)
 
-    /// - Parameter address: of this machine; port 0 stands for any that is free.
-    /// - Throws: `noSuchDevice` where the host has no address, `unavailable` where it cannot be listened at.
+    /// Opens a socket.
+    ///
+    /// - Parameter address: an address of this machine; port 0 selects any free port.
+    /// - Throws: `noSuchDevice` if the host cannot be resolved, `unavailable` if the socket cannot be bound.
     package init(at address: UDPAddress) async throws(LinkError) {
         let thread: LoopThread
         do throws(DescriptorError) { thread = try LoopThread() } catch {
@@ -43,7 +45,7 @@ package actor UDPListener {
         if descriptor >= 0 { _ = Glibc.close(descriptor) }
     }
 
-    /// Whoever receives meanwhile gets nil.
+    /// Closes the socket. A pending `receive()` returns nil.
     package func close() {
         guard descriptor >= 0 else { return }
         thread.loop.endWaits(on: descriptor)
@@ -51,7 +53,7 @@ package actor UDPListener {
         descriptor = -1
     }
 
-    /// The next datagram and who sent it; nil: closed, or the task was cancelled.
+    /// Waits for the next datagram and returns it with its sender. Returns nil if the socket was closed or the task was cancelled.
     package func receive() async -> (value: [UInt8], peer: SocketAddress)? {
         while descriptor >= 0 {
             var peer = [UInt8](repeating: 0, count: MemoryLayout<sockaddr_storage>.size)
@@ -61,7 +63,7 @@ package actor UDPListener {
                 return recvfrom(descriptor, &scratch, scratch.count, 0, name, &length)
             }
             if count >= 0 { return (Array(scratch[..<count]), SocketAddress(peer.prefix(Int(length)))) }
-            // A peer that is gone shows as an error here, and is no matter.
+            // ECONNREFUSED means that one peer is gone. The listener continues for the others.
             if errno == EAGAIN {
                 do throws(DescriptorError) { try await thread.loop.wait(for: POLLIN, on: descriptor) } catch {
                     return nil
@@ -73,7 +75,7 @@ package actor UDPListener {
         return nil
     }
 
-    /// A datagram for which there is no room is dropped, as anywhere on its way.
+    /// Sends a datagram. If the socket's buffer is full, the datagram is lost, as it could be in the network.
     package func send(_ value: [UInt8], to peer: SocketAddress) {
         guard descriptor >= 0 else { return }
         _ = peer.withPointer { sendto(descriptor, value, value.count, 0, $0, $1) }

@@ -3,7 +3,7 @@ import Glibc
 import OTATransport
 import OTAUpdate
 
-/// A datagram socket that is connected: the kernel lets nothing in but what its peer sends, and tells when the peer refuses.
+/// A connected datagram socket. The kernel accepts datagrams only from the peer, and reports when the peer's port is closed.
 struct UDPSocket: ValuePipe {
     private let address: UDPAddress
     private let descriptor: OpenDescriptor
@@ -13,7 +13,7 @@ struct UDPSocket: ValuePipe {
     init(connectedTo address: UDPAddress) async throws(LinkError) {
         let thread: LoopThread
         do throws(DescriptorError) { thread = try LoopThread() } catch { throw Self.failure(error, address) }
-        // Asking a name server blocks, and on this thread nobody waits yet.
+        // A DNS query blocks. No other code uses this thread yet.
         let opened = await thread.run { Result { () throws(LinkError) in try Self.open(address) } }
         let (socket, family) = try opened.get()
         do throws(DescriptorError) {
@@ -22,8 +22,8 @@ struct UDPSocket: ValuePipe {
             throw Self.failure(error, address)
         }
         self.address = address
-        // Bytes that an Ethernet frame of 1500 bytes carries whole, less 20 or 40 of IP and 8 of UDP. A larger datagram would
-        // go in pieces, and the loss of one would be the loss of all.
+        // The payload of an Ethernet frame has 1500 bytes. The IP header needs 20 or 40 of them, the UDP header 8. A larger datagram is
+        // fragmented, and the loss of one fragment loses the whole datagram.
         maximumValueLength = 1500 - (family == AF_INET ? 20 : 40) - 8
     }
 
@@ -38,7 +38,7 @@ struct UDPSocket: ValuePipe {
         throw failure(.system("there is no way to it", reason), address)
     }
 
-    /// The one place where the system's errors become the link's.
+    /// Converts an error of the socket to an error of the link.
     private static func failure(_ error: DescriptorError, _ address: UDPAddress) -> LinkError {
         switch error {
         case .system(_, ECONNREFUSED):
@@ -59,7 +59,7 @@ struct UDPSocket: ValuePipe {
         while true {
             do throws(DescriptorError) {
                 let value = try await descriptor.read()
-                // An empty datagram says nothing, and ends nothing.
+                // An empty datagram contains no packet, and it is not the end of the data.
                 if !value.isEmpty { return value }
             } catch {
                 throw Self.failure(error, address)

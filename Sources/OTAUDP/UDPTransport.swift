@@ -1,20 +1,22 @@
 public import OTATransport
 public import OTAUpdate
 
-/// The way to one device over UDP: one datagram is one value of the one channel.
+/// The transport to one device over UDP. It has one channel, and each datagram is one value of that channel.
 ///
-/// A link is there as soon as the host's name has an address; whether anybody answers, only an answer shows.
+/// The link opens as soon as the host's name is resolved. The first response shows whether the device is reachable.
 public struct UDPTransport: Transport {
     private let address: UDPAddress
     private let channel: Channel
 
-    /// - Parameter channel: what the datagrams are the values of.
+    /// - Parameter channel: the channel of all datagrams.
     public init(_ address: UDPAddress, channel: Channel) {
         self.address = address
         self.channel = channel
     }
 
-    /// - Throws: `noSuchDevice` where the host has no address, `unavailable` where there is no way to it.
+    /// Opens a link and runs `body` with it.
+    ///
+    /// - Throws: `noSuchDevice` if the host cannot be resolved or has no route, `unavailable` if the socket cannot be connected.
     public func withLink<Result: Sendable>(_ body: (any Link) async -> Result) async throws(LinkError) -> Result {
         let socket = try await UDPSocket(connectedTo: address)
         let link = SingleChannelLink(socket, channel: channel, maximumValueLength: socket.maximumValueLength)

@@ -1,4 +1,5 @@
-/// Base64 (RFC 4648, with padding), as a stream: Foundation's is not at hand here, and wants the whole text.
+/// Encodes and decodes Base64 (RFC 4648, with padding). The decoder accepts the text in parts; Foundation's decoder needs the
+/// whole text.
 enum Base64 {
     private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
     private static let padding = UInt8(ascii: "=")
@@ -17,15 +18,15 @@ enum Base64 {
         return text
     }
 
-    /// Decodes a text that comes piece by piece, wherever it was cut.
+    /// Decodes a text that arrives in parts of any length.
     struct Decoder: Sendable {
-        /// What has been decoded.
+        /// The decoded bytes.
         private(set) var bytes: [UInt8] = []
         private var bits: UInt32 = 0
         private var digits = 0
         private var paddings = 0
 
-        /// False: it is not Base64.
+        /// Decodes the next part. Returns false if the text is not valid Base64.
         mutating func append(_ text: some Sequence<UInt8>) -> Bool {
             for character in text {
                 guard paddings == 0 || character == Base64.padding else { return false }

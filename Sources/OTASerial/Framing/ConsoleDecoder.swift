@@ -1,18 +1,19 @@
-/// Finds packets in what comes over a console, between the lines of its log. A value: bytes go in as they come, whatever they are,
-/// and whole packets come out.
+/// Extracts packets from the bytes of a console, which may also contain lines of a log.
 public struct ConsoleDecoder: Sendable {
-    /// Lines are at most 127 bytes, but other senders than Zephyr make longer ones.
+    /// The longest accepted line, in bytes. Zephyr sends at most 127 bytes in a line; other senders use longer lines.
     private static let longestLine = 16_384
 
     private var line: [UInt8] = []
-    /// The line is longer than any can be, and is not kept.
+    /// Whether the current line is longer than `longestLine`, so the decoder discards it.
     private var isOverlong = false
-    /// The packet whose lines come; nil: none has begun.
+    /// The decoder of the current packet; nil if no packet has started.
     private var text: Base64.Decoder?
 
     public init() {}
 
-    /// - Returns: the packets that are whole now.
+    /// Processes the next bytes.
+    ///
+    /// - Returns: the packets that these bytes complete.
     public mutating func decode(_ bytes: some Sequence<UInt8>) -> [[UInt8]] {
         var packets: [[UInt8]] = []
         for byte in bytes {
@@ -41,7 +42,8 @@ public struct ConsoleDecoder: Sendable {
         return packet(in: text.bytes)
     }
 
-    /// A prompt may stand before a marker, or the rest of a line whose sender was reset; none of its bytes occurs in Base64.
+    /// Finds the last marker in the line. A prompt may precede the marker, or part of a line from before a reset of the sender. The bytes
+    /// of a marker do not occur in Base64.
     private func lastMarker() -> (marker: [UInt8], rest: ArraySlice<UInt8>)? {
         guard line.count > 1 else { return nil }
         for first in line.indices.dropLast().reversed() {
@@ -60,7 +62,7 @@ public struct ConsoleDecoder: Sendable {
         guard bytes.count >= 2 + length else { return nil }
         text = nil
         let body = bytes[2...]
-        // What is longer than announced was not sent as one packet.
+        // More bytes than the announced length mean that lines of two packets were mixed.
         guard body.count == length, length >= 2, CRC16.checksum(body) == 0 else { return nil }
         return Array(body.dropLast(2))
     }

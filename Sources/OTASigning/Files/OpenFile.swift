@@ -18,54 +18,55 @@ final class OpenFile {
 
     func status() throws(Errno) -> Stat { try Errno.typed { try descriptor.stat() } }
 
-    /// Has reads wait, where it was opened as non-blocking.
+    /// Clears the non-blocking mode, so that reads wait for data.
     func block() throws(Errno) {
         guard fcntl(descriptor.rawValue, F_SETFL, 0) == 0 else { throw Errno(rawValue: errno) }
     }
 
-    /// Bytes read; 0 at the end of the file.
+    /// Reads from the current position. Returns the number of bytes read; 0 at the end of the file.
     func read(into buffer: UnsafeMutableRawBufferPointer) throws(Errno) -> Int {
         try Errno.typed { try descriptor.read(into: buffer) }
     }
 
-    /// Bytes read from `offset` on; 0 at the end of the file.
+    /// Reads from `offset`, in bytes. Returns the number of bytes read; 0 at the end of the file.
     func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) throws(Errno) -> Int {
         try Errno.typed { try descriptor.read(fromAbsoluteOffset: offset, into: buffer) }
     }
 
-    /// Writes all of it.
+    /// Writes all bytes at the current position.
     func write(_ bytes: UnsafeRawBufferPointer) throws(Errno) { _ = try Errno.typed { try descriptor.writeAll(bytes) } }
 
-    /// Writes all of it at `offset`, in bytes.
+    /// Writes all bytes at `offset`, in bytes.
     func write(_ bytes: UnsafeRawBufferPointer, at offset: Int64) throws(Errno) {
         _ = try Errno.typed { try descriptor.writeAll(toAbsoluteOffset: offset, bytes) }
     }
 
-    /// Returns when the storage has it.
+    /// Returns after the storage device has the contents (fsync).
     func synchronize() throws(Errno) {
         guard fsync(descriptor.rawValue) == 0 else { throw Errno(rawValue: errno) }
     }
 }
 
 extension Errno {
-    /// What `body` throws, which in this library can only be an `Errno`, as one.
+    /// Runs `body` and throws its error as an `Errno`. The calls of swift-system throw no other type.
     static func typed<Result>(_ body: () throws -> Result) throws(Errno) -> Result {
         do { return try body() } catch { throw error as? Errno ?? .ioError }
     }
 
-    /// The path leads nowhere.
+    /// Whether the error means that the path does not exist.
     var isMissing: Bool { self == .noSuchFileOrDirectory || self == .notDirectory }
 }
 
 extension FilePath {
-    /// The folder that holds it.
+    /// The folder that contains this path.
     var folder: FilePath {
         let parent = removingLastComponent()
         return parent.isEmpty ? "." : parent
     }
 
-    /// Makes sure that names made, changed or removed in this folder outlive a loss of power. File systems that do not
-    /// know how are no reason to fail: the file itself is safe by then.
+    /// Writes the folder's entries to storage, so that added, changed and removed names survive a loss of power.
+    ///
+    /// An error is ignored, because some file systems do not support it. The contents of the file are already on storage.
     func synchronizeFolder() {
         guard let folder = try? OpenFile(self, .readOnly, options: .directory) else { return }
         try? folder.synchronize()

@@ -2,20 +2,21 @@ internal import Glibc
 internal import OTAFirmware
 internal import SystemPackage
 
-/// Whether only root and the caller can change what a path leads to.
+/// Checks that only root and the caller can change the file or folder at a path.
 enum OwnedPath {
-    /// As the kernel limits it (path_resolution(7)).
+    /// The kernel's limit for symbolic links in one path (path_resolution(7)).
     private static let mostLinks = 40
 
-    /// Checks every folder on the way, each symbolic link, and what the path ends at. Each must belong to root or to the caller, and none
-    /// may be writable for others. A folder where only a file's owner can replace it, such as `/tmp`, may be on the way.
+    /// Checks every folder on the path, each symbolic link, and the file or folder at its end. Each must belong to root or to the caller.
+    /// None may be writable by the group or by others. The exception is a sticky folder on the path, such as `/tmp`: only the owner of an
+    /// entry can replace it there.
     ///
-    /// Who cannot write to any of them cannot change the result of the check afterwards.
+    /// A user without write access to any of them cannot change the result of the check later.
     ///
-    /// A path through `/proc` is refused, although what it leads to could be checked: `/proc/self/cwd` is the current directory, which may
-    /// hold the files of a stranger that the caller has unpacked, and those belong to the caller.
+    /// A path through `/proc` is an error, because `/proc/self/cwd` is the current directory. That directory may contain unpacked files
+    /// from a stranger. Those files belong to the caller and would pass the check.
     ///
-    /// - Throws: `no-such-file`, `read-failed`; `trust-permissions`, which names what is wrong; `relative-trust-path`.
+    /// - Throws: `no-such-file`, `read-failed`; `trust-permissions`, which names the folder, link or file at fault; `relative-trust-path`.
     static func check(_ path: FilePath) throws(KeyError) {
         var place = FilePath("/")
         // The next component is the last element.
@@ -25,7 +26,7 @@ enum OwnedPath {
         while let component = rest.popLast() {
             switch component.kind {
             case .currentDirectory: continue
-            // The place has no symbolic links in it.
+            // `place` contains no symbolic link, so its last component can be removed.
             case .parentDirectory:
                 place.removeLastComponent()
                 continue
@@ -42,11 +43,11 @@ enum OwnedPath {
             if target.isAbsolute { place = "/" }
             rest += target.components.reversed()
         }
-        // Only now: after a component there may be `.` or `x/..`, which lead to the same folder.
+        // The last check comes after the loop, because `.` or `x/..` at the end of a path lead to the same folder.
         try check(place, isLast: true, of: path)
     }
 
-    /// - Returns: whether it is a symbolic link.
+    /// - Returns: whether `place` is a symbolic link.
     @discardableResult
     private static func check(_ place: FilePath, isLast: Bool, of path: FilePath) throws(KeyError) -> Bool {
         guard place != "/proc" else {
@@ -70,7 +71,7 @@ enum OwnedPath {
         }
         let type = status.st_mode & S_IFMT
         guard type != S_IFLNK else { return true }
-        // In a sticky folder only the owner of an entry, which is checked next, can rename or remove it.
+        // In a sticky folder only the owner of an entry can rename or remove it. The next step checks that owner.
         let isSticky = type == S_IFDIR && status.st_mode & S_ISVTX != 0 && !isLast
         guard status.st_mode & (S_IWGRP | S_IWOTH) == 0 || isSticky else {
             throw KeyError(
@@ -80,7 +81,7 @@ enum OwnedPath {
         return false
     }
 
-    /// The path, and while the last of them is a symbolic link, the path that it leads to. The last one is the file itself.
+    /// Returns the path and, for each symbolic link in turn, the path of its target. The last element is the file itself.
     ///
     /// - Throws: `read-failed`.
     static func names(of path: FilePath) throws(KeyError) -> [FilePath] {

@@ -1,14 +1,15 @@
 internal import OTAFirmware
 
 extension String {
-    /// As one word of a shell command, which can be shown and typed whatever is in it.
+    /// The string as one quoted word of a shell command. The result contains only printable characters.
     package var shellQuoted: String {
         if !isEmpty, utf8.allSatisfy(Self.isPlain) { return self }
         if !isPrintable { return ansiQuoted }
         return "'" + split(separator: "'", omittingEmptySubsequences: false).joined(separator: "'\\''") + "'"
     }
 
-    /// POSIX.1-2024, 2.2.4, dollar-single-quotes. Octal digits, as three of them are a byte whatever follows.
+    /// The string in dollar-single-quotes (POSIX.1-2024, 2.2.4). An octal escape always ends after three digits, so the next character
+    /// cannot change it.
     private var ansiQuoted: String {
         var word = "$'"
         for scalar in unicodeScalars {

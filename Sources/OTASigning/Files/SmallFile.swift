@@ -1,6 +1,6 @@
 internal import SystemPackage
 
-/// A key's file, opened once: what was judged is what is read.
+/// A key file or scope file that is opened once, so that the checks and the read use the same file.
 struct SmallFile {
     let path: FilePath
     let status: Stat
@@ -10,7 +10,7 @@ struct SmallFile {
     init(_ path: FilePath) throws(KeyError) {
         self.path = path
         do {
-            // Non-blocking, as the opening of a named pipe that nobody writes to would never return.
+            // Non-blocking: otherwise open() on a named pipe without a writer never returns.
             file = try OpenFile(path, .readOnly, options: .nonBlocking)
             status = try file.status()
         } catch {
@@ -27,7 +27,7 @@ struct SmallFile {
         }
     }
 
-    /// All that it holds.
+    /// Reads the whole file.
     ///
     /// - Throws: `not-a-file`, `key-too-large`, `read-failed`.
     func contents() throws(KeyError) -> SecretBytes {
@@ -54,7 +54,7 @@ struct SmallFile {
         return bytes
     }
 
-    /// The public key in it.
+    /// Reads the public key in the file.
     func publicKey() throws(KeyError) -> PublicKey {
         let text = try contents()
         do { return try PublicKey(pem: text) } catch { throw error.at(path.string) }

@@ -1,8 +1,8 @@
 internal import COpenSSL
 
-/// What people call a key's algorithm.
+/// Names a key's algorithm for messages.
 enum AlgorithmName {
-    /// The name that libcrypto has for an object identifier, else its numbers with dots.
+    /// Returns the common name, or libcrypto's name of the object identifier, or its numbers with dots.
     static func of(_ identifier: OpaquePointer?) -> String? {
         guard let identifier else { return nil }
         switch OBJ_obj2nid(identifier) {

@@ -1,6 +1,6 @@
 public import OTAFirmware
 
-/// The key in `keys/`, for trying out: its private half is known to everybody, so it is known here.
+/// The demo key in `keys/`. Its private key is public, so the library treats it separately from other trusted keys.
 public enum DemoKey {
     /// The id of `keys/otaflash-demo.pub.pem`.
     public static let id: KeyID = {

@@ -1,17 +1,17 @@
-/// Why a key, a key file or a trust store was not accepted, or not made. Compared on the code.
+/// An error about a key, a key file or a trust store. Two errors are equal if their codes are equal.
 public struct KeyError: Error, Sendable, Equatable {
-    /// Stable: what a script compares.
+    /// Identifies the error for scripts. The values are stable.
     public enum Code: String, Sendable, CaseIterable {
-        // What it holds.
+        // Contents of the key.
         case notAKey = "not-a-key"
         case wrongAlgorithm = "wrong-algorithm"
         case smallOrder = "small-order"
         case tooLarge = "key-too-large"
-        // The passphrase.
+        // Passphrase.
         case passphraseRequired = "passphrase-required"
         case wrongPassphrase = "wrong-passphrase"
         case unusablePassphrase = "unusable-passphrase"
-        // The file.
+        // Key file.
         case noSuchFile = "no-such-file"
         case notAFile = "not-a-file"
         case keyFilePermissions = "key-file-permissions"
@@ -19,19 +19,19 @@ public struct KeyError: Error, Sendable, Equatable {
         case cannotCreate = "cannot-create"
         case readFailed = "read-failed"
         case writeFailed = "write-failed"
-        // The trust store.
+        // Trust store.
         case trustPermissions = "trust-permissions"
         case relativeTrustPath = "relative-trust-path"
         case badTrustScope = "bad-trust-scope"
         case keyIDConflict = "key-id-conflict"
         case noTrustedKey = "no-trusted-key"
-        /// libcrypto failed where it should not: out of memory, or broken.
+        /// libcrypto failed unexpectedly, for example because memory ran out.
         case cryptography = "crypto-failed"
     }
     public var code: Code
-    /// For people: what was seen, without a full stop.
+    /// Describes the problem to the user, without a full stop at the end.
     public var context: String
-    /// For people: what to do next, where that is known here.
+    /// The next step for the user, or nil if it depends on more than the key.
     public var hint: String?
 
     public init(_ code: Code, _ context: String, hint: String? = nil) {
@@ -42,10 +42,10 @@ public struct KeyError: Error, Sendable, Equatable {
 
     public static func == (left: KeyError, right: KeyError) -> Bool { left.code == right.code }
 
-    /// The same error, with the file it is about named.
+    /// Returns the same error with the file's path before the context.
     func at(_ place: String) -> KeyError { KeyError(code, "\(place): \(context)", hint: hint) }
 
-    /// Runs calls of libcrypto that fail only where libcrypto itself does.
+    /// Runs libcrypto calls that fail only if libcrypto itself fails, and throws `crypto-failed` then.
     static func translating<Result: ~Copyable>(
         _ body: () throws(OpenSSLFailure) -> Result
     ) throws(KeyError) -> Result {

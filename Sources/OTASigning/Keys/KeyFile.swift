@@ -1,16 +1,16 @@
 internal import Glibc
 public import SystemPackage
 
-/// Keys in files.
+/// Reads and writes key files.
 public enum KeyFile {
-    /// The PEM text of a private key: what `PrivateKey(pem:passphrase:)` takes. A pipe will do.
+    /// Reads the PEM text of a private key for `PrivateKey(pem:passphrase:)`. The path may name a pipe.
     ///
     /// - Throws: `no-such-file`, `not-a-file`, `read-failed`, `key-too-large`; `not-a-key` for a public key;
-    ///   `key-file-permissions` unless the file is its owner's alone.
+    ///   `key-file-permissions` if the group or others have any access to the file.
     public static func privateKeyText(at path: FilePath) throws(KeyError) -> SecretBytes {
         let file = try SmallFile(path)
         let text = try file.contents()
-        // A public key may be open to all: that it is the wrong half is what is to be said of it.
+        // This check comes before the permissions, which do not matter for a public key.
         if (try? PublicKey(pem: text)) != nil { throw isPublic(path) }
         guard file.status.permissions.isDisjoint(with: [.groupReadWriteExecute, .otherReadWriteExecute]) else {
             throw KeyError(
@@ -28,13 +28,16 @@ public enum KeyFile {
             hint: "give the private key that was made with it: --key \(other.shellQuoted)")
     }
 
-    /// - Throws: `no-such-file`, `not-a-file`, `read-failed`, and what `PublicKey(pem:)` throws, with the path.
+    /// Reads a public key from a PEM file.
+    ///
+    /// - Throws: `no-such-file`, `not-a-file`, `read-failed`, and the errors of `PublicKey(pem:)` with the path.
     public static func publicKey(at path: FilePath) throws(KeyError) -> PublicKey {
         try SmallFile(path).publicKey()
     }
 
-    /// Writes `name`.pem (mode 0600) and `name`.pub.pem (0644, less the umask) and returns their paths. Neither is ever
-    /// overwritten; where the second one cannot be made, the first one is removed.
+    /// Writes `name`.pem (mode 0600, less the umask) and `name`.pub.pem (mode 0644, less the umask) and returns their paths.
+    ///
+    /// It never overwrites a file. If it cannot create the second file, it removes the first one.
     ///
     /// - Throws: `output-exists`, `cannot-create`, `write-failed`.
     public static func write(

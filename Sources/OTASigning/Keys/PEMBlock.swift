@@ -1,17 +1,19 @@
 internal import COpenSSL
 
-/// The one PEM block of a text. Text before and after it is a comment; a second block is refused, as nobody could tell
-/// which of the two was meant.
+/// The only PEM block in a text. Text before and after it is a comment. A second block is an error, because either of the
+/// two could be the right one.
 struct PEMBlock {
-    /// What stands after `BEGIN`.
+    /// The text after `BEGIN`.
     let label: String
-    /// The DER inside.
+    /// The DER encoding inside the block.
     let contents: SecretBytes
 
-    /// A key takes some hundred bytes; a text longer than this one is something else.
+    /// The longest accepted text, in bytes. A key in PEM has a few hundred bytes.
     static let maximumLength = 64 << 10
 
-    /// - Throws: `not-a-key`, `wrong-algorithm` or `key-too-large` unless there is one block, with one of these labels.
+    /// Finds the only PEM block in `text`.
+    ///
+    /// - Throws: `not-a-key`, `wrong-algorithm` or `key-too-large` unless the text has exactly one block, with one of `labels`.
     init(in text: SecretBytes, labels: String...) throws(KeyError) {
         self = try text.withUnsafeBytes { (text) throws(KeyError) in try PEMBlock(in: text, labels: labels) }
     }
@@ -41,7 +43,7 @@ struct PEMBlock {
         var header: UnsafeMutablePointer<CChar>?
         var data: UnsafeMutablePointer<UInt8>?
         var count = 0
-        // The flag has libcrypto wipe what it decodes on the way.
+        // With this flag libcrypto wipes its intermediate buffers.
         let answer = PEM_read_bio_ex(source.pointer, &label, &header, &data, &count, UInt32(PEM_FLAG_SECURE))
         defer {
             CRYPTO_secure_free(label, #file, #line)
@@ -53,7 +55,7 @@ struct PEMBlock {
         return (String(cString: label), SecretBytes(copying: UnsafeBufferPointer(start: data, count: count)))
     }
 
-    /// `der` as PEM.
+    /// Encodes `der` as PEM.
     static func write(_ der: [UInt8], label: String) throws(OpenSSLFailure) -> SecretBytes {
         let output = try MemoryBIO()
         guard PEM_write_bio(output.pointer, label, "", der, der.count) > 0 else { throw OpenSSLFailure.drain() }
@@ -62,9 +64,9 @@ struct PEMBlock {
 }
 
 extension PEMBlock {
-    /// Why a block with this label is not the one that was looked for.
+    /// Returns the error for a block with another label.
     private static func refusal(of label: String, insteadOf wanted: String) -> KeyError {
-        // OpenSSL's older forms and OpenSSH's own one say in the label what they are.
+        // The labels of OpenSSL's older formats and of OpenSSH's format name the kind of key.
         switch label {
         case "RSA PRIVATE KEY", "RSA PUBLIC KEY", "DSA PRIVATE KEY", "EC PRIVATE KEY", "EC PARAMETERS":
             let algorithm = label.prefix { $0 != " " }
@@ -80,6 +82,6 @@ extension PEMBlock {
 }
 
 extension OpenSSLFailure {
-    /// The text ended without another block.
+    /// Whether the text ended before another block.
     fileprivate var isEnd: Bool { holds(library: ERR_LIB_PEM, anyOf: PEM_R_NO_START_LINE) }
 }

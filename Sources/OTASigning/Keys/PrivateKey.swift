@@ -1,6 +1,6 @@
 internal import COpenSSL
 
-/// An Ed25519 private key. Its secret half stays within libcrypto, which wipes it when the last reference goes.
+/// An Ed25519 private key. libcrypto holds the secret and wipes it when the last reference is released.
 public final class PrivateKey: Sendable {
     public let publicKey: PublicKey
     private let handle: KeyHandle
@@ -11,25 +11,26 @@ public final class PrivateKey: Sendable {
         self.handle = handle
     }
 
-    /// A new key, from the system's random numbers.
+    /// Generates a new key from the system's random numbers.
     public static func generate() throws(KeyError) -> PrivateKey {
         try PrivateKey(KeyError.translating { () throws(OpenSSLFailure) in try KeyHandle.generate() })
     }
 
-    /// The key of a 32-byte seed: what RFC 8032 calls the secret key.
+    /// Creates the key of a 32-byte seed, which RFC 8032 calls the secret key.
     package convenience init(seed: [UInt8]) throws(KeyError) {
         try self.init(KeyError.translating { () throws(OpenSSLFailure) in try KeyHandle.ed25519(seed: seed) })
     }
 
-    /// The signature over `message`: 64 bytes, always the same for the same message.
+    /// Signs `message`. The signature has 64 bytes and is always the same for the same message.
     public func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8] {
         try KeyError.translating { () throws(OpenSSLFailure) in try handle.sign(message) }
     }
 }
 
 extension PrivateKey {
-    /// Reads a PEM text with a PKCS#8 key, as `openssl genpkey` or `openssl pkcs8 -topk8` writes it. A passphrase that
-    /// is not needed is not looked at.
+    /// Reads a PEM text with a PKCS#8 key. `openssl genpkey` and `openssl pkcs8 -topk8` write this format.
+    ///
+    /// The passphrase is ignored if the key is not encrypted.
     ///
     /// - Throws: `not-a-key`, `wrong-algorithm`, `passphrase-required`, `wrong-passphrase`, `key-too-large`.
     public convenience init(pem: SecretBytes, passphrase: Passphrase? = nil) throws(KeyError) {
@@ -43,8 +44,10 @@ extension PrivateKey {
         }
     }
 
-    /// The PEM text of this key as PKCS#8; with a passphrase encrypted with AES-256-CBC under scrypt (N = 16384, r = 8,
-    /// p = 1: about 60 ms to open).
+    /// Returns the PEM text of this key as PKCS#8.
+    ///
+    /// With a passphrase the key is encrypted with AES-256-CBC. scrypt derives the encryption key (N = 16384, r = 8, p = 1), which takes
+    /// about 60 ms for each decryption.
     public func pem(passphrase: Passphrase? = nil) throws(KeyError) -> SecretBytes {
         try KeyError.translating { () throws(OpenSSLFailure) in
             let info = try PrivateKeyInfo(handle)

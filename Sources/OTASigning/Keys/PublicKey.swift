@@ -1,14 +1,14 @@
 internal import COpenSSL
 public import OTAFirmware
 
-/// An Ed25519 public key (RFC 8032, pure, without context).
+/// An Ed25519 public key (RFC 8032: pure Ed25519, without a context).
 public struct PublicKey: Sendable {
     /// The 32 raw bytes.
     public let bytes: [UInt8]
     /// The first 8 bytes of SHA-256 over `bytes`.
     public let id: KeyID
 
-    /// - Throws: `not-a-key` unless there are 32 bytes, `small-order` where anybody can sign.
+    /// - Throws: `not-a-key` unless there are 32 bytes; `small-order` for a point whose signatures anyone can forge.
     public init(bytes: [UInt8]) throws(KeyError) {
         guard bytes.count == 32 else {
             throw KeyError(.notAKey, "an Ed25519 public key has 32 bytes, not \(bytes.count)")
@@ -23,7 +23,7 @@ public struct PublicKey: Sendable {
         self.id = id
     }
 
-    /// Whether `signature` (64 bytes) over `message` holds. libcrypto refuses S ≥ L.
+    /// Returns whether `signature` (64 bytes) over `message` is valid. libcrypto rejects S ≥ L.
     public func verify(signature: [UInt8], message: [UInt8]) -> Bool {
         do {
             try KeyHandle.ed25519(publicKey: bytes).verify(signature, over: message)
@@ -40,13 +40,14 @@ extension PublicKey: Hashable {
 }
 
 extension PublicKey {
-    /// An Ed25519 SubjectPublicKeyInfo (RFC 8410, section 4) is this and the 32 bytes: DER knows one encoding only.
+    /// The first bytes of an Ed25519 SubjectPublicKeyInfo (RFC 8410, section 4), before the 32 bytes of the key. DER allows no
+    /// other encoding.
     private static let header: [UInt8] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00]
 
-    /// The SubjectPublicKeyInfo, DER, 44 bytes. MCUboot knows a key by the SHA-256 of it.
+    /// The SubjectPublicKeyInfo in DER, 44 bytes. MCUboot identifies a key by the SHA-256 of these bytes.
     public var subjectPublicKeyInfo: [UInt8] { Self.header + bytes }
 
-    /// Reads a PEM text with a SubjectPublicKeyInfo, as `openssl pkey -pubout` writes it.
+    /// Reads a PEM text with a SubjectPublicKeyInfo. `openssl pkey -pubout` writes this format.
     ///
     /// - Throws: `not-a-key`, `wrong-algorithm`, `small-order`, `key-too-large`.
     public init(pem: SecretBytes) throws(KeyError) {
@@ -55,14 +56,14 @@ extension PublicKey {
         try self.init(bytes: Array(info.dropFirst(Self.header.count)))
     }
 
-    /// The PEM text that `openssl` writes for this key.
+    /// Returns the PEM text of this key, identical to the output of `openssl`.
     public func pem() throws(KeyError) -> SecretBytes {
         try KeyError.translating { () throws(OpenSSLFailure) in
             try PEMBlock.write(subjectPublicKeyInfo, label: "PUBLIC KEY")
         }
     }
 
-    /// Why `info`, which is no Ed25519 key, is refused: by the name of its algorithm where it has one.
+    /// Returns the error for an `info` that is not an Ed25519 key. It names the algorithm if `info` has one.
     private static func refusal(of info: [UInt8]) -> KeyError {
         let name = info.withUnsafeBufferPointer { buffer -> String? in
             var next = buffer.baseAddress

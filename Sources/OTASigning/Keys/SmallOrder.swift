@@ -1,8 +1,8 @@
-/// The points of Curve25519 (Edwards form) whose order divides 8, for which a signature can be made without any key:
-/// with S = 1 and R the base point it holds for one message in eight, or for every one.
+/// The points of Curve25519 (Edwards form) whose order divides 8. Anyone can forge a signature for such a public key without a
+/// private key: with S = 1 and R the base point, the signature is valid for one message in eight, or for every message.
 enum SmallOrder {
-    /// Every way to write them, the ones with y ≥ p included, with the sign of x taken away (y, little-endian).
-    /// From "Taming the many EdDSAs" (Chalkias, Garillot, Nikolaenko 2020), table 1, and libsodium's blocklist.
+    /// All encodings of these points, including those with y ≥ p, without the sign bit of x (y, little-endian).
+    /// Source: "Taming the many EdDSAs" (Chalkias, Garillot, Nikolaenko 2020), table 1, and libsodium's blocklist.
     private static let encodings: Set<[UInt8]> = [
         [0] + zeros + [0],  // y = 0, order 4
         [1] + zeros + [0],  // y = 1, order 1
@@ -21,7 +21,7 @@ enum SmallOrder {
     private static let zeros = [UInt8](repeating: 0, count: 30)
     private static let ones = [UInt8](repeating: 0xff, count: 30)
 
-    /// Whether these 32 bytes are one of them.
+    /// Returns whether these 32 bytes encode such a point, with either sign of x.
     static func contains(_ bytes: [UInt8]) -> Bool {
         guard let last = bytes.last else { return false }
         return encodings.contains(bytes.dropLast() + [last & 0x7f])

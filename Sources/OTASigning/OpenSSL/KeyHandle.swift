@@ -8,7 +8,7 @@ final class KeyHandle: @unchecked Sendable {  // libcrypto counts references ato
 
     deinit { EVP_PKEY_free(pointer) }
 
-    /// A new Ed25519 key.
+    /// Generates a new Ed25519 key.
     static func generate() throws(OpenSSLFailure) -> KeyHandle {
         let context = try opened(EVP_PKEY_CTX_new_from_name(nil, "ED25519", nil))
         defer { EVP_PKEY_CTX_free(context) }
@@ -18,17 +18,17 @@ final class KeyHandle: @unchecked Sendable {  // libcrypto counts references ato
         return KeyHandle(owning: try opened(key))
     }
 
-    /// The Ed25519 key of a 32-byte seed.
+    /// Creates the Ed25519 private key of a 32-byte seed.
     static func ed25519(seed: [UInt8]) throws(OpenSSLFailure) -> KeyHandle {
         KeyHandle(owning: try opened(EVP_PKEY_new_raw_private_key_ex(nil, "ED25519", nil, seed, seed.count)))
     }
 
-    /// An Ed25519 public key of 32 raw bytes.
+    /// Creates an Ed25519 public key from 32 raw bytes.
     static func ed25519(publicKey bytes: [UInt8]) throws(OpenSSLFailure) -> KeyHandle {
         KeyHandle(owning: try opened(EVP_PKEY_new_raw_public_key_ex(nil, "ED25519", nil, bytes, bytes.count)))
     }
 
-    /// The raw public half.
+    /// Returns the raw public key, 32 bytes.
     func publicKey() throws(OpenSSLFailure) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: 32)
         var count = bytes.count
@@ -36,7 +36,7 @@ final class KeyHandle: @unchecked Sendable {  // libcrypto counts references ato
         return Array(bytes.prefix(count))
     }
 
-    /// Ed25519 has no incremental form: one call over the whole message.
+    /// Signs the whole message in one call. Ed25519 has no incremental mode. The signature has 64 bytes.
     func sign(_ message: [UInt8]) throws(OpenSSLFailure) -> [UInt8] {
         let context = try opened(EVP_MD_CTX_new())
         defer { EVP_MD_CTX_free(context) }

@@ -1,8 +1,8 @@
 import COpenSSL
 
-/// libcrypto itself.
+/// Describes the loaded libcrypto.
 package enum Libcrypto {
-    /// `3.0.17`.
+    /// The version, for example `3.0.17`.
     package static var version: String {
         "\(OPENSSL_version_major()).\(OPENSSL_version_minor()).\(OPENSSL_version_patch())"
     }

@@ -1,22 +1,22 @@
 internal import COpenSSL
 
-/// Owns a BIO in memory: what libcrypto's PEM functions read from and write to.
+/// Owns a BIO in memory. libcrypto's PEM functions read from it and write to it.
 struct MemoryBIO: ~Copyable {
     let pointer: OpaquePointer
 
-    /// Reads `text`, which must outlive it.
+    /// Creates a BIO that reads `text`. The text must outlive the BIO.
     init(reading text: UnsafeRawBufferPointer) throws(OpenSSLFailure) {
         pointer = try opened(BIO_new_mem_buf(text.baseAddress, Int32(clamping: text.count)))
     }
 
-    /// Empty, to be written to; wiped when it goes.
+    /// Creates an empty BIO for writing. Its memory is wiped when it is released.
     init() throws(OpenSSLFailure) {
         pointer = try opened(BIO_new(BIO_s_secmem()))
     }
 
     deinit { BIO_free_all(pointer) }
 
-    /// What was written to it. Can be taken once.
+    /// Returns the written bytes and empties the BIO, so only the first call returns them.
     func contents() -> SecretBytes {
         SecretBytes(capacity: BIO_ctrl_pending(pointer)) { buffer in
             var count = 0

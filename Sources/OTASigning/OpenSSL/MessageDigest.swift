@@ -1,10 +1,10 @@
 internal import COpenSSL
 
-/// The digests beside SHA-256 that imgtool puts into an image.
+/// The digest algorithms of MCUboot images other than SHA-256.
 enum MessageDigest {
     case sha384, sha512
 
-    /// Of the whole message at once.
+    /// Computes the digest of the whole message in one call.
     func digest(of message: ArraySlice<UInt8>) -> [UInt8] {
         let capacity = Int(EVP_MAX_MD_SIZE)
         return message.withUnsafeBytes { message in

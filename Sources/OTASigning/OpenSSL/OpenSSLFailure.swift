@@ -1,18 +1,18 @@
 internal import COpenSSL
 
-/// What libcrypto left in the error queue of this thread: the one place where the queue is drained.
+/// The errors that libcrypto put into the error queue of this thread. Only this type empties the queue.
 ///
-/// The queue belongs to a thread and outlives the call that filled it, so it is drained after every call that can fail,
-/// before anything is awaited.
+/// Each thread has one queue, and entries stay in it after the failed call. So the code empties it after every call that can
+/// fail, and before any `await`.
 struct OpenSSLFailure: Error {
     struct Entry: Hashable {
         var library: Int32
         var reason: Int32
     }
-    /// Innermost cause first.
+    /// The errors from the queue, innermost cause first.
     var entries: [Entry] = []
 
-    /// Empties the queue.
+    /// Removes all errors from the queue and returns them.
     static func drain() -> OpenSSLFailure {
         var failure = OpenSSLFailure()
         while true {
@@ -28,20 +28,20 @@ struct OpenSSLFailure: Error {
 }
 
 extension OpenSSLFailure: CustomStringConvertible {
-    /// Numbers, as the texts change from release to release.
+    /// The library and reason number of each error. libcrypto's texts change between releases, its numbers do not.
     var description: String {
         if entries.isEmpty { return "libcrypto tells no cause" }
         return "libcrypto " + entries.map { "\($0.library)/\($0.reason)" }.joined(separator: " ")
     }
 }
 
-/// `pointer`, or what the queue tells of why there is none.
+/// Returns `pointer`, or throws the errors in the queue if it is nil.
 func opened(_ pointer: OpaquePointer?) throws(OpenSSLFailure) -> OpaquePointer {
     guard let pointer else { throw OpenSSLFailure.drain() }
     return pointer
 }
 
-/// Throws unless libcrypto answered 1: many of its calls tell of failures by 0 and by negative numbers.
+/// Throws unless libcrypto returned 1. Many of its functions report a failure with 0 or with a negative number.
 func succeeded(_ answer: Int32) throws(OpenSSLFailure) {
     guard answer == 1 else { throw OpenSSLFailure.drain() }
 }

@@ -1,7 +1,7 @@
 internal import COpenSSL
 
-/// Owns a PKCS#8 PrivateKeyInfo (RFC 5208): a private key of any algorithm, on its way to or from a file. libcrypto wipes
-/// it when it goes.
+/// Owns a PKCS#8 PrivateKeyInfo (RFC 5208), the file format of a private key of any algorithm. libcrypto wipes it when it is
+/// released.
 struct PrivateKeyInfo: ~Copyable {
     private let pointer: OpaquePointer
 
@@ -9,14 +9,14 @@ struct PrivateKeyInfo: ~Copyable {
         pointer = try opened(EVP_PKEY2PKCS8(key.pointer))
     }
 
-    /// Reads a PrivateKeyInfo.
+    /// Parses a PrivateKeyInfo.
     init(der: SecretBytes) throws(KeyError) {
         let parsed = der.parsed(by: { d2i_PKCS8_PRIV_KEY_INFO(nil, $0, $1) }, freedBy: PKCS8_PRIV_KEY_INFO_free)
         guard let parsed else { throw Self.damaged() }
         pointer = parsed
     }
 
-    /// Reads an EncryptedPrivateKeyInfo.
+    /// Decrypts and parses an EncryptedPrivateKeyInfo.
     init(decrypting der: SecretBytes, with passphrase: Passphrase) throws(KeyError) {
         let parsed = der.parsed(by: { d2i_X509_SIG(nil, $0, $1) }, freedBy: X509_SIG_free)
         guard let sealed = parsed else { throw Self.damaged() }
@@ -36,7 +36,7 @@ struct PrivateKeyInfo: ~Copyable {
 
     deinit { PKCS8_PRIV_KEY_INFO_free(pointer) }
 
-    /// The Ed25519 key inside.
+    /// Returns the Ed25519 key inside.
     func key() throws(KeyError) -> KeyHandle {
         var identifier: OpaquePointer?
         guard PKCS8_pkey_get0(&identifier, nil, nil, nil, pointer) == 1 else { throw Self.damaged() }
@@ -55,7 +55,7 @@ struct PrivateKeyInfo: ~Copyable {
     }
 
     func pem(encryptedWith passphrase: Passphrase) throws(OpenSSLFailure) -> SecretBytes {
-        // PEM_write_bio_PKCS8PrivateKey would do it in one call, but with no more than 2048 rounds of PBKDF2.
+        // PEM_write_bio_PKCS8PrivateKey needs only one call, but it uses only 2048 iterations of PBKDF2.
         guard let scheme = PKCS5_pbe2_set_scrypt(EVP_aes_256_cbc(), nil, 0, nil, 16384, 8, 1) else {
             throw OpenSSLFailure.drain()
         }
@@ -78,7 +78,7 @@ struct PrivateKeyInfo: ~Copyable {
 }
 
 extension SecretBytes {
-    /// What a d2i function reads from these bytes; nil also where it leaves some of them over.
+    /// Parses these bytes with a d2i function. Returns nil if the function fails or does not read all bytes.
     fileprivate func parsed(
         by parse: (UnsafeMutablePointer<UnsafePointer<UInt8>?>, Int) -> OpaquePointer?,
         freedBy free: (OpaquePointer?) -> Void
@@ -97,8 +97,8 @@ extension SecretBytes {
 }
 
 extension OpenSSLFailure {
-    /// The padding or the structure under the encryption is wrong. The padding alone comes out right for one wrong
-    /// passphrase in 256.
+    /// Whether the padding or the decrypted structure is wrong. The padding alone is no sufficient check: it is valid for one
+    /// wrong passphrase in 256.
     fileprivate var isWrongPassphrase: Bool {
         holds(library: ERR_LIB_PROV, anyOf: PROV_R_BAD_DECRYPT) || entries.contains { $0.library == ERR_LIB_ASN1 }
     }

@@ -1,10 +1,10 @@
 internal import COpenSSL
 public import OTAFirmware
 
-/// SHA-256, fed piece by piece.
+/// Computes SHA-256 incrementally.
 ///
-/// A libcrypto that cannot do SHA-256 or has no memory for 100 bytes is the only way in which this could fail; it stops
-/// the process, as no caller could do better.
+/// It fails only if libcrypto does not provide SHA-256 or cannot allocate about 100 bytes. It stops the process then, because no
+/// caller could recover.
 public final class SHA256: IncrementalHash {
     private let context: OpaquePointer
 
@@ -23,7 +23,7 @@ public final class SHA256: IncrementalHash {
         precondition(answer == 1, "SHA-256 fed after its end")
     }
 
-    /// Called once, last.
+    /// Returns the digest. Call it once, as the last call.
     public func finish() -> SHA256Digest {
         let bytes = [UInt8](unsafeUninitializedCapacity: 32) { buffer, count in
             let answer = EVP_DigestFinal_ex(context, buffer.baseAddress, nil)
@@ -44,7 +44,7 @@ public final class SHA256: IncrementalHash {
 
     public static func digest(of bytes: ArraySlice<UInt8>) -> SHA256Digest { bytes.withUnsafeBytes { digest(of: $0) } }
 
-    /// Fetched once: a fetch costs more than the hash of a manifest.
+    /// Caches the algorithm, because fetching it takes longer than hashing a manifest.
     private struct Algorithm: @unchecked Sendable {
         let pointer: OpaquePointer?
         static let shared = Algorithm(pointer: EVP_MD_fetch(nil, "SHA256", nil))

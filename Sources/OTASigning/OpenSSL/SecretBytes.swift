@@ -1,13 +1,13 @@
 internal import COpenSSL
 
-/// Bytes that nobody may find in memory afterwards: wiped when the last reference goes.
+/// Secret bytes that are wiped from memory when the last reference is released.
 ///
 /// An `[UInt8]` is no place for them, as it leaves copies behind wherever it grows.
 public final class SecretBytes: @unchecked Sendable {  // Written by its initializer only.
     private let buffer: UnsafeMutableRawBufferPointer
     public let count: Int
 
-    /// Has `body` write up to `capacity` bytes and tell how many it wrote.
+    /// Calls `body`, which writes up to `capacity` bytes and returns the number of bytes that it wrote.
     public init<Failure: Error>(
         capacity: Int, _ body: (UnsafeMutableRawBufferPointer) throws(Failure) -> Int
     ) throws(Failure) {
@@ -32,7 +32,7 @@ public final class SecretBytes: @unchecked Sendable {  // Written by its initial
 
     deinit { Self.wipe(buffer) }
 
-    /// The pointer is valid during the call only; what is copied from it is the caller's to wipe.
+    /// Calls `body` with the bytes. The pointer is valid only during the call. The caller must wipe any copy.
     public func withUnsafeBytes<Result, Failure: Error>(
         _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
     ) throws(Failure) -> Result {

@@ -1,12 +1,14 @@
 internal import OTAFirmware
 public import SystemPackage
 
-/// Makes bundles of image files, in one pass and in little memory: the image is copied while it is hashed, behind the
-/// space for the envelope, which is written when all is known.
+/// Creates bundles from image files in one pass and with little memory.
+///
+/// It leaves space for the envelope at the start of the file, then copies and hashes the image. It writes the envelope last, because the
+/// envelope contains the image's digest.
 public struct BundleSigner: Sendable {
     private let keys: [PrivateKey]
 
-    /// - Throws: `key-required`; `already-signed` for one key twice; `too-many-signatures` for more than four.
+    /// - Throws: `key-required`; `already-signed` if one key appears twice; `too-many-signatures` for more than four keys.
     public init(keys: [PrivateKey]) throws(SigningError) {
         guard !keys.isEmpty else {
             throw .refused(.keyRequired, context: "no key to sign with", hint: "give --key FILE")
@@ -15,14 +17,15 @@ public struct BundleSigner: Sendable {
         try check(signing: [])
     }
 
-    /// Signs the image in a file, or gives the bundle in it more signatures, all else in it unchanged.
+    /// Signs the image in a file, or adds signatures to the bundle in a file and changes nothing else in it.
     ///
     /// - Parameters:
-    ///   - input: an image, Intel HEX text of one, or a bundle.
-    ///   - release: what is to be said of an image; of a bundle, nothing.
-    ///   - created: Unix seconds; not looked at for a bundle. The same one gives the same bundle, byte for byte.
-    ///   - output: where the bundle appears, complete or not at all.
-    ///   - replace: a file that is there already is replaced, in one step. It may be the input.
+    ///   - input: an image, an image as Intel HEX text, or a bundle.
+    ///   - release: the manifest's values for an image. It must be empty for a bundle.
+    ///   - created: the creation time in Unix seconds; ignored for a bundle. With the same time, the same image, values and keys give the
+    ///     same bundle, byte for byte.
+    ///   - output: the path of the new bundle. The file appears complete or not at all.
+    ///   - replace: whether to replace an existing file, atomically. That file may be the input.
     public func sign(
         _ input: FilePath, as release: Release = Release(), created: UInt64, to output: FilePath, replace: Bool = false
     ) throws(SigningError) -> SignedFile {
@@ -46,8 +49,8 @@ public struct BundleSigner: Sendable {
     private func sign(
         _ source: ImageSource, _ release: Release, _ created: UInt64, _ output: OutputFile
     ) throws(SigningError) -> SignedFile {
-        // The envelope's length, and so product and version, has to be known before the image is written: an image
-        // that has to be asked for them is read once more.
+        // The envelope's length depends on product and version, and must be known before the image is written. If they come from the
+        // image, the image is read twice.
         let asked = release.isComplete ? nil : try source.inspect(as: release.format) { _ in }
         let draft = try ManifestDraft(release, of: asked, imageSize: source.size, created: created)
         let space = try envelope(draft.placeholder()) { _ in [UInt8](repeating: 0, count: 64) }
@@ -92,7 +95,7 @@ public struct BundleSigner: Sendable {
         return SignedFile(path: output.path, envelope: envelope, image: image)
     }
 
-    /// The manifest with the signatures there are and one by each key.
+    /// Returns an envelope with the manifest, the existing signatures and one new signature for each key.
     private func envelope(
         _ manifest: Manifest, beside signatures: [BundleSignature] = [],
         signature: (PrivateKey) throws(SigningError) -> [UInt8]
@@ -112,7 +115,9 @@ public struct BundleSigner: Sendable {
         }
     }
 
-    /// Refuses keys that cannot sign where these have signed already.
+    /// Checks that the keys can sign a bundle that already has signatures by `signers`.
+    ///
+    /// - Throws: `already-signed`, `too-many-signatures`.
     private func check(signing signers: [KeyID]) throws(SigningError) {
         var ids = Set(signers)
         for key in keys where !ids.insert(key.publicKey.id).inserted {

@@ -1,6 +1,6 @@
 internal import OTAFirmware
 
-/// Writes an image behind the space for its envelope, and hashes just the bytes that it writes.
+/// Writes an image after the space for its envelope, and hashes exactly the bytes that it writes.
 final class HashingCopy {
     private let output: OutputFile
     private var offset: UInt64
@@ -17,6 +17,6 @@ final class HashingCopy {
         offset += UInt64(piece.count)
     }
 
-    /// Called once, last.
+    /// Returns the digest. Call it once, as the last call.
     func finish() -> SHA256Digest { hash.finish() }
 }

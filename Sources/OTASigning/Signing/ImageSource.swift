@@ -1,12 +1,12 @@
 internal import OTAFirmware
 
-/// Where the image's bytes come from.
+/// The source of the image's bytes.
 enum ImageSource {
     case file(InputFile, size: UInt32)
-    /// What Intel HEX text stands for.
+    /// The bytes that an Intel HEX text describes.
     case memory([UInt8], size: UInt32, text: InputFile)
 
-    /// 64 MiB in records of 16 bytes take 176 MiB of text.
+    /// The greatest accepted length of Intel HEX text, in bytes. 64 MiB in records of 16 bytes need 176 MiB of text.
     private static let maximumTextLength = 256 << 20
 
     init(_ file: InputFile) throws(SigningError) {
@@ -36,7 +36,7 @@ enum ImageSource {
         }
     }
 
-    /// Reads the image once: has `body` take each piece, and tells what the image is.
+    /// Reads the image once, passes each part to `body`, and returns the image's description.
     func inspect(
         as format: ImageFormat?, _ body: (UnsafeRawBufferPointer) throws(SigningError) -> Void
     ) throws(SigningError) -> FirmwareDescription {
@@ -48,7 +48,7 @@ enum ImageSource {
         return try imageChecked { () throws(ImageError) in try inspector.finish() }
     }
 
-    /// What is to be thrown where two readings differ.
+    /// The error for two readings that differ.
     var changed: SigningError {
         switch self {
         case .file(let file, _), .memory(_, _, let file): file.changed

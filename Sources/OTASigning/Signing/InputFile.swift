@@ -1,15 +1,15 @@
 internal import Glibc
 package import SystemPackage
 
-/// The file to sign, opened once and read piece by piece.
+/// The file to sign, which is opened once and read in parts.
 package final class InputFile {
-    /// In bytes, when it was opened.
+    /// The size in bytes when the file was opened.
     package let size: UInt64
     private let path: FilePath
     private let file: OpenFile
     private let status: Stat
 
-    /// Long enough for few calls, short enough to stay in the processor's cache.
+    /// The greatest length of one read, in bytes: long enough for few calls, short enough for the processor's cache.
     package static let pieceLength = 256 << 10
 
     /// - Throws: `no-such-file`, `not-a-file`, `read-failed`.
@@ -25,7 +25,7 @@ package final class InputFile {
         size = UInt64(clamping: status.size)
     }
 
-    /// The first `count` bytes, or all where there are fewer.
+    /// Returns the first `count` bytes, or all bytes if the file is shorter.
     package func prefix(_ count: Int) throws(SigningError) -> [UInt8] {
         let length = min(size, UInt64(count))
         var bytes: [UInt8] = []
@@ -34,9 +34,9 @@ package final class InputFile {
         return bytes
     }
 
-    /// The bytes of `range`, which lies within the size, in order.
+    /// Passes the bytes of `range` to `body` in order. The range must be within the file's size.
     ///
-    /// - Throws: `read-failed`; `image-changed` if the file is another one than when it was opened.
+    /// - Throws: `read-failed`; `image-changed` if the size or the modification time differs from that at the opening.
     package func forEachPiece(
         in range: Range<UInt64>, _ body: (UnsafeRawBufferPointer) throws(SigningError) -> Void
     ) throws(SigningError) {
@@ -64,7 +64,7 @@ package final class InputFile {
 }
 
 extension Stat {
-    /// It was not written to in between.
+    /// Whether both have the same modification time, so the file was not written in between.
     fileprivate func isUnchanged(since other: Stat) -> Bool {
         st_mtim.tv_sec == other.st_mtim.tv_sec && st_mtim.tv_nsec == other.st_mtim.tv_nsec
     }

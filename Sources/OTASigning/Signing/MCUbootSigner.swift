@@ -1,13 +1,14 @@
 public import OTAFirmware
 public import SystemPackage
 
-/// Makes signed MCUboot images of programs, to the byte as imgtool makes them: an Ed25519 signature has no randomness.
+/// Creates signed MCUboot images from linked binaries. The result is byte for byte equal to imgtool's, because Ed25519 signatures
+/// contain no random values.
 public struct MCUbootSigner: Sendable {
-    /// What the signature is over.
+    /// The signed data.
     public enum Scheme: Sendable {
-        /// The image's SHA-256.
+        /// The signature is over the image's SHA-256.
         case digest
-        /// The image itself; the image carries a SHA-512 beside it.
+        /// The signature is over the image itself. The image also contains its SHA-512.
         case pure
     }
 
@@ -19,13 +20,13 @@ public struct MCUbootSigner: Sendable {
         self.scheme = scheme
     }
 
-    /// Signs the program in a file.
+    /// Signs the binary in a file and writes the MCUboot image.
     ///
     /// - Parameters:
-    ///   - input: a binary, or Intel HEX text of one, of up to 256 MiB.
-    ///   - output: where the image appears, complete or not at all.
-    ///   - replace: a file that is there already is replaced, in one step. It may be the input.
-    /// - Returns: what was made, read again.
+    ///   - input: a linked binary of up to 256 MiB, or its Intel HEX text of up to 256 MiB.
+    ///   - output: the path of the new image. The file appears complete or not at all.
+    ///   - replace: whether to replace an existing file, atomically. That file may be the input.
+    /// - Returns: the new image, parsed again as a check.
     public func sign(
         _ input: FilePath, as layout: MCUbootLayout, to output: FilePath, replace: Bool = false
     ) throws(SigningError) -> MCUbootFile {
@@ -40,7 +41,7 @@ public struct MCUbootSigner: Sendable {
         return made
     }
 
-    /// The whole image of a program.
+    /// Returns the signed image of a linked binary.
     ///
     /// - Throws: `header-not-empty`, `slot-too-small`.
     public func sign(_ program: [UInt8], as layout: MCUbootLayout) throws(SigningError) -> [UInt8] {

@@ -1,6 +1,6 @@
 internal import OTAFirmware
 
-/// A manifest of which only what the image's bytes decide is not yet known, and so its length is.
+/// A manifest without the image's format and digest. Its length is already known.
 struct ManifestDraft {
     private let release: Release
     private let product: ProductName
@@ -8,7 +8,7 @@ struct ManifestDraft {
     private let imageSize: UInt32
     private let created: UInt64
 
-    /// - Throws: `product-required` or `version-required` where neither `release` nor `image` has one.
+    /// - Throws: `product-required` or `version-required` if neither `release` nor `image` has the value.
     init(
         _ release: Release, of image: FirmwareDescription?, imageSize: UInt32, created: UInt64
     ) throws(SigningError) {
@@ -40,7 +40,7 @@ struct ManifestDraft {
         }
     }
 
-    /// As long as the manifest will be.
+    /// Returns a manifest with the final length and placeholders for format and digest.
     func placeholder() throws(SigningError) -> Manifest {
         try manifest(format: .raw, digest: SHA256.digest(of: []))
     }

@@ -1,10 +1,10 @@
 internal import Glibc
 package import SystemPackage
 
-/// A file that is there under its name complete, or not at all.
+/// An output file that appears under its name complete or not at all.
 ///
-/// It has no name while it is written, so a process that is killed leaves nothing behind. File systems that know no
-/// nameless files (some network ones, FAT) get one with a temporary name, which a killed process does leave.
+/// The file has no name during the writing, so a killed process leaves no file. Some file systems (some network file systems, FAT) do
+/// not support files without a name. There the file has a temporary name, and a killed process leaves that file.
 package final class OutputFile {
     let path: FilePath
     private let replaces: Bool
@@ -12,15 +12,15 @@ package final class OutputFile {
     private var temporary: FilePath?
 
     /// - Parameters:
-    ///   - replaces: a file of that name is replaced, in one step.
-    ///   - named: as on a file system that knows no nameless files.
+    ///   - replaces: whether to replace an existing file of that name, atomically.
+    ///   - named: whether to use a temporary name even if the file system supports files without a name.
     /// - Throws: `output-exists`, `cannot-create`.
     package init(_ path: FilePath, replaces: Bool, named: Bool = false) throws(SigningError) {
         self.path = path
         self.replaces = replaces
         if let existing = try? path.stat() {
             guard replaces else { throw Self.exists(path) }
-            // Not to put a file in the place of /dev/null.
+            // Otherwise a regular file could replace a device such as /dev/null.
             guard existing.type == .regular else {
                 throw .refused(.cannotCreate, context: "\(path): exists, and is not a regular file")
             }
@@ -43,19 +43,21 @@ package final class OutputFile {
         if let temporary { unlink(temporary.string) }
     }
 
+    /// Writes all bytes at `offset`, in bytes.
+    ///
     /// - Throws: `write-failed`.
     package func write(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) throws(SigningError) {
         try writing(.writeFailed) { () throws(Errno) in try file.write(bytes, at: Int64(offset)) }
     }
 
-    /// Gives the file its name, once the storage has all of it.
+    /// Names the file after all its bytes are on the storage device.
     ///
     /// - Throws: `output-exists`, `cannot-create`, `write-failed`.
     package func commit() throws(SigningError) {
         try writing(.writeFailed) { () throws(Errno) in try file.synchronize() }
         do {
             if temporary != nil {
-                // A claim that nobody else can have: what it is replaced by can overwrite nothing.
+                // Exclusive creation reserves the name, so the rename below cannot overwrite another process's file.
                 if !replaces {
                     _ = try OpenFile(
                         path, .writeOnly, options: [.create, .exclusiveCreate], permissions: Self.permissions)
@@ -99,7 +101,7 @@ package final class OutputFile {
         .refused(.outputExists, context: "\(path): exists already", hint: "--force replaces it; -o writes elsewhere")
     }
 
-    /// Nil where the file system knows no such thing, or where it could not be named afterwards.
+    /// Creates a file without a name. Returns nil if the file system does not support it, or if the file could not be named later.
     private static func nameless(in folder: FilePath) throws(Errno) -> OpenFile? {
         do throws(Errno) {
             let file = try OpenFile(folder, .readWrite, options: .temporaryFile, permissions: permissions)
@@ -110,20 +112,20 @@ package final class OutputFile {
         }
     }
 
-    /// By which linkat names a file that has no name (open(2), O_TMPFILE).
+    /// The path that linkat uses to name a file without a name (open(2), O_TMPFILE).
     private static func link(of file: OpenFile) -> FilePath { FilePath("/proc/self/fd/\(file.descriptor.rawValue)") }
 
-    /// Less the umask.
+    /// The permissions of a new file, less the umask.
     private static let permissions: FilePermissions = [.ownerReadWrite, .groupReadWrite, .otherReadWrite]
 }
 
 extension FileDescriptor.OpenOptions {
-    /// O_TMPFILE, a macro that Swift does not see (asm-generic/fcntl.h: the same on x86 and ARM).
+    /// O_TMPFILE, a macro that Swift does not import (asm-generic/fcntl.h; the same on x86 and ARM).
     fileprivate static let temporaryFile: FileDescriptor.OpenOptions = [.directory, .init(rawValue: 0o20_000_000)]
 }
 
 extension FilePath {
-    /// A hidden name beside it that nobody has.
+    /// A random hidden name in the same folder. A collision is practically impossible (64 random bits).
     fileprivate func unusedSibling() -> FilePath {
         folder.appending(".otaflash-" + String(UInt64.random(in: .min ... .max), radix: 36))
     }

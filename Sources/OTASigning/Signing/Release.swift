@@ -1,22 +1,22 @@
 public import OTAFirmware
 
-/// What a release is said to be, beyond what its image says of itself.
+/// The values of a release that the caller gives for its manifest.
 public struct Release: Sendable, Equatable {
-    /// Nil: the image's own, where it carries one.
+    /// Nil: the product in the image, if it contains one.
     public var product: ProductName?
-    /// Nil: the image's own, where it carries one.
+    /// Nil: the version in the image, if it contains one.
     public var version: SemanticVersion?
-    /// Nil: any revision.
+    /// The hardware revisions that the image is for. Nil: all.
     public var hardware: HardwareRevisions?
-    /// Nil: 0.
+    /// The security counter of the release. Nil: 0.
     public var securityCounter: UInt32?
-    /// Per cent, 0 to 100.
+    /// The minimum battery level of the device, in per cent (0 to 100). Nil: no minimum.
     public var minimumBattery: UInt8?
-    /// The commit or build it came from.
+    /// The commit or build of the image.
     public var source: String?
-    /// The lowest version that may be running.
+    /// The lowest version that the device must run before the update. Nil: any version.
     public var requires: RequiredVersion?
-    /// Nil: it is recognised.
+    /// The image format. Nil: detect it.
     public var format: ImageFormat?
 
     public init(
@@ -34,10 +34,12 @@ public struct Release: Sendable, Equatable {
         self.format = format
     }
 
-    /// Nothing has to be asked of the image.
+    /// Whether product and version are known without the image.
     var isComplete: Bool { product != nil && version != nil }
 
-    /// Refuses an image that says something else of itself.
+    /// Checks that the image does not contain another product or version.
+    ///
+    /// - Throws: `product-mismatch`, `version-mismatch`.
     func check(_ image: FirmwareDescription) throws(SigningError) {
         if let product, let own = image.product, product != own {
             throw .refused(.productMismatch, context: "the image says that it is for \(own), not for \(product)")

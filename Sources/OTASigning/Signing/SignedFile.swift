@@ -1,13 +1,13 @@
 public import OTAFirmware
 public import SystemPackage
 
-/// A bundle that was written.
+/// A bundle that was written to a file.
 public struct SignedFile: Sendable {
     public let path: FilePath
     public let envelope: Envelope
-    /// SHA-256 of the manifest: the release's name.
+    /// The SHA-256 of the manifest, which identifies the release.
     public let manifestDigest: SHA256Digest
-    /// What the image says of itself; nil where a bundle got one signature more.
+    /// The image's description; nil if signatures were added to a bundle.
     public let image: FirmwareDescription?
 
     init(path: FilePath, envelope: Envelope, image: FirmwareDescription?) {

@@ -1,50 +1,50 @@
 public import OTAFirmware
 
-/// Why no bundle or image was made. Equal where the codes are.
+/// An error that prevented a signed bundle or image. Two errors are equal if their codes are equal.
 public enum SigningError: Error, Sendable, Equatable {
     public enum Code: String, Sendable, CaseIterable {
-        // The file to sign.
+        // Input file.
         case noSuchFile = "no-such-file"
         case notAFile = "not-a-file"
         case readFailed = "read-failed"
         case emptyImage = "empty-image"
         case imageTooLarge = "image-too-large"
-        /// It is being written to at the same time.
+        /// Another process wrote to the file during the read.
         case imageChanged = "image-changed"
-        // What the release is said to be.
+        // Values of the release.
         case productRequired = "product-required"
         case versionRequired = "version-required"
         case productMismatch = "product-mismatch"
         case versionMismatch = "version-mismatch"
-        // A bundle that gets a signature more.
+        // Signatures added to a bundle.
         case alreadyABundle = "already-a-bundle"
         case malformedBundle = "malformed-bundle"
         case digestMismatch = "digest-mismatch"
         case unknownCriticalField = "unknown-critical-field"
-        // An MCUboot image.
+        // MCUboot images.
         case alreadyAnImage = "already-an-image"
-        /// There is no room for the header.
+        /// The binary does not start with zero bytes in place of the header.
         case headerNotEmpty = "header-not-empty"
         case slotTooSmall = "slot-too-small"
-        // The keys.
+        // Keys.
         case keyRequired = "key-required"
         case alreadySigned = "already-signed"
         case tooManySignatures = "too-many-signatures"
-        // The bundle's file.
+        // Output file.
         case outputExists = "output-exists"
         case cannotCreate = "cannot-create"
         case writeFailed = "write-failed"
     }
 
-    /// Context and hint are for people: what was seen, without a full stop, and what to do next.
+    /// A failed check. Both texts are for the user: `context` describes the problem without a full stop, `hint` names the next step.
     case refused(Code, context: String, hint: String? = nil)
     case image(ImageError)
     case intelHex(IntelHexError)
-    /// What was asked for fits no manifest, or the file is no bundle.
+    /// The values do not fit into a manifest, or the file is not a valid bundle.
     case bundle(BundleError)
     case key(KeyError)
 
-    /// Stable: what a script compares.
+    /// Identifies the error for scripts. The values are stable.
     public var code: String {
         switch self {
         case .refused(let code, _, _): code.rawValue
@@ -78,7 +78,7 @@ public enum SigningError: Error, Sendable, Equatable {
     public static func == (left: SigningError, right: SigningError) -> Bool { left.code == right.code }
 }
 
-// What the modules below throw, as one of these.
+// These functions convert the errors of lower modules to `SigningError`.
 
 func imageChecked<Result>(_ body: () throws(ImageError) -> Result) throws(SigningError) -> Result {
     do { return try body() } catch { throw .image(error) }

@@ -1,13 +1,13 @@
 internal import Glibc
 internal import SystemPackage
 
-/// A folder of trusted keys.
+/// Lists the key files in a folder of trusted keys.
 enum TrustFolder {
     private static let suffix = ".pub.pem"
 
-    /// The names that count, sorted.
+    /// Returns the names of the key files (`*.pub.pem`), sorted.
     ///
-    /// - Throws: `read-failed`; `bad-trust-scope` for a scope file without a key: its name may be misspelt.
+    /// - Throws: `read-failed`; `bad-trust-scope` for a scope file without a key file, because its name may be misspelt.
     static func keyFiles(in folder: FilePath) throws(KeyError) -> [String] {
         guard let stream = opendir(folder.string) else {
             throw KeyError(.readFailed, "\(folder): \(Errno(rawValue: errno))")

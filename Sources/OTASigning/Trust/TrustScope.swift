@@ -4,33 +4,34 @@ public import SystemPackage
 
 /// Limits what a trusted key may sign. A key without a scope file has no limit.
 ///
-/// The file has the name of the key's file and `.scope`, and lies beside it (docs/command-line.md, "Limit a trusted key"):
+/// The file is in the folder of the key file. Its name is that of the key file with `.scope` appended (docs/command-line.md, "Limit a
+/// trusted key"):
 ///
-///     # anything after a # at the beginning of a line
+///     # a comment: a line that starts with #
 ///     format = bundle
 ///     product = acme-thermostat, acme-sensor
 ///
-/// Whatever is not understood is refused: a limit that is misread must not become no limit.
+/// Unknown lines and values are errors. Otherwise a spelling mistake could remove a limit.
 public struct TrustScope: Sendable, Hashable {
-    /// What carries the signature.
+    /// The file format that contains the signature.
     public enum Format: String, Sendable, CaseIterable {
         case bundle
-        /// An image with a signature of its own, without a bundle.
+        /// A signed MCUboot image without a bundle.
         case mcuboot
     }
 
     static let suffix = ".scope"
 
-    /// Where the scope was read from.
+    /// The path of the scope file.
     public let file: FilePath
-    /// Nil: any product.
+    /// The products that the key may sign for. Nil: any product.
     public let products: Set<ProductName>?
-    /// Nil: both.
+    /// The formats that the key may sign. Nil: both formats.
     public let formats: Set<Format>?
 
     /// Reads the text of a scope file.
     ///
-    /// - Throws: `bad-trust-scope`, with file and line.
+    /// - Throws: `bad-trust-scope`, with the file and, for an error in one line, the line's number.
     public init(parsing text: [UInt8], of file: FilePath) throws(KeyError) {
         var values: [Word: (line: Int, list: [String])] = [:]
         for (index, line) in text.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).enumerated() {
@@ -68,19 +69,19 @@ public struct TrustScope: Sendable, Hashable {
         }
     }
 
-    /// Whether the key may sign this bundle.
+    /// Returns whether the key may sign this bundle.
     public func covers(_ manifest: Manifest) -> Bool {
         formats?.contains(.bundle) ?? true && products?.contains(manifest.product) ?? true
     }
 
-    /// Whether the key may sign MCUboot images. An image names no product, so a key for some products may not.
+    /// Whether the key may sign MCUboot images. An image names no product, so a key with a product limit may not sign any.
     public var coversImages: Bool { formats?.contains(.mcuboot) ?? true && products == nil }
 
-    // MARK: The file
+    // MARK: File format
 
     private enum Word: String, CaseIterable { case product, format }
 
-    /// One line; nil if it is empty or a comment.
+    /// Parses one line. Returns nil if the line is empty or a comment.
     private static func entry(
         _ line: ArraySlice<UInt8>, at place: String, of file: FilePath
     ) throws(KeyError) -> (Word, [String])? {
@@ -101,10 +102,12 @@ public struct TrustScope: Sendable, Hashable {
         return (word, halves[1].split(separator: ",", omittingEmptySubsequences: false).map(trimmed))
     }
 
-    /// Without spaces at its ends. No value has a space in it.
+    /// Removes spaces at both ends and merges spaces inside. No valid value contains a space.
     private static func trimmed(_ text: Substring) -> String { text.split(separator: " ").joined(separator: " ") }
 
-    /// - Parameter rest: the line from the wrong byte on.
+    /// Returns the hint for a byte that is not printable ASCII.
+    ///
+    /// - Parameter rest: the rest of the line, starting with that byte.
     private static func advice(for rest: ArraySlice<UInt8>, _ column: Int, in file: FilePath) -> String {
         let file = file.string.shellQuoted
         return switch rest.first {
@@ -121,7 +124,8 @@ public struct TrustScope: Sendable, Hashable {
         KeyError(.badTrustScope, context, hint: hint)
     }
 
-    /// The scope file of a key's file; nil if there is no such file. A dangling link counts as a file that cannot be read.
+    /// Returns the path of a key file's scope file; nil if that file does not exist. For a dangling link it returns the path, so that the
+    /// later read fails.
     static func path(beside key: FilePath) -> FilePath? {
         let path = FilePath(key.string + suffix)
         var status = stat()
@@ -130,7 +134,7 @@ public struct TrustScope: Sendable, Hashable {
 }
 
 extension TrustScope: CustomStringConvertible {
-    /// What the key may sign, for people.
+    /// Describes to the user what the key may sign.
     public var description: String {
         switch (formats, products) {
         case (_, let products?): "bundles of \(products.map(\.text).sorted().joined(separator: ", "))"

@@ -1,26 +1,30 @@
 public import OTAFirmware
 public import SystemPackage
 
-/// The public keys that are trusted, by id.
+/// The trusted public keys by key ID, with their scopes.
 public struct TrustStore: Sendable {
     private var keysByID: [KeyID: PublicKey] = [:]
     private var scopesByID: [KeyID: TrustScope] = [:]
     private var pathsByID: [KeyID: FilePath] = [:]
 
-    /// - Throws: `key-id-conflict` where two different keys have one id. The same key twice is fine.
+    /// Creates a store of these keys, without scopes. The same key may appear twice.
+    ///
+    /// - Throws: `key-id-conflict` if two different keys have the same ID.
     public init(_ keys: some Sequence<PublicKey>) throws(KeyError) {
         for key in keys { try add(key, nil) }
     }
 
-    /// Loads files, and folders, in which the files `*.pub.pem` count. A file with the same name and `.scope` limits a key.
-    /// Of a key that is a symbolic link, the scope files beside the link and beside each file that it leads to count.
+    /// Loads key files and folders. In a folder it loads the files `*.pub.pem`.
     ///
-    /// - Parameter filesAreChosen: the user has chosen each path in this very command. Of a path to a file it is checked only that not
-    ///   everybody may write to the file: what may lie in a folder that belongs to others is their own decision.
-    /// - Throws: `no-such-file`; `trust-permissions` for a path that others than root and the caller can change (`OwnedPath`);
-    ///   `relative-trust-path` for one that leads through `/proc`;
-    ///   `no-trusted-key` where none was found; `key-id-conflict`; `bad-trust-scope` for a scope file that cannot be read, has no key, or
-    ///   contradicts another one; what `KeyFile.publicKey(at:)` throws, with the path.
+    /// A file with the key file's name and `.scope` appended limits the key. If a key file is a symbolic link, the scope files beside the
+    /// link and beside each of its targets apply.
+    ///
+    /// - Parameter filesAreChosen: whether the user named each path in this command. For a path to a file, the only check is then that
+    ///   others cannot write to the file. The folder may belong to another user, because the user chose it.
+    /// - Throws: `no-such-file`; `trust-permissions` for a path that users other than root and the caller can change (`OwnedPath`);
+    ///   `relative-trust-path` for a path through `/proc`; `no-trusted-key` if no key was found; `key-id-conflict`; `bad-trust-scope` for
+    ///   a scope file that is malformed, has no key file, or contradicts another one; the errors of `KeyFile.publicKey(at:)` with the
+    ///   path.
     public init(paths: [FilePath], filesAreChosen: Bool = false) throws(KeyError) {
         for path in paths {
             guard try SmallFile(path).isFolder else {
@@ -38,12 +42,12 @@ public struct TrustStore: Sendable {
         }
     }
 
-    /// Ascending by id.
+    /// The keys in ascending order of their IDs.
     public var keys: [PublicKey] { keysByID.values.sorted { $0.id < $1.id } }
 
     public subscript(id: KeyID) -> PublicKey? { keysByID[id] }
 
-    /// What the key may sign; nil: anything.
+    /// Returns the scope of the key; nil if the key has no limit.
     public func scope(of id: KeyID) -> TrustScope? { scopesByID[id] }
 
     private mutating func add(
@@ -68,7 +72,7 @@ public struct TrustStore: Sendable {
 
     private mutating func load(_ path: FilePath, isChosen: Bool) throws(KeyError) {
         let key = try Self.guarded(path, isChosen: isChosen).publicKey()
-        // A symbolic link must not remove the scope that lies beside the key.
+        // The scope beside the link's target also applies. Otherwise a symbolic link could remove the limit.
         var scopes: [TrustScope] = []
         for name in try OwnedPath.names(of: path) {
             if let scope = try Self.scope(beside: name, isChosen: isChosen) { scopes.append(scope) }
@@ -83,10 +87,10 @@ public struct TrustStore: Sendable {
         return try TrustScope(parsing: text.withUnsafeBytes { Array($0) }, of: path)
     }
 
-    /// Opens a file that decides what is trusted, unless others can change it.
+    /// Opens a key file or scope file after a check that other users cannot change it.
     private static func guarded(_ path: FilePath, isChosen: Bool) throws(KeyError) -> SmallFile {
         let file = try SmallFile(path)
-        // A device is writable for everybody, and holds no key.
+        // This check comes first, because devices such as /dev/null are writable by all users.
         try file.expectFile()
         guard isChosen else {
             try OwnedPath.check(path)

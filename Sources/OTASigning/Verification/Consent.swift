@@ -1,13 +1,12 @@
-/// That the user takes an image for which nobody answers whom the trust store knows. Only a `Verifier` makes one, when it
-/// was asked to accept an image in full knowledge of this.
+/// The user's consent to an image that is not signed by a trusted key. Only a `Verifier` creates it, in `accept(_:)`.
 public struct Consent: Sendable, Hashable {
-    /// Why nobody answers for it: `not-signed`, `untrusted-key`, `unsupported-signature` or `encrypted-image`.
+    /// The reason why no trusted key vouches for the image: `not-signed`, `untrusted-key`, `unsupported-signature` or `encrypted-image`.
     public let reason: VerificationError.Code
-    /// The same for people.
+    /// The reason as a text for the user.
     public let context: String
 
-    /// Nil where no consent can help: the image is damaged, forged, not what was asked for, or excluded by the scope that the user gave
-    /// the key.
+    /// Creates the consent to this error. Returns nil for an image that the user cannot consent to: it is damaged or forged, does not match
+    /// the request, or is outside the scope of the key.
     init?(to error: VerificationError) {
         switch error.code {
         case .notSigned, .untrustedKey, .unsupportedSignature, .encryptedImage: break

@@ -1,15 +1,15 @@
 public import OTAFirmware
 
-/// An MCUboot image read from a file: whole, and its SHA-256 right where it carries one. Who made it is not asked.
+/// A parsed MCUboot image from a file. It is complete, and its SHA-256 matches if it contains one. Its signature is not checked.
 public struct MCUbootFile: Sendable {
-    /// From the header to the last TLV, which is what is sent. The slot's padding and trailer, which nobody signs and
-    /// which may mark an image as confirmed, are left out.
+    /// The bytes to send, from the header to the last TLV. They do not include the slot's padding and trailer, which are not signed and
+    /// may mark the image as confirmed.
     public let bytes: [UInt8]
     public let image: MCUbootImage
-    /// All of it.
+    /// All bytes of the file.
     public let file: [UInt8]
 
-    /// Reads all that a file holds.
+    /// Parses the contents of a file.
     public init(parsing file: [UInt8]) throws(ImageError) {
         let description = try FirmwareInspector.inspect(file, format: .mcuboot) { SHA256() }
         guard case .mcuboot(let image) = description.details else {
@@ -20,6 +20,6 @@ public struct MCUbootFile: Sendable {
         self.file = file
     }
 
-    /// Header, body and protected TLVs: what digest and signature cover.
+    /// The bytes that the digest and the signature cover: header, body and protected TLVs.
     var signedBytes: ArraySlice<UInt8> { bytes.prefix(Int(image.signedLength)) }
 }

@@ -1,40 +1,40 @@
 public import OTAFirmware
 
-/// What was found of an MCUboot image, whether it is accepted or not.
+/// The results of the checks of an MCUboot image, whether it is accepted or not.
 public struct MCUbootReport: Sendable, Equatable {
     public struct Signature: Sendable, Equatable {
-        /// What imgtool calls the algorithm, such as `ED25519` or `ECDSASIG`.
+        /// imgtool's name of the algorithm, such as `ED25519` or `ECDSASIG`.
         public let algorithm: String
-        /// It is over the signed bytes and not over their digest.
+        /// Whether the signature is over the bytes themselves instead of their digest.
         public let isPure: Bool
-        /// The digest of the public key (SubjectPublicKeyInfo) by which the image names its signer: SHA-256, or SHA-512
-        /// in an image that has SHA-512 throughout. Nil where the image names nobody, or carries the whole key.
+        /// The digest of the signer's public key (SubjectPublicKeyInfo) in the image: SHA-256, or SHA-512 in an image that uses SHA-512
+        /// throughout. Nil if the image does not name its signer, or contains the whole key.
         public let keyHash: [UInt8]?
-        /// The trusted key that is named; nil: there is none, or it may not sign MCUboot images.
+        /// The trusted key that the image names. Nil if no trusted key matches, or if its scope excludes MCUboot images.
         public let keyID: KeyID?
-        /// The trusted key that is named, if its scope does not allow MCUboot images.
+        /// The trusted key that the image names, if its scope excludes MCUboot images.
         public let ignoredKeyID: KeyID?
-        /// The signature holds; nil where it could not be checked.
+        /// Whether the signature is valid; nil if it could not be checked.
         public let holds: Bool?
 
-        /// The trusted key that is named may not sign MCUboot images.
+        /// Whether the image names a trusted key whose scope excludes MCUboot images.
         public var isOutOfScope: Bool { ignoredKeyID != nil }
     }
 
-    /// What imgtool calls the digest, such as `SHA256`; nil: it has none.
+    /// imgtool's name of the digest, such as `SHA256`; nil if the image contains no digest.
     public let digest: String?
-    /// It is that of the signed bytes; nil where it could not be checked.
+    /// Whether the digest matches the signed bytes; nil if it could not be checked.
     public let digestHolds: Bool?
-    /// Nil: it is not signed.
+    /// The signature; nil if the image is not signed.
     public let signature: Signature?
-    /// It says something twice, or where it does not belong.
+    /// Whether the image contains a record twice or in the wrong area.
     public let isAmbiguous: Bool
-    /// TLVs for which nobody answers: outside the protected area, and about something else than the signed bytes.
+    /// The TLVs that no signature covers: those outside the protected area, except the digest, key and signature records.
     public let unsigned: [MCUbootTLV]
 }
 
 extension Verifier {
-    /// What is to be said of an image, whatever the policy.
+    /// Checks an image independently of the policy and returns the results.
     public func report(on file: MCUbootFile) -> MCUbootReport {
         var refusal: VerificationError.Code?
         do throws(VerificationError) {

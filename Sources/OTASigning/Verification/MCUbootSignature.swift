@@ -1,17 +1,19 @@
 internal import OTAFirmware
 
-/// The one Ed25519 signature of an MCUboot image, as its TLVs tell it. Nothing of it is checked yet.
+/// The only Ed25519 signature of an MCUboot image, parsed from its TLVs. It is not verified yet.
 ///
-/// A bootloader goes through the TLVs in their order, and what it makes of a second one is its own business. So an image
-/// that has anything twice is refused: what was checked here is then what is checked there.
+/// Bootloaders may treat a second TLV of the same kind differently. So an image with such a duplicate is an error: the bootloader
+/// must verify the same TLVs as the host.
 struct MCUbootSignature {
-    /// Whose it is said to be: a digest of the SubjectPublicKeyInfo, or all of that.
+    /// The claimed signer: a digest of the SubjectPublicKeyInfo, or the whole SubjectPublicKeyInfo. Nil if the image names no signer.
     let keyTLV: MCUbootTLV?
-    /// 64 bytes, unless it is none.
+    /// The signature. A valid one has 64 bytes; the length is not checked yet.
     let bytes: [UInt8]
-    /// What was signed are the bytes and not their digest.
+    /// Whether the signature is over the bytes themselves instead of their digest.
     let isPure: Bool
 
+    /// Finds the signature of `image`.
+    ///
     /// - Throws: `ambiguous-image`, `unsupported-signature`, `not-signed`.
     init(of image: MCUbootImage) throws(VerificationError) {
         try Self.checkPlaces(in: image)
@@ -33,7 +35,10 @@ struct MCUbootSignature {
         isPure = pure != nil
     }
 
-    /// The TLV of one of these types.
+    /// Returns the only TLV of these types; nil if there is none.
+    ///
+    /// - Parameter what: the kind of record, for the error message.
+    /// - Throws: `ambiguous-image` if there is more than one.
     static func only(
         _ image: MCUbootImage, _ types: [UInt16], _ what: String
     ) throws(VerificationError) -> MCUbootTLV? {
@@ -44,7 +49,7 @@ struct MCUbootSignature {
         return found.first
     }
 
-    /// What is about the signed bytes cannot be among them.
+    /// Checks that no digest, key or signature record is in the protected area, which these records cover.
     private static func checkPlaces(in image: MCUbootImage) throws(VerificationError) {
         let misplaced = image.protectedTLVs.first { $0.isAboutSignedBytes }
         if let misplaced {

@@ -1,13 +1,13 @@
 public import OTAFirmware
 
-/// What was found of one signature of a bundle.
+/// The result of the checks of one signature of a bundle.
 public struct SignatureReport: Sendable, Equatable {
     public let keyID: KeyID
     public let algorithm: BundleSignature.Algorithm
-    /// A trusted key has this id, and may sign this bundle.
+    /// Whether a trusted key has this ID and its scope covers the bundle.
     public let trusted: Bool
-    /// A trusted key has this id, and its scope does not cover this bundle.
+    /// Whether a trusted key has this ID and its scope does not cover the bundle.
     public let isOutOfScope: Bool
-    /// The signature holds; nil where no trusted key is there to check it with.
+    /// Whether the signature is valid; nil if `trusted` is false.
     public let valid: Bool?
 }

@@ -1,15 +1,16 @@
 public import OTAFirmware
 
-/// What must also hold of a bundle or an image that is properly signed. Whatever is nil is not asked.
+/// The conditions for a correctly signed bundle or image. A condition that is nil is not checked.
 public struct TrustPolicy: Sendable, Equatable {
+    /// The product that the bundle must be for.
     public var product: ProductName?
-    /// A revision that the bundle must be for.
+    /// The hardware revision that the bundle must support.
     public var hardware: UInt16?
-    /// The lowest security counter that is taken.
+    /// The lowest accepted security counter.
     public var minimumSecurityCounter: UInt32?
-    /// What runs, for a bundle that requires a version.
+    /// The version on the device, which is checked if the bundle requires a minimum version.
     public var runningVersion: SemanticVersion?
-    /// A bundle that nobody but the demo key vouches for is taken.
+    /// Whether to accept a bundle or image that only the demo key signed.
     public var allowsDemoKey: Bool
 
     public init(
@@ -23,6 +24,9 @@ public struct TrustPolicy: Sendable, Equatable {
         self.allowsDemoKey = allowsDemoKey
     }
 
+    /// Checks a bundle.
+    ///
+    /// - Throws: `demo-key`, `wrong-product`, `wrong-hardware`, `counter-too-low`, `requires-newer`.
     func check(_ manifest: Manifest, signers: [KeyID]) throws(VerificationError) {
         try checkDemoKey(signers)
         if let product, manifest.product != product {
@@ -43,10 +47,13 @@ public struct TrustPolicy: Sendable, Equatable {
         }
     }
 
-    /// An MCUboot image says neither for which product and hardware it is nor what it requires, so it is refused where
-    /// one of the first two is asked for.
+    /// Checks an MCUboot image.
     ///
-    /// - Parameter signer: nil: nobody answers for it.
+    /// An image contains no product, no hardware revisions and no required version. So a policy with a product or a hardware revision
+    /// accepts no image.
+    ///
+    /// - Parameter signer: the trusted key that signed the image; nil if no trusted key did.
+    /// - Throws: `demo-key`, `wrong-product`, `wrong-hardware`, `counter-too-low`.
     func check(_ image: MCUbootImage, signer: KeyID?) throws(VerificationError) {
         if let signer { try checkDemoKey([signer]) }
         if let product {
@@ -63,7 +70,7 @@ public struct TrustPolicy: Sendable, Equatable {
         }
     }
 
-    /// Nothing is asked but that a trusted key has signed.
+    /// The policy without conditions.
     static let unrestricted = TrustPolicy(allowsDemoKey: true)
 
     private func checkDemoKey(_ signers: [KeyID]) throws(VerificationError) {

@@ -1,29 +1,29 @@
-/// Why a bundle or an image is not accepted. Compared on the code.
+/// The reason why a bundle or an image is not accepted. Two errors are equal if their codes are equal.
 public struct VerificationError: Error, Sendable, Equatable {
-    /// Stable: what a script compares.
+    /// Identifies the error for scripts. The values are stable.
     public enum Code: String, Sendable, CaseIterable {
-        /// A field that must be understood, and is not.
+        /// The manifest contains an unknown critical field.
         case unknownCriticalField = "unknown-critical-field"
-        /// None of the keys that signed is trusted.
+        /// None of the signers is a trusted key.
         case untrustedKey = "untrusted-key"
-        /// A trusted key signed, whose scope does not cover the file.
+        /// The signer is a trusted key, but its scope does not cover the file.
         case keyOutOfScope = "key-out-of-scope"
-        /// A signature by a trusted key does not hold.
+        /// A signature by a trusted key is invalid.
         case badSignature = "bad-signature"
-        /// The image is not the one that was signed.
+        /// The digest of the image does not match the signed digest.
         case digestMismatch = "digest-mismatch"
-        // Of an MCUboot image.
-        /// It carries no signature.
+        // MCUboot images only.
+        /// The image has no signature.
         case notSigned = "not-signed"
-        /// Its signature is of an algorithm that cannot be checked here.
+        /// The algorithm of the signature is not supported.
         case unsupportedSignature = "unsupported-signature"
-        /// It carries no digest.
+        /// The image has no digest.
         case noDigest = "no-digest"
-        /// Nobody but the device can check its digest.
+        /// The image is encrypted, so only the device can check its digest.
         case encryptedImage = "encrypted-image"
-        /// It says something twice, or where it does not belong: a bootloader may take the other one.
+        /// The image contains a record twice or in the wrong area, and a bootloader may use a different record than the host.
         case ambiguousImage = "ambiguous-image"
-        // Signed and whole, but not what was asked for.
+        // Correctly signed, but excluded by the policy.
         case demoKey = "demo-key"
         case wrongProduct = "wrong-product"
         case wrongHardware = "wrong-hardware"
@@ -31,7 +31,7 @@ public struct VerificationError: Error, Sendable, Equatable {
         case requiresNewer = "requires-newer"
     }
     public var code: Code
-    /// For people: what was seen, without a full stop.
+    /// Describes the problem to the user, without a full stop at the end.
     public var context: String
 
     public init(_ code: Code, _ context: String) {

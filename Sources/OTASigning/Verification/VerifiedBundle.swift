@@ -1,13 +1,13 @@
 public import OTAFirmware
 
-/// A bundle that a `Verifier` accepted. Nothing else can make one: who holds it holds the proof.
+/// A bundle that a `Verifier` accepted. Only a `Verifier` can create it, so a value of this type proves the verification.
 public struct VerifiedBundle: Sendable {
     public let bundle: SignedBundle
-    /// SHA-256 of the manifest: the release's name.
+    /// The SHA-256 of the manifest, which identifies the release.
     public let manifestDigest: SHA256Digest
-    /// SHA-256 of manifest and signatures.
+    /// The SHA-256 of the envelope (manifest and signatures).
     public let envelopeDigest: SHA256Digest
-    /// In the bundle's order.
+    /// The signatures in the bundle's order.
     public let signatures: [SignatureReport]
 
     init(bundle: SignedBundle, signatures: [SignatureReport]) {
@@ -17,7 +17,7 @@ public struct VerifiedBundle: Sendable {
         envelopeDigest = SHA256.digest(of: bundle.envelope.bytes)
     }
 
-    /// The trusted keys whose signatures hold, at least one.
+    /// The trusted keys with valid signatures, at least one.
     public var signers: [KeyID] { signatures.signers }
 }
 

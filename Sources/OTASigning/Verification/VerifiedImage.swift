@@ -1,26 +1,28 @@
 public import OTAFirmware
 
-/// An MCUboot image that may be sent as it is. Only a `Verifier` makes one: who holds it holds the proof that somebody
-/// answers for it, a trusted key or the user.
+/// An MCUboot image that may be sent. A trusted key vouches for it, or the user consented to it.
+///
+/// Only a `Verifier` or a `VerifiedBundle` can create it, so a value of this type proves the authorization.
 public struct VerifiedImage: Sendable {
-    /// Who answers for the image.
+    /// The reason why the image may be sent.
     public enum Authorization: Sendable, Hashable {
-        /// The image's own Ed25519 signature holds, by this trusted key.
+        /// The image's own Ed25519 signature by this trusted key is valid.
         case signature(KeyID)
-        /// The image lies in a bundle that these trusted keys signed.
+        /// The image is in a bundle that these trusted keys signed.
         case bundle([KeyID])
-        /// Nobody whom the trust store knows: the user has taken it upon themselves.
+        /// No trusted key signed the image, and the user consented to it.
         case consent(Consent)
     }
 
-    /// From the header to the last TLV, as they are sent.
+    /// The bytes to send, from the header to the last TLV.
     public let bytes: [UInt8]
-    /// Its `digest` is nil where the image carries another digest than SHA-256, which was checked, too.
+    /// The parsed image. Its `digest` is nil if the image contains a digest other than SHA-256. The `Verifier` checked that digest.
     public let image: MCUbootImage
     public let authorization: Authorization
-    /// The manifest of the bundle that holds the image: which device it is for. Nil for an image without a bundle.
+    /// The manifest of the image's bundle, which names the device. Nil for an image without a bundle.
     public let manifest: Manifest?
-    /// SHA-256 of `bytes`: what an upload is resumed by. Not the digest that a device lists, which is the image's own.
+    /// The SHA-256 of `bytes`, which identifies an upload to resume. It differs from the digest in a device's image list, which is the
+    /// digest inside the image.
     public let fileDigest: SHA256Digest
 
     init(_ file: MCUbootFile, authorization: Authorization, manifest: Manifest? = nil) {
@@ -33,9 +35,9 @@ public struct VerifiedImage: Sendable {
 }
 
 extension VerifiedBundle {
-    /// The MCUboot image in the bundle, for which then those answer who signed the bundle, whoever signed the image.
+    /// Returns the MCUboot image in the bundle. The signers of the bundle authorize it. The image's own signature is not checked.
     ///
-    /// - Throws: `wrong-image-format` where the bundle carries another kind of image; what reading an image throws.
+    /// - Throws: `wrong-image-format` if the bundle contains another kind of image; the errors of `MCUbootFile`.
     public func mcubootImage() throws(ImageError) -> VerifiedImage {
         VerifiedImage(
             try MCUbootFile(parsing: bundle.image), authorization: .bundle(signers), manifest: bundle.envelope.manifest)

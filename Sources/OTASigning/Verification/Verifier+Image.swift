@@ -1,11 +1,11 @@
 internal import OTAFirmware
 
 extension Verifier {
-    /// Accepts an image that is whole, whose digest is right, whose Ed25519 signature holds by a trusted key, and which
-    /// the policy allows.
+    /// Verifies an image. It must be complete, its digest must match, a trusted key's Ed25519 signature must be valid, and the policy
+    /// must allow it.
     ///
     /// - Throws: `ambiguous-image`, `encrypted-image`, `no-digest`, `digest-mismatch`, `not-signed`,
-    ///   `unsupported-signature`, `untrusted-key`, `bad-signature`, `key-out-of-scope`; what the policy forbids.
+    ///   `unsupported-signature`, `untrusted-key`, `bad-signature`, `key-out-of-scope`; the errors of the policy.
     public func verify(_ file: MCUbootFile) throws(VerificationError) -> VerifiedImage {
         let digest = try checkedDigest(of: file)
         let signature = try MCUbootSignature(of: file.image)
@@ -25,10 +25,11 @@ extension Verifier {
         return VerifiedImage(file, authorization: .signature(key.id))
     }
 
-    /// Accepts also an image for which nobody answers whom the trust store knows: by the user's consent, which asking
-    /// this is. All else has to hold as ever, and an image that a trusted key has signed has that key's warrant.
+    /// Verifies an image, and also accepts an image that is not signed by a trusted key. The call expresses the user's consent.
     ///
-    /// - Throws: `ambiguous-image`, `no-digest`, `digest-mismatch`, `bad-signature`; what the policy forbids.
+    /// All other conditions stay the same. An image that a trusted key signed is authorized by that key, not by the consent.
+    ///
+    /// - Throws: `ambiguous-image`, `no-digest`, `digest-mismatch`, `bad-signature`, `key-out-of-scope`; the errors of the policy.
     public func accept(_ file: MCUbootFile) throws(VerificationError) -> VerifiedImage {
         do {
             return try verify(file)
@@ -42,7 +43,7 @@ extension Verifier {
         }
     }
 
-    /// The digest that the image carries, which is that of its bytes; nil: it carries none.
+    /// Returns the image's digest after a comparison with its bytes; nil if the image contains no digest.
     private func checkedDigest(of file: MCUbootFile) throws(VerificationError) -> [UInt8]? {
         guard !file.image.isEncrypted else {
             throw VerificationError(.encryptedImage, "its body is encrypted, so only the device can check it")
@@ -62,7 +63,7 @@ extension Verifier {
         return computed
     }
 
-    /// The trusted key that a KEYHASH or PUBKEY names.
+    /// Returns the trusted key that a KEYHASH or PUBKEY record names; nil if no trusted key matches.
     func trustedKey(named tlv: MCUbootTLV?) -> PublicKey? {
         guard let tlv else { return nil }
         return trust.keys.first { key in

@@ -10,9 +10,17 @@ public struct Verifier: Sendable {
         self.policy = policy
     }
 
-    /// Accepts a bundle whose critical fields are all known, of whose trusted signatures at least one holds and none
-    /// fails, whose image is the signed one, and which the policy allows. They are asked in this order, so that
-    /// nothing is said of a bundle's content before it is known who vouches for it.
+    /// Verifies a bundle, in this order:
+    ///
+    /// 1. All critical fields are known.
+    /// 2. At least one signature by a trusted key is valid, and none is invalid.
+    /// 3. The image's digest matches the manifest.
+    /// 4. The policy allows the bundle.
+    ///
+    /// No message describes the contents of a bundle before its signer is verified.
+    ///
+    /// - Throws: `unknown-critical-field`, `bad-signature`, `untrusted-key`, `key-out-of-scope`, `digest-mismatch`; the errors of the
+    ///   policy.
     public func verify(_ bundle: SignedBundle) throws(VerificationError) -> VerifiedBundle {
         let manifest = bundle.envelope.manifest
         let signatures = try verify(bundle.envelope)
@@ -23,7 +31,7 @@ public struct Verifier: Sendable {
         return VerifiedBundle(bundle: bundle, signatures: signatures)
     }
 
-    /// What is to be said of each signature, in the bundle's order, whether the bundle is accepted or not.
+    /// Returns the result for each signature in the bundle's order, whether the bundle is accepted or not.
     public func report(on envelope: Envelope) -> [SignatureReport] {
         envelope.signatures.map { signature in
             let key = trust[signature.keyID]
@@ -36,7 +44,7 @@ public struct Verifier: Sendable {
         }
     }
 
-    /// Critical fields and signatures.
+    /// Checks the critical fields and the signatures.
     private func verify(_ envelope: Envelope) throws(VerificationError) -> [SignatureReport] {
         if let field = envelope.manifest.unknownCriticalFields.first {
             throw VerificationError(
@@ -57,8 +65,9 @@ public struct Verifier: Sendable {
         return signatures
     }
 
-    /// Why the signature by a trusted key whose scope does not cover the bundle is not enough. Whether it holds comes first: nobody is to
-    /// change a scope for a forgery.
+    /// Returns the error for a signature by a trusted key whose scope does not cover the bundle.
+    ///
+    /// An invalid signature is reported first, so that the user does not extend a scope for a forged bundle.
     private func refusal(of signature: BundleSignature, _ envelope: Envelope) -> VerificationError {
         let key = trust[signature.keyID]
         guard key?.verify(signature: signature.signature, message: envelope.manifestBytes) == true else {
@@ -68,7 +77,9 @@ public struct Verifier: Sendable {
         return outOfScope(signature.keyID, "the file is a bundle of \(envelope.manifest.product)")
     }
 
-    /// - Parameter what: what the file is, for people.
+    /// Returns the error for a key whose scope does not cover the file.
+    ///
+    /// - Parameter what: the kind of file, as a text for the user.
     func outOfScope(_ key: KeyID, _ what: String) -> VerificationError {
         let limit = trust.scope(of: key).map { "\($0.file) limits it to \($0)" } ?? ""
         return VerificationError(.keyOutOfScope, "signed by the trusted key \(key), and \(limit); \(what)")
@@ -76,6 +87,6 @@ public struct Verifier: Sendable {
 }
 
 extension ManifestField {
-    /// For people.
+    /// The field's name in messages, for example `field 0x8007`.
     var label: String { "field 0x\(Hex.encode([UInt8(type >> 8), UInt8(type & 0xff)]))" }
 }

@@ -1,15 +1,15 @@
 public import OTAFirmware
 
-/// What the virtual bootloader knows of the image in a slot.
+/// The virtual bootloader's record of the image in a slot.
 public struct BootImage: Sendable, Equatable {
-    /// SemVer text, at most 63 bytes.
+    /// The version as SemVer text, at most 63 bytes.
     public var version: String
     public var securityCounter: UInt32
-    /// SHA-256 of the manifest it came with; nil: it was there from the factory.
+    /// The SHA-256 of the image's manifest; nil for the factory image.
     public var manifestDigest: SHA256Digest?
-    /// Bytes.
+    /// The size in bytes.
     public var size: Int
-    /// SHA-256 of the image. What does not hash to it is not booted.
+    /// The SHA-256 of the image. The bootloader boots the image only if its bytes match.
     public var digest: SHA256Digest
 
     public init(

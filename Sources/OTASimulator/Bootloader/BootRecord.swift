@@ -1,7 +1,7 @@
 import OTAFirmware
 
-/// A boot state as it lies in the flash: 512 bytes, little-endian, closed by a CRC-32, and counted, so that the newest one
-/// is known and a torn one is none.
+/// A boot state as a record in the flash: 512 bytes, little-endian. The generation identifies the newest record. The CRC-32 detects a
+/// record that a power cut left incomplete.
 ///
 ///     0  4  magic "VBR1"            12  140  image in slot 0
 ///     4  4  generation             152  140  image in slot 1
@@ -10,7 +10,7 @@ import OTAFirmware
 ///    10  2  zero
 ///
 /// An image: present u8, manifest present u8, version length u8, version 63 bytes, zero u16, counter u32, size u32,
-/// digest 32 bytes, manifest digest 32 bytes; all zero where there is none.
+/// digest 32 bytes, manifest digest 32 bytes. All bytes are zero if the slot has no image.
 struct BootRecord: Equatable {
     static let size = 512
     private static let magic: [UInt8] = Array("VBR1".utf8)
@@ -24,7 +24,7 @@ struct BootRecord: Equatable {
         self.state = state
     }
 
-    /// Nil: torn, none, or not of a later generation than `other`.
+    /// Parses a record. Returns nil if the bytes are not a complete record, or if its generation is not later than `other`.
     init?(_ bytes: UnsafeRawBufferPointer, newerThan other: UInt32? = nil) {
         guard bytes.count == Self.size, bytes.starts(with: Self.magic) else { return nil }
         let claimed = UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: 4, as: UInt32.self))

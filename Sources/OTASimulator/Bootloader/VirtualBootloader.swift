@@ -1,19 +1,19 @@
 public import OTAFirmware
 import OTASigning
 
-/// Decides which slot runs, as ESP-IDF's bootloader does by its `otadata`: an image on trial is booted once, and a boot
-/// after that without `confirm` in between goes back.
+/// Selects the slot to boot, as ESP-IDF's bootloader does with its `otadata`. It boots an image on trial once. The next boot without a
+/// `confirm` rolls back.
 ///
-/// Its state lies in two pages of the flash. Each change is one record appended, so a power cut leaves the state of
-/// before or of after; a full page is left only when the other one has been erased.
+/// Its state is in two pages of the flash. Each change appends one record, so a power cut leaves either the old or the new state. When a
+/// page is full, the bootloader erases the other page and continues there.
 public struct VirtualBootloader {
-    /// What it decided to run.
+    /// The selected image of one boot.
     public struct Boot: Sendable, Equatable {
         /// 0 or 1.
         public var slot: Int
         public var isOnTrial: Bool
         public var image: BootImage
-        /// Security counter of the image that runs for good: on trial, of the one to go back to.
+        /// The security counter of the permanent image. During a trial, that is the image for the rollback.
         public var permanentCounter: UInt32
     }
 
@@ -21,10 +21,10 @@ public struct VirtualBootloader {
 
     public init(flash: VirtualFlash) { self.flash = flash }
 
-    /// What is on record; nil: nothing.
+    /// The state in the flash; nil if there is no record.
     public var state: BootState? { newest?.record.state }
 
-    /// Puts an image into slot 0 of an erased flash, to run for good.
+    /// Writes an image to slot 0 of an erased flash and makes it permanent.
     public func install(
         _ image: [UInt8], version: SemanticVersion, securityCounter: UInt32
     ) throws(FlashError) {
@@ -37,10 +37,10 @@ public struct VirtualBootloader {
         try append(BootState(permanent: 0, trial: .none, images: [factory, nil]))
     }
 
-    /// What a power-up does. A trial is used up on record before its image runs, so any reset without `confirm` goes
-    /// back.
+    /// Selects the image to boot after a power-up. The bootloader records the boot of a trial before the image runs, so any reset without
+    /// `confirm` rolls back.
     ///
-    /// - Returns: nil where neither slot holds an image that hashes to what is on record.
+    /// - Returns: nil if no slot contains an image that matches its recorded digest.
     public func boot() throws(FlashError) -> Boot? {
         guard var state else { return nil }
         if state.trial == .pending, let image = try intactImage(state, in: state.other) {
@@ -62,7 +62,9 @@ public struct VirtualBootloader {
         return Boot(slot: state.permanent, isOnTrial: false, image: image, permanentCounter: image.securityCounter)
     }
 
-    /// Has the image in the other slot booted next: for good, or on trial.
+    /// Marks the image in the other slot for the next boot.
+    ///
+    /// - Parameter forGood: whether the image becomes permanent; otherwise it boots on trial.
     public func mark(_ image: BootImage, forGood: Bool) throws(FlashError) {
         guard var state else { return }
         state.images[state.other] = image
@@ -75,7 +77,7 @@ public struct VirtualBootloader {
         try append(state)
     }
 
-    /// Makes the image on trial the one that runs for good. Does nothing without a trial.
+    /// Makes the image on trial permanent. Does nothing without a trial.
     public func confirm() throws(FlashError) {
         guard var state, state.trial == .running else { return }
         state.permanent = state.other
@@ -83,14 +85,14 @@ public struct VirtualBootloader {
         try append(state)
     }
 
-    /// Gives a trial that runs its one boot back.
+    /// Allows the image on trial to boot once more.
     public func renewTrial() throws(FlashError) {
         guard var state, state.trial == .running else { return }
         state.trial = .pending
         try append(state)
     }
 
-    /// What lies in the slot of an image that is about to be tried; nil: none is.
+    /// The bytes of the image that the next boot starts on trial; nil if there is none.
     var markedImage: [UInt8]? {
         guard let state, state.trial == .pending, let image = state.images[state.other] else { return nil }
         return try? flash.withBytes(at: flash.layout.slot(state.other), count: image.size) { Array($0) }
@@ -105,7 +107,7 @@ public struct VirtualBootloader {
     private var newest: (record: BootRecord, offset: Int)? {
         let area = flash.layout.bootRecords..<flash.layout.coreRecords
         var newest: (record: BootRecord, offset: Int)?
-        // The later ones are the newer ones, but for those of the other page.
+        // Within a page, later records are newer. The generation decides between the pages.
         for offset in stride(from: area.lowerBound, to: area.upperBound, by: BootRecord.size).reversed() {
             let record = try? flash.withBytes(at: offset, count: BootRecord.size) {
                 BootRecord($0, newerThan: newest?.record.generation)
@@ -128,14 +130,15 @@ public struct VirtualBootloader {
         try write(record, at: otherPage)
     }
 
-    /// A record counts when it was read back: a mark or a confirmation that is not there must not be reported as done.
+    /// Writes a record and reads it back. A mark or a confirmation that is not in the flash must not be reported as done.
     private func write(_ record: BootRecord, at offset: Int) throws(FlashError) {
         try flash.program(record.bytes, at: offset)
         let isThere = try flash.withBytes(at: offset, count: BootRecord.size) { $0.elementsEqual(record.bytes) }
         guard isThere else { throw .failed }
     }
 
-    /// Where the next record of a page goes: behind the newest one, and behind what a power cut tore.
+    /// Returns the offset for the next record in a page: after the newest record and after any record that a power cut left incomplete.
+    /// Returns nil if the page is full.
     private func firstErasedPlace(after offset: Int?, in page: Int) throws(FlashError) -> Int? {
         guard let offset else { return nil }
         let end = (page + 1) * flash.layout.pageSize

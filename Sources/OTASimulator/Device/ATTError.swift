@@ -1,5 +1,5 @@
-/// What a device answers a read or a write with in place of success: an error code of the Attribute Protocol
-/// (Bluetooth Core Specification, volume 3, part F, 3.4.1.1).
+/// An error code of the Attribute Protocol, which a device returns for a failed read or write (Bluetooth Core Specification, volume 3,
+/// part F, 3.4.1.1).
 public struct ATTError: Error, Sendable, Hashable {
     public let code: UInt8
 
@@ -9,9 +9,9 @@ public struct ATTError: Error, Sendable, Hashable {
     public static let writeNotPermitted = ATTError(code: 0x03)
     public static let insufficientAuthentication = ATTError(code: 0x05)
     public static let attributeNotFound = ATTError(code: 0x0A)
-    /// Also: there is nobody to answer.
+    /// Unlikely Error. The simulator also uses it when the device has no such connection.
     public static let unlikely = ATTError(code: 0x0E)
 
-    /// Whether the device demands a bond first: authentication, authorization, key size or encryption is insufficient.
+    /// Whether the device requires a bond: insufficient authentication, authorization, key size or encryption.
     public var demandsBond: Bool { [0x05, 0x08, 0x0C, 0x0F].contains(code) }
 }

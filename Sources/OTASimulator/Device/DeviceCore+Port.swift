@@ -2,7 +2,7 @@ import COTADevice
 import OTAFirmware
 import OTASigning
 
-/// What the core asks for: flash, SHA-256, signatures, notifications, the bootloader.
+/// The functions that the core calls: flash, SHA-256, signatures, notifications, the bootloader.
 extension DeviceCore {
     static func callbacks(hasBattery: Bool) -> ota_port {
         var port = ota_port()
@@ -16,7 +16,7 @@ extension DeviceCore {
         port.notify = { DeviceCore.of($0).notify($1, $2, $3, $4) }
         port.mark = { DeviceCore.of($0).mark($1, $2) }
         port.confirm = { context, _, _ in DeviceCore.of(context).confirm() }
-        // Any boot without `confirm` goes back.
+        // Nothing to do: any boot without `confirm` rolls back.
         port.give_up = { _ in }
         port.reboot = { DeviceCore.of($0).wantsReboot = true }
         if hasBattery { port.battery = { DeviceCore.of($0).batteryLevel() } }
@@ -24,7 +24,7 @@ extension DeviceCore {
         return port
     }
 
-    /// The core gives its context back as it got it: this object, which outlives it.
+    /// Returns the `DeviceCore` of a context pointer. The core passes its context unchanged, and this object outlives the core.
     private static func of(_ context: UnsafeMutableRawPointer?) -> DeviceCore {
         guard let context else { preconditionFailure("the device core lost its context") }
         return Unmanaged<DeviceCore>.fromOpaque(context).takeUnretainedValue()
@@ -52,7 +52,7 @@ extension DeviceCore {
 
     private func finishHash(into digest: UnsafeMutablePointer<UInt8>?) -> Bool {
         let bytes = hash.finish().bytes
-        // A finished hash takes no more.
+        // A finished hash accepts no more data.
         hash = SHA256()
         digest?.update(from: bytes, count: bytes.count)
         return digest != nil

@@ -3,20 +3,20 @@ import OTAFirmware
 import OTASigning
 import OTAUpdate
 
-/// The C device core, from one boot to the next: what it is started with, and its functions.
+/// The C device core during one boot, with its configuration and its functions.
 ///
-/// Who owns it hands it what the Bluetooth stack delivers; `DeviceCore+Port.swift` is what it asks for in return. Times are
-/// since the power of the whole device was first switched on.
+/// Its owner passes the events of the Bluetooth stack to it. `DeviceCore+Port.swift` contains the functions that the core calls. Times are
+/// measured from the first power-up of the device.
 final class DeviceCore {
     let flash: VirtualFlash
     let bootloader: VirtualBootloader
     let boot: VirtualBootloader.Boot
     let keys: [PublicKey]
-    /// The slot that does not run: the core's to fill.
+    /// The offset in bytes of the slot without the running image. The core writes the new image there.
     var downloadSlot: Int { flash.layout.slot(1 - boot.slot) }
     unowned let owner: VirtualDevice
 
-    /// Set by the core's wish to restart: it does nothing more then.
+    /// Whether the core requested a reboot. The owner then stops calling it.
     var wantsReboot = false
     var hash = SHA256()
 
@@ -26,7 +26,7 @@ final class DeviceCore {
     private let page: UnsafeMutablePointer<UInt8>
     private var texts: [UnsafeMutablePointer<UInt8>] = []
 
-    /// Nil: the core does not start like this.
+    /// Starts the core. Returns nil if the core refuses the configuration.
     init?(
         _ configuration: VirtualDeviceConfiguration, boot: VirtualBootloader.Boot, flash: VirtualFlash,
         owner: VirtualDevice, at now: Duration
@@ -44,7 +44,7 @@ final class DeviceCore {
         fill(configuration)
         let context = Unmanaged.passUnretained(self).toOpaque()
         let error = ota_device_start(device, config, port, context, page, Self.milliseconds(now))
-        // Without its records it has nothing to resume; that is all.
+        // After a failure to read its records, the core works, but it cannot resume an update.
         guard error == OTA_START_OK || error == OTA_START_FLASH else { return nil }
     }
 
@@ -79,7 +79,7 @@ final class DeviceCore {
         config.pointee.wear_minutes = configuration.limitsWear ? 0 : UInt8(OTA_WEAR_UNLIMITED)
     }
 
-    /// A copy that lives as long as this object.
+    /// Returns a copy that lives as long as this object.
     private func keep(_ bytes: [UInt8]) -> UnsafeMutablePointer<UInt8> {
         let copy = UnsafeMutablePointer<UInt8>.allocate(capacity: bytes.count)
         copy.initialize(from: bytes, count: bytes.count)
@@ -91,14 +91,14 @@ final class DeviceCore {
         UnsafeRawPointer(keep(Array(text.utf8) + [0])).assumingMemoryBound(to: CChar.self)
     }
 
-    /// The core's clock wraps at 2^32 ms.
+    /// Converts a time to the core's clock, which wraps at 2^32 ms.
     private static func milliseconds(_ time: Duration) -> UInt32 { UInt32(truncatingIfNeeded: time.milliseconds) }
 }
 
-// MARK: What the Bluetooth stack delivers
+// MARK: Events of the Bluetooth stack
 
 extension DeviceCore {
-    /// False: it has no room for one more.
+    /// Reports a new connection. Returns false if the core has no space for another connection.
     func connected(_ connection: UInt16, at now: Duration) -> Bool {
         ota_device_connected(device, connection, Self.milliseconds(now))
     }
@@ -135,20 +135,20 @@ extension DeviceCore {
         return bytes
     }
 
-    /// How long it need not be polled, zero: at once; nil: for ever.
+    /// Runs due work. Returns the time until the next poll; zero means at once, nil means that no poll is needed.
     func poll(at now: Duration) -> Duration? {
         let wait = ota_device_poll(device, Self.milliseconds(now))
         return wait == UInt32.max ? nil : .milliseconds(Int64(wait))
     }
 
-    /// How far it is with the image it is receiving, in bytes.
+    /// The offset and the size of the image in reception, in bytes; nil if the core receives none.
     var imageReception: (offset: Int, size: Int)? {
         guard ota_device_state(device) == OTA_STATE_IMAGE else { return nil }
         return (Int(device.pointee.object_offset), Int(device.pointee.object_size))
     }
 
-    /// What its record says that it holds: of the image with which manifest, and how many bytes. Nil: nothing that it believes, as
-    /// where that image runs.
+    /// The partially received image in the core's record: the digest of its manifest and the number of bytes. Nil if there is no usable
+    /// record, for example because that image already runs.
     var record: (manifest: SHA256Digest, size: Int)? {
         let manifest = withUnsafeBytes(of: device.pointee.held_digest) { SHA256Digest(bytes: $0) }
         let size = Int(device.pointee.held_recorded)

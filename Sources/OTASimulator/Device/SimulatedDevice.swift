@@ -1,59 +1,67 @@
 public import OTAUpdate
 
-/// A device without hardware, as a link sees it: it is handed what comes, in order, with the time since it was switched on,
-/// and calls whom it was given with what goes out.
+/// The interface between a link and a simulated device. The link calls the device for each event in order, with the time since the device
+/// was switched on. The device calls the closures of `observe` for notifications and restarts.
 public protocol SimulatedDevice: AnyObject, Sendable {
-    /// What it has in its GATT table, the services every device has left out.
+    /// The characteristics in the device's GATT table, without the services that every device has.
     var channels: Set<Channel> { get }
-    /// Where the image's bytes come.
+    /// The characteristic that receives the image's bytes.
     var dataChannel: Channel { get }
-    /// The latest time it was told.
+    /// The latest time that was passed to the device.
     var now: Duration { get }
 
-    /// Sets who hears of it: a notification goes to a connection (false: no buffer now, offer it again), and a restart ends
-    /// all connections.
+    /// Sets the closures for notifications and restarts.
+    ///
+    /// - Parameters:
+    ///   - onNotification: sends a notification to a connection. It returns false if no buffer is free; the device retries later.
+    ///   - onRestart: is called after a restart, which ends all connections.
     func observe(
         onNotification: @escaping @Sendable (_ connection: UInt16, _ channel: Channel, _ value: [UInt8]) -> Bool,
         onRestart: @escaping @Sendable () -> Void)
 
-    /// When it can be connected: `now`, or later, or never (nil).
+    /// Returns the earliest time for a connection, not before `now`; nil if the device can no longer be connected.
     func reachable(at now: Duration) -> Duration?
-    /// A central has connected, over whose link values of at most so many bytes go. False: there is nobody, or no room.
+    /// Reports a new connection. Returns false if the device is off or has no space for another connection.
+    ///
+    /// - Parameter valueLength: the longest value on this link, in bytes.
     func connect(_ connection: UInt16, valueLength: Int, at now: Duration) -> Bool
-    /// Its link carries longer values, or shorter ones, than it did when it was connected.
+    /// Reports a new maximum value length of a connection's link, in bytes.
     func updateLink(_ connection: UInt16, valueLength: Int)
+    /// Reports the end of a connection.
     func disconnect(_ connection: UInt16, at now: Duration)
-    /// Whether this connection still exists: a restart ends it.
+    /// Returns whether a connection still exists. A restart ends all connections.
     func isConnected(_ connection: UInt16) -> Bool
+    /// Turns the notifications of a characteristic on or off.
     func subscribe(_ connection: UInt16, to channel: Channel, on: Bool, at now: Duration) throws(ATTError)
+    /// Returns the bytes of a value from `offset`, at most `capacity`.
     func read(
         _ connection: UInt16, _ channel: Channel, offset: Int, capacity: Int, at now: Duration
     ) throws(ATTError) -> [UInt8]
-    /// With response or without.
+    /// Writes a value, with or without response.
     func write(_ connection: UInt16, _ channel: Channel, _ value: [UInt8], at now: Duration) throws(ATTError)
-    /// Lets it do what is due.
+    /// Runs due work.
     ///
-    /// - Returns: When to call it again at the latest; nil: not before something happens.
+    /// - Returns: the latest time for the next call; nil if no call is needed before the next event.
     func poll(at now: Duration) -> Duration?
 
-    /// The power goes, and comes back at once.
+    /// Interrupts the power for a moment, so that the device restarts.
     func losePower(at now: Duration)
-    /// Further power cuts and worn programs, at flash operations counted from now.
+    /// Schedules power cuts and worn programs. Their operation numbers count from the next flash operation as 1.
     ///
-    /// - Returns: The operations before that.
+    /// - Returns: the number of flash operations so far.
     func schedule(_ cuts: [PowerCut], worn: [Int]) -> Int
-    /// Further flash operations that fail with the power on, counted from now.
+    /// Schedules flash faults with the power on. Their operation numbers count from the next flash operation as 1.
     func schedule(_ faults: [FlashFault])
-    /// Erases and programs of its flash so far, those of its making included.
+    /// The number of erases and programs of the flash so far, including those of the device's creation.
     var flashOperationCount: Int { get }
-    /// How far it is with the image it is receiving, in bytes; nil: it is receiving none.
+    /// The offset and the size of the image in reception, in bytes; nil if the device receives none.
     var imageReception: (offset: Int, size: Int)? { get }
 }
 
 extension VirtualDevice: SimulatedDevice {
     public var dataChannel: Channel { VirtualGATT.data }
 
-    /// The core reads a value in parts and notifies short ones: it need not know how long one may be.
+    /// Ignores `valueLength`: the core supports reads in parts, and its notifications are short.
     public func connect(_ connection: UInt16, valueLength: Int, at now: Duration) -> Bool {
         connect(connection, at: now)
     }

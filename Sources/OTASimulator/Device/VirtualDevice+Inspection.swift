@@ -1,32 +1,32 @@
 public import OTAFirmware
 
-/// What a test or a person wants to know of a virtual device. It may be asked at any time.
+/// Properties for tests and for the user. They may be read at any time.
 extension VirtualDevice {
-    /// The latest time it was told, since it was switched on.
+    /// The latest time that was passed to the device, measured from the power-up.
     public var now: Duration { lock.locked { time } }
 
-    /// Erases and programs of its flash so far, those of its making included.
+    /// The number of erases and programs of the flash so far, including those of the device's creation.
     public var flashOperationCount: Int { lock.locked { flash.operationCount } }
-    /// What firmware must never do to a flash: see `FlashError`.
+    /// The number of flash operations that firmware must never request (see `FlashError`).
     public var flashViolationCount: Int { lock.locked { flash.violationCount } }
-    /// Restarts and power cuts so far.
+    /// The number of restarts and power cuts so far.
     public var restartCount: Int { lock.locked { restarts } }
-    /// The seconds of each request to blink.
+    /// The durations of all identify requests, in seconds.
     public var identifyRequests: [Int] { lock.locked { identifications } }
 
     public var isUnbootable: Bool {
         lock.locked { if case .unbootable = power { true } else { false } }
     }
 
-    /// What the bootloader has on record.
+    /// The state of the bootloader in the flash; nil if there is no record.
     public var bootState: BootState? { lock.locked { VirtualBootloader(flash: flash).state } }
 
-    /// What runs; nil: nothing does, for the moment or for good.
+    /// The running image; nil if the device is off, starting, or unbootable.
     public var running: VirtualBootloader.Boot? {
         lock.locked { if case .on(let core) = power { core.boot } else { nil } }
     }
 
-    /// The bytes of the image that runs.
+    /// The bytes of the running image.
     public var runningImage: [UInt8]? {
         lock.locked {
             guard case .on(let core) = power else { return nil }
@@ -36,11 +36,11 @@ extension VirtualDevice {
         }
     }
 
-    /// What lies in the slot of an image that is about to be tried; nil: none is.
+    /// The bytes of the image that the next boot starts on trial; nil if there is none.
     public var markedImage: [UInt8]? { lock.locked { VirtualBootloader(flash: flash).markedImage } }
 
-    /// What the core's records tell of a half-received image that it goes on from: the digest of its manifest, and as many bytes of
-    /// the slot as are told of. Nil: nothing runs, or they tell of nothing.
+    /// The partially received image in the core's records, which a later update resumes: the digest of its manifest and the recorded bytes
+    /// of the slot. Nil if the device does not run or has no such record.
     public var recordedImage: (manifest: SHA256Digest, bytes: [UInt8])? {
         lock.locked {
             guard case .on(let core) = power, let (manifest, size) = core.record else { return nil }
@@ -48,7 +48,7 @@ extension VirtualDevice {
         }
     }
 
-    /// How far it is with the image it is receiving, in bytes; nil: it is receiving none.
+    /// The offset and the size of the image in reception, in bytes; nil if the device receives none.
     public var imageReception: (offset: Int, size: Int)? {
         lock.locked { if case .on(let core) = power { core.imageReception } else { nil } }
     }

@@ -1,7 +1,7 @@
 public import OTAFirmware
 
 extension VirtualDevice {
-    /// A new device in memory, with an image from the factory.
+    /// Creates a new device in memory, with a factory image.
     ///
     /// - Throws: `badConfiguration`.
     public convenience init(
@@ -17,7 +17,7 @@ extension VirtualDevice {
         self.init(configuration, flash: flash)
     }
 
-    /// Puts the image that a new device comes with into its erased flash: as good as any other, but from no bundle.
+    /// Writes the factory image to the erased flash of a new device. The image is valid but comes from no bundle.
     static func fillFromFactory(
         _ flash: VirtualFlash, _ configuration: VirtualDeviceConfiguration, _ version: SemanticVersion,
         _ securityCounter: UInt32

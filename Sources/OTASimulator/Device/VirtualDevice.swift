@@ -2,20 +2,23 @@ import COTADevice
 import OTAFirmware
 public import OTAUpdate
 
-/// A device without hardware: the C device core over a virtual flash and a virtual bootloader.
+/// A simulated device: the C device core with a virtual flash and a virtual bootloader.
 ///
-/// It knows nothing of a link: whoever has one, a modelled radio or a real GATT server, calls it with what came, in the
-/// order in which it came, and is called with what goes out. Time is handed in with each call, as the duration since the
-/// device was switched on, and never runs backwards; timers that were due in between go off first, each at its own time.
-/// Thread-safe; but its closures are called under its lock and must not call it.
+/// It is independent of the link. A simulated radio or a real GATT server calls it for each received value, in order. The device calls the
+/// closures of `observe` for each value to send.
+///
+/// Each call passes the time since the device was switched on. Time must not decrease. Timers that are due before that time fire first,
+/// each at its own time.
+///
+/// The type is thread-safe. Its closures are called under its lock and must not call the device.
 public final class VirtualDevice: @unchecked Sendable {
     public let configuration: VirtualDeviceConfiguration
 
     enum Power {
-        /// Switched off, or starting: the bootloader is through at this time.
+        /// Off or starting. The bootloader finishes at this time.
         case off(until: Duration)
         case on(DeviceCore)
-        /// Neither slot can be booted. It stays so.
+        /// No slot contains a bootable image. This state is final.
         case unbootable
         case suspended
     }
@@ -23,7 +26,7 @@ public final class VirtualDevice: @unchecked Sendable {
     let flash: VirtualFlash
     var power = Power.off(until: .zero)
     var time = Duration.zero
-    /// When the core wants to be polled; nil: not before something happens.
+    /// The time of the core's next poll; nil if no poll is needed before the next event.
     private var pollTime: Duration?
     private var connections: Set<UInt16> = []
     var identifications: [Int] = []
@@ -31,17 +34,20 @@ public final class VirtualDevice: @unchecked Sendable {
     private var onNotification: @Sendable (UInt16, Channel, [UInt8]) -> Bool = { _, _, _ in true }
     private var onRestart: @Sendable () -> Void = {}
 
-    /// Time from a restart, or from the return of the power, until the firmware runs.
+    /// The time from a restart or a power-up until the firmware runs.
     public static let bootTime: Duration = .milliseconds(800)
 
-    /// A device that is switched on at time zero.
+    /// Creates a device that is switched on at time zero.
     public init(_ configuration: VirtualDeviceConfiguration, flash: VirtualFlash) {
         self.configuration = configuration
         self.flash = flash
     }
 
-    /// Sets who hears of it: a notification goes to a connection (false: no buffer now, offer it again), and a restart ends
-    /// all connections.
+    /// Sets the closures for notifications and restarts.
+    ///
+    /// - Parameters:
+    ///   - onNotification: sends a notification to a connection. It returns false if no buffer is free; the device retries later.
+    ///   - onRestart: is called after a restart, which ends all connections.
     public func observe(
         onNotification: @escaping @Sendable (_ connection: UInt16, _ channel: Channel, _ value: [UInt8]) -> Bool,
         onRestart: @escaping @Sendable () -> Void
@@ -52,9 +58,9 @@ public final class VirtualDevice: @unchecked Sendable {
         }
     }
 
-    // MARK: What the Bluetooth stack delivers
+    // MARK: Events of the Bluetooth stack
 
-    /// What it has in its GATT table, the services every device has left out.
+    /// The characteristics in the device's GATT table, without the services that every device has.
     public var channels: Set<Channel> {
         let always: Set = [
             VirtualGATT.info, VirtualGATT.control, VirtualGATT.data, VirtualGATT.progress, VirtualGATT.version,
@@ -62,7 +68,7 @@ public final class VirtualDevice: @unchecked Sendable {
         return configuration.battery == nil ? always : always.union([VirtualGATT.battery])
     }
 
-    /// When it can be connected: `now`, or later, or never (nil).
+    /// Returns the earliest time for a connection, not before `now`; nil if the device can no longer be connected.
     public func reachable(at now: Duration) -> Duration? {
         lock.locked {
             advance(to: now)
@@ -74,7 +80,7 @@ public final class VirtualDevice: @unchecked Sendable {
         }
     }
 
-    /// A central has connected. False: there is nobody, or no room.
+    /// Reports a new connection. Returns false if the device is off or has no space for another connection.
     public func connect(_ connection: UInt16, at now: Duration) -> Bool {
         lock.locked {
             advance(to: now)
@@ -85,7 +91,7 @@ public final class VirtualDevice: @unchecked Sendable {
         }
     }
 
-    /// The connection has ended, after all that came over it. An unknown one is no matter.
+    /// Reports the end of a connection, after all its values. An unknown connection is ignored.
     public func disconnect(_ connection: UInt16, at now: Duration) {
         lock.locked {
             advance(to: now)
@@ -95,10 +101,10 @@ public final class VirtualDevice: @unchecked Sendable {
         }
     }
 
-    /// Whether this connection still exists: a restart ends it.
+    /// Returns whether a connection still exists. A restart ends all connections.
     public func isConnected(_ connection: UInt16) -> Bool { lock.locked { connections.contains(connection) } }
 
-    /// The central turns notifications on or off.
+    /// Turns the notifications of a characteristic on or off.
     public func subscribe(
         _ connection: UInt16, to channel: Channel, on: Bool = true, at now: Duration
     ) throws(ATTError) {
@@ -113,7 +119,7 @@ public final class VirtualDevice: @unchecked Sendable {
         }
     }
 
-    /// The value's bytes from `offset` on, at most `capacity`. Calls with rising offsets make a long read.
+    /// Returns the bytes of a value from `offset`, at most `capacity`. Calls with increasing offsets form a long read.
     public func read(
         _ connection: UInt16, _ channel: Channel, offset: Int = 0, capacity: Int = 512, at now: Duration
     ) throws(ATTError) -> [UInt8] {
@@ -133,7 +139,7 @@ public final class VirtualDevice: @unchecked Sendable {
         }
     }
 
-    /// A write, with response or without: a device handles both alike, but only one of them is answered.
+    /// Writes a value, with or without response. The device handles both in the same way; the link sends the response.
     public func write(
         _ connection: UInt16, _ channel: Channel, _ value: [UInt8], at now: Duration
     ) throws(ATTError) {
@@ -150,9 +156,9 @@ public final class VirtualDevice: @unchecked Sendable {
         }
     }
 
-    /// Lets it do what is due. Call it, too, when the stack has buffers for notifications again.
+    /// Runs due work. Call it also when the stack has free buffers for notifications again.
     ///
-    /// - Returns: When to call it again at the latest; nil: not before something happens.
+    /// - Returns: the latest time for the next call; nil if no call is needed before the next event.
     public func poll(at now: Duration) -> Duration? {
         lock.locked {
             advance(to: now)
@@ -167,7 +173,7 @@ public final class VirtualDevice: @unchecked Sendable {
 
     // MARK: Power
 
-    /// The power goes, and comes back at once.
+    /// Interrupts the power for a moment, so that the device restarts.
     public func losePower(at now: Duration) {
         lock.locked {
             advance(to: now)
@@ -175,9 +181,10 @@ public final class VirtualDevice: @unchecked Sendable {
         }
     }
 
-    /// Puts the device to sleep for good, as the process that models it ends in good order. For the device no time passes
-    /// until the next process takes it up: an image on trial gets its one boot back. (A process that is killed is a power
-    /// cut, and ends the trial.)
+    /// Suspends the device permanently before the normal end of its process.
+    ///
+    /// No time passes for the device until the next process opens it, so an image on trial may boot once more. A killed process is a power
+    /// cut instead, which ends the trial.
     public func suspend() {
         lock.locked {
             if case .on(let core) = power, core.boot.isOnTrial { try? core.bootloader.renewTrial() }
@@ -192,14 +199,14 @@ public final class VirtualDevice: @unchecked Sendable {
 
     public func schedule(_ faults: [FlashFault]) { lock.locked { flash.schedule(faults) } }
 
-    // MARK: What the core asks for, under the lock already
+    // MARK: Functions for the core, called under the lock
 
     var batteryLevel: Int? { configuration.battery }
 
     func identify(seconds: Int) { identifications.append(seconds) }
 
     func notify(_ connection: UInt16, _ channel: Channel, _ value: [UInt8]) -> Bool {
-        // Without power nothing goes out, whatever the core still does before it learns.
+        // Without power, no notification is sent, even if the core still runs because it has not detected the power cut.
         !flash.isPowered || onNotification(connection, channel, value)
     }
 
@@ -216,7 +223,7 @@ public final class VirtualDevice: @unchecked Sendable {
         return offset == 0 ? [UInt8(clamping: batteryLevel)] : []
     }
 
-    /// Lets time pass: boots and timers, each at its own time.
+    /// Advances the time to `now`. Runs boots and timers, each at its own time.
     private func advance(to now: Duration) {
         while true {
             switch power {
@@ -238,7 +245,7 @@ public final class VirtualDevice: @unchecked Sendable {
     }
 
     private func boot() {
-        // Whatever power cut ended this boot: the next one has power again.
+        // If a power cut ended this boot, the next boot has power again.
         defer { flash.isPowered = true }
         do {
             guard let boot = try VirtualBootloader(flash: flash).boot(),
@@ -253,26 +260,26 @@ public final class VirtualDevice: @unchecked Sendable {
         }
     }
 
-    /// The power went while the bootloader wrote; it comes back at once.
+    /// Restarts after a power cut during a write of the bootloader.
     private func bootAgain() {
         power = .off(until: time + Self.bootTime)
         restarts += 1
     }
 
-    /// After each call of the core: lets it do what it wants to do at once, and sees whether it survived.
+    /// Runs the core's immediate work, and shuts the device down after a power cut or a reboot request. Called after each call of the core.
     private func runPendingWork(_ core: DeviceCore) {
         for _ in 0..<Self.pollsAtOnce {
             guard flash.isPowered, !core.wantsReboot else { return shutDown() }
             let wait = core.poll(at: time)
             guard flash.isPowered, !core.wantsReboot else { return shutDown() }
-            // The core counts whole milliseconds.
+            // The core's clock has a resolution of 1 ms.
             pollTime = wait.map { .milliseconds(time.milliseconds) + $0 }
             if wait != .zero { return }
         }
         pollTime = time + .milliseconds(1)
     }
 
-    /// More than any single request takes: one poll handles a flash page or 4 KiB.
+    /// The maximum number of polls in one call. No single request needs so many, because one poll handles a flash page or 4 KiB.
     private static let pollsAtOnce = 100_000
 
     private func shutDown() {

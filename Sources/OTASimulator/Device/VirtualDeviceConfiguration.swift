@@ -1,26 +1,27 @@
 public import OTAFirmware
 public import OTASigning
 
-/// What a virtual device is: all of it fixed when it is made.
+/// The configuration of a virtual device, fixed at its creation.
 public struct VirtualDeviceConfiguration: Sendable, Equatable {
     public var product: ProductName
     public var hardware: UInt16 = 1
-    /// What its bootloader takes.
+    /// The image format that the bootloader accepts.
     public var imageFormat = ImageFormat.raw
-    /// 1 to 16 keys.
+    /// The trusted keys, 1 to 16.
     public var trustedKeys: [PublicKey]
-    /// Per cent; nil: it runs on mains.
+    /// The battery level in per cent; nil for a mains-powered device.
     public var battery: Int?
     public var layout = FlashLayout()
-    /// Chunks a host may have in flight, 1...2047.
+    /// The maximum number of chunks in flight, 1...2047.
     public var window = 64
-    /// Longest Data value in bytes, sequence included, 20...512.
+    /// The longest Data value in bytes, including the sequence number, 20...512.
     public var longestData = 512
-    /// Longest time, in seconds, from an update's mark until it can be connected again; at least 1.
+    /// The maximum time in seconds from the mark of an update until the device can be connected again, 1...3600.
     public var restartSeconds = 10
-    /// Time, in seconds, from boot within which a trial must be confirmed; 0: its bootloader has no way back.
+    /// The time in seconds after the boot within which a trial must be confirmed, 0...3600. 0 means that the bootloader does not support
+    /// rollback.
     public var trialSeconds = 60
-    /// Whether the device core limits how often its slot is erased.
+    /// Whether the device core limits the number of erases of its slot.
     public var limitsWear = true
 
     public init(product: ProductName, trustedKeys: [PublicKey]) {
@@ -28,7 +29,9 @@ public struct VirtualDeviceConfiguration: Sendable, Equatable {
         self.trustedKeys = trustedKeys
     }
 
-    /// - Throws: `badConfiguration` with the first thing that is out of its range.
+    /// Checks the values.
+    ///
+    /// - Throws: `badConfiguration` for the first value that is out of range.
     public func validate() throws(VirtualDeviceError) {
         func demand(_ holds: Bool, _ what: String) throws(VirtualDeviceError) {
             guard holds else { throw VirtualDeviceError(.badConfiguration, what) }

@@ -1,15 +1,15 @@
-/// Why an operation of the virtual flash failed.
+/// An error of an operation of the virtual flash.
 public enum FlashError: Error, Sendable, Equatable {
-    /// The power went, before or in the middle of it.
+    /// The power failed before or during the operation.
     case noPower
-    /// It failed with the power on: a `FlashFault`.
+    /// A `FlashFault` made the operation fail with the power on.
     case failed
-    /// It reaches out of the flash. A violation.
+    /// The range is not within the flash. A violation.
     case outside
-    /// It is not whole pages, or not whole write units. A violation.
+    /// The range is not a multiple of pages or write units. A violation.
     case unaligned
-    /// A byte that was not erased was programmed: its bits can only be cleared, so it is spoilt now. A violation.
+    /// A byte was programmed without being erased. A program can only clear bits, so the byte is now invalid. A violation.
     case notErased
-    /// The file behind the flash was not written; the system's error number.
+    /// The flash's file could not be written, with the system's error number.
     case notStored(errno: Int32)
 }

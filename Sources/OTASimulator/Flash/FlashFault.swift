@@ -1,16 +1,16 @@
-/// An operation that fails, or succeeds wrongly, with the power on.
+/// A fault of one flash operation with the power on: it fails, or it stores wrong data.
 public struct FlashFault: Sendable, Hashable {
     public enum Kind: Sendable, CaseIterable {
-        /// The operation leaves no trace and fails.
+        /// The operation changes nothing and reports an error.
         case withoutTrace
-        /// Half of the bytes are written, or garbage is left in half of the page; the operation fails.
+        /// A program writes half of the bytes; an erase leaves random bytes in half of the page. The operation reports an error.
         case halfway
-        /// The operation is done, and reported as failed.
+        /// The operation completes and reports an error.
         case afterwards
-        /// One bit is wrong, or garbage is left in half of the page; the operation is reported as done.
+        /// A program stores one wrong bit; an erase leaves random bytes in half of the page. The operation reports success.
         case silently
     }
-    /// Which erase or program, counted from 1 over the life of the `VirtualFlash`.
+    /// The number of the erase or program, counted from 1 over the life of the `VirtualFlash`.
     public var operation: Int
     public var kind: Kind
 

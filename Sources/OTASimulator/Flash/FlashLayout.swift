@@ -1,10 +1,10 @@
-/// Where things lie in a virtual flash: two pages of boot records, two pages of the device core's records, two slots.
+/// The layout of a virtual flash: two pages of boot records, two pages of the device core's records, two slots.
 public struct FlashLayout: Sendable, Equatable {
-    /// Bytes erased at once.
+    /// The size of a page in bytes. One operation erases a page.
     public let pageSize: Int
-    /// Bytes in each of the two slots, whole pages.
+    /// The size of each of the two slots in bytes, a multiple of the page size.
     public let slotSize: Int
-    /// The smallest write: bytes are programmed in multiples of it, from a multiple of it on.
+    /// The size of the smallest write in bytes. Offset and length of each program are multiples of it.
     public let writeUnit: Int
 
     public init(pageSize: Int = 4096, slotSize: Int = 2 << 20, writeUnit: Int = 4) {
@@ -15,16 +15,18 @@ public struct FlashLayout: Sendable, Equatable {
 
     public var size: Int { 4 * pageSize + 2 * slotSize }
 
-    /// Offset of the boot records, in bytes; they fill two pages.
+    /// The offset of the boot records, in bytes. They fill two pages.
     var bootRecords: Int { 0 }
-    /// Offset of the device core's records, in bytes; they fill two pages.
+    /// The offset of the device core's records, in bytes. They fill two pages.
     var coreRecords: Int { 2 * pageSize }
-    /// Offset of slot 0 or 1, in bytes.
+    /// Returns the offset of slot 0 or 1, in bytes.
     func slot(_ index: Int) -> Int { 4 * pageSize + index * slotSize }
 }
 
 extension FlashLayout {
-    /// - Throws: `badConfiguration` with the first thing that is out of its range.
+    /// Checks the sizes.
+    ///
+    /// - Throws: `badConfiguration` for the first value that is out of range.
     func validate() throws(VirtualDeviceError) {
         guard 512...65536 ~= pageSize && pageSize.isMultiple(of: 512) else {
             throw VirtualDeviceError(

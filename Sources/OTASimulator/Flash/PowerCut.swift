@@ -1,14 +1,15 @@
-/// A loss of power at one of the operations that change the flash.
+/// A loss of power at one erase or program of the flash.
 public struct PowerCut: Sendable, Hashable {
     public enum Moment: Sendable, CaseIterable {
-        /// The operation leaves no trace.
+        /// The power fails before the operation, which changes nothing.
         case before
-        /// Half of the bytes are written; half of the page is erased, and garbage is left in the other half.
+        /// The power fails during the operation. A program writes half of the bytes. An erase erases half of the page and leaves random
+        /// bytes in the other half.
         case during
-        /// The operation is done, but nobody hears of it.
+        /// The power fails after the operation, which completes but reports nothing.
         case after
     }
-    /// Which erase or program, counted from 1 over the life of the `VirtualFlash`.
+    /// The number of the erase or program, counted from 1 over the life of the `VirtualFlash`.
     public var operation: Int
     public var moment: Moment
 

@@ -2,31 +2,31 @@ import Glibc
 import OTAUpdate
 public import SystemPackage
 
-/// NOR flash with power that can fail: a page is erased at once, to 0xFF, and only an erased byte can be programmed.
+/// A simulated NOR flash with power cuts. An erase sets a whole page to 0xFF. Only an erased byte can be programmed.
 ///
-/// With a file behind it each operation is written there before it returns. So the death of the process is a power cut,
-/// and there is no second state to lose.
+/// If the flash has a file, each operation writes to the file before it returns. So the end of the process has the same effect as a power
+/// cut: no state exists outside the file.
 public final class VirtualFlash {
     public let layout: FlashLayout
 
-    /// Erases and programs so far, those that failed for want of power included.
+    /// The number of erases and programs so far, including those that a power cut stopped.
     public private(set) var operationCount = 0
-    /// Operations that real firmware must never ask for: those that `FlashError` calls a violation.
+    /// The number of operations that real firmware must never request. `FlashError` marks them as violations.
     public private(set) var violationCount = 0
-    /// Power cuts to come.
+    /// The scheduled power cuts.
     public var powerCuts: [PowerCut] = []
-    /// Failures to come with the power on.
+    /// The scheduled faults with the power on.
     public var faults: [FlashFault] = []
-    /// Programs of an image's bytes, by their operations, of which one bit does not take, and nobody is told: a worn flash.
+    /// The operation numbers of programs in a slot that store one wrong bit and report success, as a worn flash does.
     var wornPrograms: Set<Int> = []
-    /// Whether it works. Set it to give the power back.
+    /// Whether the flash has power. Set it to true after a power cut.
     public var isPowered = true
 
     private let bytes: UnsafeMutableRawBufferPointer
     private let file: FileDescriptor?
     private var garbage = SplitMix64(seed: 0x6A6B)
 
-    /// An erased flash in memory.
+    /// Creates an erased flash in memory.
     public init(layout: FlashLayout = FlashLayout()) {
         self.layout = layout
         self.file = nil
@@ -34,9 +34,9 @@ public final class VirtualFlash {
         _ = bytes.initializeMemory(as: UInt8.self, repeating: 0xFF)
     }
 
-    /// The flash in an open file of exactly `layout.size` bytes. The file becomes this object's to close.
+    /// Creates a flash with the contents of an open file of exactly `layout.size` bytes. The flash closes the file at the end of its life.
     ///
-    /// - Throws: `Errno` when it cannot be read, `invalidArgument` when it is shorter or longer.
+    /// - Throws: the `Errno` of a failed read; `invalidArgument` if the file has another size.
     public init(layout: FlashLayout, file: FileDescriptor) throws(Errno) {
         self.layout = layout
         self.file = file
@@ -57,27 +57,27 @@ public final class VirtualFlash {
         try? file?.close()
     }
 
-    /// Further power cuts and worn programs, at operations counted from now.
+    /// Schedules power cuts and worn programs. Their operation numbers count from the next operation as 1.
     ///
-    /// - Returns: The operations before that.
+    /// - Returns: the number of operations so far.
     func schedule(_ cuts: [PowerCut], worn: [Int]) -> Int {
         wornPrograms.formUnion(worn.map { operationCount + $0 })
         powerCuts += cuts.map { PowerCut(operation: operationCount + $0.operation, moment: $0.moment) }
         return operationCount
     }
 
-    /// Further faults, at operations counted from now.
+    /// Schedules faults. Their operation numbers count from the next operation as 1.
     func schedule(_ faults: [FlashFault]) {
         self.faults += faults.map { FlashFault(operation: operationCount + $0.operation, kind: $0.kind) }
     }
 
-    /// The bytes from `offset` on, as many as the buffer holds.
+    /// Reads bytes from `offset` until the buffer is full.
     public func read(at offset: Int, into buffer: UnsafeMutableRawBufferPointer) throws(FlashError) {
         guard isPowered else { throw .noPower }
         buffer.copyMemory(from: UnsafeRawBufferPointer(rebasing: bytes[try range(offset, buffer.count)]))
     }
 
-    /// The bytes in place, for as long as `body` runs.
+    /// Calls `body` with the bytes of the flash, without a copy. The pointer is valid only during the call.
     public func withBytes<Result>(
         at offset: Int, count: Int, _ body: (UnsafeRawBufferPointer) -> Result
     ) throws(FlashError) -> Result {
@@ -91,7 +91,7 @@ public final class VirtualFlash {
         }
     }
 
-    /// Programs whole write units of erased bytes.
+    /// Programs erased bytes. Offset and count must be multiples of the write unit.
     public func program(_ new: UnsafeRawBufferPointer, at offset: Int) throws(FlashError) {
         guard isPowered else { throw .noPower }
         let range = try range(offset, new.count, alignment: layout.writeUnit)
@@ -110,7 +110,7 @@ public final class VirtualFlash {
         if let fault, fault != .silently { throw .failed }
     }
 
-    /// Erases the page that begins at `offset`.
+    /// Erases the page that starts at `offset`.
     public func erasePage(at offset: Int) throws(FlashError) {
         guard isPowered else { throw .noPower }
         let range = try range(offset, layout.pageSize, alignment: layout.pageSize)
@@ -127,7 +127,7 @@ public final class VirtualFlash {
         if let fault, fault != .silently { throw .failed }
     }
 
-    /// The fault of the operation that was counted last.
+    /// Removes and returns the scheduled fault of the current operation.
     private func takeFault() -> FlashFault.Kind? {
         faults.firstIndex { $0.operation == operationCount }.map { faults.remove(at: $0).kind }
     }
@@ -143,7 +143,7 @@ public final class VirtualFlash {
         return error
     }
 
-    /// Counts an operation, and tells where in it the power goes.
+    /// Counts an operation. Returns the moment of its power cut; nil if none is scheduled.
     private func nextOperation() -> PowerCut.Moment? {
         operationCount += 1
         guard let index = powerCuts.firstIndex(where: { $0.operation == operationCount }) else { return nil }

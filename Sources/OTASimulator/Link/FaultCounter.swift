@@ -1,6 +1,6 @@
-/// How far a fault plan has come.
+/// Counts events and packets, and reports the faults of a plan that are due.
 struct FaultCounter {
-    /// What happens to a link that the image comes over.
+    /// A fault during the transfer of the image.
     enum ImageFault {
         case linkBreaks, deviceGoesAway, powerFails
     }
@@ -11,20 +11,21 @@ struct FaultCounter {
 
     init(_ plan: FaultPlan) { self.plan = plan }
 
-    /// One more event was handed to the host. True: the link breaks now.
+    /// Counts an event to the host. Returns true if the link breaks now.
     mutating func countHostEvent() -> Bool {
         hostEvents += 1
         return plan.cutAfterHostEvents.contains(hostEvents)
     }
 
-    /// One more packet was handed to the device. True: the link breaks now.
+    /// Counts a packet to the device. Returns true if the link breaks now.
     mutating func countDevicePacket() -> Bool {
         devicePackets += 1
         return plan.cutAfterDevicePackets.contains(devicePackets)
     }
 
-    /// The device has so many bytes of the image. Of several faults that are due the worst happens, and the others are
-    /// over.
+    /// Returns the fault that is due when the device has received `offset` of `size` bytes of the image.
+    ///
+    /// If several faults are due, it returns only the most severe one. The others do not happen later.
     mutating func imageReached(_ offset: Int, of size: Int) -> ImageFault? {
         let isDue = { (part: Double) in Double(offset) >= part * Double(size) }
         var fault: ImageFault?

@@ -1,4 +1,4 @@
-/// A queue on an array: what is taken out leaves its place to be reused when the queue has run empty.
+/// A queue in an array. The space of removed elements is reused when the queue becomes empty.
 struct Fifo<Element> {
     private var elements: [Element?] = []
     private var head = 0

@@ -1,11 +1,15 @@
-/// Counts the link-layer packets of the value on its way in one direction. It may begin in one connection event and end in
-/// the next.
+/// Counts the link-layer packets of the current value in one direction. A value may start in one connection event and end in a later
+/// one.
 struct PacketMeter {
     private var left = 0
 
     var isInMidValue: Bool { left > 0 }
 
-    /// Spends what is left of an event's packets on a value of so many bytes. True: all of it is over there now.
+    /// Sends packets of a value within the remaining budget of an event. Returns true if the value is complete at the receiver.
+    ///
+    /// - Parameters:
+    ///   - length: the length of the value in bytes.
+    ///   - budget: the packets left in the connection event.
     mutating func carries(_ length: Int, spending budget: inout Int) -> Bool {
         if left == 0 { left = RadioModel.packets(forValueOf: length) }
         let sent = min(left, budget)

@@ -1,11 +1,11 @@
 import OTAUpdate
 
-/// From the host to the device.
+/// Commands from the host to the device.
 extension RadioConnection {
-    /// The request on its way: ATT has one at a time.
+    /// The pending request. ATT allows only one at a time.
     enum Request {
         case plain
-        /// A read goes on as long as full parts come.
+        /// A read. It continues until the device returns a part that is shorter than the maximum.
         case read(Channel, collected: [UInt8])
     }
 
@@ -23,7 +23,7 @@ extension RadioConnection {
         wakeIfIdle()
     }
 
-    /// What the host's own stack refuses.
+    /// Returns the error with which the host's own stack rejects a command; nil if it accepts the command.
     private func refusal(of command: LinkCommand) -> (error: LinkError, channel: Channel)? {
         let (channel, longest) =
             switch command {
@@ -41,7 +41,7 @@ extension RadioConnection {
         return nil
     }
 
-    /// Bytes of the value that goes down next; nil: nothing can go. Reads and subscriptions are short.
+    /// The length in bytes of the next value to the device; nil if nothing can be sent. Read requests and subscriptions count 4 bytes.
     var nextLength: Int? {
         if hasMoreToRead, !downMeter.isInMidValue { return 4 }
         guard let command = down.first else { return nil }
@@ -52,7 +52,7 @@ extension RadioConnection {
         }
     }
 
-    /// Sends what waits, as far as an event carries it.
+    /// Sends queued commands until the packets of a connection event are used up.
     func moveDown(at now: Duration) {
         var budget = world.radio.perEvent
         while isOpen, budget > 0, let length = nextLength {
@@ -102,7 +102,7 @@ extension RadioConnection {
             return world.transcript.note(.lost, value, at: now)
         }
         world.transcript.note(.toDevice, value, at: now)
-        // Nobody is told what becomes of a write without response.
+        // The host gets no error for a write without response.
         try? world.device.write(handle, channel, value, at: now)
     }
 

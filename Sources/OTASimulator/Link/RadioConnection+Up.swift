@@ -1,12 +1,12 @@
 import OTAUpdate
 
-/// From the device to the host.
+/// Values from the device to the host.
 extension RadioConnection {
-    /// What travels up.
+    /// A value from the device to the host.
     enum UplinkValue {
-        /// The answer to the request, as the host is told it.
+        /// The response to the pending request, as an event for the host.
         case answer(LinkEvent)
-        /// The answer to a read, or to a further part of a long one.
+        /// The response to a read, or to a further part of a long read.
         case readPart([UInt8])
         case notification([UInt8], Channel)
 
@@ -18,12 +18,12 @@ extension RadioConnection {
         }
     }
 
-    /// Values the device's stack queues before it has no buffer for a notification.
+    /// The number of notifications that the device's stack can queue.
     private static let notificationBuffers = 16
 
-    /// A notification. False: no buffer.
+    /// Queues a notification. Returns false if the device's stack has no buffer.
     func offer(_ value: [UInt8], on channel: Channel) -> Bool {
-        // A stack whose link is broken takes it, and drops it with the link.
+        // On a broken link, the stack accepts the notification and discards it together with the link.
         guard isOpen else { return true }
         defer { wakeIfIdle() }
         if notificationsQueued >= Self.notificationBuffers || world.random.happens(world.plan.notificationRefusal) {
@@ -37,7 +37,7 @@ extension RadioConnection {
         return true
     }
 
-    /// Sends the first `count` values, as far as an event carries them.
+    /// Sends the first `count` values until the packets of a connection event are used up.
     func moveUp(_ count: Int, at now: Duration) {
         var budget = world.radio.perEvent
         for _ in 0..<count {

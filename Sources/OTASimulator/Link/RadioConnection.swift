@@ -1,50 +1,51 @@
 import OTAUpdate
 
-/// One connection over the modelled radio, connection event by connection event. It has no clock: who runs it asks when it
-/// wants to be advanced. Used under the world's lock.
+/// One connection over the simulated radio. It simulates each connection event.
+///
+/// It has no clock: its caller asks `next(at:)` for the time of the next `advance(to:)`. All calls are made under the world's lock.
 final class RadioConnection {
-    /// When it wants to be advanced.
+    /// The time of the next call of `advance(to:)`.
     enum Next {
         case at(Duration)
-        /// When `wakes` says so: nothing is queued in either direction. And at this time, when a timer of the device goes
-        /// off, if there is one.
+        /// Nothing is queued in either direction. The next call is due at the next element of `wakes`, or at the time of the device's next
+        /// timer, if there is one.
         case idle(until: Duration?)
         case over
     }
 
     private enum State {
         case open
-        /// No packet passes any more; at this time both ends notice.
+        /// No more packets pass. Both ends detect the loss at this time.
         case broken(noticed: Duration)
         case closed
     }
 
     unowned let world: SimulatedWorld
     let handle: UInt16
-    /// Where the host hears of it.
+    /// The stream of events for the host.
     let out: AsyncStream<LinkEvent>.Continuation
-    /// An element whenever a connection that was idle is so no more.
+    /// Yields an element when an idle connection gets work.
     let wakes: AsyncStream<Void>
 
     private let wake: AsyncStream<Void>.Continuation
     private let start: Duration
     private var state = State.open
-    /// The latest connection event. Those that would have carried nothing are reckoned, not run.
+    /// The time of the latest connection event. Events without data are computed, not simulated.
     private var anchor: Duration
     private var isIdle = false
 
     var down = Fifo<LinkCommand>()
-    /// Which value of the first command, where that is a send.
+    /// The index of the next value of the first command, if that command is `send`.
     var valueIndex = 0
     var downMeter = PacketMeter()
     var request: Request?
-    /// The host's stack has to ask for a further part of a long read.
+    /// Whether the host's stack must request a further part of a long read.
     var hasMoreToRead = false
 
     var up = Fifo<UplinkValue>()
     var upMeter = PacketMeter()
     var notificationsQueued = 0
-    /// The device has something to notify that it was not let.
+    /// Whether the device could not queue a notification because no buffer was free.
     var wasRefused = false
 
     init(world: SimulatedWorld, handle: UInt16, out: AsyncStream<LinkEvent>.Continuation, at now: Duration) {
@@ -83,7 +84,7 @@ final class RadioConnection {
         return .at(anchor + world.radio.interval)
     }
 
-    /// Does what is due at `now`.
+    /// Simulates the connection event or the link loss that is due at `now`.
     func advance(to now: Duration) {
         switch state {
         case .closed: break
@@ -92,18 +93,18 @@ final class RadioConnection {
         case .open:
             _ = world.device.poll(at: now)
             checkDevice(at: now)
-            // Who was idle goes on with the event that `next` will name.
+            // After an idle time, the connection continues with the event that `next(at:)` computes.
             guard isOpen, !isIdle, hasWork, anchor + world.radio.interval <= now else { return }
             anchor += world.radio.interval
             guard !world.random.happens(world.radio.loss) else { return }
-            // What comes down now is answered in the next event.
+            // The device responds to the values of this event in the next event.
             let waiting = up.count
             moveDown(at: now)
             moveUp(waiting, at: now)
         }
     }
 
-    /// The host ends it, now.
+    /// Ends the connection at once, from the host's side.
     func close(at now: Duration) {
         if case .closed = state { return }
         end(LinkError(.lost, "closed from this side"), at: now)
@@ -111,7 +112,7 @@ final class RadioConnection {
 
     func wakeIfIdle() { if isIdle { wake.yield() } }
 
-    /// After each call of the device: whether a fault is due, and whether the device is still there.
+    /// Applies a fault that is due, and breaks the link if the device has ended the connection. Called after each call of the device.
     func checkDevice(at now: Duration) {
         guard isOpen else { return }
         if let (offset, size) = world.device.imageReception, let fault = world.faults.imageReached(offset, of: size) {
@@ -123,13 +124,13 @@ final class RadioConnection {
         }
     }
 
-    /// The fault plan breaks it.
+    /// Breaks the link because of the fault plan.
     func breakByPlan(at now: Duration) {
         world.outOfReachUntil = max(world.outOfReachUntil, now + world.plan.outOfReach)
         breakLink(at: now)
     }
 
-    /// No packet passes any more: what is queued is lost, and both ends notice when the supervision timeout is over.
+    /// Breaks the link. All queued values are lost. Both ends detect the loss after the supervision timeout.
     private func breakLink(at now: Duration) {
         guard isOpen else { return }
         state = .broken(noticed: now + world.radio.supervisionTimeout)

@@ -1,31 +1,34 @@
-/// A Bluetooth LE connection in figures: what passes in a connection event, and how often there is one.
+/// The properties of a simulated Bluetooth LE connection: packets per connection event, intervals, losses and timeouts.
 public struct RadioModel: Sendable, Equatable {
-    /// ATT MTU, in bytes; a value is at most 3 bytes shorter.
+    /// The ATT MTU in bytes. The longest value is 3 bytes shorter.
     public var mtu = 247
-    /// Time between two connection events.
+    /// The time between two connection events.
     public var interval: Duration = .milliseconds(15)
-    /// Link-layer packets in a connection event, as many up as down.
+    /// The number of link-layer packets in a connection event, for each direction.
     public var perEvent = 6
-    /// Probability that a connection event is lost. Its packets wait for the next one: the link layer repeats.
+    /// The probability that a connection event is lost. Its packets are sent in the next event, because the link layer retransmits.
     public var loss = 0.0
-    /// Time from the attempt to the link, services discovered.
+    /// The time from the connection attempt until the link is ready, including service discovery.
     public var connectTime: Duration = .milliseconds(200)
-    /// Time after which an attempt is given up.
+    /// The time after which a connection attempt fails.
     public var connectTimeout: Duration = .seconds(10)
-    /// Time from the last packet until both ends hold the link for lost; 420 ms is what Linux asks for.
+    /// The time from the last packet until both ends detect the loss of the link. Linux requests 420 ms.
     public var supervisionTimeout: Duration = .milliseconds(420)
 
     public init() {}
 
-    /// Longest value of a write, a send or a notification, in bytes.
+    /// The longest value of a write, a send or a notification, in bytes.
     var maximumValueLength: Int { mtu - 3 }
 
-    /// Link-layer packets that a value of so many bytes needs: 251 bytes in each, 7 of them L2CAP and ATT headers in the
-    /// first. Two values never share a packet.
+    /// Returns the number of link-layer packets for a value of `length` bytes. A packet has 251 bytes; the L2CAP and ATT headers need 7 of
+    /// them in the first packet. Two values never share a packet.
     static func packets(forValueOf length: Int) -> Int { (length + 7 + 250) / 251 }
 
-    /// Bytes per second that the link can carry in one direction without loss, in values of so many bytes: packets per
-    /// event × 251 bytes less 7 for each value, per interval.
+    /// Returns the maximum throughput in one direction without loss, in bytes per second.
+    ///
+    /// An interval carries 251 bytes for each packet, less 7 header bytes for each value.
+    ///
+    /// - Parameter valueLength: the length of each value in bytes.
     public func bytesPerSecondBound(valueLength: Int) -> Double {
         let packets = Double(perEvent)
         let values = packets / Double(Self.packets(forValueOf: valueLength))

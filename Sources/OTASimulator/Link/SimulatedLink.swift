@@ -1,7 +1,7 @@
 import OTATransport
 import OTAUpdate
 
-/// A link over the modelled radio, kept going by a clock.
+/// A link over the simulated radio, driven by a clock.
 final class SimulatedLink<C: Clock>: Link, @unchecked Sendable where C.Duration == Duration {
     let properties: LinkProperties
     let events: AsyncStream<LinkEvent>
@@ -22,8 +22,7 @@ final class SimulatedLink<C: Clock>: Link, @unchecked Sendable where C.Duration 
 
     func close() { world.lock.locked { connection.close(at: transport.now) } }
 
-    /// Runs the radio until the link is over or the task is cancelled. It sleeps through connection events that have
-    /// nothing to carry.
+    /// Runs the radio until the link ends or the task is cancelled. It sleeps during connection events without data.
     func run() async {
         await withDiscardingTaskGroup { timers in
             var wakes = connection.wakes.makeAsyncIterator()
@@ -35,7 +34,7 @@ final class SimulatedLink<C: Clock>: Link, @unchecked Sendable where C.Duration 
                     guard await transport.sleep(until: time) else { break running }
                     world.lock.locked { connection.advance(to: time) }
                 case .idle(let timer):
-                    // The earliest one may have gone off while there was other work.
+                    // The earliest timer may have fired during other work.
                     if let due = earliest, due <= transport.now { earliest = nil }
                     if let timer, earliest.map({ timer < $0 }) ?? true {
                         earliest = timer

@@ -1,17 +1,17 @@
 public import OTATransport
 public import OTAUpdate
 
-/// The way to a virtual device over a modelled radio. It sleeps on the clock it is given, so it runs in real and in virtual
-/// time alike.
+/// The transport to a virtual device over a simulated radio. It uses the given clock, so it runs in real time or in simulated time.
 public final class SimulatedTransport<C: Clock>: Transport, Sendable where C.Duration == Duration {
     public let device: any SimulatedDevice
     let world: SimulatedWorld
     private let clock: C
     private let start: C.Instant
-    /// What the device's clock showed then.
+    /// The device's time at `start`.
     private let origin: Duration
 
-    /// While a link is up the device is for the transport to call; what it can tell may be read at any time.
+    /// Creates a transport to `device`. While a link is open, only the transport may call the device. Its inspection properties may be read
+    /// at any time.
     public init(
         device: some SimulatedDevice, clock: C, radio: RadioModel = RadioModel(), faults: FaultPlan = FaultPlan(),
         seed: UInt64 = 1
@@ -25,7 +25,9 @@ public final class SimulatedTransport<C: Clock>: Transport, Sendable where C.Dur
 
     public var statistics: SimulationStatistics { world.lock.locked { SimulationStatistics(world) } }
 
-    /// - Throws: `timedOut` when the device was out of reach for as long as the radio model gives an attempt.
+    /// Opens a link and runs `body` with it.
+    ///
+    /// - Throws: `timedOut` if the device is out of reach for the radio model's `connectTimeout`.
     public func withLink<Result: Sendable>(_ body: (any Link) async -> Result) async throws(LinkError) -> Result {
         let link = try await connect()
         return await withTaskGroup(of: Void.self) { group in
@@ -54,10 +56,10 @@ public final class SimulatedTransport<C: Clock>: Transport, Sendable where C.Dur
         throw LinkError(.timedOut, "the device did not answer within \(world.radio.connectTimeout)")
     }
 
-    /// Time since the device was switched on.
+    /// The time since the device was switched on.
     var now: Duration { origin + start.duration(to: clock.now) }
 
-    /// False: cancelled.
+    /// Sleeps until `time`. Returns false if the task was cancelled.
     func sleep(until time: Duration) async -> Bool {
         do {
             try await clock.sleep(until: start.advanced(by: time - origin), tolerance: nil)

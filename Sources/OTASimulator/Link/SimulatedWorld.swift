@@ -1,6 +1,6 @@
 import OTAUpdate
 
-/// What all links to one virtual device share: the device, the faults to come, what was counted. All of it is used under
+/// The shared state of all links to one virtual device: the device, the scheduled faults and the counters. It is used only under
 /// its lock.
 final class SimulatedWorld: @unchecked Sendable {
     let lock = Lock()
@@ -13,11 +13,11 @@ final class SimulatedWorld: @unchecked Sendable {
     var transcript = Transcript()
     var window = WindowObserver()
     var links = 0
-    /// Operations of the device's flash before this world began.
+    /// The number of the device's flash operations before this world was created.
     let firstFlashOperation: Int
-    /// Nobody is there from now on.
+    /// Whether the device stays out of reach.
     var isGone = false
-    /// The device cannot be reached before this.
+    /// The time until which the device is out of reach.
     var outOfReachUntil = Duration.zero
 
     private let connections = RadioConnections()
@@ -38,12 +38,12 @@ final class SimulatedWorld: @unchecked Sendable {
 
     deinit { connections.all = [:] }
 
-    /// When the device can be connected: `now`, or later, or never (nil).
+    /// Returns the earliest time for a connection, not before `now`; nil if the device stays out of reach.
     func reachable(at now: Duration) -> Duration? {
         isGone ? nil : device.reachable(at: now).map { max($0, outOfReachUntil, now) }
     }
 
-    /// Nil: the device takes no connection.
+    /// Connects to the device. Returns nil if the device refuses the connection.
     func connect(_ out: AsyncStream<LinkEvent>.Continuation, at now: Duration) -> RadioConnection? {
         links += 1
         let handle = UInt16(truncatingIfNeeded: links)
@@ -60,8 +60,8 @@ final class SimulatedWorld: @unchecked Sendable {
     func forget(_ handle: UInt16) { connections.all[handle] = nil }
 }
 
-/// The links that are up. The device, which may outlive the world, holds them in its stead: a weak reference to the world would
-/// slow each use of it down.
+/// The open links. The device may outlive the world, so the device's closures reference this object instead of the world. A weak
+/// reference to the world would be slower.
 private final class RadioConnections: @unchecked Sendable {
     var all: [UInt16: RadioConnection] = [:]
 }

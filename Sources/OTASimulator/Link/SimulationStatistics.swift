@@ -1,17 +1,17 @@
-/// What a simulated transport has counted since it was made, over all of its links: the counts that a `FaultPlan` speaks of.
+/// The counters of a simulated transport since its creation, over all its links. A `FaultPlan` refers to these counters.
 public struct SimulationStatistics: Sendable, Equatable {
-    /// Events handed to the host, the last one of each link (`lost`) left out.
+    /// The number of events to the host, without the last event of each link (`lost`).
     public let hostEvents: Int
-    /// Packets handed to the device: writes with and without response, reads and subscriptions, and each further part of a
-    /// long read. Those that its stack then dropped are counted.
+    /// The number of packets to the device: writes with and without response, reads, subscriptions, and each further part of a long read.
+    /// It includes packets that the device's stack dropped.
     public let devicePackets: Int
-    /// Erases and programs of the device's flash.
+    /// The number of erases and programs of the device's flash.
     public let flashOperations: Int
-    /// Links made.
+    /// The number of connection attempts that reached the device.
     public let links: Int
-    /// The most chunks that were in flight: given to a link, and not acknowledged by a position that had reached the host.
+    /// The maximum number of chunks in flight: sent to a link, and not yet acknowledged by an offset that has reached the host.
     public let maximumChunksInFlight: Int
-    /// A hash of all that passed, with the times at which it did.
+    /// A hash of all transmitted values and their times.
     public let transcript: UInt64
 
     init(_ world: SimulatedWorld) {

@@ -1,5 +1,5 @@
-/// A running hash (64-bit FNV-1a) of all that passed, with the times at which it did: two runs with one value took one and
-/// the same course.
+/// A running hash (64-bit FNV-1a) of all transmitted values and their times. Two runs with the same hash had the same sequence of
+/// values.
 struct Transcript {
     private(set) var hash: UInt64 = 0xCBF2_9CE4_8422_2325
 

@@ -1,18 +1,18 @@
 import OTAUpdate
 
-/// Watches a link as the profile's host should, and finds out how many chunks it has in flight: those given to the link
-/// and not yet acknowledged by a position that has reached the host.
+/// Observes a link from the host's side and counts the chunks in flight. A chunk is in flight until an offset that has reached the host
+/// acknowledges it.
 struct WindowObserver {
     private(set) var maximum = 0
     private var acknowledged: UInt16 = 0
 
-    /// A new connection counts from 0.
+    /// Resets the count for a new connection. Its sequence numbers start at 0.
     mutating func restart() { acknowledged = 0 }
 
     mutating func hostSends(_ chunk: [UInt8]) {
         guard chunk.count > 2 else { return }
         let inFlight = Self.sequence(chunk, 0) &+ 1 &- acknowledged
-        // More is not in flight but stale: from before a rewind that the host has yet to hear of.
+        // A larger number means a stale chunk, sent before the host received a rewind.
         if inFlight < 4096 { maximum = max(maximum, Int(inFlight)) }
     }
 
@@ -25,7 +25,7 @@ struct WindowObserver {
         }
     }
 
-    /// What was told on the other characteristic before is older.
+    /// Ignores an older number. The values of the two characteristics may arrive in another order.
     private mutating func acknowledge(_ next: UInt16) {
         if next &- acknowledged < 0x8000 { acknowledged = next }
     }

@@ -1,6 +1,6 @@
 import OTASMP
 
-/// CBOR as Zephyr's server writes it: maps and arrays without a length, up to a break; in the order that is given.
+/// Encodes CBOR as Zephyr's server does: maps and arrays have indefinite length and end with a break. Map entries keep the given order.
 enum IndefiniteCBOR {
     typealias Field = (key: String, value: Value)
 

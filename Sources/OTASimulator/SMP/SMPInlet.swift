@@ -1,5 +1,4 @@
-/// What becomes of the values that are written: each a packet, or parts of packets, as Zephyr takes them (`smp_bt.c`,
-/// `smp_reassembly.c`).
+/// Assembles packets from written values. Each value is a packet or a part of a packet, as in Zephyr (`smp_bt.c`, `smp_reassembly.c`).
 struct SMPInlet {
     private static let headerLength = 8
 
@@ -12,16 +11,16 @@ struct SMPInlet {
         self.bufferSize = bufferSize
     }
 
-    /// A packet that is not whole yet has a buffer.
+    /// Whether an incomplete packet occupies a buffer.
     var isInMidPacket: Bool { !collected.isEmpty }
 
     mutating func reset() { collected = [] }
 
-    /// A packet takes its buffer with its first value. Where none is free, that value is lost, and the next one is taken for
-    /// a beginning.
+    /// Adds a value. The first value of a packet occupies a buffer. If no buffer is free, that value is lost, and the next value is treated
+    /// as the start of a packet.
     ///
     /// - Parameter hasRoom: whether a buffer is free.
-    /// - Returns: the packet that is whole with this value.
+    /// - Returns: the packet that this value completes; nil if the packet is incomplete or discarded.
     mutating func take(_ value: [UInt8], hasRoom: Bool) -> [UInt8]? {
         guard reassembles else { return hasRoom && value.count <= bufferSize ? value : nil }
         if collected.isEmpty {
@@ -31,7 +30,7 @@ struct SMPInlet {
         let length = Self.length(of: collected)
         guard collected.count >= length else { return nil }
         defer { collected = [] }
-        // A value longer than the rest of its packet spoils all of it.
+        // If the value is longer than the rest of the packet, the whole packet is discarded.
         return collected.count == length ? collected : nil
     }
 

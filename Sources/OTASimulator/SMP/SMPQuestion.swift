@@ -1,16 +1,16 @@
 import OTAFirmware
 import OTASMP
 
-/// A packet as a server takes it, with the numbers as they stand in the header.
+/// A request packet with the numeric fields of its header.
 struct SMPQuestion {
     let version, operation, sequence, command: UInt8
     let group: UInt16
-    /// The header announces no more than there is.
+    /// Whether the packet contains at least as many bytes as its header states.
     let isWhole: Bool
-    /// Nil: no CBOR map. No body is an empty map.
+    /// The body as a CBOR map; nil if it is not a map. An absent body is an empty map.
     let map: [String: CBORValue]?
 
-    /// Nil: too short for a header, which is not answered.
+    /// Parses a packet. Returns nil if it is too short for a header; the server sends no response to it.
     init?(_ bytes: [UInt8]) {
         guard bytes.count >= 8 else { return nil }
         version = bytes[0] >> 3 & 3

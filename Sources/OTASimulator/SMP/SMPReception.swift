@@ -1,17 +1,17 @@
 import OTAFirmware
 
-/// An upload under way, which lies in RAM and is gone with the power; what it has written stays.
+/// The state of a running upload. It is in RAM and is lost with the power. The written bytes stay in the flash.
 struct SMPReception {
     let size: Int
-    /// As the client told it: what an upload is resumed by.
+    /// The digest from the client. The server resumes an upload with the same digest.
     let digest: [UInt8]
-    /// Bytes taken, those that wait for a whole unit to be written among them.
+    /// The number of received bytes, including those not yet written because they do not fill a write unit.
     private(set) var offset = 0
     private var unwritten: [UInt8] = []
-    /// Up to here the slot is erased.
+    /// The number of erased bytes from the start of the slot.
     private var erased: Int
 
-    /// - Parameter erased: whether the slot is.
+    /// - Parameter erased: whether the slot is already erased.
     init(size: Int, digest: [UInt8], slotSize: Int, erased: Bool) {
         self.size = size
         self.digest = digest

@@ -1,12 +1,12 @@
 import OTASMP
 
-/// Why the server does not do what it was asked for, as its answer has it.
+/// An error that the server returns for a request.
 enum SMPRefusal: Error {
-    /// The same in both versions of SMP.
+    /// A general error code, equal in both versions of SMP.
     case general(Int)
-    /// A code of the image group; and what version 1 has in its place, which cannot tell most of them apart.
+    /// An error code of the image group, and the code of SMP version 1 (`first`). Version 1 has the same code for most of these errors.
     case image(Int, first: Int, reason: String? = nil)
-    /// The power went.
+    /// A flash operation failed, for example because of a power cut. The server sends no response.
     case flash(FlashError)
 
     func fields(version: UInt8) -> SMPServer.Fields {

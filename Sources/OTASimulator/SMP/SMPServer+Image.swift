@@ -1,14 +1,14 @@
 import OTAFirmware
 import OTASMP
 
-/// Group 1, images: what lies in the slots, and what is marked.
+/// The commands of group 1 (images): the image list, the marks, erasing.
 extension SMPServer {
     var list: Fields {
         var images: [IndefiniteCBOR.Value] = []
         if let running = slots.running {
             images.append(entry(running, slot: 0, pending: false, confirmed: slots.isConfirmed, permanent: false))
         }
-        // While an upload runs, the other slot is not looked at.
+        // During an upload, Zephyr's server does not list the other slot.
         if reception == nil, let held = slots.held {
             images.append(
                 entry(
@@ -66,7 +66,7 @@ extension SMPServer {
         return []
     }
 
-    /// The other slot is needed: for the next start, or to go back to.
+    /// Whether the other slot is needed for the next boot or for a rollback.
     var isInUse: Bool { slots.isPending || !slots.isConfirmed }
 
     func onFlash(_ operation: () throws(FlashError) -> Void) throws(SMPRefusal) {

@@ -1,6 +1,6 @@
 import OTASMP
 
-/// Group 0, OS.
+/// The commands of group 0 (OS).
 extension SMPServer {
     func echo(_ map: [String: CBORValue]) throws(SMPRefusal) -> Fields {
         guard let text = map["d"] else { return [("r", .scalar(.text("")))] }
@@ -8,13 +8,13 @@ extension SMPServer {
         return [("r", .scalar(text))]
     }
 
-    /// It answers for a while after that.
+    /// Schedules a restart. The server responds to requests until then.
     func restart(at now: Duration) -> Fields {
         restartsAt = restartsAt ?? now + configuration.restartDelay
         return []
     }
 
-    /// The letters of `uname`, of which it has the board's.
+    /// Returns the system information for a format letter of `uname`. It supports only the letters `i`, `s` and `a`.
     func system(_ map: [String: CBORValue]) throws(SMPRefusal) -> Fields {
         let known = ["i": configuration.board, "s": "Zephyr", "a": "Zephyr \(configuration.board)"]
         guard let output = known[map["format"]?.text ?? "s"] else { throw .general(3) }

@@ -2,8 +2,8 @@ import OTAFirmware
 import OTASMP
 import OTASigning
 
-/// The upload, as Zephyr's `img_mgmt.c` was seen to do it: the offset is told, and what does not fit is dropped without an
-/// error.
+/// The upload command, with the observed behaviour of Zephyr's `img_mgmt.c`: each response contains the offset, and a chunk with another
+/// offset is dropped without an error.
 extension SMPServer {
     private static let headerLength = 32
     private static let magic: [UInt8] = [0x3D, 0xB8, 0xF3, 0x96]
@@ -30,7 +30,7 @@ extension SMPServer {
 
     private func offsetReply(_ offset: Int) -> Fields { [("off", .scalar(CBORValue(offset)))] }
 
-    /// Opens an upload. An answer where there is nothing to write: it is an earlier one's, which goes on.
+    /// Starts an upload. Returns a response if the client resumes an earlier upload; nil if the first chunk must be written.
     private func begin(_ map: [String: CBORValue], _ data: [UInt8], at now: Duration) throws(SMPRefusal) -> Fields? {
         guard data.count >= Self.headerLength else { throw .image(22, first: 3, reason: "header malformed") }
         let digest = map["sha"]?.bytes ?? []
@@ -49,6 +49,8 @@ extension SMPServer {
         return nil
     }
 
+    /// Erases the whole slot if the configuration requires it.
+    ///
     /// - Returns: whether the slot is erased now.
     private func eraseAtOnce(at now: Duration) throws(SMPRefusal) -> Bool {
         if slots.isEmpty { return true }
@@ -58,7 +60,7 @@ extension SMPServer {
         return true
     }
 
-    /// Major, minor and revision; the build number is not compared.
+    /// Returns whether the uploaded version is newer than the running one. It compares major, minor and revision, not the build number.
     private func isNewer(_ header: [UInt8]) -> Bool {
         var reader = ByteReader(Array(header.dropFirst(20).prefix(4)))
         guard let running = slots.running?.numbers.prefix(3), let major = try? reader.read(UInt8.self),

@@ -2,13 +2,13 @@ import OTAFirmware
 import OTASMP
 import OTAUpdate
 
-/// The device's end of SMP, from one start to the next, as Zephyr's server was seen to be: packets wait in a few buffers and
-/// are answered one after the other.
+/// The SMP server of the simulated device during one boot, with the observed behaviour of Zephyr's server: packets wait in a few buffers,
+/// and the server responds to one after the other.
 ///
-/// The numbers of the protocol stand here once more: with the host it shares the frame's header and scalars of CBOR, which
-/// frames made by others pin.
+/// The server has its own copy of the protocol's numbers. It shares only the encoding of CBOR scalars and the decoding of CBOR with the
+/// host. Tests check these against frames from other implementations.
 final class SMPServer {
-    /// What a handler answers.
+    /// The fields of a response.
     typealias Fields = [IndefiniteCBOR.Field]
 
     struct Packet {
@@ -20,17 +20,17 @@ final class SMPServer {
     let configuration: VirtualSMPConfiguration
     let slots: SMPSlots
     var reception: SMPReception?
-    /// It restarts then.
+    /// The time of the scheduled restart; nil if there is none.
     var restartsAt: Duration?
     private(set) var waiting: [Packet] = []
     private var inlet: SMPInlet
-    /// Nothing is answered before this: the flash is busy.
+    /// The time until which the flash is busy and the server does not respond.
     var busyUntil = Duration.zero
-    /// The packet that was answered last, and its answer, keep their buffers until then, and the next one waits.
+    /// The time until which the last request and its response keep their buffers. The next request waits until then.
     private var releasedAt = Duration.zero
     private(set) var packets = 0
     private(set) var longestQueue = 0
-    /// Values that began a packet and found no buffer.
+    /// The number of dropped values that started a packet when no buffer was free.
     private(set) var overflows = 0
 
     init(_ configuration: VirtualSMPConfiguration, _ slots: SMPSlots) {
@@ -39,7 +39,7 @@ final class SMPServer {
         inlet = SMPInlet(reassembles: configuration.reassembles, bufferSize: configuration.bufferSize)
     }
 
-    /// When it wants to be asked for answers; nil: nobody waits for one.
+    /// The time of the next response or restart; nil if none is pending.
     var due: Duration? {
         let answer = waiting.first.map { max(max($0.arrived, releasedAt) + configuration.answerDelay, busyUntil) }
         return [answer, restartsAt].compactMap { $0 }.min()
@@ -47,28 +47,28 @@ final class SMPServer {
 
     func write(_ value: [UInt8], from connection: UInt16, at now: Duration) {
         let isFull = buffersInUse(at: now) >= configuration.bufferCount
-        // Nobody is told.
+        // The client gets no error for a dropped value.
         if isFull, !inlet.isInMidPacket { overflows += 1 }
         guard let bytes = inlet.take(value, hasRoom: !isFull) else { return }
         waiting.append(Packet(connection: connection, bytes: bytes, arrived: now))
         longestQueue = max(longestQueue, waiting.count)
     }
 
-    /// By packets that wait, by one that is not whole, by the last one that was answered and by its answer.
+    /// Returns the number of occupied buffers: waiting packets, an incomplete packet, the last request and its response.
     private func buffersInUse(at now: Duration) -> Int {
         waiting.count + (inlet.isInMidPacket ? 1 : 0) + (now < releasedAt ? 2 : 0)
     }
 
-    /// What was half received is forgotten.
+    /// Reports the end of a connection. An incomplete packet is discarded.
     func disconnected(_ connection: UInt16) {
         waiting.removeAll { $0.connection == connection }
         inlet.reset()
     }
 
-    /// The next answer that is due; nil: none is, or the packet gets none.
+    /// Handles the next packet and returns the response; nil if no packet waits or the packet gets no response.
     func answer(at now: Duration) throws(FlashError) -> (connection: UInt16, bytes: [UInt8])? {
         guard let packet = waiting.first else { return nil }
-        // With a packet in each buffer none is left for the answer's data.
+        // If packets occupy all buffers, no buffer is left for the response.
         let isFull = buffersInUse(at: now) >= configuration.bufferCount
         waiting.removeFirst()
         packets += 1

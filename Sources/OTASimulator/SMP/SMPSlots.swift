@@ -1,8 +1,10 @@
 import OTAFirmware
 import OTASigning
 
-/// The two slots of a device that boots through MCUboot with swap: the running image is always in slot 0, wherever it lies
-/// in the flash. Whoever marks an image is not asked who signed it; the bootloader is, at the next start.
+/// The two slots of a device with MCUboot in swap mode. The running image is always reported in slot 0, independently of its slot in the
+/// flash.
+///
+/// The server does not check signatures when it marks an image. The bootloader checks them at the next boot.
 struct SMPSlots {
     let flash: VirtualFlash
     let boot: VirtualBootloader.Boot
@@ -14,12 +16,12 @@ struct SMPSlots {
         bootloader = VirtualBootloader(flash: flash)
     }
 
-    /// Where the slot that does not run begins, in bytes.
+    /// The offset in bytes of the slot without the running image.
     var other: Int { flash.layout.slot(1 - boot.slot) }
     var running: SlotImage? { SlotImage(flash, slot: boot.slot) }
     var held: SlotImage? { SlotImage(flash, slot: 1 - boot.slot) }
 
-    /// The image in the other slot is started next: once, or for good.
+    /// Whether the next boot starts the image in the other slot, on trial or permanently.
     var isPending: Bool { isPermanent || bootloader.state?.trial == .pending }
     var isPermanent: Bool { bootloader.state.map { $0.permanent != boot.slot && $0.trial == .none } ?? false }
     var isConfirmed: Bool { !boot.isOnTrial || bootloader.state?.trial != .running }
@@ -44,7 +46,7 @@ struct SMPSlots {
             forGood: forGood)
     }
 
-    /// What MCUboot does before it starts an image for the first time: one that none of its keys has signed is erased.
+    /// Erases the image for the next boot if no trusted key has signed it. MCUboot does the same before the first boot of an image.
     static func refuseForeignImages(on flash: VirtualFlash, _ verifier: Verifier) throws(FlashError) {
         guard let state = VirtualBootloader(flash: flash).state else { return }
         let next = state.trial == .pending ? state.other : state.permanent

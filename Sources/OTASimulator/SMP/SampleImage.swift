@@ -1,12 +1,12 @@
 import OTAFirmware
 package import OTASigning
 
-/// An MCUboot image as imgtool makes it with Ed25519: what a virtual device comes with, and what tests push.
+/// A small MCUboot image in the format of imgtool with Ed25519. It is the factory image of virtual devices and the image of tests.
 package struct SampleImage: Sendable {
     package static let headerLength = 32
 
     package var version: (major: UInt8, minor: UInt8, revision: UInt16, build: UInt32)
-    /// Nil: not signed.
+    /// The signing key; nil for an image without a signature.
     package var key: PrivateKey?
     package var body: [UInt8]
 
@@ -16,7 +16,7 @@ package struct SampleImage: Sendable {
         self.key = key
     }
 
-    /// The file.
+    /// Returns the contents of the image file.
     package func bytes() throws(KeyError) -> [UInt8] {
         var image = ByteWriter(reservingCapacity: Self.headerLength + body.count + 160)
         image.write(0x96F3_B83D as UInt32)

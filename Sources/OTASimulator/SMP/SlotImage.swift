@@ -1,7 +1,8 @@
 import OTAFirmware
 
-/// What an SMP server reads of the image in a slot: its header, and the SHA-256 among its trailer records. It reckons no
-/// digest; and an image with another one it does not list.
+/// The properties of an image in a slot that an SMP server reads: the header and the SHA-256 in the TLVs.
+///
+/// The server computes no digest. It does not list an image with a digest other than SHA-256.
 struct SlotImage {
     private static let magic: UInt32 = 0x96F3_B83D
     private static let protectedMagic: UInt16 = 0x6908
@@ -11,10 +12,10 @@ struct SlotImage {
     let numbers: [UInt32]
     let isBootable: Bool
     let digest: [UInt8]
-    /// To the end of the last record, in bytes.
+    /// The length up to the end of the last TLV, in bytes.
     let length: Int
 
-    /// Nil: there is none that is whole.
+    /// Reads the image in a slot. Returns nil if the slot contains no complete image.
     init?(_ flash: VirtualFlash, slot: Int) {
         let size = flash.layout.slotSize
         func read(_ offset: Int, _ count: Int) -> ByteReader? {

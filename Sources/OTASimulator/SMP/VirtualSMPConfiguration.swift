@@ -1,55 +1,57 @@
 public import OTASigning
 
-/// What a virtual SMP device is, and what it cannot do: all of it fixed when it is made.
+/// The configuration of a virtual SMP device and its unsupported functions, fixed at its creation.
 public struct VirtualSMPConfiguration: Sendable {
     public enum Erase: Sendable, Equatable {
-        /// The whole slot with the first chunk, unless it is empty: as long as that takes, nothing is answered.
+        /// The first chunk erases the whole slot, unless the slot is empty. The server does not respond for this duration.
         case wholeSlot(Duration)
-        /// Page by page, as the image comes.
+        /// The server erases page by page during the upload.
         case progressive
     }
 
-    /// What its bootloader starts. The key of the image from the factory is among them.
+    /// The keys whose images the bootloader boots. They include the key of the factory image.
     public var trustedKeys: [PublicKey]
     public var layout = FlashLayout()
-    /// The longest packet, header included, in bytes; what is longer is dropped without a word.
+    /// The longest packet in bytes, including the header. The server drops longer packets without an error.
     public var bufferSize = 2475
-    /// Packets that wait, and the answer under way.
+    /// The number of buffers, for waiting packets and the current response.
     public var bufferCount = 4
-    /// It answers the question for its buffers.
+    /// Whether the server supports the command "MCUmgr parameters", which reports its buffers.
     public var reportsParameters = true
-    /// A packet may come in several values.
+    /// Whether a packet may be split into several values.
     public var reassembles = true
     public var erase = Erase.progressive
-    /// Compares the file's SHA-256 at the end, and says so.
+    /// Whether the server compares the file's SHA-256 at the end of the upload and reports the result.
     public var checksImage = false
     public var reportsSlots = true
-    /// What it says of its bootloader (`smp_group_0.rst`); nil: it has no such question.
+    /// The reported mode of the bootloader (`smp_group_0.rst`); nil if the server does not support the command.
     public var bootloaderMode: Int? = 3
     public var board = "virtual_board"
-    /// It has the command "os info", which reports the board.
+    /// Whether the server supports the command "os info", which reports the board.
     public var reportsBoard = true
-    /// Subscribing and writing demand a bond.
+    /// Whether subscriptions and writes require a bond.
     public var isAuthenticated = false
-    /// A version that is not newer is refused at the first chunk.
+    /// Whether the server refuses a version that is not newer, at the first chunk.
     public var refusesDowngrade = false
-    /// It knows version 1 of SMP alone.
+    /// Whether the server supports only version 1 of SMP.
     public var knowsFirstVersionOnly = false
-    /// Marks cannot be set, as where MCUboot loads to RAM.
+    /// Whether images can be marked for boot. False for MCUboot in RAM load mode.
     public var marksImages = true
-    /// From a packet to its answer.
+    /// The time from a packet to its response.
     public var answerDelay = Duration.zero
-    /// From an answer until the packet and the answer free their buffers, and the next packet is looked at. Zephyr frees them once
-    /// the answer was sent.
+    /// The time from a response until the buffers of the packet and the response are free. The next packet waits until then. Zephyr frees
+    /// the buffers after the response is sent.
     public var releaseDelay = Duration.zero
-    /// How long it answers after it has said that it restarts.
+    /// The time from the response to a reset command until the restart. The server still responds during this time.
     public var restartDelay = Duration.milliseconds(250)
-    /// How long its bootloader takes to change the images.
+    /// The time that the bootloader needs to swap the images.
     public var swapTime = Duration.zero
 
     public init(trustedKeys: [PublicKey] = []) { self.trustedKeys = trustedKeys }
 
-    /// - Throws: `badConfiguration` with the first thing that is out of its range.
+    /// Checks the values.
+    ///
+    /// - Throws: `badConfiguration` for the first value that is out of range.
     public func validate() throws(VirtualDeviceError) {
         guard 64...65535 ~= bufferSize else {
             throw VirtualDeviceError(.badConfiguration, "a buffer has 64 to 65535 bytes")

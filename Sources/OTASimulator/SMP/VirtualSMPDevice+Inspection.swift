@@ -1,15 +1,15 @@
-/// What a test or a person wants to know of a virtual device. It may be asked at any time.
+/// Properties for tests and for the user. They may be read at any time.
 extension VirtualSMPDevice {
     public var now: Duration { lock.locked { time } }
     public var flashOperationCount: Int { lock.locked { flash.operationCount } }
     public var flashViolationCount: Int { lock.locked { flash.violationCount } }
     public var restartCount: Int { lock.locked { restarts } }
-    /// Packets answered so far.
+    /// The number of responses so far.
     public var answeredPackets: Int { lock.locked { packets } }
-    /// The most packets that waited in its buffers.
+    /// The maximum number of packets that waited in the buffers.
     public var mostPacketsWaiting: Int { lock.locked { longestQueue } }
 
-    /// Values that began a packet and were dropped, because no buffer was free.
+    /// The number of dropped values that started a packet when no buffer was free.
     public var overflowCount: Int { lock.locked { overflows } }
 
     public var isUnbootable: Bool {
@@ -18,16 +18,17 @@ extension VirtualSMPDevice {
 
     public var bootState: BootState? { lock.locked { VirtualBootloader(flash: flash).state } }
 
-    /// What lies in the slot of an image that is about to be tried; nil: none is.
+    /// The bytes of the image that the next boot starts on trial; nil if there is none.
     public var markedImage: [UInt8]? { lock.locked { VirtualBootloader(flash: flash).markedImage } }
 
-    /// What runs; nil: nothing does, for the moment or for good.
+    /// The running image; nil if the device is off, starting, or unbootable.
     public var running: VirtualBootloader.Boot? {
         lock.locked { if case .on(let server) = power { server.slots.boot } else { nil } }
     }
 
-    /// The bytes of the image that runs, and of the one in the other slot where there is one.
+    /// The bytes of the running image.
     public var runningImage: [UInt8]? { image { $0.boot.slot } }
+    /// The bytes of the image in the other slot; nil if there is none.
     public var heldImage: [UInt8]? { image { 1 - $0.boot.slot } }
 
     public var imageReception: (offset: Int, size: Int)? {

@@ -2,7 +2,7 @@ import OTAFirmware
 package import OTASigning
 
 extension VirtualSMPDevice {
-    /// A new device in memory, with a small image of version 1.0.0 in slot 0 that a key of its own has signed.
+    /// Creates a new device in memory. Slot 0 contains a small image of version 1.0.0 that a newly generated key has signed.
     ///
     /// - Throws: `badConfiguration`.
     public convenience init(_ configuration: VirtualSMPConfiguration) throws(VirtualDeviceError) {
@@ -15,7 +15,7 @@ extension VirtualSMPDevice {
         }
     }
 
-    /// The same, whose image is signed with this key.
+    /// Creates a new device in memory whose factory image is signed with `key`.
     package convenience init(
         _ configuration: VirtualSMPConfiguration, factoryKey key: PrivateKey
     ) throws(VirtualDeviceError) {
@@ -31,11 +31,11 @@ extension VirtualSMPDevice {
         }
     }
 
-    /// Puts the image that a new device comes with into its erased flash.
+    /// Writes the factory image to the erased flash of a new device.
     ///
     /// - Parameters:
-    ///   - version: its three numbers have 8, 8 and 16 bits.
-    ///   - key: signs the image; among those that the device trusts.
+    ///   - version: the version of the image. Its three numbers have 8, 8 and 16 bits.
+    ///   - key: the key that signs the image. The device must trust it.
     static func fillFromFactory(
         _ flash: VirtualFlash, _ configuration: VirtualSMPConfiguration, _ version: SemanticVersion, _ key: PrivateKey
     ) throws {

@@ -3,16 +3,15 @@ import OTASMP
 import OTASigning
 public import OTAUpdate
 
-/// A device without hardware that speaks SMP and boots through MCUboot: a server over a virtual flash and a virtual
-/// bootloader.
+/// A simulated device with SMP and MCUboot: a server with a virtual flash and a virtual bootloader.
 ///
-/// Like `VirtualDevice` it knows nothing of a link: it is called with what came and the time, and calls with what goes out.
-/// Thread-safe; but its closures are called under its lock and must not call it.
+/// Like `VirtualDevice`, it is independent of the link: each call passes a received value and the time, and the device calls a closure for
+/// each value to send. The type is thread-safe. Its closures are called under its lock and must not call the device.
 public final class VirtualSMPDevice: SimulatedDevice, @unchecked Sendable {
     public let configuration: VirtualSMPConfiguration
 
     enum Power {
-        /// Switched off, or starting: the bootloader is through at this time.
+        /// Off or starting. The bootloader finishes at this time.
         case off(until: Duration)
         case on(SMPServer)
         case unbootable
@@ -28,7 +27,7 @@ public final class VirtualSMPDevice: SimulatedDevice, @unchecked Sendable {
     var power = Power.off(until: .zero)
     var time = Duration.zero
     private var connections: [UInt16: Connection] = [:]
-    /// Values for which the stack had no buffer.
+    /// The values that wait for a free buffer of the stack.
     private var unsent: [(connection: UInt16, value: [UInt8])] = []
     private var bonded: Bool
     var restarts = 0
@@ -38,14 +37,14 @@ public final class VirtualSMPDevice: SimulatedDevice, @unchecked Sendable {
     private var onNotification: @Sendable (UInt16, Channel, [UInt8]) -> Bool = { _, _, _ in true }
     private var onRestart: @Sendable () -> Void = {}
 
-    /// Time from a restart until the firmware runs, but for the time that a swap takes.
+    /// The time from a restart until the firmware runs, without the time for a swap.
     public static let bootTime = Duration.milliseconds(800)
 
-    /// A device that is switched on at time zero.
+    /// Creates a device that is switched on at time zero.
     init(_ configuration: VirtualSMPConfiguration, flash: VirtualFlash, trust: TrustStore) {
         self.configuration = configuration
         self.flash = flash
-        // Whoever made the device says what it starts, the demo key's images too.
+        // The creator of the device chose its trusted keys, so the demo key is allowed if it is one of them.
         verifier = Verifier(trust: trust, policy: TrustPolicy(allowsDemoKey: true))
         bonded = !configuration.isAuthenticated
     }
@@ -60,10 +59,10 @@ public final class VirtualSMPDevice: SimulatedDevice, @unchecked Sendable {
         }
     }
 
-    /// The bond that an authenticated device demands.
+    /// Creates the bond that a device with `isAuthenticated` requires.
     public func bond() { lock.locked { bonded = true } }
 
-    // MARK: What the stack delivers
+    // MARK: Events of the Bluetooth stack
 
     public var channels: Set<Channel> { [SMPChannel.value] }
     public var dataChannel: Channel { SMPChannel.value }
@@ -147,8 +146,8 @@ public final class VirtualSMPDevice: SimulatedDevice, @unchecked Sendable {
         }
     }
 
-    /// Puts the device to sleep for good, as the process that models it ends in good order: see `VirtualDevice.suspend`. What it
-    /// has received of an image is lost, as with any restart.
+    /// Suspends the device permanently before the normal end of its process, as `VirtualDevice.suspend` does. A partially received image is
+    /// lost, as after any restart.
     public func suspend() {
         lock.locked {
             if case .on(let server) = power, server.slots.boot.isOnTrial {
@@ -176,7 +175,7 @@ public final class VirtualSMPDevice: SimulatedDevice, @unchecked Sendable {
         return server
     }
 
-    /// Lets time pass: starts and answers, each at its own time.
+    /// Advances the time to `now`. Runs boots and responses, each at its own time.
     private func advance(to now: Duration) {
         while true {
             switch power {
@@ -210,13 +209,13 @@ public final class VirtualSMPDevice: SimulatedDevice, @unchecked Sendable {
         }
     }
 
-    /// The power went while the bootloader wrote; it comes back at once.
+    /// Restarts after a power cut during a write of the bootloader.
     private func bootAgain() {
         power = .off(until: time + Self.bootTime)
         restarts += 1
     }
 
-    /// Gives the answers that are due, and restarts where that is due.
+    /// Sends the responses that are due, and restarts if a restart is due.
     private func runPendingWork(_ server: SMPServer) {
         while let due = server.due, due <= time {
             if let restart = server.restartsAt, restart <= time { return shutDown() }
@@ -230,7 +229,7 @@ public final class VirtualSMPDevice: SimulatedDevice, @unchecked Sendable {
         overflows = max(overflows, server.overflows)
     }
 
-    /// In as many values as it takes.
+    /// Sends a response, split into values of the link's length.
     private func notify(_ connection: UInt16, _ bytes: [UInt8], at server: SMPServer) {
         packets += 1
         guard let peer = connections[connection], peer.isSubscribed else { return }

@@ -2,7 +2,7 @@ import FoundationEssentials
 import OTAFirmware
 import OTASigning
 
-/// `device.json` in the folder of a virtual device that speaks SMP.
+/// The file `device.json` in the folder of a virtual SMP device.
 package struct SMPDeviceFile: Codable {
     private let schema: Int
     private let `protocol`: String
@@ -10,10 +10,10 @@ package struct SMPDeviceFile: Codable {
     private let trustedKeys: [String]
     private let pageSize, slotSize, writeUnit: Int
     private let bufferSize, bufferCount: Int
-    /// Absent in files of earlier releases, whose devices report it.
+    /// Whether the device reports its board. Nil in files of earlier releases: it does.
     private let reportsBoard: Bool?
     private let reportsParameters, reassembles, marksImages, reportsSlots, refusesDowngrade: Bool
-    /// Absent in files of older versions: 0.
+    /// The delays in milliseconds. Nil in files of earlier releases: 0.
     private let answerMilliseconds, releaseMilliseconds: Int?
 
     package init(_ configuration: VirtualSMPConfiguration) {
@@ -36,11 +36,15 @@ package struct SMPDeviceFile: Codable {
         releaseMilliseconds = Int(configuration.releaseDelay / .milliseconds(1))
     }
 
+    /// Parses the file.
+    ///
     /// - Throws: `malformed` or `fromNewerVersion`, without the path.
     package init(json: [UInt8]) throws(VirtualDeviceError) { self = try DeviceFile.read(json) }
 
     package var json: [UInt8] { get throws { try DeviceFile.write(self) } }
 
+    /// The device's configuration.
+    ///
     /// - Throws: `malformed`, without the path.
     package var configuration: VirtualSMPConfiguration {
         get throws(VirtualDeviceError) {

@@ -1,22 +1,25 @@
-/// What stands behind `sim:` in a device address: `NAME?item=value&item=value`, all of it optional. It names a virtual
-/// device, the radio before it, and what goes wrong (docs/command-line.md, "The embedded device").
+/// The part of a device address after `sim:`. Its form is `NAME?item=value&item=value`, and each part is optional. It contains the name
+/// of a virtual device, the properties of the simulated radio, and the faults (docs/command-line.md, "Device addresses").
 public struct VirtualDeviceAddress: Sendable, Equatable {
+    /// The clock of the simulation.
     public enum Pace: String, Sendable, CaseIterable {
         case real
-        /// As fast as the machine, on a `VirtualTime`.
+        /// Simulated time without waits, with a `VirtualTime`.
         case virtual
     }
 
     public var name: String?
     public var radio = RadioModel()
     public var faults = FaultPlan()
-    /// Per cent, in place of what the device's own folder says.
+    /// The battery level in per cent. It replaces the level in the device's folder.
     public var battery: Int?
     public var pace = Pace.real
     public var seed: UInt64 = 1
 
-    /// - Throws: `VirtualDeviceError` with the code `badAddress`: an item that is not known (it names the known ones), one
-    ///   that is given twice, or a value out of its range.
+    /// Parses the part of a device address after `sim:`.
+    ///
+    /// - Throws: `VirtualDeviceError` with the code `badAddress` for an unknown item, a repeated item, or a value out of range. The message
+    ///   for an unknown item lists the known items.
     public init(parsing body: some StringProtocol) throws(VirtualDeviceError) {
         let parts = body.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
         if let name = parts.first, !name.isEmpty {
@@ -51,7 +54,7 @@ public struct VirtualDeviceAddress: Sendable, Equatable {
         case resetAt = "reset-at"
         case battery, pace, seed
 
-        /// What its value must be, for people.
+        /// Describes the valid values to the user.
         var rule: String {
             switch self {
             case .mtu: "a number of bytes from 23 to 517"
@@ -68,7 +71,7 @@ public struct VirtualDeviceAddress: Sendable, Equatable {
         }
     }
 
-    /// False: not a value for this item.
+    /// Sets the value of an item. Returns false if the text is not a valid value.
     private mutating func take(_ item: Item, _ text: Substring) -> Bool {
         switch item {
         case .mtu: Self.set(&radio.mtu, Self.integer(text, 23...517))
@@ -105,7 +108,7 @@ public struct VirtualDeviceAddress: Sendable, Equatable {
         return value
     }
 
-    /// Digits with at most one point among them: neither sign nor exponent, which `Double` would take.
+    /// Parses digits with at most one decimal point. `Double` alone would also accept a sign and an exponent.
     private static func decimal(_ text: Substring) -> Double? {
         let parts = text.split(separator: ".", maxSplits: 1, omittingEmptySubsequences: false)
         return parts.allSatisfy(isDigits) ? Double(text) : nil
@@ -123,7 +126,7 @@ public struct VirtualDeviceAddress: Sendable, Equatable {
     private static func duration(_ text: Substring, _ range: ClosedRange<Duration>) -> Duration? {
         let unit = text.hasSuffix("ms") ? "ms" : text.hasSuffix("s") ? "s" : nil
         guard let unit, let number = decimal(text.dropLast(unit.utf8.count)), number < 1e6 else { return nil }
-        // Whole microseconds, so that 7.5ms and 0.0075s are the same.
+        // The value is rounded to microseconds, so that 7.5ms and 0.0075s are equal.
         let microseconds = (number * (unit == "ms" ? 1e3 : 1e6)).rounded()
         let duration = Duration.microseconds(Int64(microseconds))
         return range.contains(duration) ? duration : nil

@@ -1,21 +1,21 @@
-/// Why a virtual device cannot be addressed, made or opened. Compared on the code.
+/// An error in a virtual device's address, its creation or its opening. Two errors are equal if their codes are equal.
 public struct VirtualDeviceError: Error, Sendable, Equatable {
-    /// Stable: what a script compares.
+    /// Identifies the error for scripts. The values are stable.
     public enum Code: String, Sendable, CaseIterable {
-        /// What stands behind `sim:` is not an address.
+        /// The text after `sim:` is not a valid address.
         case badAddress = "bad-address"
-        /// What the device was to be is not possible.
+        /// A value of the configuration is invalid.
         case badConfiguration = "bad-configuration"
         case exists = "device-exists"
         case noSuchDevice = "no-such-device"
-        /// Its folder holds what no version of ours has written.
+        /// The device's folder contains data that no release of otaflash has written.
         case malformed = "device-malformed"
-        /// Its folder was written by a later version of ours.
+        /// A later release of otaflash has written the device's folder.
         case fromNewerVersion = "device-from-newer-version"
         case io = "device-io"
     }
     public var code: Code
-    /// For people: what was seen, without a full stop.
+    /// Describes the problem to the user, without a full stop at the end.
     public var context: String
 
     public init(_ code: Code, _ context: String) {

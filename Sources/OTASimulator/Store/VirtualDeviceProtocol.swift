@@ -1,4 +1,4 @@
-/// What a virtual device speaks.
+/// The update protocol of a virtual device.
 public enum VirtualDeviceProtocol: String, Sendable {
     /// The GATT OTA profile.
     case ota

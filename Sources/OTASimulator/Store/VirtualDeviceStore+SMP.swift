@@ -2,8 +2,10 @@ public import OTAFirmware
 import OTASigning
 import SystemPackage
 
-/// Virtual devices that speak SMP.
+/// Virtual SMP devices.
 extension VirtualDeviceStore {
+    /// Returns the protocol of a device.
+    ///
     /// - Throws: `noSuchDevice`, `malformed`, `fromNewerVersion`, `io`.
     public func updateProtocol(of name: String) throws(VirtualDeviceError) -> VirtualDeviceProtocol {
         try Self.file(in: existing(name)) { (json) throws(VirtualDeviceError) in
@@ -11,9 +13,9 @@ extension VirtualDeviceStore {
         }
     }
 
-    /// Makes a device. Its folder is there whole, or not at all.
+    /// Creates an SMP device. Its folder appears complete or not at all.
     ///
-    /// - Parameter version: of the image that it comes with, which a key of its own has signed.
+    /// - Parameter version: the version of the factory image. A newly generated key signs that image.
     /// - Throws: `exists`, `badConfiguration`, `badAddress` for the name, `io`.
     public func create(
         _ name: String, _ configuration: VirtualSMPConfiguration, version: SemanticVersion
@@ -32,9 +34,9 @@ extension VirtualDeviceStore {
         }
     }
 
-    /// Takes a device up: see `open`. An image that was half received is lost, as with any restart.
+    /// Opens an SMP device, as `open` does. A partially received image is lost, as after any restart.
     ///
-    /// - Parameter change: For this time only.
+    /// - Parameter change: changes the configuration for this session only.
     /// - Throws: `noSuchDevice`, `malformed`, `fromNewerVersion`, `badConfiguration`, `io`.
     public func openSMP(
         _ name: String, _ change: (inout VirtualSMPConfiguration) -> Void = { _ in }

@@ -1,12 +1,13 @@
-/// A virtual device as a list shows it.
+/// The properties of a virtual device in a list.
 public struct VirtualDeviceSummary: Sendable, Equatable {
     public var name: String
     public var updateProtocol: VirtualDeviceProtocol
-    /// Of one that speaks SMP: its board.
+    /// The product; for an SMP device, the board.
     public var product: String
-    // What SMP has no word for is nil.
+    /// The hardware revision. Nil for an SMP device, because SMP does not report it.
     public var hardware: UInt16?
-    /// Of the image that runs for good.
+    /// The version of the permanent image.
     public var version: String
+    /// The security counter of the permanent image. Nil for an SMP device, because SMP does not report it.
     public var securityCounter: UInt32?
 }

@@ -1,6 +1,7 @@
 import Glibc
 
-/// A mutex. A class, since a mutex must not move; not `Synchronization.Mutex`, which the thread sanitizer cannot see.
+/// A mutex. It is a class because a mutex must not move in memory. It does not use `Synchronization.Mutex`, which the thread sanitizer
+/// cannot detect.
 final class Lock: @unchecked Sendable {
     private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
 

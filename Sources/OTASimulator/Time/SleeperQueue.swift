@@ -1,8 +1,7 @@
-/// Those who sleep under a `VirtualTime`: the earliest comes out first, and of two with one instant the one that lay
-/// down first.
+/// The sleeping tasks of a `VirtualTime`, ordered by wake-up time. Tasks with the same wake-up time wake in the order of their calls.
 ///
-/// A binary heap of instants beside a dictionary of continuations. Who is cancelled leaves the dictionary at once and
-/// the heap later: when the dead outnumber the living it is made anew, so that cancelled sleepers never pile up.
+/// The queue is a binary heap of instants and a dictionary of continuations. A cancelled task leaves the dictionary at once and the heap
+/// later: the heap is rebuilt when it has over 64 more cancelled entries than others. So cancelled entries cannot accumulate.
 struct SleeperQueue {
     typealias Sleeper = CheckedContinuation<Void, any Error>
     typealias Ticket = UInt64
@@ -19,7 +18,7 @@ struct SleeperQueue {
     private var heap: [Entry] = []
     private var sleepers: [Ticket: Sleeper] = [:]
 
-    /// Places in the heap, those of cancelled sleepers included.
+    /// The number of heap entries, including those of cancelled tasks.
     var places: Int { heap.count }
 
     mutating func insert(_ sleeper: Sleeper, until instant: VirtualTime.Instant, ticket: Ticket) {
@@ -28,7 +27,7 @@ struct SleeperQueue {
         siftUp(from: heap.count - 1)
     }
 
-    /// The sleeper with this ticket, if it still sleeps.
+    /// Removes and returns the sleeper with this ticket; nil if it is no longer in the queue.
     mutating func remove(_ ticket: Ticket) -> Sleeper? {
         guard let sleeper = sleepers.removeValue(forKey: ticket) else { return nil }
         if heap.count > 2 * sleepers.count + 64 {

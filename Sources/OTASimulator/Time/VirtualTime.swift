@@ -1,11 +1,10 @@
-/// A clock that stands still while there is work and jumps to the next sleeper when there is none; and the executor of
-/// all that works by it, on the thread that calls `run`.
+/// A clock for simulated time, and the executor of all tasks that use it. The tasks run on the thread that calls `run`.
 ///
-/// One and the same program takes one and the same course under it, in every process. Nothing that runs under it may
-/// leave it: no Dispatch, no detached task, no actor with an executor of its own.
+/// The clock stops while a task has work. When no task has work, it jumps to the next wake-up time. So the same program always runs in
+/// the same order, in every process. Code under this executor must not use Dispatch, detached tasks, or actors with their own executor.
 public final class VirtualTime: TaskExecutor, Clock, @unchecked Sendable {
     public struct Instant: InstantProtocol, Sendable {
-        /// Time since the clock was made.
+        /// The time since the creation of the clock.
         public let offset: Duration
 
         public func advanced(by duration: Duration) -> Instant { Instant(offset: offset + duration) }
@@ -13,7 +12,7 @@ public final class VirtualTime: TaskExecutor, Clock, @unchecked Sendable {
         public static func < (left: Instant, right: Instant) -> Bool { left.offset < right.offset }
     }
 
-    /// Nothing could happen any more: no job, no sleeper, no result.
+    /// The error of a run that cannot continue: it has no job, no sleeping task and no result.
     public struct Stalled: Error, Equatable {}
 
     private let lock = Lock()
@@ -27,7 +26,7 @@ public final class VirtualTime: TaskExecutor, Clock, @unchecked Sendable {
     public var now: Instant { lock.locked { time } }
     public var minimumResolution: Duration { .nanoseconds(1) }
 
-    /// Sleepers that are kept in memory, cancelled ones included.
+    /// The number of sleepers in memory, including cancelled ones.
     package var sleeperPlaces: Int { lock.locked { sleepers.places } }
 
     public func enqueue(_ job: consuming ExecutorJob) {
@@ -35,7 +34,7 @@ public final class VirtualTime: TaskExecutor, Clock, @unchecked Sendable {
         lock.locked { jobs.append(job) }
     }
 
-    /// Sleeps, and lets all other work go first even where `deadline` has passed.
+    /// Sleeps until `deadline`. All other work runs first, even if `deadline` is in the past.
     public func sleep(until deadline: Instant, tolerance: Duration?) async throws {
         let ticket = lock.locked {
             lastTicket += 1
@@ -43,7 +42,7 @@ public final class VirtualTime: TaskExecutor, Clock, @unchecked Sendable {
         }
         try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { (sleeper: SleeperQueue.Sleeper) in
-                // Who is cancelled before this has the flag set, who is cancelled after it finds the ticket.
+                // A cancellation before this point has set `Task.isCancelled`. A later one finds the ticket in the queue.
                 let cancelled = lock.locked {
                     if Task.isCancelled { return true }
                     sleepers.insert(sleeper, until: deadline, ticket: ticket)
@@ -56,10 +55,10 @@ public final class VirtualTime: TaskExecutor, Clock, @unchecked Sendable {
         }
     }
 
-    /// Runs `body` and its child tasks to the end, on this thread and in this time.
+    /// Runs `body` and its child tasks to the end, on this thread and with this clock.
     ///
-    /// - Throws: What `body` throws, and `Stalled` when it waits for something that cannot come any more; it is cancelled
-    ///   then, so that what listens to cancellation is taken down.
+    /// - Throws: the errors of `body`; `Stalled` if `body` waits for an event that can no longer happen. `body` is cancelled before
+    ///   `Stalled` is thrown, so that it can clean up.
     public func run<Result: Sendable>(_ body: @escaping @Sendable () async throws -> Result) throws -> Result {
         let outcome = Outcome<Result>()
         let task = Task(executorPreference: self) {
@@ -85,7 +84,7 @@ public final class VirtualTime: TaskExecutor, Clock, @unchecked Sendable {
         var batch: [UnownedJob] = []
         while true {
             batch.removeAll(keepingCapacity: true)
-            // What these enqueue comes behind them.
+            // Jobs that these jobs enqueue run in the next batch.
             lock.locked { swap(&batch, &jobs) }
             if batch.isEmpty { return }
             for job in batch { job.runSynchronously(on: executor) }

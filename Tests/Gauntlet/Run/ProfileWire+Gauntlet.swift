@@ -39,6 +39,8 @@ extension ProfileWire: GauntletWire {
         if fate.losesChunks { codes.insert(.noProgress) }
         if !fate.plan.wornPrograms.isEmpty { codes.formUnion([.digestMismatch, .protocolViolation]) }
         if fate.faults.deceives { codes.formUnion([.protocolViolation, .digestMismatch]) }
+        // Random bytes in a Progress value can report that the flash failed.
+        if fate.faults.garbage > 0 { codes.insert(.flashFailed) }
         return codes
     }
 
