@@ -75,8 +75,8 @@ def rate(figures):
 
 
 def throughput():
-    print(f"## Throughput\n\nAn image of {IMAGE_BYTES // KIB} KiB to the embedded virtual device, the link modelled, in virtual time; kB/s are 1000 bytes")
-    print("a second. The bound is what the link can carry without loss: packets per event × 251 bytes, less 7 for each value, per interval.\n")
+    print(f"## Throughput\n\nAn image of {IMAGE_BYTES // KIB} KiB to a virtual device over a modelled link, in virtual time. 1 kB/s is 1000 bytes per second. The bound is the")
+    print("maximum of the link without loss: packets per event × 251 bytes, less 7 for each value, per interval.\n")
     links = [(interval, packets) for interval in ("15", "30", "50") for packets in (2, 4, 6)] + [("7.5", 2), ("7.5", 3)]
     rows = []
     for interval, packets in links:
@@ -109,7 +109,7 @@ def alternated(rounds, *commands, output=None):
 
 
 def processes():
-    print("## Signing, starting, size\n\nWhole processes, files in memory, medians; the commands took turns.\n")
+    print("## Signing, start and size\n\nMedians of whole processes, with files in memory. The commands ran alternately.\n")
     name = image("large.bin", 16 * MIB)
     run(*sign(name, "large.otaf"))
     signing, verifying, digest = alternated(
