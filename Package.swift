@@ -1,12 +1,12 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-// The data's path, which the targets follow (docs/architecture.md):
+// The targets follow the path of the data (docs/architecture.md):
 //
 //     firmware file → SignedBundle → VerifiedBundle → UpdateSession ⇄ events/actions → Link → device → trial → confirmed
 //
-// A target is made where the compiler should forbid an import. The build is run with
-// `--explicit-target-dependency-import-check error`, so that a wrong import does not compile.
+// Code is in a target of its own if the compiler must forbid an import. The build uses
+// `--explicit-target-dependency-import-check error`, so an import that the manifest does not allow does not compile.
 
 let swift: [SwiftSetting] = [
     .treatAllWarnings(as: .error),
@@ -18,9 +18,10 @@ let swift: [SwiftSetting] = [
 let c: [CSetting] = [
     .treatAllWarnings(as: .error), .enableWarning("all"), .enableWarning("extra"), .enableWarning("conversion"),
 ]
-// A release has the Swift runtime inside, and no symbols. By the link alone (--static-swift-stdlib would be a flag of every compilation, and
-// the tests, which link the runtime as they find it, could not share what is compiled); so the parts of FoundationEssentials that it does
-// not name itself are named here. Not under a sanitizer (scripts/sanitize), which must come between the program and the runtime.
+// A release binary contains the Swift runtime, and no symbols. Only the linker gets flags for this. --static-swift-stdlib would change
+// every compilation, and the tests link the runtime dynamically, so they could not share the compiled modules. Without that flag, the
+// linker does not find two parts of FoundationEssentials by itself, so they are named here. Under a sanitizer (scripts/sanitize) the
+// runtime is linked dynamically, because the sanitizer must be between the program and the runtime.
 let selfContained: [LinkerSetting] =
     Context.environment["OTAFLASH_SANITIZED"] != nil
     ? []
@@ -40,7 +41,7 @@ let package = Package(
         .executable(name: "otaflash", targets: ["otaflash"]),
         .library(name: "COTADevice", targets: ["COTADevice"]),
         .library(name: "BlueZ", targets: ["BlueZ"]),
-        // For Fuzz/, which is a package of its own; nobody else builds it.
+        // Only Fuzz/ uses this product. Fuzz/ is a package of its own.
         .library(name: "FuzzTargets", targets: ["FuzzTargets"]),
     ],
     dependencies: [
@@ -50,42 +51,42 @@ let package = Package(
         .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.2", traits: []),
     ],
     targets: [
-        // What is sent, and who vouches for it.
+        // Firmware files and bundles; signatures and trusted keys.
         .target(name: "OTAFirmware", swiftSettings: swift),
         .systemLibrary(name: "COpenSSL", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
         .target(name: "OTASigning", dependencies: ["OTAFirmware", "COpenSSL", system], swiftSettings: swift),
 
-        // Zip archives, in which several images come.
+        // Zip archives with several images.
         .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .target(name: "OTAArchive", dependencies: ["OTAFirmware", "CZlib"], swiftSettings: swift),
 
-        // How an update proceeds: values without a clock, a task, a socket or a lock.
+        // The update sessions: values without a clock, a task, a socket or a lock.
         .target(name: "OTAUpdate", dependencies: ["OTAFirmware"], swiftSettings: swift),
         .target(name: "OTAProfile", dependencies: ["OTAUpdate", "OTAFirmware", "OTASigning"], swiftSettings: swift),
 
-        // MCUmgr's protocol, and the library that reads and writes its CBOR.
+        // MCUmgr's protocol SMP, and the library that reads and writes its CBOR.
         .systemLibrary(name: "CCBOR", pkgConfig: "libcbor", providers: [.apt(["libcbor-dev"])]),
         .target(
             name: "OTASMP", dependencies: ["OTAUpdate", "OTAFirmware", "OTASigning", "CCBOR"], swiftSettings: swift),
 
-        // Where bytes leave, and the one shell that runs it all.
+        // The transport interface, and the engine that runs a session over a transport.
         .target(name: "OTATransport", dependencies: ["OTAUpdate"], swiftSettings: swift),
         .target(name: "OTAEngine", dependencies: ["OTATransport", "OTAUpdate"], swiftSettings: swift),
 
-        // Waiting for descriptors, on a thread of its own.
+        // Waits for file descriptors, on a thread of its own.
         .target(name: "DescriptorIO", swiftSettings: swift),
 
-        // UDP and serial lines, as transports.
+        // The transports over UDP and serial lines.
         .target(
             name: "OTAUDP", dependencies: ["DescriptorIO", "OTATransport", "OTAUpdate"], swiftSettings: swift),
         .target(
             name: "OTASerial", dependencies: ["DescriptorIO", "OTATransport", "OTAUpdate"], swiftSettings: swift),
 
-        // The system's message bus.
+        // D-Bus, the system's message bus.
         .systemLibrary(name: "CDBus", pkgConfig: "dbus-1", providers: [.apt(["libdbus-1-dev"])]),
         .target(name: "DBus", dependencies: ["CDBus", "DescriptorIO", logging], swiftSettings: swift),
 
-        // Bluetooth LE over BlueZ, useful by itself; and as a transport.
+        // Bluetooth LE over BlueZ: a library for any program, and the transport that uses it.
         .target(name: "BlueZ", dependencies: ["DBus", "DescriptorIO", logging], swiftSettings: swift),
         .target(
             name: "OTABlueZ", dependencies: ["BlueZ", "DBus", "OTATransport", "OTAUpdate", logging],
@@ -95,7 +96,7 @@ let package = Package(
             name: "bluez-explore", dependencies: ["BlueZ"], path: "Examples/BlueZ", exclude: ["README.md"],
             swiftSettings: swift),
 
-        // The device's side, for real firmware; and the virtual device that runs the same code.
+        // The device core for real firmware, and the virtual device that runs the same code.
         .target(name: "COTADevice", cSettings: c),
         .target(
             name: "OTASimulator",
@@ -115,7 +116,7 @@ let package = Package(
         .executableTarget(
             name: "otaflash", dependencies: ["OTACommands"], swiftSettings: swift, linkerSettings: selfContained),
 
-        // Tests, and what they share.
+        // The tests and their shared code.
         .target(name: "OTATestSupport", dependencies: ["OTAUpdate", subprocess, system], swiftSettings: swift),
         .testTarget(
             name: "OTAFirmwareTests",
@@ -183,7 +184,7 @@ let package = Package(
                 "OTASMP", "OTASimulator", "OTATestSupport", "OTAUpdate", "OTASigning", "OTAFirmware", system,
             ],
             exclude: ["Golden/peer.py", "Golden/vectors.txt"], swiftSettings: swift),
-        // Whole updates in worlds made by a seed; and the program that plays as many as one likes.
+        // Complete updates in worlds that are generated from seeds, and the program that plays any number of them.
         .target(
             name: "Gauntlet",
             dependencies: [
@@ -217,16 +218,16 @@ let package = Package(
     cLanguageStandard: .c99
 )
 
-// What is tested is optimized in release; to optimize the tests as well takes longer than it saves, but for those that compute most
-// themselves.
+// A release build optimizes the code under test. The tests themselves are not optimized, because that takes longer than it saves. The
+// exceptions are the two targets with the most computation of their own.
 for target in package.targets
 where target.type == .test && !["OTAProfileTests", "OTASimulatorTests"].contains(target.name) {
     target.swiftSettings = (target.swiftSettings ?? []) + [.unsafeFlags(["-Onone"], .when(configuration: .release))]
 }
 
-// The thread sanitizer does not see what orders threads inside the Swift runtime: counts of references, and a continuation that is resumed
-// before its task waits. The optimizer makes the standard library's code for containers ours, and what that reads and writes is reported
-// then. So only what computes most is optimized under it, in which there is hardly a thread.
+// The thread sanitizer does not see how the Swift runtime orders threads: by reference counts, and by a continuation that is resumed before
+// its task waits. The optimizer copies the standard library's container code into our modules, and the sanitizer then reports false races
+// in that code. Therefore only the modules with the most computation are optimized under this sanitizer. They use hardly any threads.
 if Context.environment["OTAFLASH_SANITIZED"] == "thread" {
     let computing = ["OTAFirmware", "OTASigning", "OTAUpdate", "OTAProfile", "OTASMP", "OTASimulator"]
     for target in package.targets where target.swiftSettings != nil && !computing.contains(target.name) {

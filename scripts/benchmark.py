@@ -1,4 +1,4 @@
-"""Measures the otaflash binary given as argument and prints Markdown. Called by scripts/benchmark."""
+"""Measures the otaflash binary that the argument names, and prints Markdown. scripts/benchmark calls it."""
 
 import hashlib
 import json
@@ -22,12 +22,12 @@ environment = {**os.environ, "OTAFLASH_STATE_DIR": str(work / "devices"), "XDG_R
 
 
 def run(*command):
-    """The standard output of a command that must succeed."""
+    """Runs a command that must succeed, and returns its standard output."""
     done = subprocess.run(
         [str(word) for word in command], cwd=work, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
     )
     if done.returncode != 0:
-        sys.exit(f"benchmark: {' '.join(map(str, command))} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+        sys.exit(f"benchmark: {' '.join(map(str, command))} ended with exit code {done.returncode}:\n{done.stdout}{done.stderr}")
     return done.stdout
 
 
@@ -38,7 +38,7 @@ def milliseconds(*command):
 
 
 def image(name, size):
-    """An image of bytes without pattern, the same on every machine."""
+    """Writes an image of pseudo-random bytes, the same on every machine. Returns its name."""
     blocks = (hashlib.sha256(number.to_bytes(4, "little")).digest() for number in range((size + 31) // 32))
     (work / name).write_bytes(b"".join(blocks)[:size])
     return name
@@ -51,15 +51,15 @@ def sign(name, bundle):
 
 
 def push(**link):
-    """The transfer's figures of a whole update of a new device over such a link, in virtual time."""
+    """Updates a new device over a link with the given settings, in virtual time. Returns the figures of the transfer."""
     shutil.rmtree(work / "devices", ignore_errors=True)
     run(binary, "simulate", "create", "bench", "--product", "bench", "--version", "0.0.0", "--trust", "bench.pub.pem")
     query = "&".join(f"{name.replace('_', '-')}={value}" for name, value in {"pace": "virtual", **link}.items())
-    told = run(
+    result = run(
         binary, "push", "bench.otaf", "--trust", "bench.pub.pem", "--device", f"sim:bench?{query}",
         "--format", "json", "--progress", "none",
     )
-    return json.loads(told)["transfer"]
+    return json.loads(result)["transfer"]
 
 
 def table(heads, rows):
@@ -75,8 +75,8 @@ def rate(figures):
 
 
 def throughput():
-    print(f"## Throughput\n\nAn image of {IMAGE_BYTES // KIB} KiB to a virtual device over a modelled link, in virtual time. 1 kB/s is 1000 bytes per second. The bound is the")
-    print("maximum of the link without loss: packets per event × 251 bytes, less 7 for each value, per interval.\n")
+    print(f"## Throughput\n\nAn image of {IMAGE_BYTES // KIB} KiB is sent to the virtual device over a simulated link, in virtual time. 1 kB/s is 1000")
+    print("bytes per second. The bound is the capacity of the link without loss: packets per event × 251 bytes, less 7 for each value, per interval.\n")
     links = [(interval, packets) for interval in ("15", "30", "50") for packets in (2, 4, 6)] + [("7.5", 2), ("7.5", 3)]
     rows = []
     for interval, packets in links:
@@ -95,8 +95,10 @@ def throughput():
 
 
 def alternated(rounds, *commands, output=None):
-    """The median of each command's times, the commands taking turns, after one round that does not count. The output of
-    an earlier round is out of the way: freeing its memory is no part of making a bundle."""
+    """Runs the commands in turn, and returns the median time of each. The first round does not count.
+
+    The output file of the previous round is deleted before each round, so that no command spends time on freeing its memory.
+    """
     times = [[] for _ in commands]
     for number in range(rounds + 1):
         if output:
@@ -109,7 +111,7 @@ def alternated(rounds, *commands, output=None):
 
 
 def processes():
-    print("## Signing, start and size\n\nMedians of whole processes, with files in memory. The commands ran alternately.\n")
+    print("## Signing, starting, size\n\nThe values are medians of whole processes, with files in memory. The commands ran in turn.\n")
     name = image("large.bin", 16 * MIB)
     run(*sign(name, "large.otaf"))
     signing, verifying, digest = alternated(
@@ -122,7 +124,7 @@ def processes():
     image("huge.bin", 64 * MIB)
     run("/usr/bin/time", "-f", "%M", "-o", "peak", *sign("huge.bin", "huge.otaf"))
     peak = int((work / "peak").read_text().split()[-1]) * KIB
-    table(("what", "figure"), (
+    table(("measurement", "value"), (
         ("`otaflash sign`, 16 MiB", f"{signing:.1f} ms, {signing / digest:.2f} × `openssl dgst`"),
         ("`otaflash verify`, 16 MiB", f"{verifying:.1f} ms"),
         ("`openssl dgst -sha256`, 16 MiB", f"{digest:.1f} ms"),

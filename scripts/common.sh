@@ -1,22 +1,23 @@
 # shellcheck shell=bash disable=SC2034
-# Sourced by the scripts beside it: where things are, and how they are built.
+# The other scripts source this file. It defines paths and the build command.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root" || exit
 
-# What build_release makes of the product and of all tests.
+# The outputs of build_release: the product, and one program with all tests.
 binary=$root/.build/release/otaflash
 tests=$root/.build/release/otaflashPackageTests.xctest
 
-# One build for the product, its tests, the gauntlet and the sanitizers, with one set of flags, so that nobody makes another one's build
-# stale. An import that the manifest does not allow is an error. Each module's one compiler writes its interface in passing, which is half
-# the time where macros are expanded; of what debuggers need there are the lines only.
+# Builds the product, its tests, the gauntlet and the sanitizer builds with the same flags, so that no script invalidates the build of
+# another script. An import that the manifest does not allow is an error. Each module's compiler also writes the module interface; for
+# modules with macros this halves the build time. The debug information contains only line tables.
 build_release() { # OPTIONS OF swift build...
     swift build -c release --explicit-target-dependency-import-check error -Xswiftc -no-emit-module-separately-wmo \
         -Xswiftc -gline-tables-only "$@"
 }
 
-# What needs a bus of its own is run by scripts/test-bluetooth: hundreds of buses beside all other tests are too many for a small machine.
+# Tests that need a D-Bus daemon of their own; scripts/test-bluetooth runs them. Hundreds of daemons together with all other tests are too
+# many for a small machine.
 bluetooth='^(DBusTests|BlueZTests|OTABlueZTests|OTACommandsTests\.(Bluetooth|Scan|Gatt|Doctor))'
 
 if [ -t 1 ] && [ -z "${NO_COLOR-}" ]; then

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Signs a file in minisign's format: minisign.py KEY FILE COMMENT
 
-KEY is an Ed25519 private key in PEM, as `otaflash keygen` and `openssl genpkey -algorithm ed25519` make it. The signature is written to
-FILE.minisig, and the public key, as minisign has it, to standard output. openssl makes the signatures, and asks for the passphrase of an
-encrypted key; OTAFLASH_RELEASE_PASSPHRASE holds it where there is no terminal.
+KEY is an Ed25519 private key in PEM, made by `otaflash keygen` or `openssl genpkey -algorithm ed25519`. The script writes the signature
+to FILE.minisig. It prints the public key in minisign's form. openssl makes the signatures and asks for the passphrase of an encrypted
+key. Without a terminal, put the passphrase in OTAFLASH_RELEASE_PASSPHRASE.
 
-It is the legacy algorithm "Ed": a plain Ed25519 signature of the file's bytes. minisign, signify and openssl alone can verify it.
+The algorithm is minisign's legacy algorithm "Ed": a plain Ed25519 signature of the file's bytes. minisign and signify can verify it, and
+so can openssl without another tool.
 Format: https://jedisct1.github.io/minisign/#signature-format
 """
 import base64
@@ -17,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 
-# SubjectPublicKeyInfo of an Ed25519 key (RFC 8410): this, and the 32 bytes of the key.
+# The SubjectPublicKeyInfo of an Ed25519 key (RFC 8410) is this header and the 32 bytes of the key.
 header = bytes.fromhex("302a300506032b6570032100")
 passphrase = ["-passin", "env:OTAFLASH_RELEASE_PASSPHRASE"] if "OTAFLASH_RELEASE_PASSPHRASE" in os.environ else []
 
@@ -30,7 +31,7 @@ def refuse(message, hint):
 def openssl(*arguments):
     done = subprocess.run(["openssl", *arguments], stdout=subprocess.PIPE)
     if done.returncode:
-        refuse("openssl cannot use the release key", "the key has to be an Ed25519 private key: otaflash keygen NAME")
+        refuse("openssl cannot read the release key", "use an Ed25519 private key and its passphrase: otaflash keygen NAME")
     return done.stdout
 
 
@@ -56,15 +57,15 @@ def main(key, file, comment):
     try:
         mode = os.stat(key).st_mode
     except OSError as error:
-        refuse(f"{key}: {error.strerror}", "name the release key: OTAFLASH_RELEASE_KEY=PATH scripts/release")
+        refuse(f"{key}: {error.strerror}", "set the path of the release key: OTAFLASH_RELEASE_KEY=PATH scripts/release")
     if stat.S_ISREG(mode) and mode & 0o077:
-        refuse(f"{key}: others than its owner can read or change the release key", f"chmod 600 {key}")
+        refuse(f"{key}: other users can read or change the release key", f"chmod 600 {key}")
     if not comment.isprintable():
-        refuse("the trusted comment is not one line of text", "give a comment without control characters")
+        refuse("the trusted comment contains control characters", "use one line of printable text")
     raw = public_key(key)
     identity = hashlib.sha256(raw).digest()[:8]
     signature = sign(key, pathlib.Path(file).read_bytes())
-    # The comment is signed, too, together with the signature.
+    # The second signature covers the first signature and the comment.
     whole = sign(key, signature + comment.encode())
     pathlib.Path(file + ".minisig").write_text(
         f"untrusted comment: signature by the key {identity.hex()}\n{encoded(b'Ed', identity, signature)}\n"

@@ -1,8 +1,8 @@
-"""Reads the mutants of Tests/Mutants and finds their places in the sources.
+"""Reads the mutants of Tests/Mutants and finds their lines in the sources.
 
-A file holds mutants one behind the other. Each is a header and a unified diff, in which the numbers of lines do not count:
+A file contains one or more mutants. Each mutant is a header and a unified diff. Line numbers in the diff are ignored:
 
-    # name: what is wrong with the program now
+    # name: the fault that the mutant puts into the program
     # noticed by: gauntlet
     --- a/Sources/COTADevice/data.c
     @@
@@ -10,16 +10,16 @@ A file holds mutants one behind the other. Each is a header and a unified diff, 
     -the line as it is
     +the line as the mutant has it
 
-`noticed by` names what must fail: `gauntlet`, `gauntlet SEED` (worlds from that seed), or filters of `swift test`, separated by
-spaces. A file with one mutant may leave the name to its own. A place is found by its lines, less of the context where that is not
-there any more; a mutant whose lines are gone, or are there twice, is an error.
+`noticed by` names the check that must fail: `gauntlet`, `gauntlet SEED` (worlds from that seed), or filters of `swift test`, separated
+by spaces. If a file has only one mutant, the name may be missing; the name of the file is used then. The place of a mutant is found by
+its lines. If not all context lines are found, fewer of them are compared. It is an error if the lines are missing or occur twice.
 """
 import pathlib
 import re
 
 
 class Mistake(Exception):
-    """A mutant that cannot be used as it is."""
+    """An error in a mutant or in its use."""
 
 
 class Hunk:
@@ -27,12 +27,12 @@ class Hunk:
         self.path, self.lines = path, []
 
     def trimmed(self, above, below):
-        """The lines with at most so many of context at either end."""
+        """Returns the lines with at most `above` context lines at the start and `below` at the end."""
         changed = [i for i, line in enumerate(self.lines) if line[0] != " "]
         return self.lines[max(0, changed[0] - above):changed[-1] + 1 + below]
 
     def place(self, source):
-        """(first line, old lines, new lines) of what differs, in the lines of the file."""
+        """Returns a list of changes (first line, old lines, new lines), for the lines of the file."""
         stripped = [line.strip() for line in source]
         most = 0
         size = len(self.lines)
@@ -47,11 +47,11 @@ class Hunk:
             if len(places) == 1:
                 return self.split(lines, places[0], source)
         wanted = next(line[1:].strip() for line in self.lines if line[0] != " ")
-        reason = f"its lines are there {most} times; give more context" if most > 1 else "its lines are not there any more"
+        reason = f"its lines occur {most} times; add context lines" if most > 1 else "its lines are no longer in the file"
         raise Mistake(f"{self.path}: {reason}: {wanted}")
 
     def split(self, lines, at, source):
-        """One replacement for each run of changed lines."""
+        """Returns one change for each group of adjacent changed lines."""
         changes, old, new, first = [], [], [], at
         for line in lines + [" "]:
             if line[0] == " ":
@@ -73,7 +73,7 @@ class Mutant:
 
     @property
     def seed(self):
-        """The first world to be played; nil where tests are to notice it."""
+        """The seed of the first world to play; None if tests must notice the mutant."""
         if self.noticed_by[:1] != ["gauntlet"]:
             return None
         return int(self.noticed_by[1]) if len(self.noticed_by) > 1 else 1
@@ -83,12 +83,12 @@ class Mutant:
         return sorted({hunk.path for hunk in self.hunks})
 
     def changes(self, path, text):
-        """(first line, old lines, new lines), for each place in the file."""
+        """Returns (first line, old lines, new lines) for each changed place in the file."""
         source = text.splitlines()
         return [change for hunk in self.hunks if hunk.path == path for change in hunk.place(source)]
 
     def applied(self, path, text):
-        """The file's text as the mutant has it."""
+        """Returns the file's text with the mutant applied."""
         lines = text.splitlines()
         for first, old, new in sorted(self.changes(path, text), key=lambda change: -change[0]):
             lines[first:first + len(old)] = new
@@ -96,7 +96,7 @@ class Mutant:
 
 
 def read(file):
-    """The mutants of one file."""
+    """Returns the mutants of one file."""
     mutants, path, hunk, header = [], "", None, False
     for number, line in enumerate(file.read_text().splitlines(), 1):
         if line.startswith("#"):
@@ -115,7 +115,7 @@ def read(file):
             continue
         header = False
         if not mutants:
-            raise Mistake(f"{file.name}:{number}: a mutant begins with a comment, '# name: what is wrong'")
+            raise Mistake(f"{file.name}:{number}: a mutant must begin with a comment: '# name: description'")
         if line.startswith("--- "):
             path, hunk = re.sub(r"^a/", "", line[4:].split("\t")[0].strip()), None
         elif line.startswith(("+++ ", "diff ", "index ")):
@@ -129,7 +129,7 @@ def read(file):
             hunk.lines.append(line or " ")
     for mutant in mutants:
         if not mutant.noticed_by:
-            # As others write them: the first comment names the test.
+            # Mutants from other sources may name the test in their first comment.
             found = re.findall(r"\S*\w+Tests\S*|\bgauntlet\b(?: \d+)?", mutant.description)
             mutant.noticed_by = " ".join(word.strip("`,;:." if "(" in word else "`,;:.)") for word in found).split()
         for hunk in mutant.hunks:
@@ -144,7 +144,7 @@ def read(file):
 
 
 def read_all(folders):
-    """All mutants, numbered from 1, by the names of their files."""
+    """Returns all mutants, in the order of their file names, with numbers from 1."""
     mutants = []
     for folder in map(pathlib.Path, folders):
         files = sorted(folder.glob("**/*.patch")) if folder.is_dir() else [folder]
@@ -153,7 +153,7 @@ def read_all(folders):
     names = [mutant.name for mutant in mutants]
     for name in names:
         if names.count(name) > 1:
-            raise Mistake(f"two mutants are called {name}")
+            raise Mistake(f"two mutants have the name {name}")
     for number, mutant in enumerate(mutants, 1):
         mutant.number = number
     return mutants

@@ -1,18 +1,18 @@
-"""Processes that end with this one: each in a group of its own, which is killed when the run is interrupted."""
+"""Starts processes that end with this process. Each has a process group of its own, which is killed if the run is interrupted."""
 import contextlib
 import os
 import resource
 import signal
 import subprocess
 
-# A mutant may allocate without end.
+# The memory limit in bytes, because a mutant may allocate without a limit.
 MEMORY = 6 << 30
 
 _running = set()
 
 
 def end(process):
-    """Kills the process and all that it has started."""
+    """Kills the process and its process group."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
@@ -23,7 +23,7 @@ def started(command, *, limited=False, **options):
         os.setpgid(0, 0)
         if limited:
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-            # Not the hard limit: a test that looks for core dumps raises its own.
+            # The hard limit is not changed, because a test for core dumps raises its soft limit.
             resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, preexec_fn=prepare, **options)

@@ -1,6 +1,6 @@
-"""Plants mutants in a copy of the sources and looks which of them the tests and the gauntlet notice.
+"""Adds mutants to a copy of the sources, and checks which of them the tests and the gauntlet notice.
 
-Called by scripts/plant, which says how. Exit codes: 0: all were noticed; 1: some were not; 2: the run itself failed.
+scripts/plant calls this program and describes it. Exit codes: 0: all mutants were noticed; 1: some were not; 2: the run itself failed.
 """
 import argparse
 import concurrent.futures
@@ -36,7 +36,7 @@ class Result:
 
 
 def play(tree, mutant, number, limit):
-    """Plays what should notice the mutant until it does. Number 0: the program as it is."""
+    """Runs the check that must notice the mutant, until it notices it. With number 0 no mutant is active."""
     if mutant.seed is None:
         command = [str(tree.tests), "--testing-library", "swift-testing"]
         for name in mutant.noticed_by:
@@ -68,13 +68,13 @@ def play(tree, mutant, number, limit):
     if noticed:
         return Result(*noticed, duration)
     if late.is_set():
-        return Result("time-out", f"no end after {limit:.0f} s", duration)
+        return Result("time-out", f"still running after {limit:.0f} s", duration)
     if status < 0:
         return Result("crash", signal.Signals(-status).name, duration)
     if status > 0:
         return Result("crash" if status > 128 else "failure", f"exit {status}: {last}", duration)
     if mutant.seed is None and tests == 0:
-        return Result("failure", "no test has that name", duration)
+        return Result("failure", "no test matches the filter", duration)
     return Result("unnoticed", "", duration)
 
 
@@ -84,17 +84,17 @@ class Run:
         self.errors = []
 
     def build(self, chosen, texts):
-        """None, or where the output of a build is that failed."""
+        """Builds the copy. Returns None, or the path of the log of a failed build."""
         targets = {
             self.target(name) if mutant.seed is None else "otaflash-gauntlet" for mutant in chosen for name in mutant.noticed_by}
-        # What these tests start.
+        # These tests also start the program otaflash.
         self.tree.lay_out(targets | ({"otaflash"} if "OTACommandsTests" in targets else set()), texts)
         log = self.tree.folder / "build.log"
         options = ["--product", "otaflash-gauntlet"] if targets == {"otaflash-gauntlet"} else ["--build-tests"]
         return log if self.tree.build(options, log) != 0 else None
 
     def target(self, name):
-        """The test target of a filter, which begins with its name or with that of a suite."""
+        """Returns the test target of a filter. A filter begins with the name of a target or of a suite."""
         first = re.match(r"\^?(\w*)", name).group(1)
         folder = self.tree.root / "Tests"
         if (folder / first).is_dir():
@@ -102,10 +102,10 @@ class Run:
         for file in folder.glob("*/**/*.swift"):
             if re.search(rf"\b(struct|class) {first}\b", file.read_text()):
                 return file.relative_to(folder).parts[0]
-        raise Mistake(f"no test target and no suite is called {first}")
+        raise Mistake(f"there is no test target and no suite with the name {first}")
 
     def check_usual(self, chosen):
-        """What is to notice a mutant passes without one, and takes so long."""
+        """Checks that the tests and worlds pass without a mutant, and records how long they take."""
         kinds = {tuple(mutant.noticed_by): mutant for mutant in chosen if tuple(mutant.noticed_by) not in self.usual}
         with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
             for kind, result in zip(kinds, pool.map(lambda mutant: play(self.tree, mutant, 0, 600), kinds.values())):
@@ -115,7 +115,7 @@ class Run:
 
     def play(self, chosen):
         def one(mutant):
-            # Twice as much where two run beside each other, and a new process for a machine that is busy.
+            # A run takes twice as long if two run at the same time. A busy machine needs more time to start a process.
             limit = 30 + 4 * self.usual[tuple(mutant.noticed_by)]
             result = play(self.tree, mutant, mutant.number, limit)
             self.results[mutant.name] = result
@@ -126,7 +126,7 @@ class Run:
             list(pool.map(one, chosen))
 
     def switched(self, chosen):
-        """All mutants that go into one build. Those that do not are returned."""
+        """Builds and runs all mutants that fit into one build. Returns the other mutants."""
         alone = {}
         while True:
             texts, reasons = self.tree.switched_files([m for m in chosen if m.number not in alone])
@@ -137,8 +137,8 @@ class Run:
             culprits = self.tree.culprits(log, [m for m in chosen if m.number not in alone])
             if not culprits:
                 errors = re.findall(r"^\S+error: .*|^\S+ error: .*|^error: .*", log.read_text(), re.M)
-                raise Mistake("\n".join([f"the build fails, and not at a mutant ({log}):", *dict.fromkeys(errors[:5])]))
-            alone |= {mutant.number: "the compiler refuses its switch" for mutant in culprits}
+                raise Mistake("\n".join([f"the build failed, but not at a mutant ({log}):", *dict.fromkeys(errors[:5])]))
+            alone |= {mutant.number: "its switch does not compile" for mutant in culprits}
         together = [mutant for mutant in chosen if mutant.number not in alone]
         self.check_usual(chosen)
         self.play(together)
@@ -162,11 +162,13 @@ def seconds():
 
 def main():
     parser = argparse.ArgumentParser(prog="scripts/plant", description=__doc__.splitlines()[0])
-    parser.add_argument("--gauntlet", action="store_true", help="only the mutants that the gauntlet is to notice")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="how many are played at a time; default: the processors")
-    parser.add_argument("--check", action="store_true", help="only look whether each still has its place in the sources")
-    parser.add_argument("--from", dest="folders", action="append", metavar="PATH", help="a folder of mutants, or one file of them")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="the mutants; default: all")
+    parser.add_argument("--gauntlet", action="store_true", help="run only the mutants that the gauntlet must notice")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count(), help="number of mutants that run at the same time; default: the number of processors")
+    parser.add_argument(
+        "--check", action="store_true", help="only check whether each mutant still applies to the sources; build nothing")
+    parser.add_argument("--from", dest="folders", action="append", metavar="PATH", help="read mutants from this folder or file; default: Tests/Mutants")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="names of the mutants to run; default: all")
     arguments = parser.parse_args()
 
     signal.signal(signal.SIGINT, end_all)
@@ -176,7 +178,7 @@ def main():
     chosen = reader.read_all(arguments.folders or [root / "Tests" / "Mutants"])
     unknown = set(arguments.names) - {mutant.name for mutant in chosen}
     if unknown:
-        raise Mistake(f"no mutant is called {', '.join(sorted(unknown))}")
+        raise Mistake(f"there is no mutant with the name {', '.join(sorted(unknown))}")
     if arguments.names:
         chosen = [mutant for mutant in chosen if mutant.name in arguments.names]
     if arguments.gauntlet:
@@ -192,7 +194,7 @@ def main():
         except Mistake as mistake:
             run.errors.append(f"{mutant.name} does not apply: {mistake}")
     if not arguments.check and fitting:
-        # One run at a time: the copy is there once.
+        # The lock allows one run at a time, because there is only one copy.
         held = open(tree.folder / "lock", "w")
         fcntl.flock(held, fcntl.LOCK_EX)
         begun = time.monotonic()

@@ -1,16 +1,20 @@
-"""Puts many mutants into one copy of a source file, each behind a switch: `(mutant == 7 ? (mutated) : (original))` where an
-expression differs, `if mutant == 7 { mutated } else { original }` where whole statements do. So one build serves all of them.
+"""Adds many mutants to one copy of a source file, each with a switch, so that one build contains all of them.
+
+The switch of a changed expression is `(mutant == 7 ? (mutated) : (original))`. The switch of changed statements is
+`if mutant == 7 { mutated } else { original }`.
 """
 import re
 
 
 class NotSwitchable(Exception):
-    """The change is none of an expression or of whole statements, as of a declaration: it needs a build of its own."""
+    """The change is not in an expression or in complete statements, but for example in a declaration. It needs a build of its own."""
 
 
 class Edit:
-    """Bytes `start..<end` of a file, and what a mutant has in their place. Kinds: expression, clauses (of an `if` or `guard`,
-    separated by commas), statements (whole lines)."""
+    """A replacement of the characters `start..<end` of a file by the text of a mutant.
+
+    The kind is one of: expression; clauses (the parts of an `if` or `guard` between commas); statements (whole lines).
+    """
 
     def __init__(self, number, kind, start, end, text):
         self.number, self.kind, self.start, self.end, self.text = number, kind, start, end, text
@@ -22,7 +26,7 @@ TOKEN = re.compile(
     r"|(?P<operator>[-+*/%=<>!&|^~?:.\\]+)|(?P<other>.)", re.S)
 CLOSING = {")": "(", "]": "[", "}": "{"}
 ASSIGNMENTS = {"=", "+=", "-=", "*=", "/=", "|=", "&=", "&+=", "&-=", "<<=", ">>="}
-# An expression begins after these, and does not contain them.
+# An expression begins after these words, and does not contain them.
 STARTERS = {"return", "if", "guard", "while", "else", "in", "throw", "where", "switch", "for"}
 NOT_IN_EXPRESSIONS = STARTERS | {"let", "var", "case", "func", "break", "continue", "default", "static", "struct", "enum"}
 DECLARATIONS = re.compile(
@@ -40,7 +44,7 @@ class Token:
 
 
 def string_end(text, start):
-    """Where the string literal at `start` ends; an interpolation may hold others."""
+    """Returns the end of the string literal at `start`. An interpolation may contain other string literals."""
     at = start + 1
     while at < len(text) and text[at] != '"':
         if text[at] == "\\" and text[at + 1] == "(":
@@ -71,7 +75,7 @@ def tokens_of(text):
 
 
 class Source:
-    """The tokens of a text, and where expressions begin and end in it."""
+    """The tokens of a text. It finds the first and last token of expressions."""
 
     def __init__(self, text, language):
         self.text, self.language, self.tokens = text, language, tokens_of(text)
@@ -83,7 +87,7 @@ class Source:
         return self.tokens[index] if 0 <= index < len(self.tokens) else Token("newline", "\n", 0)
 
     def partner(self, index, step):
-        """The index of the bracket that belongs to the one at `index`."""
+        """Returns the index of the bracket that matches the one at `index`."""
         depth = 0
         while 0 <= index < len(self.tokens):
             token = self.tokens[index]
@@ -92,13 +96,13 @@ class Source:
                 if depth == 0:
                     return index
             index += step
-        raise NotSwitchable("a bracket without a partner")
+        raise NotSwitchable("a bracket has no match")
 
     def is_spaced(self, index):
         return index > 0 and self.tokens[index - 1].is_blank
 
     def ends_statement(self, index):
-        """Whether the newline at `index` ends a statement: the next line does not continue it."""
+        """Returns whether the newline at `index` ends a statement, that is, the next line does not continue it."""
         if self.language == "c":
             return False
         last, following = self.neighbour(index, -1), self.neighbour(index, 1)
@@ -117,7 +121,7 @@ class Source:
         return token.kind == "mark" or token.kind == "word" and token.text in STARTERS
 
     def left(self, index, through=()):
-        """The first token of the expression that holds the tokens before `index`, and what stands before it."""
+        """Returns the index of the first token of the expression that ends before `index`, and the text of the token before that."""
         index -= 1
         while index >= 0:
             token = self.tokens[index]
@@ -128,15 +132,15 @@ class Source:
             elif self.is_delimiter(index) and token.text not in through:
                 return index + 1, token.text
             index -= 1
-        raise NotSwitchable("no beginning")
+        raise NotSwitchable("the start of the expression was not found")
 
     def header(self, index):
-        """The keyword of the `if`, `guard`, `while`, `for` or `switch` whose condition is at `index`; or none."""
+        """Returns the keyword `if`, `guard`, `while`, `for` or `switch` if its condition is at `index`, otherwise an empty string."""
         start, before = self.left(index, {",", ":", "?", "in", "where", *ASSIGNMENTS})
         return before if before in ("if", "guard", "while", "for", "switch") else ""
 
     def right(self, index, header, through=()):
-        """The token behind the expression that holds the tokens from `index`."""
+        """Returns the index of the token after the expression that contains the token at `index`."""
         while index < len(self.tokens):
             token = self.tokens[index]
             if token.kind == "bracket":
@@ -150,7 +154,7 @@ class Source:
 
 
 def unmatched(tokens):
-    """Brackets that are closed without having been opened, and those left open."""
+    """Returns the number of closing brackets without an opening one, and of opening brackets without a closing one."""
     closed, opened = 0, 0
     for token in tokens:
         if token.kind == "bracket" and token.text in CLOSING:
@@ -161,7 +165,7 @@ def unmatched(tokens):
 
 
 def clauses(tokens):
-    """The clauses between commas, each as its tokens."""
+    """Returns the clauses between commas, each as a list of tokens."""
     depth, parts = 0, [[]]
     for token in tokens:
         if token.kind == "bracket":
@@ -188,7 +192,7 @@ def may_be_expression(tokens):
 
 
 def same_ends(one, other):
-    """How many items are the same at the beginnings, and behind them at the ends."""
+    """Returns how many items are the same at the start, and how many of the rest are the same at the end."""
     shorter, first, last = min(len(one), len(other)), 0, 0
     while first < shorter and one[first] == other[first]:
         first += 1
@@ -198,13 +202,13 @@ def same_ends(one, other):
 
 
 def expression_edit(number, before, after, language):
-    """The smallest expression, or list of clauses, in which the two texts differ."""
+    """Returns the edit of the smallest expression, or list of clauses, that contains the difference of the two texts."""
     old, new = Source(before, language), Source(after, language)
     a, b = [t.text for t in old.tokens], [t.text for t in new.tokens]
     prefix, suffix = same_ends(a, b)
 
     def region(through=()):
-        # Brackets that only one end of the difference has belong to what is beside it.
+        # If the difference contains only one bracket of a pair, the region grows until it contains both.
         shift_left, shift_right = prefix, suffix
         while True:
             closed, opened = unmatched(old.tokens[shift_left:len(a) - shift_right])
@@ -216,7 +220,7 @@ def expression_edit(number, before, after, language):
             else:
                 shift_right -= 1
             if shift_left < 0 or shift_right < 0:
-                raise NotSwitchable("brackets that do not match")
+                raise NotSwitchable("the brackets do not match")
         start, lead = old.left(shift_left, through)
         header = old.header(shift_left)
         end = old.right(len(a) - shift_right, header, through)
@@ -228,28 +232,28 @@ def expression_edit(number, before, after, language):
         return Edit(number, "expression", old.tokens[start].start, old.tokens[end - 1].end, bare(news))
     start, end, olds, news, lead = region({",", ":", "?", *ASSIGNMENTS})
     if lead not in ("if", "guard", "while"):
-        raise NotSwitchable("no expression differs")
+        raise NotSwitchable("the difference is not in an expression")
     return clauses_edit(number, clauses(olds), clauses(news))
 
 
 def clauses_edit(number, olds, news):
-    """The clauses that differ, none of which may bind a name."""
+    """Returns the edit of the clauses that differ. A clause that binds a name is not allowed."""
     before, after = list(map(bare, olds)), list(map(bare, news))
     first, last = same_ends(before, after)
     if len(olds) - last == first:
-        # A clause that is new is put beside one that is there.
+        # A new clause is combined with an existing one.
         if first > 0 and may_be_expression(olds[first - 1]):
             first -= 1
         elif last > 0 and may_be_expression(olds[-last]):
             last -= 1
     olds, news = olds[first:len(olds) - last], news[first:len(news) - last]
     if not olds or not all(map(may_be_expression, olds + news)):
-        raise NotSwitchable("clauses that bind names differ")
+        raise NotSwitchable("a changed clause binds a name")
     return Edit(number, "clauses", olds[0][0].start, olds[-1][-1].end, ", ".join(map(bare, news)))
 
 
 def are_statements(lines, language):
-    """Whether the lines are whole statements that declare nothing to the ones behind them."""
+    """Returns whether the lines are complete statements that declare no name for later lines."""
     depth = 0
     for line in lines:
         code = line.strip()
@@ -274,7 +278,7 @@ def are_statements(lines, language):
 
 
 def stands_alone(lines, first, last, language):
-    """Whether the lines about `first..<last` are no parts of the same statement, and the place is within a function."""
+    """Returns whether the lines `first..<last` are in a function, and the lines around them do not belong to the same statement."""
     above = next((l.strip() for l in reversed(lines[:first]) if l.strip() and not l.strip().startswith(("//", "/*", "*"))), "")
     below = next((l.strip() for l in lines[last:] if l.strip() and not l.strip().startswith(("//", "/*", "*"))), "")
     if language == "c":
@@ -285,7 +289,7 @@ def stands_alone(lines, first, last, language):
 
 
 def edits_for(number, text, first, old, new, language):
-    """The edits that make of the `old` lines, at line `first` (from 0), the `new` ones."""
+    """Returns the edits that replace the `old` lines, at line `first` (from 0), by the `new` lines."""
     lines = text.splitlines(keepends=True)
     starts = [0]
     for line in lines:
@@ -295,7 +299,7 @@ def edits_for(number, text, first, old, new, language):
     is_blank = lambda part: all(not line.strip() for line in part)
     try:
         if is_blank(old) or is_blank(new):
-            raise NotSwitchable("not in the places of statements")
+            raise NotSwitchable("lines are only added or only removed")
         return [expression_edit(number, text, mutated, language)]
     except NotSwitchable:
         if not all(is_blank(part) or are_statements(part, language) for part in (old, new)):
@@ -313,7 +317,7 @@ def rendered(kind, text):
 
 
 def switched(text, edits, condition):
-    """The text with all edits behind switches, and the numbers of those that do not go beside the others."""
+    """Returns the text with a switch for each edit, and the numbers of the mutants that conflict with others."""
     groups, rejected = [], set()
     for edit in sorted(edits, key=lambda e: (e.start, -e.end)):
         group = groups[-1] if groups else None
@@ -333,7 +337,7 @@ def switched(text, edits, condition):
         numbers = [e.number for e in group]
         rejected |= {number for number in numbers if numbers.count(number) > 1}
         for edit in (e for e in group if e.number not in rejected):
-            # The outermost edit replaces all of it; an inner one, its part.
+            # The outermost edit replaces the whole range; an inner edit replaces a part of it.
             whole[edit.number] = original[:edit.start - outer.start] + edit.text + original[edit.end - outer.start:]
         if outer.kind == "statements":
             for number, mutated in whole.items():

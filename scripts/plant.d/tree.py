@@ -1,4 +1,4 @@
-"""The copy of the sources in which mutants are planted, .build/mutation/tree, and its build."""
+"""The copy of the sources with the mutants, .build/mutation/tree, and its build."""
 import os
 import pathlib
 import re
@@ -20,7 +20,8 @@ __attribute__((constructor)) static void choose(void) {
     if (number) ota_planted_mutant = atoi(number);
 }
 """
-# What no mutant needs is not built; and a mutant that leaves something unused compiles.
+# Added to the manifest of the copy. Only the targets that the mutants need are built. Warnings are not errors in the copy, so that a mutant
+# with an unused name compiles.
 MANIFEST = """
 var needed: Set<String> = [%s]
 for _ in package.targets {
@@ -48,11 +49,13 @@ class Tree:
         try:
             return (self.root / path).read_text()
         except OSError:
-            raise Mistake(f"{path}: there is no such file any more") from None
+            raise Mistake(f"{path}: this file no longer exists") from None
 
     def lay_out(self, targets, replaced):
-        """Makes the copy the same as the sources, but for the files that are replaced; what is the same is not touched, so
-        that it is not compiled again."""
+        """Copies the sources, with the texts in `replaced` in place of the originals.
+
+        Files with the same content are not written, so that they are not compiled again.
+        """
         listed = subprocess.run(
             ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=self.root, check=True, capture_output=True)
         files = {name: None for name in listed.stdout.decode().split("\0") if name and (self.root / name).is_file()}
@@ -74,7 +77,7 @@ class Tree:
                 place.chmod((self.root / name).stat().st_mode if (self.root / name).exists() else 0o644)
 
     def switched_files(self, mutants):
-        """(the files' texts with all mutants behind switches, the mutants that need a build of their own)"""
+        """Returns the texts of the files with a switch for each mutant, and the mutants that need a build of their own."""
         alone = {}
         while True:
             edits, texts = {}, {}
@@ -101,24 +104,24 @@ class Tree:
                 texts[f"{folder}/{switch[0]}"] = switch[1]
             if not rejected:
                 return texts, alone
-            alone |= {number: "it overlaps with another mutant" for number in rejected}
+            alone |= {number: "it overlaps another mutant" for number in rejected}
 
     def build(self, options, log):
-        """The exit code. One build for tests, gauntlet and mutants, with what takes longest left out: debugging information."""
+        """Builds the copy and returns the exit code. The build has no debugging information, because that takes the most time."""
         command = ["swift", "build", "-c", "release", "-Xswiftc", "-no-emit-module-separately-wmo", "-Xswiftc", "-gnone", *options]
         with open(log, "w") as output:
             with started(command, cwd=self.path, stdout=output) as process:
                 return process.wait()
 
     def culprits(self, log, mutants):
-        """The mutants at the places that the compiler refuses."""
+        """Returns the mutants at the lines of the compiler's errors."""
         found = set()
         for path, line in re.findall(r"^(\S+):(\d+):\d+: error:", pathlib.Path(log).read_text(), re.M):
             try:
                 lines = pathlib.Path(path).read_text().splitlines()[:int(line)]
             except OSError:
                 continue
-            # The nearest switch above, or in the line.
+            # The nearest switch in or above the line.
             for text in reversed(lines[-12:]):
                 numbers = re.findall(r"(?:plantedMutant|ota_planted_mutant) == (\d+)", text)
                 if numbers:
