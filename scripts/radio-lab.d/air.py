@@ -1,27 +1,27 @@
 #!/usr/bin/python3 -IS
-"""The air between the lab's virtual radios, in the guest `radio-air`.
+"""Simulates the air between the lab's virtual radios. Its name in the guest is `radio-air`.
 
-btvirt, whose controllers these are, has no air: an advertisement is reported once, in the instant in which a scan starts, and data
-moves in no time. This program stands between the kernel (/dev/vhci) and btvirt and adds what a link has: advertisements that repeat, a
-signal strength, connection events that carry a limited number of packets, lost events, and a link that dies out of range.
+The controllers are those of btvirt, which does not simulate the air: it reports an advertisement once, at the moment a scan starts, and
+transfers data without delay. This program runs between the kernel (/dev/vhci) and btvirt. It adds repeated advertisements, a signal
+strength, connection events with a limited number of packets, lost events, and links that end when the radios are out of range.
 
-  radio-air serve N              makes N radios, hci0 and on, and serves
-  radio-air set NAME VALUE ...   changes the air while it runs:
-      per_event  packets a radio may send in a connection event (6); 0: at once, no connection events
-      loss       part of the connection events that are lost, 0 to 1 (0)
-      range      1: in range. 0: out of range: nothing passes, links end at their supervision timeout (1)
+  radio-air serve N              create N radios, from hci0, and serve them
+  radio-air set NAME VALUE ...   change the settings of the air (the defaults are in parentheses):
+      per_event  packets that a radio may send in a connection event; 0: no connection events, packets are sent at once (6)
+      loss       lost connection events, as a fraction from 0 to 1 (0)
+      range      1: in range; 0: out of range: no packet arrives, and links end at their supervision timeout (1)
       advert     seconds between two reports of one advertiser (0.1)
       rssi       signal strength in reports, dBm (-50)
-      interval   of connections made from now on, milliseconds; 0: as the host asks (0)
-      acl_len, acl_num   the controller's buffers, read when a radio is powered on (251 bytes, 24)
-  radio-air away SECONDS         out of range for so long, to the millisecond; then in range again
-  radio-air cut                  ends every link now, as a supervision timeout does (0x08)
-  radio-air unplug, plug         takes all radios out of the machine; puts them in again, if they are out
-  radio-air stats                for each radio: links, packets and bytes sent, connection events, lost events, and how
-                                 often this machine was late for one by more than 5 ms
+      interval   connection interval of new connections in milliseconds; 0: the interval that the host requests (0)
+      acl_len, acl_num   length in bytes and number of the controller's buffers; read when a radio is powered on (251, 24)
+  radio-air away SECONDS         out of range for exactly this time, then in range again
+  radio-air cut                  end every link now, with the reason of a supervision timeout (0x08)
+  radio-air unplug, plug         remove all radios from the machine; add the removed radios again
+  radio-air stats                print for each radio: links, packets and bytes sent, connection events, lost events, and
+                                 the number of events for which this machine was late by more than 5 ms
 
-The first values may come from the environment: RADIO_LAB_AIR="per_event=4 loss=0.1". With RADIO_LAB_CAPTURE, a file's name, all HCI
-traffic goes there, in btsnoop's format.
+RADIO_LAB_AIR="per_event=4 loss=0.1" in the environment sets first values. RADIO_LAB_CAPTURE is the name of a file for all HCI traffic,
+in btsnoop's format.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ import time
 
 CONTROL, BTVIRT = "/run/radio-lab.air", "/tmp/bt-server-le"
 DISCONNECT, RESET, BUFFER_SIZE, ADVERTISE_ENABLE, SCAN_ENABLE, CONNECT = 0x0406, 0x0C03, 0x2002, 0x200A, 0x200C, 0x200D
-PARAMETER_REPLIES = 0x2020, 0x2021  # yes and no to a peer's request for other connection parameters
+PARAMETER_REPLIES = 0x2020, 0x2021  # accept or refuse a peer's request for other connection parameters
 CONNECTION_TIMEOUT = 0x08
 LATE = 0.005
 HCIGETDEVINFO, HCI_UP = 0x800448D3, 1
@@ -48,7 +48,7 @@ loop = asyncio.new_event_loop()
 
 
 class Capture:
-    """All HCI traffic in btsnoop's monitor format, for btmon -r or Wireshark. btmon itself, live, dies of some ATT packets."""
+    """Writes all HCI traffic in btsnoop's monitor format, for btmon -r or Wireshark. A live btmon crashes on some ATT packets."""
 
     def __init__(self, name):
         self.file = open(name, "wb", buffering=0)
@@ -63,11 +63,11 @@ class Capture:
 
 
 class Link:
-    """One radio's sending half of a connection: packets wait here for a connection event."""
+    """The sending side of one radio in a connection. Packets wait here for a connection event."""
 
     def __init__(self, radio, handle, central, interval, timeout):
         self.radio, self.handle, self.central = radio, handle, central
-        self.queue, self.timer = collections.deque(), None  # (when it came, packet)
+        self.queue, self.timer = collections.deque(), None  # (arrival time, packet)
         self.start = self.heard = self.due = loop.time()
         self.parameters(interval, timeout)
 
@@ -79,14 +79,14 @@ class Link:
         self.plan()
 
     def plan(self):
-        """Idle events cost nothing: none is simulated."""
+        """Schedules the next event if packets wait. Events without packets are not simulated."""
         if self.queue and self.timer is None:
             past = int((loop.time() - self.start) / self.interval)
             self.due = self.start + (past + 1) * self.interval
             self.timer = loop.call_at(self.due, self.catch_up)
 
     def catch_up(self):
-        """Holds the event that is due, and those that were due while this machine was busy: each carries what was there at its instant."""
+        """Runs the event that is due, and the events that this machine missed. Each sends the packets that waited at its scheduled time."""
         self.timer = None
         self.radio.late += loop.time() - self.due > LATE
         while self.queue and self.due <= loop.time() and self.radio.links.get(self.handle) is self:
@@ -98,7 +98,7 @@ class Link:
     def event(self):
         self.radio.events += 1
         if not air["range"] or random.random() < air["loss"]:
-            self.radio.lost += 1  # the packets wait: a link layer repeats, it never drops
+            self.radio.lost += 1  # the packets wait, because a link layer repeats packets and never drops them
             return
         self.heard = loop.time()
         for _ in range(int(air["per_event"]) or len(self.queue)):
@@ -107,7 +107,7 @@ class Link:
             self.radio.transmit(self.queue.popleft()[1])
 
     def check(self):
-        """The supervision timeout."""
+        """Ends the link if its supervision timeout is over."""
         silent = not air["range"] or (self.queue and air["loss"]) or not self.radio.up
         if not silent:
             self.heard = loop.time()
@@ -119,11 +119,11 @@ class Link:
 
 
 class Radio:
-    """A controller of btvirt and the kernel's hci device that has it."""
+    """A controller of btvirt and its hci device in the kernel."""
 
     def __init__(self):
         self.links, self.scan, self.told, self.seen = {}, None, False, set()
-        self.asked = []  # (opcode, parameters; None: ours): commands btvirt has yet to answer
+        self.asked = []  # commands without an answer from btvirt yet: (opcode, parameters; None: sent by this program)
         self.sent = self.sent_bytes = self.events = self.lost = self.late = 0
         self.rest = b""
         self.index, self.up = None, True
@@ -142,7 +142,7 @@ class Radio:
         self.links, self.scan = {}, None
 
     def command(self, opcode, data):
-        """A command of ours: its answer is not for the host."""
+        """Sends a command of this program; the host does not receive the answer."""
         self.asked.append((opcode, None))
         self.btvirt.sendall(struct.pack("<BHB", 1, opcode, len(data)) + data)
 
@@ -155,7 +155,7 @@ class Radio:
             capture.add(self.index, False, packet)
         try:
             os.write(self.vhci, packet)
-        except OSError:  # the host has switched the device off meanwhile
+        except OSError:  # the host has powered the device off in the meantime
             pass
 
     def from_host(self):
@@ -167,11 +167,11 @@ class Radio:
             link.send(packet) if link and air["per_event"] else self.transmit(packet)
         elif packet[0] == 1:  # a command
             opcode = struct.unpack_from("<H", packet, 1)[0]
-            if opcode == RESET and self.links:  # a host that starts anew without a farewell
+            if opcode == RESET and self.links:  # a host that starts again without a disconnection
                 self.vanish()
                 loop.call_later(max(link.timeout for link in self.links.values()), self.reset, packet)
                 return
-            if opcode == CONNECT and air["interval"]:  # the kernel keeps a device's first interval, whatever is set later
+            if opcode == CONNECT and air["interval"]:  # the kernel keeps the first interval of a device and ignores later settings
                 struct.pack_into("<HH", packet, 17, *[int(air["interval"] / 1.25)] * 2)
             self.asked.append((opcode, packet[4:]))
             if opcode == SCAN_ENABLE:
@@ -182,7 +182,7 @@ class Radio:
             self.index = struct.unpack_from("<H", packet, 2)[0]
 
     def scan_again(self, scan):
-        """btvirt reports advertisers when a scan starts, and so early that the kernel drops it."""
+        """Restarts the scan: btvirt reports advertisers only when a scan starts, and so early that the kernel drops the first report."""
         if self.scan is scan:
             self.told = True
             self.command(SCAN_ENABLE, b"\0\0")
@@ -191,21 +191,21 @@ class Radio:
 
     def from_btvirt(self):
         data = self.rest + self.btvirt.recv(65536)
-        while len(data) >= 5:  # the shortest packet is longer
+        while len(data) >= 5:  # no packet is shorter than 5 bytes
             size = 3 + data[2] if data[0] == 4 else 5 + struct.unpack_from("<H", data, 3)[0]
             if len(data) < size:
                 break
             packet, data = bytearray(data[:size]), data[size:]
             if packet[0] == 4 and packet[1] == 0x3E and packet[3] == 0x04:
-                # The peer's features: asking for them takes time on air. Told at once, the kernel calls the ATT socket connected before
-                # bluetoothd has read that the device is, and bluetoothd then drops the link again.
+                # The peer's features. A real radio needs time on air to read them. If the kernel gets them at once, it reports the ATT
+                # socket as connected before bluetoothd has read that the device is connected. bluetoothd then drops the link again.
                 loop.call_later(0.05, self.to_host, packet)
             elif packet[0] != 4 or self.keep(packet):
                 self.to_host(packet)
         self.rest = data
 
     def keep(self, packet):
-        """Looks at an event; true if the host is to see it."""
+        """Handles an event. Returns true if the host must receive it."""
         code, sub = packet[1], packet[3]
         if code in (0x0E, 0x0F):  # command complete, command status
             opcode = struct.unpack_from("<H", packet, 4 if code == 0x0E else 5)[0]
@@ -214,7 +214,7 @@ class Radio:
                 self.asked.remove(mine)
                 if mine[1] is None:
                     return False
-                if opcode in PARAMETER_REPLIES and len(packet) == 7:  # btvirt says the status only; the connection's handle belongs to it
+                if opcode in PARAMETER_REPLIES and len(packet) == 7:  # btvirt sends only the status; the connection handle is added here
                     packet[2] += 2
                     packet += mine[1][:2]
             if opcode == BUFFER_SIZE:
@@ -238,7 +238,7 @@ class Radio:
         return True
 
     def look(self):
-        """A host that was killed says nothing to its controller: a kernel closes the device of a user channel without a word."""
+        """Detects a killed host: the kernel closes the device of a user channel without a command to the controller."""
         if self.index is None:
             return
         info = bytearray(struct.pack("<H", self.index) + bytes(126))
@@ -257,7 +257,7 @@ class Radio:
         self.command(SCAN_ENABLE, b"\0\0")
 
     def reset(self, packet):
-        """The others notice after the supervision timeout; btvirt would forget the links of this radio and never tell them."""
+        """Cuts the links before the reset: btvirt would drop the links of this radio without a report to the other radios."""
         for link in list(self.links.values()):
             link.cut()
         self.asked.append((RESET, b""))
@@ -265,7 +265,7 @@ class Radio:
 
 
 def set_range(value):
-    """Links were heard up to this moment, which counts towards their supervision timeout."""
+    """Changes the range. When the radios go out of range, the supervision timeouts start now."""
     if air["range"] and not value:
         for link in [link for radio in radios for link in radio.links.values()]:
             link.heard = loop.time()
@@ -297,7 +297,7 @@ def control(server, count):
         set_range(changes.pop("range", air["range"]))
         air.update(changes)
     else:
-        answer = "what? See radio-air without arguments"
+        answer = "unknown command; run radio-air without arguments for help"
     server.sendto(answer.encode(), sender)
 
 
@@ -324,11 +324,11 @@ def main(words):
         loop.run_until_complete(serve(int(words[1])))
     elif words:
         client = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        client.bind("")  # a name of the kernel's choice, for the answer
+        client.bind("")  # the kernel chooses a name, to which the answer is sent
         client.sendto(" ".join(words).encode(), CONTROL)
         answer = client.recv(4096).decode()
         print(answer)
-        return 64 if answer.startswith("what?") else 0
+        return 64 if answer.startswith("unknown command") else 0
     else:
         print(__doc__)
         return 64
