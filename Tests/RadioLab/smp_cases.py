@@ -245,7 +245,7 @@ def smp_passkey(lab):
     bridge = lab.bumble(smp=1337, passkey=PASSKEY)
     image = lab.mcuboot(100_000)
     seen = lab.otaflash("scan", "--adapter", "hci0", "--timeout", "4")["devices"]
-    assert [it["protocols"] for it in seen] == [["smp"]] and "version" not in seen[0] and "paired" in seen[0]["unread"], seen
+    assert [it["protocols"] for it in seen] == [["smp"]] and "version" not in seen[0] and "requires pairing" in seen[0]["unread"], seen
     assert_refused(lab.push(image, bridge).done(exit_code=77), "not-permitted")
     lab.assert_nothing_left()
     time.sleep(1)

@@ -23,6 +23,8 @@ public struct IntelHex: Sendable, Hashable {
         var written = [UInt8](repeating: 0, count: (extent.count + 7) / 8)
         var records = IntelHexRecords(text)
         while let record = try records.next() {
+            // A record without data can have any address, also one below the extent.
+            if records.data.isEmpty { continue }
             var position = Int(record.address - extent.lowerBound)
             for byte in records.data {
                 let bit: UInt8 = 1 << (position & 7)
