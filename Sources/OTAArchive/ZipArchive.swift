@@ -1,3 +1,4 @@
+internal import CZlib
 internal import OTAFirmware
 
 /// A zip archive in memory (PKWARE APPNOTE 6.3.10), read strictly: what another reader might take for something else is
@@ -89,5 +90,60 @@ public struct ZipArchive: Sendable {
         } catch {
             throw ZipError(.truncated, "it ends within one of its records")
         }
+    }
+}
+
+/// Why an archive cannot be read. Two errors are equal when their codes are.
+public struct ZipError: Error, Sendable, Equatable {
+    public enum Code: String, Sendable, CaseIterable {
+        /// The bytes end before what its records announce, or it has no end record.
+        case truncated = "truncated-archive"
+        /// Its records contradict each other, or overlap.
+        case malformed = "malformed-archive"
+        /// Encrypted, in several parts, larger than 4 GiB, or packed in another way than stored or deflated.
+        case unsupported = "unsupported-archive"
+        /// More entries or bytes than are unpacked.
+        case tooLarge = "archive-too-large"
+        /// An entry is not what its CRC-32 says, or cannot be unpacked.
+        case damaged = "damaged-archive"
+    }
+
+    public let code: Code
+    /// For people: what was seen, without a full stop.
+    public let context: String
+
+    public init(_ code: Code, _ context: String) {
+        self.code = code
+        self.context = context
+    }
+
+    public static func == (left: ZipError, right: ZipError) -> Bool { left.code == right.code }
+}
+
+/// DEFLATE (RFC 1951), by zlib.
+private enum Inflater {
+    /// Exactly `count` bytes of exactly this stream; nil where it has more, fewer, or is none. No more than `count` bytes
+    /// are ever written.
+    static func inflate(_ packed: ArraySlice<UInt8>, to count: Int) -> [UInt8]? {
+        guard let available = UInt32(exactly: packed.count), let wanted = UInt32(exactly: count) else { return nil }
+        var stream = z_stream()
+        // Negative: without zlib's own header.
+        let begun = inflateInit2_(&stream, -MAX_WBITS, ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size))
+        guard begun == Z_OK else { return nil }
+        defer { inflateEnd(&stream) }
+        var isWhole = false
+        // One byte at least, as zlib asks for a place to write to.
+        let bytes = [UInt8](unsafeUninitializedCapacity: max(count, 1)) { output, initialized in
+            isWhole = packed.withUnsafeBufferPointer { input in
+                // zlib does not write to its input.
+                stream.next_in = UnsafeMutablePointer(mutating: input.baseAddress)
+                stream.avail_in = available
+                stream.next_out = output.baseAddress
+                stream.avail_out = wanted
+                return CZlib.inflate(&stream, Z_FINISH) == Z_STREAM_END && stream.avail_in == 0 && stream.avail_out == 0
+            }
+            initialized = isWhole ? count : 0
+        }
+        return isWhole ? bytes : nil
     }
 }

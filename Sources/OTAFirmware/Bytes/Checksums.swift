@@ -52,3 +52,29 @@ public enum CRC32 {
         return tables
     }()
 }
+
+/// A SHA-256: 32 bytes.
+public struct SHA256Digest: Hashable, Sendable, CustomStringConvertible {
+    /// The 32 bytes.
+    public let bytes: [UInt8]
+
+    /// Nil unless `bytes` are exactly 32.
+    public init?(bytes: some Collection<UInt8>) {
+        guard bytes.count == 32 else { return nil }
+        self.bytes = Array(bytes)
+    }
+
+    /// The first 8 bytes: what stands for a digest over the air (docs/ota-profile.md).
+    public var prefix: [UInt8] { Array(bytes.prefix(8)) }
+
+    /// 64 lower-case hex digits.
+    public var description: String { Hex.encode(bytes) }
+}
+
+/// SHA-256 fed piece by piece. This module knows where an image keeps its own digest but no cryptography: who
+/// inspects an image passes the hash in (`OTASigning.SHA256`).
+public protocol IncrementalHash {
+    mutating func update(_ bytes: UnsafeRawBufferPointer)
+    /// Called once, last.
+    mutating func finish() -> SHA256Digest
+}
