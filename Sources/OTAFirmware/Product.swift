@@ -1,11 +1,11 @@
-/// What a bundle is for: it equals the name the device gives itself, byte for byte.
+/// The name of a product. The name in a bundle must be equal to the device's product name, byte for byte.
 public struct ProductName: Sendable, Hashable, CustomStringConvertible {
-    /// What a text must be, for people.
+    /// The format of the text, for the user.
     public static let rule = "1 to 63 characters of A-Z a-z 0-9 . _ -, such as acme-thermostat"
 
     public let text: String
 
-    /// Nil unless `text` obeys the `rule`.
+    /// Returns nil unless `text` follows the `rule`.
     public init?(_ text: some StringProtocol) {
         guard (1...63).contains(text.utf8.count),
             text.utf8.allSatisfy({ $0.isASCIILetterOrDigit || ".-_".utf8.contains($0) })
@@ -16,17 +16,19 @@ public struct ProductName: Sendable, Hashable, CustomStringConvertible {
     public var description: String { text }
 }
 
-/// The hardware revisions a bundle runs on: 1 to 16 inclusive ranges, ascending, neither overlapping nor adjacent, so
-/// that one set of revisions is written in one way.
+/// The hardware revisions that a bundle supports.
+///
+/// It has 1 to 16 inclusive ranges in ascending order. The ranges do not overlap and are not adjacent, so that each set of
+/// revisions has exactly one encoding.
 public struct HardwareRevisions: Sendable, Hashable, CustomStringConvertible {
-    /// What a text must be, for people.
-    public static let rule = "up to 16 revisions or ranges of them, 0 to 65535, such as 2 or 1..3,7"
+    /// The format of the text, for the user.
+    public static let rule = "1 to 16 revisions or ranges of revisions, 0 to 65535, such as 2 or 1..3,7"
     static let encodingRule =
         "1 to 16 pairs of u16, lowest and highest revision, ascending, neither overlapping nor adjacent"
 
     public let ranges: [ClosedRange<UInt16>]
 
-    /// Nil unless the ranges are as described above.
+    /// Returns nil unless there are 1 to 16 ascending ranges that do not overlap and are not adjacent.
     public init?(ranges: [ClosedRange<UInt16>]) {
         guard (1...16).contains(ranges.count),
             zip(ranges, ranges.dropFirst()).allSatisfy({ Self.leavesGap($0, $1) })
@@ -34,8 +36,9 @@ public struct HardwareRevisions: Sendable, Hashable, CustomStringConvertible {
         self.ranges = ranges
     }
 
-    /// Reads what a person types, `2` or `1..3,7`, in any order; ranges that meet are joined. Nil unless `text` obeys
-    /// the `rule`.
+    /// Parses text such as `2` or `1..3,7`. Returns nil unless `text` follows the `rule`.
+    ///
+    /// The ranges may be in any order. Ranges that overlap or are adjacent are joined.
     public init?(_ text: some StringProtocol) {
         var joined: [ClosedRange<UInt16>] = []
         let parsed = text.split(separator: ",", omittingEmptySubsequences: false).map { Self.range(String($0)) }
@@ -50,7 +53,7 @@ public struct HardwareRevisions: Sendable, Hashable, CustomStringConvertible {
         self.init(ranges: joined)
     }
 
-    /// Reads pairs of u16, little-endian, lowest and highest; nil unless they obey the `encodingRule`.
+    /// Parses pairs of u16, little-endian, lowest and highest revision. Returns nil unless they follow the `encodingRule`.
     init?(encoded bytes: ArraySlice<UInt8>) {
         var reader = ByteReader(bytes)
         var ranges: [ClosedRange<UInt16>] = []
@@ -81,7 +84,7 @@ public struct HardwareRevisions: Sendable, Hashable, CustomStringConvertible {
             .joined(separator: ",")
     }
 
-    /// Whether at least one revision lies between the two, the second behind the first.
+    /// Returns whether `second` is above `first` with at least one revision between the two.
     static func leavesGap(_ first: ClosedRange<UInt16>, _ second: ClosedRange<UInt16>) -> Bool {
         Int(second.lowerBound) > Int(first.upperBound) + 1
     }
@@ -95,7 +98,7 @@ public struct HardwareRevisions: Sendable, Hashable, CustomStringConvertible {
         return lowest...highest
     }
 
-    /// Digits alone: the standard initializer would also take a plus sign.
+    // The standard initializer also accepts a plus sign.
     private static func number(_ text: Substring) -> UInt16? {
         text.utf8.allSatisfy((UInt8(ascii: "0")...UInt8(ascii: "9")).contains) ? UInt16(text) : nil
     }

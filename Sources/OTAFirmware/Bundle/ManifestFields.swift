@@ -1,9 +1,9 @@
-/// A field of a manifest as it is encoded: type and length, little-endian, and the value.
+/// A field of a manifest. It is encoded as type (u16), length (u16) and value, little-endian.
 public struct ManifestField: Sendable, Hashable {
-    /// Type and length.
+    /// The length of type and length in bytes.
     static let headerLength = 4
 
-    /// The whole u16, by which fields are sorted.
+    /// The whole 16-bit number. Fields are sorted by it.
     public let type: UInt16
     public let value: [UInt8]
 
@@ -16,13 +16,13 @@ public struct ManifestField: Sendable, Hashable {
         self.init(type: type.rawValue, value: Array(value))
     }
 
-    /// A reader that does not know a critical field refuses the bundle.
+    /// Whether a reader that does not know the field must refuse the bundle.
     public var isCritical: Bool { type & 0x8000 != 0 }
 
     var encodedLength: Int { Self.headerLength + value.count }
 }
 
-/// The fields this version of the format knows. 0x8007 and 0x8009 are reserved, hence unknown.
+/// The known types of fields. The types 0x8007 and 0x8009 are reserved, and therefore unknown.
 enum ManifestFieldType: UInt16 {
     case version = 0x0002
     case minimumBattery = 0x0004
@@ -32,7 +32,7 @@ enum ManifestFieldType: UInt16 {
     case requires = 0x8005
 }
 
-/// The fields of a manifest as they are read: each known one decoded, the others kept.
+/// The parsed fields of a manifest: the decoded known fields, and the unknown fields.
 struct ManifestFields {
     private(set) var version: SemanticVersion?
     private(set) var product: ProductName?
@@ -42,7 +42,7 @@ struct ManifestFields {
     private(set) var requires: RequiredVersion?
     private(set) var unknown: [ManifestField] = []
 
-    /// Reads fields until the reader, which covers them and no more, is at its end.
+    /// Reads all fields. The reader must contain the fields only.
     init(reading reader: inout ByteReader) throws(BundleError) {
         var lastType: UInt16?
         while reader.remaining > 0 {

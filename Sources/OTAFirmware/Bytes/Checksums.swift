@@ -1,15 +1,16 @@
-/// CRC-32 as in IEEE 802.3, zip and PNG (CRC-32/ISO-HDLC: reflected polynomial 0xEDB88320, initial value and final
-/// exclusive or 0xFFFFFFFF; "123456789" gives 0xCBF43926).
+/// The CRC-32 of IEEE 802.3, zip and PNG.
 ///
-/// A running value is the CRC of the bytes so far, and 0 before the first: `update(update(0, a), b)` is the CRC of a
-/// followed by b.
+/// Its name is CRC-32/ISO-HDLC. The reflected polynomial is 0xEDB88320. The initial value and the final exclusive or are
+/// 0xFFFFFFFF. The CRC of "123456789" is 0xCBF43926.
+///
+/// A running value is the CRC of all bytes until now. It starts at 0: `update(update(0, a), b)` is the CRC of a followed by b.
 public enum CRC32 {
-    /// The CRC of what `crc` covers, followed by `bytes`.
+    /// Continues the running value `crc` with `bytes`.
     public static func update(_ crc: UInt32, _ bytes: UnsafeRawBufferPointer) -> UInt32 {
         tables.withUnsafeBufferPointer { table in
             var register = ~crc
             var index = 0
-            // Eight bytes a step, one table for each of them: an image's CRC is kept while it is sent.
+            // Each step processes eight bytes with one table for each byte. The CRC must be fast: it is updated during an upload.
             while bytes.count - index >= 8 {
                 let low = register ^ UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: index, as: UInt32.self))
                 let high = UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: index + 4, as: UInt32.self))
@@ -27,18 +28,18 @@ public enum CRC32 {
         }
     }
 
-    /// The CRC of what `crc` covers, followed by `bytes`.
+    /// Continues the running value `crc` with `bytes`.
     public static func update(_ crc: UInt32, _ bytes: some Sequence<UInt8>) -> UInt32 {
         bytes.withContiguousStorageIfAvailable { update(crc, UnsafeRawBufferPointer($0)) }
             ?? Array(bytes).withUnsafeBytes { update(crc, $0) }
     }
 
-    /// The CRC of `bytes`.
+    /// Returns the CRC of `bytes`.
     public static func checksum(of bytes: some Sequence<UInt8>) -> UInt32 {
         update(0, bytes)
     }
 
-    /// Eight tables of 256: entry `i` of table `n` is the register after byte `i` and `n` zero bytes.
+    /// Eight tables of 256 entries. Entry `i` of table `n` is the register after byte `i` and `n` zero bytes.
     private static let tables: [UInt32] = {
         var tables = [UInt32](repeating: 0, count: 8 * 256)
         for byte in 0..<256 {
@@ -53,28 +54,30 @@ public enum CRC32 {
     }()
 }
 
-/// A SHA-256: 32 bytes.
+/// A SHA-256 digest.
 public struct SHA256Digest: Hashable, Sendable, CustomStringConvertible {
     /// The 32 bytes.
     public let bytes: [UInt8]
 
-    /// Nil unless `bytes` are exactly 32.
+    /// Returns nil unless `bytes` has 32 bytes.
     public init?(bytes: some Collection<UInt8>) {
         guard bytes.count == 32 else { return nil }
         self.bytes = Array(bytes)
     }
 
-    /// The first 8 bytes: what stands for a digest over the air (docs/ota-profile.md).
+    /// The first 8 bytes. The OTA profile sends them in place of the whole digest (docs/ota-profile.md).
     public var prefix: [UInt8] { Array(bytes.prefix(8)) }
 
     /// 64 lower-case hex digits.
     public var description: String { Hex.encode(bytes) }
 }
 
-/// SHA-256 fed piece by piece. This module knows where an image keeps its own digest but no cryptography: who
-/// inspects an image passes the hash in (`OTASigning.SHA256`).
+/// An incremental SHA-256.
+///
+/// This module locates the digest in an image, but contains no cryptography. Therefore the caller of the inspector provides the
+/// hash, for example `OTASigning.SHA256`.
 public protocol IncrementalHash {
     mutating func update(_ bytes: UnsafeRawBufferPointer)
-    /// Called once, last.
+    /// Returns the digest. Call it once, after the last update.
     mutating func finish() -> SHA256Digest
 }

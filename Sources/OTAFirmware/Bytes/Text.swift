@@ -1,5 +1,5 @@
 extension UInt8 {
-    /// A–Z, a–z, 0–9.
+    /// Whether the byte is one of A–Z, a–z and 0–9 in ASCII.
     var isASCIILetterOrDigit: Bool {
         switch self {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
@@ -11,8 +11,10 @@ extension UInt8 {
 }
 
 extension Unicode.Scalar {
-    /// Whether a terminal acts on the scalar or shows nothing for it: C0 and C1 controls, DEL, line and paragraph separators,
-    /// bidirectional controls, and all other invisible characters (`Default_Ignorable_Code_Point`, Unicode Standard Annex 44).
+    /// Whether a terminal may act on the scalar, or show nothing for it.
+    ///
+    /// These are C0 and C1 controls, DEL, line and paragraph separators, bidirectional controls, and all other invisible
+    /// characters (`Default_Ignorable_Code_Point`, Unicode Standard Annex 44).
     package var isUnprintable: Bool {
         switch properties.generalCategory {
         case .control, .format, .lineSeparator, .paragraphSeparator: true
@@ -22,10 +24,10 @@ extension Unicode.Scalar {
 }
 
 extension String {
-    /// Whether the text holds no unprintable scalar.
+    /// Whether the text has no unprintable scalar.
     package var isPrintable: Bool { !unicodeScalars.contains(where: \.isUnprintable) }
 
-    /// The text on one line, with each unprintable scalar as an escape such as `\n` or `\u{1B}`.
+    /// The text in one line. Each unprintable scalar is an escape such as `\n` or `\u{1B}`.
     package var escapingUnprintable: String {
         guard !isPrintable else { return self }
         var text = ""
@@ -40,8 +42,9 @@ extension String {
     }
 }
 
-/// Text from foreign bytes: nil unless they are UTF-8 without control characters, so that showing it cannot speak to a
-/// terminal.
+/// Decodes untrusted bytes as text. Returns nil unless they are UTF-8 without control characters.
+///
+/// A terminal cannot interpret the text as commands.
 package func harmlessText(_ bytes: some Collection<UInt8>) -> String? {
     guard let text = String(validating: bytes, as: UTF8.self),
         !text.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })
@@ -49,7 +52,9 @@ package func harmlessText(_ bytes: some Collection<UInt8>) -> String? {
     return text
 }
 
-/// Foreign bytes for people, whatever they are: printable ASCII as it is, all else as `\xNN`.
+/// Formats untrusted bytes for the user: printable ASCII unchanged, all other bytes as `\xNN`.
+///
+/// A backslash precedes each backslash and quotation mark.
 func escaped(_ bytes: some Collection<UInt8>) -> String {
     bytes.map { byte in
         switch byte {
@@ -60,19 +65,19 @@ func escaped(_ bytes: some Collection<UInt8>) -> String {
     }.joined()
 }
 
-/// Foreign bytes in quotation marks, cut after 80.
+/// Formats at most 80 untrusted bytes in quotation marks. For more bytes, the total number follows.
 func quoted(_ bytes: some Collection<UInt8>) -> String {
     "\"" + escaped(bytes.prefix(80)) + "\"" + (bytes.count > 80 ? "… (\(bytes.count) bytes)" : "")
 }
 
-/// Bytes as hex digits.
+/// Converts between bytes and hex digits.
 public enum Hex {
-    /// Two lower-case digits a byte.
+    /// Returns two lower-case digits for each byte.
     public static func encode(_ bytes: some Sequence<UInt8>) -> String {
         String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
     }
 
-    /// Nil unless `text` is an even number of digits, lower or upper case, and nothing else.
+    /// Returns nil unless `text` is an even number of hex digits. The digits may be in lower or upper case.
     public static func decode(_ text: some StringProtocol) -> [UInt8]? {
         var bytes: [UInt8] = []
         var high: UInt8?
@@ -88,7 +93,7 @@ public enum Hex {
         return high == nil ? bytes : nil
     }
 
-    /// The value of an ASCII hex digit.
+    /// Returns the value of an ASCII hex digit; nil for every other character.
     @inline(__always)
     static func value(ofDigit character: UInt8) -> UInt8? {
         switch character {
