@@ -1,37 +1,38 @@
-/// An ESP-IDF application image, as esptool's `elf2image` writes it
-/// (docs.espressif.com/projects/esptool, "Firmware Image Format"). Its segments were measured, its checksum checked,
-/// and its SHA-256 where it has one.
+/// A parsed ESP-IDF application image, as written by esptool's `elf2image`.
+///
+/// The lengths of its segments, its checksum and its SHA-256, if present, are valid. The format is described in
+/// docs.espressif.com/projects/esptool, "Firmware Image Format".
 public struct EspressifImage: Sendable, Hashable {
     /// The first byte.
     static let magic: UInt8 = 0xE9
 
     public struct Segment: Sendable, Hashable {
         public let loadAddress: UInt32
-        /// In bytes.
+        /// The length of the data in bytes.
         public let length: UInt32
-        /// Where its data lie in the image.
+        /// The position of the data, in bytes from the start of the image.
         public let offset: UInt64
     }
 
     public let chipID: UInt16
-    /// Such as `4MB`, what the image was made for; nil for a code that is not listed.
+    /// The flash size that the image was made for, such as `4MB`; nil for an unknown code.
     public let flashSize: String?
     public let entryPoint: UInt32
-    /// The lowest and highest chip revision it runs on, 100 × major + minor.
+    /// The lowest and highest supported chip revision, each 100 × major + minor; nil if the lowest is above the highest.
     public let chipRevisions: ClosedRange<UInt16>?
-    /// 1 to 16.
+    /// 1 to 16 segments in the order of the image.
     public let segments: [Segment]
-    /// The SHA-256 appended to the image, checked; nil where none is.
+    /// The verified SHA-256 after the image; nil if there is no SHA-256.
     public let digest: SHA256Digest?
-    /// What the application says of itself, where it does.
+    /// The application's description, if the image contains one.
     public let application: EspressifApplication?
-    /// Where checksum and digest end: what follows is padding or a signature.
+    /// The length in bytes, including checksum and digest. Padding or a signature may follow.
     public let length: UInt64
 
-    /// Such as `ESP32-C3`; nil for a chip that is not listed.
+    /// The chip's name, such as `ESP32-C3`; nil for an unknown chip.
     public var chip: String? { Self.chips[chipID] }
 
-    /// esptool 5.6.0, `IMAGE_CHIP_ID` of each target.
+    /// The names of the chip ids. The source is `IMAGE_CHIP_ID` of each target in esptool 5.6.0.
     private static let chips: [UInt16: String] = [
         0: "ESP32", 2: "ESP32-S2", 5: "ESP32-C3", 9: "ESP32-S3", 12: "ESP32-C2", 13: "ESP32-C6", 16: "ESP32-H2",
         18: "ESP32-P4", 20: "ESP32-C61", 23: "ESP32-C5", 25: "ESP32-H21", 28: "ESP32-H4", 31: "ESP32-E22",
@@ -39,26 +40,27 @@ public struct EspressifImage: Sendable, Hashable {
     ]
 }
 
-/// The description that ESP-IDF links in front of an application: `esp_app_desc_t`, the first 256 bytes of the first
-/// segment.
+/// The application description of ESP-IDF, `esp_app_desc_t`. It is the first 256 bytes of the first segment.
+///
+/// All texts are safe to show on a terminal: text with control characters or invalid UTF-8 is escaped.
 public struct EspressifApplication: Sendable, Hashable {
     static let encodedLength = 256
-    /// The first four bytes, 0xABCD5432.
+    /// The value of the first four bytes, little-endian.
     private static let magic: UInt32 = 0xABCD_5432
 
-    /// What anti-rollback compares.
+    /// The counter that ESP-IDF's anti-rollback compares.
     public let secureVersion: UInt32
-    /// Any text, often not a semantic version: `v5.1-12-gabc` or `1`. What cannot be shown is escaped, here as below.
+    /// The version. It can be any text, and often it is not a semantic version: `v5.1-12-gabc` or `1`.
     public let version: String
     public let project: String
-    /// When it was compiled, as `__DATE__` and `__TIME__`.
+    /// The date and time of compilation, in the formats of `__DATE__` and `__TIME__`.
     public let date, time: String
     /// The version of ESP-IDF.
     public let frameworkVersion: String
-    /// The SHA-256 of the ELF file it was made of.
+    /// The SHA-256 of the ELF file that the image was made from; nil if the field is zero.
     public let elfDigest: SHA256Digest?
 
-    /// Nil unless there are 256 bytes with the magic in front.
+    /// Returns nil unless there are 256 bytes that begin with the magic.
     init?(_ bytes: [UInt8]) {
         var reader = ByteReader(bytes)
         guard bytes.count == Self.encodedLength, (try? reader.read(UInt32.self)) == Self.magic,
@@ -76,14 +78,14 @@ public struct EspressifApplication: Sendable, Hashable {
         self.elfDigest = elfDigest.allSatisfy { $0 == 0 } ? nil : SHA256Digest(bytes: elfDigest)
     }
 
-    /// A C string, which may fill its field to the last byte.
+    /// Decodes a C string. A string that fills its field has no terminating zero.
     private static func text(_ field: ArraySlice<UInt8>) -> String {
         let bytes = field.prefix { $0 != 0 }
         return harmlessText(bytes) ?? escaped(bytes)
     }
 }
 
-/// The 24 bytes in front of an ESP-IDF image.
+/// The first 24 bytes of an ESP-IDF image.
 struct EspressifHeader {
     static let length: UInt64 = 24
 
@@ -117,19 +119,19 @@ struct EspressifHeader {
         }
         guard (1...16).contains(segmentCount) else {
             throw ImageError(
-                .badImageHeader, offset: 1, expected: "an ESP-IDF image (it begins with e9) of 1 to 16 segments",
+                .badImageHeader, offset: 1, expected: "1 to 16 segments in an ESP-IDF image (magic e9)",
                 found: "\(segmentCount)")
         }
         guard hasDigest <= 1 else {
             throw ImageError(
-                .badImageHeader, offset: 23, expected: "an ESP-IDF image (it begins with e9) with 0 or 1 for a digest",
+                .badImageHeader, offset: 23, expected: "0 or 1 as the digest flag of an ESP-IDF image (magic e9)",
                 found: "\(hasDigest)")
         }
         self.segmentCount = Int(segmentCount)
         self.hasDigest = hasDigest == 1
     }
 
-    /// The upper half of the byte at offset 3.
+    /// The names of the flash sizes. The code is the upper half of the byte at offset 3.
     private static let flashSizes: [UInt8: String] = [
         0: "1MB", 1: "2MB", 2: "4MB", 3: "8MB", 4: "16MB", 5: "32MB", 6: "64MB", 7: "128MB",
     ]

@@ -1,4 +1,7 @@
-/// Header, segments, a footer that ends in the checksum, perhaps a SHA-256, and what may follow.
+/// Parses an ESP-IDF application image.
+///
+/// Its sections are a header, the segments, a footer with the checksum as its last byte, an optional SHA-256, and an optional
+/// trailer.
 struct EspressifParser: SectionParser {
     private enum Section {
         case header, segmentHeader, segmentData, footer, digest, trailer
@@ -6,7 +9,7 @@ struct EspressifParser: SectionParser {
 
     var cursor = SectionCursor(length: EspressifHeader.length)
     private var section = Section.header
-    /// The section so far, or of the first segment what describes the application.
+    /// The received bytes of the current section. Of the first segment it holds only the application description.
     private var collected: [UInt8] = []
     private var hash: any IncrementalHash
     private var checksum: UInt8 = 0xEF
@@ -52,7 +55,7 @@ struct EspressifParser: SectionParser {
             if segments.count < header?.segmentCount ?? 0 {
                 begin(.segmentHeader, length: 8)
             } else {
-                // The checksum is the last byte of a block of 16.
+                // The footer ends at a multiple of 16 bytes.
                 begin(.footer, length: 16 - cursor.offset % 16)
             }
         case .footer:
@@ -77,9 +80,11 @@ struct EspressifParser: SectionParser {
             chipID: header.chipID, flashSize: header.flashSize, entryPoint: header.entryPoint,
             chipRevisions: header.chipRevisions, segments: segments, digest: digest, application: application,
             length: trailer.start)
-        if image.chip == nil { notes.append("the chip with the id \(image.chipID) is not known to this version") }
-        if application == nil { notes.append("it has no application description: no version and no project name") }
-        if digest == nil { notes.append("it carries no SHA-256: only its 8-bit checksum was checked") }
+        if image.chip == nil { notes.append("the chip id \(image.chipID) is unknown to this version of otaflash") }
+        if application == nil {
+            notes.append("the image has no application description, and therefore no version and no project name")
+        }
+        if digest == nil { notes.append("the image has no SHA-256, so only its 8-bit checksum was checked") }
         return FirmwareDescription(size: cursor.offset, details: .espressif(image), notes: notes)
     }
 
@@ -98,7 +103,7 @@ struct EspressifParser: SectionParser {
         } catch {
             throw ImageError(error, from: cursor.start)
         }
-        // The bootloader refuses it too: esp_image_format.c, verify_segment_header.
+        // The bootloader also refuses such a length (esp_image_format.c, verify_segment_header).
         guard segment.length % 4 == 0 else {
             throw ImageError(
                 .badImageHeader, offset: cursor.start + 4, expected: "a segment length divisible by 4",
@@ -133,16 +138,18 @@ struct EspressifParser: SectionParser {
     }
 }
 
-/// What may follow an ESP-IDF image: padding (0xFF) and then signature sectors of Secure Boot v2, 4096 bytes each, which
-/// begin with 0xE7 at an offset divisible by 4096. They are passed over, not checked.
+/// The bytes after an ESP-IDF image: padding (0xFF), then signature sectors of Secure Boot v2.
+///
+/// A signature sector has 4096 bytes. It begins with 0xE7 at an offset that is a multiple of 4096. The signatures are not verified.
 private struct EspressifTrailer {
     private static let sectorLength: UInt64 = 4096
     private static let sectorMagic: UInt8 = 0xE7
 
-    /// Where the image itself ends.
+    /// The offset of the first byte after the image.
     let start: UInt64
-    /// Where the first sector begins, and the last one ends.
+    /// The offset of the first signature sector.
     private var firstSector: UInt64?
+    /// The offset of the first byte after the last signature sector.
     private var sectorEnd: UInt64 = 0
 
     init(start: UInt64) {
@@ -165,12 +172,12 @@ private struct EspressifTrailer {
                     .trailingImageBytes, offset: position,
                     expected: "the end of the image, padding (ff), or a signature sector (e7) at a multiple of 4096",
                     found: Hex.encode([bytes[index]]),
-                    hint: "give the application image alone, not one merged with bootloader and partition table")
+                    hint: "give only the application image, without bootloader and partition table")
             }
         }
     }
 
-    /// What is to be said of it.
+    /// Returns the notes on the trailer of an image that ends at `end`.
     func finish(at end: UInt64) throws(ImageError) -> [String] {
         guard let firstSector else { return end > start ? ["\(end - start) bytes of padding follow the image"] : [] }
         guard end >= sectorEnd else {
@@ -178,6 +185,6 @@ private struct EspressifTrailer {
                 .truncatedImage, offset: sectorEnd - Self.sectorLength, expected: "a signature sector of 4096 bytes",
                 found: "\(end + Self.sectorLength - sectorEnd)")
         }
-        return ["the Secure Boot v2 signature at offset \(firstSector) was not checked: the device does that"]
+        return ["the Secure Boot v2 signature at offset \(firstSector) was not checked; the device checks it"]
     }
 }

@@ -1,29 +1,30 @@
-/// The image that Intel HEX text describes: all bytes from the lowest address to the highest, gaps filled with 0xFF as
-/// erased flash is.
+/// An image from Intel HEX text.
+///
+/// It has all bytes from the lowest to the highest address. Gaps contain 0xFF, which is the value of erased flash.
 public struct IntelHex: Sendable, Hashable {
-    /// 64 MiB.
+    /// The default limit for the length of an image, gaps included: 64 MiB.
     public static let maximumSpan = 64 << 20
 
     /// The address of the first byte.
     public let startAddress: UInt32
     public let bytes: [UInt8]
 
-    /// An image of more than `maximumSpan` bytes, gaps included, is refused.
+    /// Parses Intel HEX text. The image, including its gaps, may have `maximumSpan` bytes at most.
     public init(parsing text: [UInt8], maximumSpan: Int = Self.maximumSpan) throws(IntelHexError) {
         self = try text.withUnsafeBufferPointer { text throws(IntelHexError) in
             try IntelHex(parsing: UnsafeRawBufferPointer(text), maximumSpan: maximumSpan)
         }
     }
 
-    /// Reads the text twice: for its extent, and for its bytes.
+    /// Parses the text twice: first for the address range, then for the bytes.
     private init(parsing text: UnsafeRawBufferPointer, maximumSpan: Int) throws(IntelHexError) {
         let extent = try Self.extent(of: text, maximumSpan: maximumSpan)
         var image = [UInt8](repeating: 0xFF, count: extent.count)
-        // One bit for each byte that has its data.
+        // One bit for each byte of the image. It is set if the byte has data.
         var written = [UInt8](repeating: 0, count: (extent.count + 7) / 8)
         var records = IntelHexRecords(text)
         while let record = try records.next() {
-            // A record without data can have any address, also one below the extent.
+            // The address of a record without data may be below the extent.
             if records.data.isEmpty { continue }
             var position = Int(record.address - extent.lowerBound)
             for byte in records.data {
@@ -31,7 +32,7 @@ public struct IntelHex: Sendable, Hashable {
                 guard written[position >> 3] & bit == 0 else {
                     throw IntelHexError(
                         .overlappingData, line: record.line,
-                        "address \(addressText(extent.lowerBound + UInt64(position))) has data already")
+                        "address \(addressText(extent.lowerBound + UInt64(position))) appears in two data records")
                 }
                 written[position >> 3] |= bit
                 image[position] = byte
@@ -42,7 +43,7 @@ public struct IntelHex: Sendable, Hashable {
         bytes = image
     }
 
-    /// From the lowest address to the one behind the highest.
+    /// Returns the range from the lowest address of the data to the address after the highest.
     private static func extent(
         of text: UnsafeRawBufferPointer, maximumSpan: Int
     ) throws(IntelHexError) -> Range<UInt64> {
@@ -57,20 +58,21 @@ public struct IntelHex: Sendable, Hashable {
                 throw try IntelHexRegions(text).tooFarApart(line: record.line)
             }
         }
-        guard lowest < end else { throw IntelHexError(.noData, line: records.line, "there are no data in it") }
+        guard lowest < end else { throw IntelHexError(.noData, line: records.line, "there are no data bytes") }
         return lowest..<end
     }
 }
 
-/// `0x` and eight hex digits.
+/// Formats an address as `0x` and at least eight hex digits.
 private func addressText(_ address: UInt64) -> String {
     let digits = String(address, radix: 16)
     return "0x" + String(repeating: "0", count: max(0, 8 - digits.count)) + digits
 }
 
-/// Where the data of Intel HEX text lie: below and above their widest gap. Asked only when they span too much, which
-/// mostly means that the text has more in it than the application: settings in a memory of their own (UICR of an nRF at
-/// 0x10001000), or fuses.
+/// The address ranges below and above the widest gap in Intel HEX text.
+///
+/// They are computed only for text whose data span too many addresses. Such text usually contains more than the application, for
+/// example fuses, or settings in a separate memory (UICR of an nRF at 0x10001000).
 private struct IntelHexRegions {
     private var below: Range<UInt64> = 0..<0
     private var above: Range<UInt64> = 0..<0
@@ -100,47 +102,48 @@ private struct IntelHexRegions {
         }
     }
 
+    /// Returns the error that reports both ranges, with a command that extracts the larger one.
     func tooFarApart(line: Int) -> IntelHexError {
         guard !below.isEmpty else {
-            return IntelHexError(.spanTooLarge, line: line, "more data than an image can have")
+            return IntelHexError(.spanTooLarge, line: line, "the data are longer than an image may be")
         }
         let kept = below.count >= above.count ? below : above
         let crop = "\(addressText(kept.lowerBound)) \(addressText(kept.upperBound))"
         return IntelHexError(
             .spanTooLarge, line: line,
             """
-            the data from \(addressText(below.lowerBound)) to \(addressText(below.upperBound)) and those from \
-            \(addressText(above.lowerBound)) to \(addressText(above.upperBound)) lie too far apart for one image
-            """, hint: "cut out the application: srec_cat app.hex -intel -crop \(crop) -o image.hex -intel")
+            the data from \(addressText(below.lowerBound)) to \(addressText(below.upperBound)) and the data from \
+            \(addressText(above.lowerBound)) to \(addressText(above.upperBound)) are too far apart for one image
+            """, hint: "extract the application: srec_cat app.hex -intel -crop \(crop) -o image.hex -intel")
     }
 }
 
-/// Why text is not Intel HEX of an image. Two errors are equal when their codes are.
+/// An error in Intel HEX text. Two errors are equal if their codes are equal.
 public struct IntelHexError: Error, Sendable, Equatable, CustomStringConvertible {
     public enum Code: String, Sendable, CaseIterable {
-        /// A line that is not a colon and pairs of hex digits, as many as its length byte says.
+        /// A line does not consist of a colon and the number of hex digit pairs that its length byte requires.
         case badRecord = "bad-hex-record"
         case badChecksum = "bad-hex-checksum"
-        /// A record type other than 0 to 5.
+        /// A record's type is not 0 to 5.
         case unknownRecordType = "unknown-hex-record-type"
-        /// Data beyond the end of a segment or of the address space.
+        /// Data extend past the end of a segment or of the 32-bit address space.
         case badAddress = "bad-hex-address"
-        /// Something follows the end record.
+        /// There are bytes other than line ends after the end record.
         case recordAfterEnd = "hex-record-after-end"
         case missingEnd = "missing-hex-end"
-        /// Two records for one address.
+        /// Two records have data for the same address.
         case overlappingData = "overlapping-hex-data"
         case noData = "no-hex-data"
-        /// From the first to the last byte is more than an image can have.
+        /// The distance from the lowest to the highest address is larger than an image may be.
         case spanTooLarge = "hex-span-too-large"
     }
 
     public let code: Code
-    /// Counted from 1.
+    /// The number of the line, starting at 1.
     public let line: Int
-    /// What is wrong, for people; safe to show on a terminal.
+    /// A description of the error, for the user. It is safe to show on a terminal.
     public let message: String
-    /// What to do about it, for people, where there is something.
+    /// The next step for the user, if one is known.
     public let hint: String?
 
     init(_ code: Code, line: Int, _ message: String, hint: String? = nil) {

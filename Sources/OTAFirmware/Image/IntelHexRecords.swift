@@ -1,19 +1,20 @@
-/// The data records of Intel HEX text (Intel, "Hexadecimal Object File Format Specification", revision A, 1988), one
-/// after the other, with their addresses. Everything else in the text is checked on the way.
+/// An iterator over the data records of Intel HEX text. It also checks all other records.
+///
+/// The source of the format is Intel, "Hexadecimal Object File Format Specification", revision A, 1988.
 struct IntelHexRecords {
     struct DataRecord {
-        /// Of its first byte.
+        /// The address of the record's first byte.
         let address: UInt64
         let line: Int
     }
 
     private let text: UnsafeRawBufferPointer
     private var index = 0
-    /// The number of the line read last, counted from 1.
+    /// The number of the last read line, starting at 1.
     private(set) var line = 0
     private var base: UInt64 = 0
     private var baseIsSegment = false
-    /// The record being read, from its length byte to its checksum.
+    /// The current record, from its length byte to its checksum.
     private(set) var record: [UInt8] = []
 
     init(_ text: UnsafeRawBufferPointer) {
@@ -21,10 +22,10 @@ struct IntelHexRecords {
         record.reserveCapacity(260)
     }
 
-    /// The bytes of the data record read last.
+    /// The data of the current record.
     var data: ArraySlice<UInt8> { record.dropFirst(4).dropLast() }
 
-    /// Nil behind the end record.
+    /// Reads the next data record; returns nil after the end record.
     mutating func next() throws(IntelHexError) -> DataRecord? {
         while try readLine() {
             let offset = UInt64(record[1]) << 8 | UInt64(record[2])
@@ -32,7 +33,8 @@ struct IntelHexRecords {
             case 0:
                 let end = (baseIsSegment ? 0 : base) + offset + UInt64(data.count)
                 guard end <= (baseIsSegment ? 0x1_0000 : 0x1_0000_0000) else {
-                    throw error(.badAddress, "data beyond the end of the \(baseIsSegment ? "segment" : "addresses")")
+                    throw error(
+                        .badAddress, "data past the end of the \(baseIsSegment ? "segment" : "32-bit address space")")
                 }
                 return DataRecord(address: base + offset, line: line)
             case 1:
@@ -44,7 +46,7 @@ struct IntelHexRecords {
                 baseIsSegment = record[3] == 2
                 base = (UInt64(record[4]) << 8 | UInt64(record[5])) << (baseIsSegment ? 4 : 16)
             case 3, 5:
-                // Where execution starts: nothing for an image.
+                // These records contain the start address of the program, which an image does not need.
                 try expectDataLength(4)
             default:
                 throw error(.unknownRecordType, "record type \(record[3]), expected 0 to 5")
@@ -53,7 +55,7 @@ struct IntelHexRecords {
         throw error(.missingEnd, "the text ends without an end record (:00000001FF)")
     }
 
-    /// Reads the next line that is not empty into `record`; false at the end of the text.
+    /// Reads the next line that is not empty into `record`. Returns false at the end of the text.
     private mutating func readLine() throws(IntelHexError) -> Bool {
         repeat {
             line += 1
@@ -64,7 +66,7 @@ struct IntelHexRecords {
         }
         index += 1
         record.removeAll(keepingCapacity: true)
-        // Length, address, type and checksum make five bytes.
+        // Length, address, type and checksum are five bytes.
         var count = 5
         var sum: UInt8 = 0
         while record.count < count {
@@ -79,7 +81,7 @@ struct IntelHexRecords {
             index += 2
         }
         guard index == text.count || skipEndOfLine() else {
-            throw error(.badRecord, "the line is longer than its length byte says")
+            throw error(.badRecord, "the line is longer than its length byte states")
         }
         guard sum == 0 else {
             let wanted = Hex.encode([(record.last ?? 0) &- sum])
@@ -88,7 +90,7 @@ struct IntelHexRecords {
         return true
     }
 
-    /// LF or CR LF.
+    /// Skips LF or CR LF. Returns false if the text does not continue with either.
     private mutating func skipEndOfLine() -> Bool {
         let length = text[index] == 0x0D ? 2 : 1
         guard index + length <= text.count, text[index + length - 1] == 0x0A else { return false }
@@ -99,7 +101,7 @@ struct IntelHexRecords {
     private func expectDataLength(_ length: Int) throws(IntelHexError) {
         guard data.count == length else {
             throw error(
-                .badRecord, "a record of type \(record[3]) with \(data.count) bytes of data, expected \(length)")
+                .badRecord, "a record of type \(record[3]) has \(data.count) bytes of data, expected \(length)")
         }
     }
 
@@ -112,13 +114,13 @@ struct IntelHexRecords {
                 return
             }
         } while skipEndOfLine()
-        throw error(.recordAfterEnd, "the end record is not the last one")
+        throw error(.recordAfterEnd, "there is text after the end record")
     }
 
     private func error(_ code: IntelHexError.Code, _ message: String) -> IntelHexError {
         IntelHexError(code, line: line, message)
     }
 
-    /// The value of each character as a hex digit, 255 for those that are none.
+    /// The value of each ASCII hex digit, and 255 for every other byte.
     private static let values = (UInt8.min...UInt8.max).map { Hex.value(ofDigit: $0) ?? 255 }
 }

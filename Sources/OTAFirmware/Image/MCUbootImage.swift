@@ -1,33 +1,36 @@
-/// An image as imgtool signs it for MCUboot (mcuboot, `boot/bootutil/include/bootutil/image.h`). Its parts were
-/// measured, and its SHA-256 checked where it has one; a signature is not looked at here.
+/// A parsed MCUboot image, as signed by imgtool.
+///
+/// The lengths of its parts and its SHA-256, if present, are valid. The digest of an encrypted image is not checked. Signatures are
+/// not verified here. The format is described in mcuboot, `boot/bootutil/include/bootutil/image.h`.
 public struct MCUbootImage: Sendable, Hashable {
-    /// The first four bytes: 0x96f3b83d, little-endian.
+    /// The first four bytes: 0x96f3b83d in little-endian byte order.
     package static let magic: [UInt8] = [0x3D, 0xB8, 0xF3, 0x96]
 
     public let version: Version
     public let loadAddress: UInt32
-    /// What lies in front of the body, in bytes, padding included.
+    /// The length of the header with its padding in bytes. The body follows it.
     public let headerSize: UInt16
-    /// In bytes.
+    /// The length of the body in bytes.
     public let bodySize: UInt32
     public let flags: UInt32
-    /// What the digest and the signature cover too.
+    /// The TLVs that the digest and the signature cover.
     public let protectedTLVs: [MCUbootTLV]
+    /// The TLVs that the digest and the signature do not cover.
     public let tlvs: [MCUbootTLV]
-    /// The SHA-256 of header, body and protected TLVs, checked; nil where it could not be.
+    /// The verified SHA-256 of header, body and protected TLVs; nil if there is no SHA-256 or the body is encrypted.
     public let digest: SHA256Digest?
-    /// The length of header, body and protected TLVs, in bytes: what digest and signature cover.
+    /// The length of header, body and protected TLVs in bytes. Digest and signature cover this part.
     public let signedLength: UInt64
-    /// Where the last TLV ends: what follows is the slot's padding and trailer.
+    /// The length in bytes, including the last TLV. The slot's padding and trailer may follow.
     public let length: UInt64
 
-    /// The body is encrypted, so that nothing but the device can check the digest.
+    /// Whether the body is encrypted. Then only the device can check the digest.
     public var isEncrypted: Bool { flags & MCUbootHeader.encryptionFlags != 0 }
 
-    /// It is not to be started by itself, such as another processor's.
+    /// Whether the bootloader can start the image. An image for another processor, for example, is not bootable.
     public var isBootable: Bool { flags & MCUbootHeader.notBootableFlag == 0 }
 
-    /// What the bootloader's rollback protection compares, where the image has it.
+    /// The counter that the bootloader's rollback protection compares, if the image has a valid one.
     public var securityCounter: UInt32? {
         guard let value = protectedTLVs.first(where: { $0.type == MCUbootTLV.securityCounter })?.value,
             value.count == 4
@@ -38,11 +41,12 @@ public struct MCUbootImage: Sendable, Hashable {
 }
 
 extension MCUbootImage {
+    /// The version in an image's header.
     public struct Version: Sendable, Hashable, CustomStringConvertible {
-        /// What a text must be, for people.
+        /// The format of the text, for the user.
         public static let rule =
             "MAJOR.MINOR.REVISION+BUILD such as 1.4.0 or 1.4.0+7, in decimal: up to 255, 255, 65535 and 4294967295; "
-            + "parts may be left out from the end"
+            + "parts may be omitted from the end"
 
         public let major, minor: UInt8
         public let revision: UInt16
@@ -55,7 +59,7 @@ extension MCUbootImage {
             self.build = build
         }
 
-        /// What imgtool's `--version` takes (imgtool 2.5.0, `version.py`); nil for what it refuses.
+        /// Parses the same text as imgtool's `--version` (imgtool 2.5.0, `version.py`). Returns nil for invalid text.
         public init?(_ text: some StringProtocol) {
             let halves = text.split(separator: "+", omittingEmptySubsequences: false)
             let parts = halves[0].split(separator: ".", omittingEmptySubsequences: false)
@@ -68,10 +72,10 @@ extension MCUbootImage {
             self.init(major: major, minor: minor, revision: revision, build: build)
         }
 
-        /// `1.2.3`, or `1.2.3+4` with a build number other than 0: a semantic version.
+        /// The version as a semantic version: `1.2.3`, or `1.2.3+4` if the build number is not 0.
         public var description: String { "\(major).\(minor).\(revision)" + (build == 0 ? "" : "+\(build)") }
 
-        /// Without sign and leading zeros.
+        /// Parses a decimal number without sign and leading zeros.
         private static func number<Integer: FixedWidthInteger>(
             _ text: some StringProtocol, _ type: Integer.Type
         ) -> Integer? {
@@ -82,7 +86,7 @@ extension MCUbootImage {
 }
 
 extension MCUbootImage.Version {
-    /// 8 bytes, little-endian.
+    /// The encoded version: 8 bytes, little-endian.
     var bytes: [UInt8] {
         var writer = ByteWriter()
         writer.write(major)
@@ -93,20 +97,20 @@ extension MCUbootImage.Version {
     }
 }
 
-/// A type, a length and a value behind an image's body.
+/// A record after an image's body, with a type, a length and a value.
 public struct MCUbootTLV: Sendable, Hashable {
     public static let keyHash: UInt16 = 0x01
-    /// A whole SubjectPublicKeyInfo in place of its hash.
+    /// A complete SubjectPublicKeyInfo. It replaces `keyHash`.
     public static let publicKey: UInt16 = 0x02
     public static let sha256: UInt16 = 0x10
     public static let sha384: UInt16 = 0x11
     public static let sha512: UInt16 = 0x12
-    /// All kinds of digest of the signed bytes.
+    /// All types of digests of the signed bytes.
     public static let digestTypes = [sha256, sha384, sha512]
-    /// A signature of the digest, or, beside `pureSignature`, of all that the digest covers.
+    /// An Ed25519 signature of the digest. If the image also has `pureSignature`, the signature covers the same bytes as the digest.
     public static let ed25519: UInt16 = 0x24
     public static let pureSignature: UInt16 = 0x25
-    /// All kinds of signature: RSA and ECDSA beside Ed25519.
+    /// All types of signatures: Ed25519, RSA and ECDSA.
     public static let signatureTypes = [ed25519] + otherSignatureTypes
     public static let dependency: UInt16 = 0x40
     public static let securityCounter: UInt16 = 0x50
@@ -121,21 +125,21 @@ public struct MCUbootTLV: Sendable, Hashable {
         self.value = value
     }
 
-    /// What imgtool calls the type; nil for one it does not know.
+    /// The type's name in imgtool; nil for an unknown type.
     public var name: String? { Self.names[type] }
 
-    /// A digest that is not checked here.
+    /// Whether the TLV is a digest that this module does not check.
     var isOtherDigest: Bool { type == Self.sha384 || type == Self.sha512 }
 
-    /// A signature of an algorithm that nothing here checks.
+    /// Whether the TLV is a signature whose algorithm otaflash does not support.
     var isOtherSignature: Bool { Self.otherSignatureTypes.contains(type) }
 
-    /// It is a digest or signature of what is signed, or part of it, and so no part of what is signed.
+    /// Whether the TLV is a digest, a signature or a key of the signed bytes. Such a TLV cannot be one of the signed bytes.
     public var isAboutSignedBytes: Bool {
         (Self.digestTypes + Self.signatureTypes + [Self.keyHash, Self.publicKey, Self.pureSignature]).contains(type)
     }
 
-    /// imgtool 2.5.0, `TLV_VALUES`.
+    /// The names of the types. The source is `TLV_VALUES` in imgtool 2.5.0.
     private static let names: [UInt16: String] = [
         0x01: "KEYHASH", 0x02: "PUBKEY", 0x10: "SHA256", 0x11: "SHA384", 0x12: "SHA512", 0x20: "RSA2048",
         0x22: "ECDSASIG", 0x23: "RSA3072", 0x24: "ED25519", 0x25: "SIG_PURE", 0x30: "ENCRSA2048", 0x31: "ENCKW",
@@ -145,10 +149,10 @@ public struct MCUbootTLV: Sendable, Hashable {
     ]
 }
 
-/// The 32 bytes in front of an MCUboot image.
+/// The first 32 bytes of an MCUboot image.
 struct MCUbootHeader {
     static let length: UInt64 = 32
-    /// AES-128 and AES-256.
+    /// The flags for AES-128 and AES-256.
     static let encryptionFlags: UInt32 = 0x4 | 0x8
     static let notBootableFlag: UInt32 = 0x10
 
@@ -180,7 +184,7 @@ struct MCUbootHeader {
         }
     }
 
-    /// The 32 bytes of a header without flags.
+    /// Returns the 32 bytes of a header without flags.
     static func bytes(_ layout: MCUbootLayout, protectedTLVSize: UInt16, bodySize: UInt32) -> [UInt8] {
         var writer = ByteWriter()
         writer.write(MCUbootImage.magic)

@@ -1,16 +1,16 @@
-/// How a program becomes an MCUboot image: what imgtool's options of the same names say.
+/// The parameters of a new MCUboot image. They have the names of imgtool's options.
 public struct MCUbootLayout: Sendable, Hashable {
-    /// What lies behind the image, up to the slot's end.
+    /// The bytes between the image and the slot's end.
     public enum Filling: Sendable, Hashable {
         /// The file ends with the image.
         case none
-        /// Erased bytes and the bootloader's trailer, by which a slot is tried at the next boot.
+        /// Erased bytes and the bootloader's trailer. The trailer requests a trial of the image at the next boot.
         case trailer
-        /// The same, and the image counts as confirmed.
+        /// Erased bytes and a trailer that marks the image as confirmed.
         case confirmedTrailer
     }
 
-    /// Another image of the device, and the lowest version it may have.
+    /// A requirement for another image of the device: its number and its lowest version.
     public struct Dependency: Sendable, Hashable {
         public let image: UInt8
         public let version: MCUbootImage.Version
@@ -21,23 +21,24 @@ public struct MCUbootLayout: Sendable, Hashable {
         }
     }
 
+    /// The supported values of `alignment`.
     public static let alignments = [1, 2, 4, 8, 16, 32]
-    /// Of the fields in front of a body, without padding.
+    /// The length of the header without padding, in bytes.
     public static let minimumHeaderSize: UInt16 = 32
 
     public var version: MCUbootImage.Version
-    /// In bytes, at least `minimumHeaderSize`.
+    /// The length of the header with its padding in bytes, at least `minimumHeaderSize`.
     public var headerSize: UInt16
-    /// The program does not begin with the zeros in whose place the header comes.
+    /// Whether the header is added in front of the program. Otherwise the header replaces the program's first bytes.
     public var padsHeader = false
-    /// In bytes; nil: it is not known, so whether the image fits is not checked, and `filling` is `none`.
+    /// The slot's size in bytes. If it is nil, the image's size is not checked, and `filling` must be `none`.
     public var slotSize: UInt32?
     public var filling = Filling.none
-    /// The unit in which the flash is written, in bytes: one of `alignments`.
+    /// The flash's write unit in bytes: one of `alignments`.
     public var alignment = 1
-    /// Of the slot, at most: the trailer has room for their states.
+    /// The largest number of sectors in the slot. The trailer contains a state for each sector.
     public var maximumSectors: UInt16 = 128
-    /// What erased flash reads as.
+    /// The value of erased flash.
     public var erasedValue: UInt8 = 0xFF
     public var securityCounter: UInt32?
     public var dependencies: [Dependency] = []
@@ -47,32 +48,33 @@ public struct MCUbootLayout: Sendable, Hashable {
         self.headerSize = max(headerSize, Self.minimumHeaderSize)
     }
 
-    /// The counter that imgtool makes of a version with `--security-counter auto`.
+    /// Returns the counter of a version as imgtool's `--security-counter auto` computes it.
     public static func securityCounter(of version: MCUbootImage.Version) -> UInt32 {
         UInt32(version.major) << 24 + UInt32(version.minor) << 16 + UInt32(version.revision)
     }
 
-    /// The bootloader's share of the slot's end, in bytes (imgtool 2.5.0, `_trailer_size`).
+    /// The length of the bootloader's trailer at the slot's end, in bytes (imgtool 2.5.0, `_trailer_size`).
     public var trailerSize: UInt64 {
         let states = UInt64(maximumSectors) * 3 * UInt64(alignment)
         return states + UInt64(4 * unit + alignedMagicSize)
     }
 
-    /// What the flags of the trailer are aligned to.
+    /// The alignment of the trailer's flags in bytes.
     fileprivate var unit: Int { max(8, alignment) }
 
-    /// The magic's 16 bytes, rounded up.
+    /// The length of the magic with its alignment in bytes.
     fileprivate var alignedMagicSize: Int { max(16, unit) }
 }
 
-/// An MCUboot image in the making, to the byte as imgtool 2.5.0 makes it (`image.py`).
+/// An incomplete MCUboot image. The complete image is identical to the output of imgtool 2.5.0 (`image.py`).
 public struct MCUbootDraft: Sendable {
     private let layout: MCUbootLayout
-    /// At first what digest and signature cover: header, body and protected TLVs.
+    /// The image's bytes. Before `close(with:)`, they are header, body and protected TLVs: the bytes that digest and signature cover.
     public private(set) var bytes: [UInt8]
 
     /// - Parameters:
-    ///   - program: with room for the header in front, unless the layout has it made. Then at least as long as it.
+    ///   - program: the firmware. If the layout does not pad the header, the program begins with space for the header, and must not
+    ///     be shorter than it.
     public init(_ program: [UInt8], _ layout: MCUbootLayout) {
         self.layout = layout
         let headerSize = Int(layout.headerSize)
@@ -85,10 +87,10 @@ public struct MCUbootDraft: Sendable {
         bytes = header + protected
     }
 
-    /// Ends the image with these TLVs, which nothing protects.
+    /// Ends the image with TLVs that the digest and the signature do not cover.
     public mutating func close(with tlvs: [MCUbootTLV]) { bytes += Self.area(0x6907, tlvs) }
 
-    /// Fills the slot, as the layout says.
+    /// Fills the slot as the layout requires.
     public mutating func fillSlot() {
         guard layout.filling != .none, let slotSize = layout.slotSize else { return }
         var rest = [UInt8](repeating: layout.erasedValue, count: Int(slotSize) - bytes.count)

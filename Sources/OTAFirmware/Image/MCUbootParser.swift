@@ -1,4 +1,6 @@
-/// Header, body, perhaps protected TLVs, TLVs, and what may follow.
+/// Parses an MCUboot image.
+///
+/// Its sections are a header, a body, an optional area of protected TLVs, an area of TLVs, and an optional trailer.
 struct MCUbootParser: SectionParser {
     private enum Section {
         case header, body, areaHeader, area, trailer
@@ -11,7 +13,7 @@ struct MCUbootParser: SectionParser {
     var cursor = SectionCursor(length: MCUbootHeader.length)
     private var section = Section.header
     private var area = Area.plain
-    /// A header or a TLV area so far.
+    /// The received bytes of the current header or TLV area.
     private var collected: [UInt8] = []
     private var hash: any IncrementalHash
 
@@ -97,19 +99,23 @@ struct MCUbootParser: SectionParser {
         guard magic == area.rawValue else {
             throw ImageError(
                 .badImageHeader, offset: cursor.start,
-                expected: area == .plain ? "TLVs (0769)" : "protected TLVs (0869), as the header says",
-                found: Hex.encode(collected.prefix(2)), hint: "sign the image with imgtool")
+                expected: area == .plain ? "TLVs (0769)" : "the protected TLVs (0869) that the header requires",
+                found: Hex.encode(collected.prefix(2)),
+                hint:
+                    "sign the original binary: otaflash sign --as mcuboot APP.bin --key FILE --version V --header-size N"
+            )
         }
         guard total >= 4, area == .plain || total == header?.protectedTLVSize else {
             throw ImageError(
                 .badImageHeader, offset: cursor.start + 2,
-                expected: area == .plain ? "a length of at least 4" : "the header's \(header?.protectedTLVSize ?? 0)",
+                expected: area == .plain
+                    ? "a length of at least 4" : "the length \(header?.protectedTLVSize ?? 0) from the header",
                 found: "\(total)")
         }
         begin(.area, length: UInt64(total) - 4)
     }
 
-    /// The TLVs of one area, which they fill exactly.
+    /// Parses the TLVs of an area. They must fill the area completely.
     private static func parse(_ bytes: [UInt8], from start: UInt64) throws(ImageError) -> [MCUbootTLV] {
         var reader = ByteReader(bytes)
         var tlvs: [MCUbootTLV] = []
@@ -121,13 +127,13 @@ struct MCUbootParser: SectionParser {
             } catch {
                 throw ImageError(
                     .badImageHeader, offset: start + UInt64(error.offset),
-                    expected: "\(error.expected) bytes of a TLV", found: "\(error.found) to the end of its area")
+                    expected: "\(error.expected) bytes of a TLV", found: "\(error.found) before the end of the area")
             }
         }
         return tlvs
     }
 
-    /// The digest of an encrypted image is that of its plain text.
+    /// Checks all SHA-256 digests. An encrypted image is skipped, because its digest covers the plain text.
     private mutating func checkDigests() throws(ImageError) {
         let digests = (tlvs[.plain] ?? []).filter { $0.type == MCUbootTLV.sha256 }
         guard !digests.isEmpty, let header, header.flags & MCUbootHeader.encryptionFlags == 0 else { return }
@@ -143,39 +149,41 @@ struct MCUbootParser: SectionParser {
     private static func notes(on image: MCUbootImage) -> [String] {
         var notes: [String] = []
         if image.isEncrypted {
-            notes.append("its body is encrypted: its digest was not checked")
+            notes.append("the body is encrypted, so its digest was not checked")
         } else if image.digest == nil {
-            notes.append("it carries no SHA-256: its body was not checked")
+            notes.append("the image has no SHA-256, so its body was not checked")
         }
-        if !image.isBootable { notes.append("it is marked as not bootable") }
+        if !image.isBootable { notes.append("the image is marked as not bootable") }
         for tlv in image.tlvs where tlv.isOtherDigest || tlv.isOtherSignature {
-            notes.append("its \(tlv.name ?? "signature") was not checked")
+            notes.append("the \(tlv.name ?? "signature") was not checked")
         }
         return notes
     }
 }
 
-/// What may follow an MCUboot image: the rest of its slot as imgtool's `--pad` writes it, that is erased bytes up to the
-/// bootloader's trailer, whose last 16 bytes are a magic; before it, with `--confirm`, the flag that the image is
-/// confirmed. The slot's padding alone is taken too.
+/// The bytes after an MCUboot image: the rest of its slot, as written by imgtool's `--pad`.
+///
+/// The rest consists of erased bytes and the bootloader's trailer. The last 16 bytes of the trailer are a magic. With `--confirm`, a
+/// flag before the magic marks the image as confirmed. Erased bytes without a trailer are also accepted.
 struct MCUbootTrailer {
-    /// The magic for a flash written in units of up to 8 bytes.
+    /// The magic for flash with a write unit of at most 8 bytes.
     private static let magic: [UInt8] = [
         0x77, 0xC2, 0x95, 0xF3, 0x60, 0xD2, 0xEF, 0x7F, 0x35, 0x52, 0x50, 0x0F, 0x2C, 0xB6, 0x79, 0x80,
     ]
-    /// What follows the unit, two bytes, in the magic for larger ones.
+    /// The magic for a larger write unit, without its first two bytes. Those contain the unit.
     private static let magicOfLargerUnit: [UInt8] = [
         0x2D, 0xE1, 0x5D, 0x29, 0x41, 0x0B, 0x8D, 0x77, 0x67, 0x9C, 0x11, 0x0F, 0x1F, 0x8A,
     ]
-    /// From the flag to the end, for the largest unit that imgtool writes, 32 bytes.
+    /// The length from the flag to the end in bytes, for imgtool's largest write unit of 32 bytes.
     private static let maximumLength = 64
 
-    /// Where the image itself ends.
+    /// The offset of the first byte after the image.
     let start: UInt64
-    /// What erased flash reads as: 0xFF, on some chips 0.
+    /// The value of erased flash: 0xFF, or 0 on some chips. It is nil before the first byte.
     private var erased: UInt8?
-    /// From the first byte that is not erased.
+    /// The bytes from the first one that is not erased.
     private var trailer: [UInt8] = []
+    /// The offset of the first byte of `trailer`.
     private var trailerStart: UInt64 = 0
 
     init(start: UInt64) {
@@ -195,7 +203,7 @@ struct MCUbootTrailer {
         guard trailer.count <= Self.maximumLength else { throw unexpected }
     }
 
-    /// What is to be said of it.
+    /// Returns the notes on the trailer of an image that ends at `end`.
     func finish(at end: UInt64) throws(ImageError) -> [String] {
         guard end > start else { return [] }
         if trailer.isEmpty { return ["\(end - start) bytes of slot padding follow the image"] }
@@ -211,7 +219,7 @@ struct MCUbootTrailer {
         bytes.elementsEqual(Self.magic) || bytes.count == 16 && bytes.dropFirst(2).elementsEqual(Self.magicOfLargerUnit)
     }
 
-    /// The last 16 bytes of a slot, for a flash that is written in units of this many bytes, 8 at least.
+    /// Returns the last 16 bytes of a slot. `unit` is the flash's write unit in bytes, at least 8.
     static func magic(unit: Int) -> [UInt8] {
         unit == 8 ? magic : [UInt8(unit & 0xFF), UInt8(unit >> 8)] + magicOfLargerUnit
     }

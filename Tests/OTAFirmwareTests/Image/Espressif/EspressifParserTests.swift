@@ -87,7 +87,7 @@ import Testing
 
     @Test func withoutADigest() throws {
         let description = try inspect(EspressifSample.image(segments: [[1, 2, 3, 4]], hasDigest: false))
-        #expect(description.notes.contains { $0.contains("carries no SHA-256") })
+        #expect(description.notes.contains { $0.contains("has no SHA-256") })
         #expect(description.notes.contains { $0.contains("no application description") })
         #expect(description.version == nil)
         #expect(description.product == nil)
@@ -105,7 +105,7 @@ import Testing
 
     @Test func aChipOfTomorrow() throws {
         let description = try inspect(EspressifSample.image(segments: [[1, 2, 3, 4]], chip: 999))
-        #expect(description.notes.contains { $0.contains("id 999") })
+        #expect(description.notes.contains { $0.contains("chip id 999") })
     }
 
     @Test func textsThatCouldSpeakToATerminal() throws {
@@ -127,7 +127,7 @@ import Testing
         #expect(try inspect(image + padding).notes == ["3744 bytes of padding follow the image"])
         #expect(try inspect(image + [0xFF]).notes == ["1 bytes of padding follow the image"])
         let signed = try inspect(image + padding + sector)
-        #expect(signed.notes == ["the Secure Boot v2 signature at offset 4096 was not checked: the device does that"])
+        #expect(signed.notes == ["the Secure Boot v2 signature at offset 4096 was not checked; the device checks it"])
         #expect(signed.size == 8192)
         #expect(try inspect(image + padding + sector + sector).notes == signed.notes)
     }

@@ -114,11 +114,11 @@ import Testing
         #expect(error?.line == 4)
         #expect(
             error?.description
-                == "line 4: the data from 0x00001000 to 0x00002001 and those from 0x10001014 to 0x10001018 lie too far "
+                == "line 4: the data from 0x00001000 to 0x00002001 and the data from 0x10001014 to 0x10001018 are too far "
                 + "apart for one image")
         #expect(
             error?.hint
-                == "cut out the application: srec_cat app.hex -intel -crop 0x00001000 0x00002001 -o image.hex -intel")
+                == "extract the application: srec_cat app.hex -intel -crop 0x00001000 0x00002001 -o image.hex -intel")
     }
 
     @Test func theSpanIsSixtyFourMebibytesAtMost() throws {
@@ -132,7 +132,7 @@ import Testing
         let text = Array((record(0, 0, [1, 2]) + record(0, 2, [3, 4]) + end).utf8)
         #expect(throws: Never.self) { try IntelHex(parsing: text, maximumSpan: 4) }
         let error = #expect(throws: IntelHexError.self) { try IntelHex(parsing: text, maximumSpan: 3) }
-        #expect(error?.description == "line 2: more data than an image can have")
+        #expect(error?.description == "line 2: the data are longer than an image may be")
     }
 
     @Test func everyTruncationIsRefused() throws {

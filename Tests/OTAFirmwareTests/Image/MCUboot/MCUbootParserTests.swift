@@ -76,7 +76,7 @@ import Testing
         guard let code else {
             #expect(
                 try inspect(image).notes == [
-                    "it carries no SHA-256: its body was not checked", "its SHA384 was not checked",
+                    "the image has no SHA-256, so its body was not checked", "the SHA384 was not checked",
                 ])
             return
         }
@@ -97,7 +97,7 @@ import Testing
 
     @Test func anotherDigestIsNotChecked() throws {
         let description = try inspect(try MCUbootSample.imageWithSHA512())
-        #expect(description.notes == ["it carries no SHA-256: its body was not checked", "its SHA512 was not checked"])
+        #expect(description.notes == ["the image has no SHA-256, so its body was not checked", "the SHA512 was not checked"])
         #expect(try parsed(try MCUbootSample.imageWithSHA512()).digest == nil)
     }
 
@@ -111,15 +111,15 @@ import Testing
         let digestOfSomethingElse: [UInt8] = [0x07, 0x69, 40, 0, 0x10, 0, 32, 0] + [UInt8](repeating: 7, count: 32)
         #expect(refusal(MCUbootSample.image(plain: digestOfSomethingElse))?.code == .badImageDigest)
         let encrypted = try inspect(MCUbootSample.image(flags: 4, plain: digestOfSomethingElse))
-        #expect(encrypted.notes == ["its body is encrypted: its digest was not checked"])
+        #expect(encrypted.notes == ["the body is encrypted, so its digest was not checked"])
     }
 
     @Test func whatIsNoteworthy() throws {
         let signatures: [UInt8] = [0x07, 0x69, 13, 0, 0x20, 0, 0, 0, 0x22, 0, 1, 0, 9]
         #expect(
             try inspect(MCUbootSample.image(flags: 0x10, plain: signatures)).notes == [
-                "it carries no SHA-256: its body was not checked", "it is marked as not bootable",
-                "its RSA2048 was not checked", "its ECDSASIG was not checked",
+                "the image has no SHA-256, so its body was not checked", "the image is marked as not bootable",
+                "the RSA2048 was not checked", "the ECDSASIG was not checked",
             ])
     }
 
