@@ -101,9 +101,10 @@ struct MCUbootParser: SectionParser {
                 .badImageHeader, offset: cursor.start,
                 expected: area == .plain ? "TLVs (0769)" : "the protected TLVs (0869) that the header requires",
                 found: Hex.encode(collected.prefix(2)),
-                hint:
-                    "sign the original binary: otaflash sign --as mcuboot APP.bin --key FILE --version V --header-size N"
-            )
+                hint: """
+                    if the image is not signed, sign the binary: \
+                    otaflash sign --as mcuboot APP.bin --key FILE --version V --header-size N
+                    """)
         }
         guard total >= 4, area == .plain || total == header?.protectedTLVSize else {
             throw ImageError(
