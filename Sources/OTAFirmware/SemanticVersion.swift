@@ -1,7 +1,7 @@
 /// A SemVer 2.0.0 version (https://semver.org) with the length limits of a bundle's version field.
 ///
 /// Two versions are equal if their texts are equal byte for byte, including the build metadata. `takesPrecedence(over:)`
-/// finds the newer one of two versions.
+/// finds the newer version.
 public struct SemanticVersion: Sendable, Hashable, CustomStringConvertible {
     /// The format of the text, for the user.
     public static let rule = "a SemVer 2.0.0 version such as 1.4.0 or 1.4.0-rc.1, 5 to 63 bytes, numbers below 2^32"

@@ -1,6 +1,6 @@
 /// A field of a manifest. It is encoded as type (u16), length (u16) and value, little-endian.
 public struct ManifestField: Sendable, Hashable {
-    /// The length of type and length in bytes.
+    /// The size of the type and the length together, in bytes.
     static let headerLength = 4
 
     /// The whole 16-bit number. Fields are sorted by it.

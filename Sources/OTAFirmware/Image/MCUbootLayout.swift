@@ -1,4 +1,4 @@
-/// The parameters of a new MCUboot image. They have the names of imgtool's options.
+/// The parameters of a new MCUboot image. They have the same names as the options of imgtool.
 public struct MCUbootLayout: Sendable, Hashable {
     /// The bytes between the image and the slot's end.
     public enum Filling: Sendable, Hashable {
