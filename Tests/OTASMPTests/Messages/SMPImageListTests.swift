@@ -16,7 +16,7 @@ import Testing
     func namesTheBuffers() {
         let fields: [String: CBORValue] = ["buf_size": CBORValue(0), "x": .text(String(repeating: "y", count: 60_000))]
         let error = #expect(throws: SMPFrameError.self) { try SMPParameters(fields) }
-        #expect(error?.context == "the device reports impossible buffers: size 0, count no number")
+        #expect(error?.context == "the device reports impossible buffers: size 0, count not an integer")
     }
 
     @Test("a missing flag of an image is false")
