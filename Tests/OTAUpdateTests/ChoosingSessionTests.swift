@@ -1,8 +1,8 @@
 import OTAUpdate
 import Testing
 
-@Suite struct ChoosingSessionTests {
-    /// Connects, and writes down what it is told.
+@Suite("Choice of the protocol when the link is up") struct ChoosingSessionTests {
+    /// Connects and reports each event that it receives.
     private struct Named: UpdateSession {
         let name: String
         var ends = false
@@ -29,7 +29,8 @@ import Testing
         actions.map { if case .report(.note(let text)) = $0 { text } else { "\($0)" } }
     }
 
-    @Test func untilALinkIsUpItIsTheFirst() {
+    @Test("the first session handles events until a link is up")
+    func untilALinkIsUpItIsTheFirst() {
         var session = Self.session(Named(name: "second"))
         #expect(session.handle(.started, at: .zero) == [.report(.phase(.connect)), .connect])
         #expect(
@@ -39,31 +40,34 @@ import Testing
         #expect(session.deadline == .seconds(5))
     }
 
-    @Test func fromThenOnItIsTheChosen() {
+    @Test("the chosen session handles all events after the link is up, and the choice is made once")
+    func fromThenOnItIsTheChosen() {
         var session = Self.session(Named(name: "second"))
         _ = session.handle(.started, at: .zero)
-        // Neither a second phase nor a second connect.
+        // The chosen session's connect phase and connect action are dropped, because the link is up.
         #expect(
             Self.told(session.handle(.linkUp(Self.link), at: .seconds(2))) == [
                 "second: \(UpdateEvent.linkUp(Self.link)) at 2"
             ])
         #expect(session.deadline == .seconds(6))
         #expect(Self.told(session.handle(.deadlinePassed, at: .seconds(3))) == ["second: deadlinePassed at 3"])
-        // It is chosen once.
+        // A second link does not cause a second choice.
         #expect(
             Self.told(session.handle(.linkUp(Self.link), at: .seconds(4))) == [
                 "second: \(UpdateEvent.linkUp(Self.link)) at 4"
             ])
     }
 
-    @Test func aChosenOneMayEndAtOnce() {
+    @Test("a chosen session may end at once")
+    func aChosenOneMayEndAtOnce() {
         var session = Self.session(Named(name: "second", ends: true))
         _ = session.handle(.started, at: .zero)
         #expect(
             session.handle(.linkUp(Self.link), at: .zero) == [.disconnect, .fail(UpdateError(.unsupportedDevice, ""))])
     }
 
-    @Test func noneThatFitsIsTheEnd() {
+    @Test("the session disconnects and fails if no protocol fits the link")
+    func noneThatFitsIsTheEnd() {
         let refusal = UpdateError(.wrongImageFormat, "no")
         var session = ChoosingSession(until: Named(name: "first")) { _ throws(UpdateError) in throw refusal }
         _ = session.handle(.started, at: .zero)

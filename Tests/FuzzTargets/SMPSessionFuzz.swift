@@ -3,12 +3,12 @@ import OTASMP
 import OTASigning
 import OTAUpdate
 
-/// A whole session of SMP, whose device is the input's.
+/// Runs an SMP session with a device that the input controls.
 enum SMPSessionFuzz {
     private static let release = try? SMPRelease()
 
     static func run(_ bytes: [UInt8]) -> String? {
-        guard let release else { return "there is no release" }
+        guard let release else { return "the release cannot be made" }
         var input = FuzzInput(bytes)
         let task = input.next()
         if task >= FuzzInput.hostile { return HostileRun.offence(overSMP: true) { input.number(in: $0) } }
@@ -18,13 +18,13 @@ enum SMPSessionFuzz {
     }
 }
 
-/// A device that answers the requests in their order, as it should or as the input says.
+/// A device that answers the requests in order. The input selects correct and faulty answers.
 private struct SMPPeer: FuzzPeer {
     let release: SMPRelease
     private var isConnecting = false
     private var valueLength = 0
     private var assembler = SMPFrameAssembler()
-    /// Not yet answered.
+    /// The requests without an answer.
     private var asked: [SMPFrame] = []
 
     init(release: SMPRelease) { self.release = release }
@@ -36,19 +36,23 @@ private struct SMPPeer: FuzzPeer {
             assembler = SMPFrameAssembler()
             asked = []
         case .link(.send(let values, let channel)):
-            guard channel == SMPChannel.value else { return "a value for another channel" }
+            guard channel == SMPChannel.value else { return "a value is sent to another channel" }
             for value in values {
-                guard 1...max(1, valueLength) ~= value.count else { return "a value of \(value.count) bytes" }
-                guard let frames = try? assembler.take(value) else { return "what is sent is no frame" }
+                guard 1...max(1, valueLength) ~= value.count else {
+                    return "a value has \(value.count) bytes, which the link does not allow"
+                }
+                guard let frames = try? assembler.take(value) else { return "the sent bytes are not a frame" }
                 asked += frames
-                if let frame = frames.first(where: { !isOfImage($0) }) { return "a chunk of no image: \(frame)" }
+                if let frame = frames.first(where: { !isOfImage($0) }) {
+                    return "a chunk is not part of an image: \(frame)"
+                }
             }
         default: break
         }
         return nil
     }
 
-    /// A chunk has the image's own bytes, at their place.
+    /// Returns whether a frame is not a chunk, or has the bytes of an image at its offset.
     private func isOfImage(_ frame: SMPFrame) -> Bool {
         guard frame.group == SMPRequest.imageGroup, frame.command == 1 else { return true }
         guard let chunk = Chunk(frame) else { return false }
@@ -63,7 +67,7 @@ private struct SMPPeer: FuzzPeer {
         switch what & 15 {
         case 0:
             let length = Int(input.next()) * 2
-            // Another one than was asked for is none.
+            // A link that was not requested does not count.
             if isConnecting { valueLength = length }
             isConnecting = false
             return .linkUp(
@@ -85,7 +89,7 @@ private struct SMPPeer: FuzzPeer {
             now = max(now, deadline ?? now)
             return .deadlinePassed
         case 10: return .link(.notified(answer(to: nextAsked(), what, body: input.body()), SMPChannel.value))
-        // It may be answered once more.
+        // Answers a request without removing it, so that it can be answered again.
         case 11: return .link(.notified(answer(to: asked.last, what, body: input.body()), SMPChannel.value))
         default:
             let frame = nextAsked()
@@ -96,7 +100,7 @@ private struct SMPPeer: FuzzPeer {
 
     private mutating func nextAsked() -> SMPFrame? { asked.isEmpty ? nil : asked.removeFirst() }
 
-    /// With (16) in version 1 of SMP, (32) under another number, (64) without its end.
+    /// Returns an answer. Bits of `variant`: 16: SMP version 1, 32: another sequence number, 64: the last byte is missing.
     private func answer(to frame: SMPFrame?, _ variant: UInt8, body: [UInt8]) -> [UInt8] {
         guard let frame else { return body }
         let answer = SMPFrame(
@@ -106,7 +110,7 @@ private struct SMPPeer: FuzzPeer {
         return variant & 64 == 0 ? answer.bytes : Array(answer.bytes.dropLast())
     }
 
-    /// What a device answers where all is well.
+    /// Returns the fields of a correct answer.
     private func wanted(_ frame: SMPFrame, _ input: inout FuzzInput) -> [String: CBORValue] {
         let fields = (try? CBORDecoder.decode(frame.body))?.map ?? [:]
         switch (frame.group, frame.command) {
@@ -117,7 +121,7 @@ private struct SMPPeer: FuzzPeer {
         case (1, 0): return ["images": release.list(input.next())]
         case (1, 1):
             guard let end = Chunk(frame)?.end else { return [:] }
-            // Less is a chunk that got lost, or an upload that goes on; more than there is cannot be.
+            // A lower offset is a lost chunk, a higher one is a resumed upload, and one past the end is impossible.
             let offset = end + Int(Int8(bitPattern: input.next())) * 8
             return ["off": offset < 0 ? .negative(UInt64(-1 - offset)) : CBORValue(offset)]
         case (1, 6):
@@ -143,7 +147,7 @@ private struct SMPPeer: FuzzPeer {
 }
 
 extension FuzzInput {
-    /// An error of SMP's or of a group's, or any bytes.
+    /// Returns a general error, an error of a group, or arbitrary bytes.
     fileprivate mutating func body() -> [UInt8] {
         let code = Int(next())
         switch next() % 4 {
