@@ -168,7 +168,7 @@ struct HostileLedger {
             open = nil
             isImageVerified = false
             let bundle = release.bundle
-            let digest = object == .envelope ? bundle.envelopeDigest : bundle.bundle.envelope.manifest.imageDigest
+            let digest = object == .envelope ? bundle.envelopeDigest : bundle.manifest.imageDigest
             require(bytes[11...].elementsEqual(digest.prefix), "another object than the bundle's")
         case 2:
             require(bytes.count == 4 && open?.sent == UInt16(bytes[2]) | UInt16(bytes[3]) << 8, "a SYNC of no sequence")

@@ -106,7 +106,7 @@ import Testing
         release.source = "commit 4f1c"
         release.requires = RequiredVersion(major: 1, minor: 0, patch: 2)
         try sign(WorkedExample.image, release)
-        let manifest = try verified().bundle.envelope.manifest
+        let manifest = try verified().manifest
         #expect(manifest.minimumBattery == 30)
         #expect(manifest.source == "commit 4f1c")
         #expect(manifest.requires == release.requires)
@@ -115,7 +115,7 @@ import Testing
         #expect(manifest.created == 1_767_225_600)
         release.securityCounter = nil
         try sign(WorkedExample.image, release, to: "uncounted.otaf")
-        #expect(try verified("uncounted.otaf").bundle.envelope.manifest.securityCounter == 0)
+        #expect(try verified("uncounted.otaf").manifest.securityCounter == 0)
     }
 
     // MARK: what the image says of itself
