@@ -10,7 +10,7 @@ package final class InputFile {
     private let file: OpenFile
     private let status: Stat
 
-    /// The greatest length of one read, in bytes: long enough for few calls, short enough for the processor's cache.
+    /// The maximum length of one read, in bytes. It is long enough for few calls and short enough for the processor's cache.
     package static let pieceLength = 256 << 10
 
     /// - Throws: `no-such-file`, `not-a-file`, `read-failed`.
@@ -37,7 +37,7 @@ package final class InputFile {
 
     /// Passes the bytes of `range` to `body` in order. The range must be within the file's size.
     ///
-    /// - Throws: `read-failed`; `image-changed` if the size or the modification time differs from that at the opening.
+    /// - Throws: `read-failed`; `image-changed` if the size or the modification time has changed since the file was opened.
     package func forEachPiece(
         in range: Range<UInt64>, _ body: (UnsafeRawBufferPointer) throws(SigningError) -> Void
     ) throws(SigningError) {
@@ -77,7 +77,7 @@ enum ImageSource {
     /// The bytes that an Intel HEX text describes.
     case memory([UInt8], size: UInt32, text: InputFile)
 
-    /// The greatest accepted length of Intel HEX text, in bytes. 64 MiB in records of 16 bytes need 176 MiB of text.
+    /// The maximum length of Intel HEX text, in bytes. 64 MiB in records of 16 bytes need 176 MiB of text.
     private static let maximumTextLength = 256 << 20
 
     init(_ file: InputFile) throws(SigningError) {
@@ -119,7 +119,7 @@ enum ImageSource {
         return try imageChecked { () throws(ImageError) in try inspector.finish() }
     }
 
-    /// The error for two readings that differ.
+    /// The error if two reads of the image give different bytes.
     var changed: SigningError {
         switch self {
         case .file(let file, _), .memory(_, _, let file): file.changed

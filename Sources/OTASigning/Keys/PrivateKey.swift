@@ -154,7 +154,7 @@ extension SecretBytes {
 }
 
 extension OpenSSLFailure {
-    /// Whether the padding or the decrypted structure is wrong. The padding alone is no sufficient check: it is valid for one
+    /// Whether the padding or the decrypted structure is wrong. The padding alone is not a sufficient check: it is valid for one
     /// wrong passphrase in 256.
     fileprivate var isWrongPassphrase: Bool {
         holds(library: ERR_LIB_PROV, anyOf: PROV_R_BAD_DECRYPT) || entries.contains { $0.library == ERR_LIB_ASN1 }

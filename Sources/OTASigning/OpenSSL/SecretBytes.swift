@@ -49,7 +49,7 @@ public final class SecretBytes: @unchecked Sendable {  // Only the initializer w
 public struct Passphrase: Sendable {
     let bytes: SecretBytes
 
-    /// The greatest length in bytes. It is the limit of the `openssl` command.
+    /// The maximum length, in bytes. It is the limit of the `openssl` command.
     public static let maximumLength = 1024
 
     /// - Throws: `unusable-passphrase` unless the passphrase has 1 to 1024 bytes.

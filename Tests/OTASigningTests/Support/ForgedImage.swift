@@ -34,7 +34,7 @@ struct ForgedImage {
 
     var bytes: [UInt8] { signed + Self.area(0x6907, plain) }
 
-    /// The value of the first TLV of a type; empty if there is none.
+    /// The value of the first TLV of a type; empty if the image has no such TLV.
     subscript(type: UInt16) -> [UInt8] {
         get { plain.first { $0.type == type }?.value ?? [] }
         set { replace(type, with: MCUbootTLV(type: type, value: newValue)) }
