@@ -7,7 +7,7 @@ struct Preflight {
     let bundle: VerifiedBundle
     let options: PushOptions
 
-    private var manifest: Manifest { bundle.bundle.envelope.manifest }
+    private var manifest: Manifest { bundle.manifest }
 
     /// What a device on trial, or one that runs the image already, makes of a push.
     enum ImageState: Equatable {
@@ -74,7 +74,7 @@ struct Preflight {
     }
 
     private func checkKeys(_ info: DeviceInfo) throws(UpdateError) {
-        let signers = bundle.bundle.envelope.signatures.map(\.keyID)
+        let signers = bundle.envelope.signatures.map(\.keyID)
         guard signers.contains(where: info.keys.contains) else {
             let keys = info.keys.map(\.description).joined(separator: ", ")
             throw UpdateError(

@@ -59,7 +59,7 @@ extension ProfileSession {
         ask(
             .begin(
                 .image, size: push.image.count, from: offset,
-                digestPrefix: push.bundle.bundle.envelope.manifest.imageDigest.prefix))
+                digestPrefix: push.bundle.manifest.imageDigest.prefix))
     }
 
     mutating func began(_ object: TransferObject, from: UInt32, at position: Position) {

@@ -36,15 +36,15 @@ struct Push {
         case answered(at: Duration)
     }
 
-    var image: [UInt8] { bundle.bundle.image }
-    var envelope: [UInt8] { bundle.bundle.envelope.bytes }
+    var image: [UInt8] { bundle.image }
+    var envelope: [UInt8] { bundle.envelope.bytes }
     var preflight: Preflight { Preflight(bundle: bundle, options: options) }
-    var version: String { bundle.bundle.envelope.manifest.version.text }
+    var version: String { bundle.manifest.version.text }
 
     init(_ bundle: VerifiedBundle, _ options: PushOptions) {
         self.bundle = bundle
         self.options = options
-        budget = ProgressBudget(imageBytes: bundle.bundle.image.count)
-        transfer.imageBytes = bundle.bundle.image.count
+        budget = ProgressBudget(imageBytes: bundle.image.count)
+        transfer.imageBytes = bundle.image.count
     }
 }

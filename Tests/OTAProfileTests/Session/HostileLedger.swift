@@ -171,7 +171,7 @@ struct HostileLedger {
             open = nil
             isImageVerified = false
             let bundle = release.bundle
-            let digest = object == .envelope ? bundle.envelopeDigest : bundle.bundle.envelope.manifest.imageDigest
+            let digest = object == .envelope ? bundle.envelopeDigest : bundle.manifest.imageDigest
             require(bytes[11...].elementsEqual(digest.prefix), "a BEGIN for an object that is not in the bundle")
         case 2:
             require(

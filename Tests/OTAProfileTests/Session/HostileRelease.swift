@@ -16,7 +16,7 @@ struct HostileRelease {
     private let checksums: [TransferObject: [UInt32]]
     private let key: KeyID
 
-    var image: [UInt8] { bundle.bundle.image }
+    var image: [UInt8] { bundle.image }
 
     init(bytes count: Int, isTried: Bool) throws {
         let image = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31 >> 3) }
@@ -36,7 +36,7 @@ struct HostileRelease {
     }
 
     func bytes(of object: TransferObject) -> [UInt8] {
-        object == .envelope ? bundle.bundle.envelope.bytes : bundle.bundle.image
+        object == .envelope ? bundle.envelope.bytes : bundle.image
     }
 
     /// Returns the CRC-32 of the object's first `offset` bytes. The object has at least so many bytes.

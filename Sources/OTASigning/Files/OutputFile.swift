@@ -50,7 +50,7 @@ package final class OutputFile {
         try writing(.writeFailed) { () throws(Errno) in try file.write(bytes, at: Int64(offset)) }
     }
 
-    /// Names the file after all its bytes are on the storage device.
+    /// Waits until all bytes are on the storage device, then gives the file its name.
     ///
     /// - Throws: `output-exists`, `cannot-create`, `write-failed`.
     package func commit() throws(SigningError) {

@@ -1,3 +1,36 @@
+/// The framing of MCUmgr packets on a serial line that a console may share (Zephyr, `smp_transport.rst`, "UART/serial and console").
+///
+/// A frame contains a length, the packet and its CRC-16. The length (16 bits, big-endian) is that of the packet and the CRC. The CRC is
+/// big-endian. The frame is encoded in Base64 and split into lines of at most 127 bytes. The first line starts with 06 09, each further
+/// line with 04 14. A line feed ends each line.
+public enum ConsoleFraming {
+    static let start: [UInt8] = [0x06, 0x09]
+    static let continuation: [UInt8] = [0x04, 0x14]
+    static let lineFeed = UInt8(ascii: "\n")
+    /// The number of Base64 characters in a line, a multiple of four. A line then has 123 bytes, as in the package `smp` of PyPI, and
+    /// there is space for a carriage return.
+    static let longestText = 120
+
+    /// The longest packet, in bytes. The length has 16 bits and includes the 2 bytes of the CRC.
+    public static let longestPacket = Int(UInt16.max) - 2
+
+    /// Encodes a packet as lines. Returns nil if it is longer than `longestPacket`.
+    public static func lines(carrying packet: [UInt8]) -> [UInt8]? {
+        guard packet.count <= longestPacket else { return nil }
+        let body = bigEndian(UInt16(packet.count + 2)) + packet + bigEndian(CRC16.checksum(packet))
+        let text = Base64.encode(body)
+        var lines: [UInt8] = []
+        for first in stride(from: 0, to: text.count, by: longestText) {
+            lines += first == 0 ? start : continuation
+            lines += text[first..<min(first + longestText, text.count)]
+            lines.append(lineFeed)
+        }
+        return lines
+    }
+
+    private static func bigEndian(_ value: UInt16) -> [UInt8] { [UInt8(value >> 8), UInt8(value & 0xFF)] }
+}
+
 /// Extracts packets from the bytes of a console, which may also contain lines of a log.
 public struct ConsoleDecoder: Sendable {
     /// The longest accepted line, in bytes. Zephyr sends at most 127 bytes in a line; other senders use longer lines.
@@ -65,5 +98,17 @@ public struct ConsoleDecoder: Sendable {
         // More bytes than the announced length mean that lines of two packets were mixed.
         guard body.count == length, length >= 2, CRC16.checksum(body) == 0 else { return nil }
         return Array(body.dropLast(2))
+    }
+}
+
+/// Computes CRC-16/XMODEM: polynomial 0x1021, initial value 0, no reflection.
+///
+/// The CRC of "123456789" is 0x31C3. The CRC of a message followed by its own CRC in big-endian order is 0.
+private enum CRC16 {
+    static func checksum(_ bytes: some Sequence<UInt8>) -> UInt16 {
+        bytes.reduce(into: 0) { crc, byte in
+            crc ^= UInt16(byte) << 8
+            for _ in 0..<8 { crc = crc & 0x8000 == 0 ? crc << 1 : crc << 1 ^ 0x1021 }
+        }
     }
 }
