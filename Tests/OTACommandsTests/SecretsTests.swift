@@ -43,10 +43,8 @@ import Testing
 
     @Test(
         "sign wipes the passphrase and the private key from its memory after use", .enabled(if: isRoot, whyRoot),
-        arguments: [true, false]) func signLeavesNeitherPassphraseNorKey(
-            isEncrypted: Bool
-        ) async throws
-    {
+        arguments: [true, false])
+    func signLeavesNeitherPassphraseNorKey(isEncrypted: Bool) async throws {
         let sandbox = try sandbox()
         let options = isEncrypted ? ["--passphrase-fd", "3"] : []
         let keygen = try await sandbox.shell(
