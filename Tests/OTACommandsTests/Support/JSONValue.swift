@@ -24,7 +24,7 @@ enum JSONValue: Decodable, Equatable {
         }
     }
 
-    /// The member with this name; nil if there is none.
+    /// The member with this name; nil if it does not exist.
     subscript(dynamicMember name: String) -> JSONValue? {
         if case .object(let members) = self { members[name] } else { nil }
     }
