@@ -14,7 +14,7 @@ protocol FuzzPeer {
 extension FuzzPeer {
     /// Lets it talk with a session until the input is over: that ends once and says nothing afterwards, and until then
     /// always waits for something.
-    mutating func run(_ session: consuming some UpdateSession, _ input: inout FuzzInput) -> String? {
+    mutating func run(_ session: consuming UpdateSession, _ input: inout FuzzInput) -> String? {
         var now = Duration.zero
         var hasEnded = false
         var event = UpdateEvent.started

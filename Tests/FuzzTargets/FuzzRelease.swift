@@ -1,6 +1,7 @@
 import OTAFirmware
 import OTAProfile
 import OTASigning
+import OTAUpdate
 
 /// A small verified bundle, the same in every process, and what a device for it says of itself.
 struct FuzzRelease {
@@ -24,15 +25,15 @@ struct FuzzRelease {
         bundle = try Verifier(trust: try TrustStore([key])).verify(try SignedBundle(envelope: envelope, image: image))
     }
 
-    func task(_ number: UInt8) -> ProfileTask {
+    func task(_ number: UInt8) -> UpdateTask<VerifiedBundle> {
         switch number % 8 {
         case 0: .status
         case 1: .confirm
         case 2: .discard
         case 3: .identify(seconds: number)
-        case 4: .push(bundle, PushOptions(resume: true, ending: .trial))
-        case 5: .push(bundle, PushOptions(ending: .permanent))
-        default: .push(bundle, PushOptions(resume: number & 8 == 0))
+        case 4: .push(bundle, UpdateOptions(resume: true, ending: .trial))
+        case 5: .push(bundle, UpdateOptions(ending: .permanent))
+        default: .push(bundle, UpdateOptions(resume: number & 8 == 0))
         }
     }
 

@@ -12,7 +12,10 @@ enum SessionFuzz {
         var input = FuzzInput(bytes)
         let task = input.next()
         if task >= FuzzInput.hostile { return HostileRun.offence(overSMP: false) { input.number(in: $0) } }
-        let session = ProfileSession(release.task(task), seed: UInt64(input.next()))
+        guard let conversation = try? ProfileConversation(release.task(task)) else {
+            return "the task is not supported"
+        }
+        let session = UpdateSession(conversation, seed: UInt64(input.next()))
         var peer = ProfilePeer(release: release)
         return peer.run(session, &input)
     }

@@ -20,7 +20,7 @@ import Testing
     @Test func sendsNothingTwice() throws {
         let world = try World(try Release(bytes: 5000))
         let runs = try world.run(
-            Array(repeating: .push(world.release.bundle, PushOptions()), count: 2))
+            Array(repeating: .push(world.release.bundle, UpdateOptions()), count: 2))
         #expect(runs[0].report?.outcome == .confirmed)
         #expect(runs[1].report?.outcome == .alreadyRunning)
         #expect(runs[1].report?.transfer?.sentBytes == 0)
@@ -65,7 +65,7 @@ import Testing
         var faults = WorldFaults()
         faults.valueLengths = [244, 62]
         let world = try World(try Release(bytes: 20_000), faults: plan)
-        let run = try world.run([Client(.push(world.release.bundle, PushOptions()))], through: faults)[0]
+        let run = try world.run([Client(.push(world.release.bundle, UpdateOptions()))], through: faults)[0]
         let report = try #require(run.report)
         #expect(report.outcome == .confirmed && report.transfer?.disconnects == 1)
         #expect(report.transfer?.chunkSize == 244)
@@ -73,7 +73,7 @@ import Testing
 
     @Test func leavesTheTrialOpen() throws {
         let world = try World(try Release(bytes: 5000))
-        let push = ProfileTask.push(world.release.bundle, PushOptions(ending: .trial))
+        let push = UpdateTask.push(world.release.bundle, UpdateOptions(ending: .trial))
         let runs = try world.run([push, .confirm, .status])
         #expect(runs[0].report?.outcome == .onTrial(seconds: 60))
         #expect(runs[1].report?.outcome == .confirmed)
@@ -85,7 +85,7 @@ import Testing
     /// The trial ended by itself, the image is still there: it is tried again, and not sent again.
     @Test func resumesATrialThatEndedByItself() throws {
         let world = try World(try Release(bytes: 50_000))
-        let push = { ProfileTask.push(world.release.bundle, PushOptions(resume: true, ending: $0)) }
+        let push = { UpdateTask.push(world.release.bundle, UpdateOptions(resume: true, ending: $0)) }
         let runs = try world.run([push(.trial), .status, push(.confirm)], pauses: [.seconds(90)])
         #expect(runs[0].report?.outcome == .onTrial(seconds: 60))
         #expect(runs[1].report?.device.runningVersion == "1.0.0")
@@ -96,7 +96,7 @@ import Testing
 
     @Test func discardsATrial() throws {
         let world = try World(try Release(bytes: 5000))
-        let runs = try world.run([.push(world.release.bundle, PushOptions(ending: .trial)), .discard])
+        let runs = try world.run([.push(world.release.bundle, UpdateOptions(ending: .trial)), .discard])
         #expect(runs[1].report?.device.runningVersion == "1.0.0")
         #expect(runs[1].report?.device.held == nil)
         #expect(world.runsOldImage)
@@ -117,7 +117,7 @@ import Testing
 
     @Test func isPermanentWhereThereIsNoTrial() throws {
         let world = try World(try Release(bytes: 5000)) { $0.trialSeconds = 0 }
-        let push = { ProfileTask.push(world.release.bundle, PushOptions(ending: $0)) }
+        let push = { UpdateTask.push(world.release.bundle, UpdateOptions(ending: $0)) }
         let runs = try world.run([push(.confirm), push(.permanent)])
         #expect(runs[0].error == .noTrial)
         #expect(runs[1].report?.outcome == .confirmed)

@@ -30,7 +30,7 @@ import Testing
 
     @Test func leavesTheTrialOpen() throws {
         let world = try World(try SMPRelease(bytes: 5000))
-        let runs = try world.run([world.push(SMPPushOptions(ending: .trial)), .status, .confirm, .status, .confirm])
+        let runs = try world.run([world.push(UpdateOptions(ending: .trial)), .status, .confirm, .status, .confirm])
         #expect(runs[0].report?.outcome == .onTrial(seconds: 0))
         #expect(runs[1].report?.device.state == .trial)
         #expect(runs[2].report?.outcome == .confirmed)
@@ -41,7 +41,7 @@ import Testing
 
     @Test func discardsATrialAndAnImage() throws {
         let world = try World(try SMPRelease(bytes: 5000))
-        let runs = try world.run([world.push(SMPPushOptions(ending: .trial)), .discard, .discard, .discard])
+        let runs = try world.run([world.push(UpdateOptions(ending: .trial)), .discard, .discard, .discard])
         #expect(runs[1].report?.device.runningVersion == "1.0.0")
         #expect(runs[1].report?.device.previousVersion == "1.1.0")
         #expect(runs[2].report?.outcome == .done && runs[3].report?.outcome == .done)
@@ -50,7 +50,7 @@ import Testing
 
     @Test func isPermanentAtOnce() throws {
         let world = try World(try SMPRelease(bytes: 5000))
-        let run = try world.run(SMPPushOptions(ending: .permanent))
+        let run = try world.run(UpdateOptions(ending: .permanent))
         #expect(run.report?.outcome == .confirmed)
         #expect(!run.tally.reports.contains(.phase(.confirm)))
         #expect(world.runsNewImage)
@@ -58,7 +58,7 @@ import Testing
 
     @Test func onlyUploads() throws {
         let world = try World(try SMPRelease(bytes: 5000))
-        let uploadOnly = world.push(SMPPushOptions(ending: .uploadOnly))
+        let uploadOnly = world.push(UpdateOptions(ending: .uploadOnly))
         let runs = try world.run([uploadOnly, uploadOnly, world.push])
         #expect(runs[0].report?.outcome == .done && runs[1].report?.outcome == .done)
         #expect(runs[1].report?.transfer?.sentBytes == 0)
@@ -67,11 +67,11 @@ import Testing
     }
 
     /// Upload, list and mark succeed; the bootloader is who refuses.
-    @Test(arguments: [SMPPushOptions.Ending.confirm, .permanent]) func tellsThatTheKeyIsWrong(
-        ending: SMPPushOptions.Ending
+    @Test(arguments: [UpdateOptions.Ending.confirm, .permanent]) func tellsThatTheKeyIsWrong(
+        ending: UpdateOptions.Ending
     ) throws {
         let world = try World(try SMPRelease(bytes: 5000)) { $0.trustedKeys = [] }
-        let run = try world.run(SMPPushOptions(ending: ending))
+        let run = try world.run(UpdateOptions(ending: ending))
         #expect(run.error == .rolledBack)
         #expect(world.runsOldImage && world.device.heldImage == nil)
     }
@@ -96,7 +96,7 @@ import Testing
 
     @Test func refusesADowngrade() throws {
         let world = try World(try SMPRelease(bytes: 5000, version: (0, 9, 0, 7)))
-        let runs = try world.run([world.push(SMPPushOptions(refusesDowngrade: true)), world.push])
+        let runs = try world.run([world.push(UpdateOptions(refusesDowngrade: true)), world.push])
         #expect(runs[0].error == .downgrade && !runs[0].tally.reports.contains(.phase(.transfer)))
         #expect(runs[1].report?.outcome == .confirmed)
         #expect(runs[1].report?.device.runningVersion == "0.9.0.7")
@@ -109,8 +109,8 @@ import Testing
         let world = try World(try SMPRelease(bytes: 5000)) { $0.trustedKeys = [] }
         let other = try SMPRelease(bytes: 3000, version: (2, 0, 0, 0))
         let more = try World(other) { $0.trustedKeys += [world.release.key] }
-        let push = SMPTask.push([SMPImage(world.release.verified)], SMPPushOptions())
-        let runs = try more.run([more.push(SMPPushOptions(ending: .trial)), push, .discard, push])
+        let push = UpdateTask.push([SMPImage(world.release.verified)], UpdateOptions())
+        let runs = try more.run([more.push(UpdateOptions(ending: .trial)), push, .discard, push])
         #expect(runs[0].report?.outcome == .onTrial(seconds: 0))
         #expect(runs[1].error == .inTrial && !runs[1].tally.reports.contains(.phase(.transfer)))
         #expect(runs[2].report != nil)
@@ -140,7 +140,7 @@ import Testing
 
     @Test func saysThatAnImageCanOnlyBeUploaded() throws {
         let world = try World(try SMPRelease(bytes: 5000)) { ($0.marksImages, $0.bootloaderMode) = (false, nil) }
-        let runs = try world.run([world.push, world.push(SMPPushOptions(ending: .uploadOnly))])
+        let runs = try world.run([world.push, world.push(UpdateOptions(ending: .uploadOnly))])
         #expect(runs[0].error == .unsupportedDevice && !runs[0].tally.reports.contains(.phase(.transfer)))
         #expect(runs[1].report?.outcome == .done)
         #expect(world.device.heldImage == world.release.image)
@@ -148,7 +148,7 @@ import Testing
 
     @Test func saysThatThereIsNoWayBack() throws {
         let world = try World(try SMPRelease(bytes: 5000)) { $0.bootloaderMode = 2 }
-        let runs = try world.run([world.push, world.push(SMPPushOptions(ending: .permanent))])
+        let runs = try world.run([world.push, world.push(UpdateOptions(ending: .permanent))])
         #expect(runs[0].error == .noTrial)
         #expect(runs[1].report?.outcome == .confirmed)
     }
@@ -169,7 +169,7 @@ import Testing
 
     @Test func hasNoIdentify() throws {
         let world = try World(try SMPRelease(bytes: 100))
-        #expect(try world.run([.identify])[0].error == .unsupportedDevice)
+        #expect(throws: UpdateError(.unsupportedDevice, "")) { try world.run([.identify(seconds: 1)]) }
         #expect(world.transport.statistics.links == 0)
     }
 
@@ -182,8 +182,8 @@ import Testing
         }
         let other = try SMPRelease(bytes: 25_000, version: (1, 2, 0, 0))
         let runs = try world.run([
-            world.push(SMPPushOptions(ending: .uploadOnly)),
-            .push([SMPImage(other.verified)], SMPPushOptions(ending: .uploadOnly)),
+            world.push(UpdateOptions(ending: .uploadOnly)),
+            .push([SMPImage(other.verified)], UpdateOptions(ending: .uploadOnly)),
         ])
         #expect(runs[0].report?.outcome == .done && runs[1].report?.outcome == .done, "\(runs[1].outcome)")
         #expect(runs[1].report.map { ($0.transfer?.duration ?? .zero) > .seconds(20) } == true)

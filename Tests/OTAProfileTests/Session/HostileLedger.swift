@@ -7,7 +7,7 @@ import OTAUpdate
 /// thing that the host may not do. Written from docs/ota-profile.md alone.
 struct HostileLedger {
     private let release: HostileRelease
-    private let task: ProfileTask
+    private let task: UpdateTask<VerifiedBundle>
     private(set) var offences: [String] = []
 
     // What a link is good for, and what the device said on it.
@@ -29,13 +29,13 @@ struct HostileLedger {
     private var hasAskedToConfirm = false
     private var isConfirmed = false
 
-    init(_ release: HostileRelease, _ task: ProfileTask) {
+    init(_ release: HostileRelease, _ task: UpdateTask<VerifiedBundle>) {
         self.release = release
         self.task = task
     }
 
     /// Nil: the task is no push.
-    private var ending: PushOptions.Ending? {
+    private var ending: UpdateOptions.Ending? {
         if case .push(_, let options) = task { options.ending } else { nil }
     }
 

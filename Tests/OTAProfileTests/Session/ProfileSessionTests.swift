@@ -7,7 +7,7 @@ import Testing
 @Suite struct ProfileSessionTests {
     private typealias Device = Conversation.Device
 
-    private func push(_ options: PushOptions = PushOptions(resume: true)) throws -> Conversation {
+    private func push(_ options: UpdateOptions = UpdateOptions(resume: true)) throws -> Conversation {
         try Conversation(.push(try ExampleUpdate.bundle(), options))
     }
     private func data(_ sequence: String, _ bytes: some Sequence<UInt8>) -> [UInt8] {
@@ -91,7 +91,7 @@ import Testing
     }
 
     @Test func doesNotSendWhatRunsAlready() throws {
-        var talk = try push(PushOptions())
+        var talk = try push(UpdateOptions())
         talk.comeUp(Device(running: [0x81, 0x6f, 0x42, 0x24, 0x24, 0xa3, 0x2d, 0x9c], version: "1.1.0"))
         talk.expect(.disconnect)
         #expect(talk.report?.outcome == .alreadyRunning)
@@ -110,7 +110,7 @@ import Testing
     }
 
     @Test func leavesATrialToSomebodyElse() throws {
-        var talk = try push(PushOptions(resume: true, ending: .trial))
+        var talk = try push(UpdateOptions(resume: true, ending: .trial))
         talk.comeUp(Device())
         acceptEnvelope(&talk)
         transferImage(&talk)
@@ -186,7 +186,7 @@ import Testing
     }
 
     @Test func discardsWhatNobodyAskedToResume() throws {
-        var talk = try push(PushOptions())
+        var talk = try push(UpdateOptions())
         talk.comeUp(Device(held: [0x81, 0x6f, 0x42, 0x24, 0x24, 0xa3, 0x2d, 0x9c, 242, 0, 0, 0]))
         acceptEnvelope(&talk)
         talk.expect("01 24 02 58 02 00 00 00 00 00 00 db 4f 2a c2 5d 14 03 69")
@@ -271,33 +271,33 @@ import Testing
             (.noTrial, Device(trialSeconds: 0)), (.downgrade, Device(version: "1.2.0")),
         ] as [(UpdateError.Code, Conversation.Device)])
     func refusesEarly(code: UpdateError.Code, device: Conversation.Device) throws {
-        var talk = try push(PushOptions(refusesDowngrade: true))
+        var talk = try push(UpdateOptions(refusesDowngrade: true))
         talk.comeUp(device)
         talk.expect(.disconnect)
         #expect(talk.error == code)
     }
 
     @Test func notesADowngradeAndGoesOn() throws {
-        var talk = try push(PushOptions())
+        var talk = try push(UpdateOptions())
         talk.comeUp(Device(version: "1.2.0"))
         #expect(talk.outcome == nil)
         #expect(talk.reports.contains { if case .note = $0 { true } else { false } })
     }
 
     @Test func refusesADeviceOnTrial() throws {
-        var talk = try push(PushOptions())
+        var talk = try push(UpdateOptions())
         talk.comeUp(Device(version: "1.1.0", state: 5))
         #expect(talk.error == .inTrial)
     }
 
     @Test func refusesPermanentWhereThereIsATrial() throws {
-        var talk = try push(PushOptions(ending: .permanent))
+        var talk = try push(UpdateOptions(ending: .permanent))
         talk.comeUp(Device())
         #expect(talk.error == .trialAvailable)
     }
 
     @Test func mayBePermanentWhereThereIsNoTrial() throws {
-        var talk = try push(PushOptions(resume: true, ending: .permanent))
+        var talk = try push(UpdateOptions(resume: true, ending: .permanent))
         talk.comeUp(Device(trialSeconds: 0))
         acceptEnvelope(&talk)
         transferImage(&talk)
@@ -311,7 +311,7 @@ import Testing
     /// Status 17 is the device's policy; for a permanent APPLY it has one meaning.
     @Test("a permanent APPLY that the device refuses by its policy ends with trial-available")
     func permanentIsRefusedByTheDevice() throws {
-        var talk = try push(PushOptions(resume: true, ending: .permanent))
+        var talk = try push(UpdateOptions(resume: true, ending: .permanent))
         talk.comeUp(Device(trialSeconds: 0))
         acceptEnvelope(&talk)
         transferImage(&talk)
@@ -358,7 +358,7 @@ import Testing
 
     /// A device with several links may answer before it restarts, for as long as it has not seen the lost one end.
     @Test func waitsForARestartWhereTheAnswerToApplyNeverCame() throws {
-        var talk = try push(PushOptions())
+        var talk = try push(UpdateOptions())
         talk.comeUp(Device())
         acceptEnvelope(&talk)
         talk.expect(
