@@ -1,4 +1,6 @@
+import BlueZ
 import Glibc
+import OTABlueZ
 import OTAEngine
 import OTAFirmware
 import OTAProfile
@@ -27,7 +29,7 @@ struct Wiring {
     ///
     /// - Parameter trust: the trusted keys, for a virtual device that a push to `sim:` creates; nil: no device is created.
     func perform(
-        _ task: DeviceTask, on target: DeviceOptions, trust: TrustStore? = nil
+        _ task: UpdateTask<VerifiedUpdate>, on target: DeviceOptions, trust: TrustStore? = nil
     ) async throws -> DeviceOutcome {
         var wiring = self
         wiring.limit = target.limit
@@ -57,8 +59,8 @@ struct Wiring {
         _ choice: ProtocolChoice, over transport: some Transport, _ address: String, _ lock: DeviceLock
     ) async throws -> DeviceOutcome {
         defer { withExtendedLifetime(lock) {} }
-        let session = try choice.session(.smp, seed: UInt64.random(in: 0 ... .max))
-        return DeviceOutcome(report: try await run(session, over: transport), updateProtocol: .smp, address: address)
+        let session = UpdateSession(try choice.conversation(.smp), seed: UInt64.random(in: 0 ... .max))
+        return DeviceOutcome(report: try await run(session, over: transport), address: address)
     }
 
     private func perform(
@@ -75,7 +77,7 @@ struct Wiring {
         }
         let device = try open(name, folder.store, for: choice.task, address)
         defer { device.suspend() }
-        let (session, chosen) = choosing(choice, seed: address.seed)
+        let session = choice.session(seed: address.seed)
         let report =
             switch address.pace {
             case .real:
@@ -87,12 +89,13 @@ struct Wiring {
         // Over SMP a chunk can be longer than one value. The bound depends on the length of a value.
         let value = min(report.transfer?.chunkSize ?? 0, address.radio.mtu - 3)
         return DeviceOutcome(
-            report: report, updateProtocol: chosen.value, address: "sim:\(name)", name: name,
+            report: report, address: "sim:\(name)", name: name,
             linkBound: value > 0 ? address.radio.bytesPerSecondBound(valueLength: value) : nil)
     }
 
     private func open(
-        _ name: String, _ store: VirtualDeviceStore, for task: DeviceTask, _ address: VirtualDeviceAddress
+        _ name: String, _ store: VirtualDeviceStore, for task: UpdateTask<VerifiedUpdate>,
+        _ address: VirtualDeviceAddress
     ) throws -> any ObservedDevice {
         switch try store.updateProtocol(of: name) {
         case .smp: return try store.openSMP(name)
@@ -108,7 +111,7 @@ struct Wiring {
     }
 
     private func run<C: Clock>(
-        _ session: some UpdateSession, on device: any ObservedDevice, _ address: VirtualDeviceAddress, _ clock: C,
+        _ session: UpdateSession, on device: any ObservedDevice, _ address: VirtualDeviceAddress, _ clock: C,
         _ stops: AsyncStream<Void>
     ) async throws(UpdateError) -> UpdateReport where C.Duration == Duration {
         let transport = SimulatedTransport(
@@ -121,7 +124,7 @@ struct Wiring {
 
     /// Runs a session in virtual time. Code in virtual time cannot wait for a signal, so a signal ends the process.
     private func runVirtually(
-        _ session: some UpdateSession, on device: any ObservedDevice, _ address: VirtualDeviceAddress
+        _ session: UpdateSession, on device: any ObservedDevice, _ address: VirtualDeviceAddress
     ) throws -> UpdateReport {
         let time = VirtualTime()
         return try time.run { try await run(session, on: device, address, time, AsyncStream { $0.finish() }) }
@@ -148,7 +151,7 @@ struct Wiring {
     }
 
     /// Runs a session in real time. A signal asks it to stop.
-    func run(_ session: any UpdateSession, over transport: some Transport) async throws -> UpdateReport {
+    func run(_ session: UpdateSession, over transport: some Transport) async throws -> UpdateReport {
         try await interruptibly { stops in
             let reporter = ProgressReporter(console)
             defer { reporter.finish() }
@@ -157,15 +160,62 @@ struct Wiring {
         }
     }
 
-    /// Creates a session that chooses the protocol from the services of the device.
-    ///
-    /// - Returns: the session, and the protocol that it has chosen once it runs.
-    func choosing(_ choice: ProtocolChoice, seed: UInt64) -> (ChoosingSession, ChosenProtocol) {
-        let chosen = ChosenProtocol()
-        let session = ChoosingSession(until: ProfileSession(.status, seed: seed)) { link throws(UpdateError) in
-            chosen.value = try choice.choice(of: link)
-            return try choice.session(chosen.value, seed: seed)
+    /// Performs a task over Bluetooth LE.
+    func perform(
+        _ choice: ProtocolChoice, onBluetooth address: BLEAddress, _ radio: RadioOptions
+    ) async throws -> DeviceOutcome {
+        let lock = BluetoothLock(invocation)
+        let links = LinkGuard(console.logger)
+        defer { links.stop() }
+        let transport = BlueZTransport(
+            address, services: [ProfileChannel.service, SMPChannel.value.service], adapter: radio.adapter,
+            pairing: radio.pairing(console), logger: console.logger, links: links,
+            admits: { device throws(BlueZError) in try await lock.take(device) })
+        let session = choice.session(seed: UInt64.random(in: 0 ... .max))
+        do {
+            let report = try await run(session, over: transport)
+            let device = await lock.device
+            return DeviceOutcome(
+                report: report, address: "ble:\(device?.address.description ?? address.description)",
+                name: device?.name)
+        } catch {
+            if let failure = await lock.failure { throw failure }
+            throw error
         }
-        return (session, chosen)
     }
+
+    /// Runs `body`. The first signal cancels it; a second signal ends the process at once.
+    ///
+    /// - Throws: the error of `body`; `Failure`: `interrupted` after a signal.
+    func untilSignalled(_ body: @escaping @Sendable () async throws -> Void) async throws {
+        do {
+            try await Interrupts.during {
+                console.note("stopping; press Ctrl-C again to stop at once")
+            } body: { stops in
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    group.addTask { try await body() }
+                    group.addTask { for await _ in stops { return } }
+                    try await group.next()
+                    group.cancelAll()
+                }
+            }
+        } catch {
+            guard Interrupts.signal == nil else { throw Self.stopped }
+            throw error
+        }
+        guard Interrupts.signal == nil else { throw Self.stopped }
+    }
+
+    private static var stopped: Failure { .interrupted(by: Interrupts.signal ?? SIGINT) }
+}
+
+/// The result of a task for a device.
+struct DeviceOutcome: Sendable {
+    var report: UpdateReport
+    /// The address for the next command, such as `ble:AA:BB:CC:DD:EE:FF`.
+    var address: String
+    /// The name of the device; nil: it has none.
+    var name: String?
+    /// The highest possible rate of the link without loss, in bytes per second; nil: unknown.
+    var linkBound: Double?
 }

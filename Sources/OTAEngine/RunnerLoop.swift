@@ -2,7 +2,7 @@ import OTATransport
 import OTAUpdate
 
 /// The runner's loop: it receives messages, passes events to the session and performs the session's actions.
-struct RunnerLoop<Session: UpdateSession, TransportType: Transport, C: Clock> where C.Duration == Duration {
+struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> where C.Duration == Duration {
     private var session: Session
     private let transport: TransportType
     private let clock: C

@@ -32,7 +32,7 @@ public struct UpdateRunner<C: Clock>: Sendable where C.Duration == Duration {
     /// - Parameter interrupts: each element interrupts the session.
     /// - Throws: the error of the session.
     public func run(
-        _ session: some UpdateSession, over transport: some Transport,
+        _ session: some UpdateLogic, over transport: some Transport,
         interrupts: some AsyncSequence<Void, Never> & Sendable
     ) async throws(UpdateError) -> UpdateReport {
         let outcome = await withDiscardingTaskGroup { group in

@@ -12,6 +12,7 @@ public struct UpdateReport: Sendable, Equatable {
         case done
     }
     public var outcome: Outcome
+    public var updateProtocol: UpdateProtocol
     public var device: DeviceDescription
     /// The statistics of the transfer; nil if there was nothing to send and no half-received image was found.
     public var transfer: TransferReport?
@@ -19,11 +20,151 @@ public struct UpdateReport: Sendable, Equatable {
     public var unchecked: [String]
 
     public init(
-        outcome: Outcome, device: DeviceDescription, transfer: TransferReport? = nil, unchecked: [String] = []
+        outcome: Outcome, updateProtocol: UpdateProtocol, device: DeviceDescription, transfer: TransferReport? = nil,
+        unchecked: [String] = []
     ) {
         self.outcome = outcome
+        self.updateProtocol = updateProtocol
         self.device = device
         self.transfer = transfer
         self.unchecked = unchecked
     }
+}
+
+/// The statistics of a transfer. Bytes are image bytes.
+public struct TransferReport: Sendable, Equatable {
+    /// The device's offset when this run started to send, in bytes.
+    public var resumedFrom = 0
+    /// The size of the image, in bytes.
+    public var imageBytes = 0
+    /// The bytes that this run sent, including repeated bytes.
+    public var sentBytes = 0
+    /// The repeated bytes: the sum of the host's sent offset minus the device's offset, over all lost links and gaps.
+    public var resentBytes = 0
+    /// The length of the longest chunk, in bytes. Over the OTA profile a chunk is a Data value with its sequence number; over SMP it
+    /// is a packet.
+    public var chunkSize = 0
+    /// The MTU of the link, in bytes; 0: the link has none.
+    public var mtu = 0
+    public var flushes = 0
+    public var gaps = 0
+    public var disconnects = 0
+    /// The time from the first image byte that was passed to the link until the device acknowledged the last one. It includes
+    /// reconnections.
+    public var duration: Duration = .zero
+
+    public init() {}
+}
+
+/// The status that a device reports.
+public struct DeviceDescription: Sendable, Equatable {
+    public enum State: String, Sendable {
+        case idle
+        /// An update is in progress.
+        case receiving
+        /// The running image is on trial: the device rolls back unless the image is confirmed.
+        case trial
+    }
+    /// A half-received image on the device.
+    public struct HeldImage: Sendable, Equatable {
+        /// The first 8 bytes of the SHA-256 of its manifest.
+        public var manifestDigestPrefix: [UInt8]
+        /// The number of received bytes.
+        public var offset: Int
+
+        public init(manifestDigestPrefix: [UInt8], offset: Int) {
+            self.manifestDigestPrefix = manifestDigestPrefix
+            self.offset = offset
+        }
+    }
+    // A nil value is not reported by the protocol, if its docstring gives no other meaning.
+    public var product: String?
+    public var hardware: Int?
+    /// The security counter of the confirmed image.
+    public var securityCounter: UInt32?
+    public var state: State
+    public var runningVersion: String
+    /// The version that ran at the start of the session, if it is another one.
+    public var previousVersion: String?
+    /// The time limit from boot to confirm a trial, in seconds; 0: the device has no trial.
+    public var trialSeconds: Int?
+    /// The battery level in per cent; nil: mains powered, or not reported.
+    public var battery: Int?
+    /// The half-received image; nil: none.
+    public var held: HeldImage?
+
+    public init(
+        product: String? = nil, hardware: Int? = nil, securityCounter: UInt32? = nil, state: State,
+        runningVersion: String, previousVersion: String? = nil, trialSeconds: Int? = nil, battery: Int? = nil,
+        held: HeldImage? = nil
+    ) {
+        self.product = product
+        self.hardware = hardware
+        self.securityCounter = securityCounter
+        self.state = state
+        self.runningVersion = runningVersion
+        self.previousVersion = previousVersion
+        self.trialSeconds = trialSeconds
+        self.battery = battery
+        self.held = held
+    }
+}
+
+/// The error of a failed update. Errors are equal if their codes are.
+public struct UpdateError: Error, Sendable, Equatable {
+    /// The error code. Scripts compare it, so it never changes. `docs/errors.md` documents it.
+    public enum Code: String, Sendable, CaseIterable {
+        // Errors of the link.
+        case linkUnavailable = "link-unavailable"
+        case noSuchDevice = "no-such-device"
+        case deviceInUse = "device-in-use"
+        case linkLost = "link-lost"
+        case notPermitted = "not-permitted"
+        case interrupted
+        case noProgress = "no-progress"
+        case timedOut = "timed-out"
+        // The device violates the protocol, does not support it, or fails.
+        case unsupportedDevice = "unsupported-device"
+        case protocolViolation = "protocol-violation"
+        case noAnswer = "no-answer"
+        case deviceBusy = "device-busy"
+        case flashFailed = "flash-failed"
+        case digestMismatch = "digest-mismatch"
+        // Refused by the preflight of otaflash or by the device.
+        case envelopeMalformed = "envelope-malformed"
+        case criticalField = "critical-field"
+        case untrustedByDevice = "untrusted-by-device"
+        case wrongProduct = "wrong-product"
+        case wrongHardware = "wrong-hardware"
+        /// The protocol cannot check whether the bundle is for the device.
+        case targetUnchecked = "target-unchecked"
+        case counterTooLow = "counter-too-low"
+        case requiresNewer = "requires-newer"
+        case wrongImageFormat = "wrong-image-format"
+        case imageTooLarge = "image-too-large"
+        case batteryLow = "battery-low"
+        case refusedByPolicy = "refused-by-policy"
+        case downgrade
+        case inTrial = "in-trial"
+        case notInTrial = "not-in-trial"
+        case noTrial = "no-trial"
+        case trialAvailable = "trial-available"
+        // Errors after the restart.
+        case rolledBack = "rolled-back"
+        case didNotReturn = "did-not-return"
+    }
+    public var code: Code
+    /// The description for people, without a full stop.
+    public var context: String
+
+    /// For `wrongProduct` over SMP: the product name that a bundle for the device's board must have; nil: not known.
+    public var boardProduct: String?
+
+    public init(_ code: Code, _ context: String, boardProduct: String? = nil) {
+        self.code = code
+        self.context = context
+        self.boardProduct = boardProduct
+    }
+
+    public static func == (left: UpdateError, right: UpdateError) -> Bool { left.code == right.code }
 }

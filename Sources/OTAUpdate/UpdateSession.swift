@@ -1,15 +1,192 @@
-/// The logic of one update, as a value without input or output: it gets events and returns actions.
+/// One update over any number of links to a device, from the first connection to the verdict.
 ///
-/// A session has no clock, socket, file, task or lock. Its caller passes the time as the `Duration` since the start, and a random
-/// seed to the initializer. So the same code runs in real and in virtual time. A test can cut the link, the power or the process
-/// after each event.
-public protocol UpdateSession: Sendable {
-    /// The time at which the session needs an event, as the duration since its start; nil: no time limit.
-    var deadline: Duration? { get }
+/// The session connects, retries with growing waits, limits each step in time, closes links, and looks for a device that restarts. A
+/// `Conversation` does the rest on an open link. The conversation is created at the first link, because only the link shows which
+/// protocols the device offers.
+///
+/// The states and their transitions are in docs/architecture.md, "The session".
+public struct UpdateSession: UpdateLogic {
+    private enum State {
+        case unstarted
+        case connecting(due: Duration)
+        /// A link is open, and the conversation handles its events.
+        case conversing
+        /// The session has asked for the end of the link.
+        case closing(due: Duration, ConversationState.Reconnection)
+        /// The session connects again after a wait.
+        case waiting(until: Duration)
+        case ended
+    }
 
-    /// Handles an event.
+    /// A transport limits scanning, connecting and discovery to 10 s each. This limit covers a transport that does not.
+    private static let connectLimit = Duration.seconds(35)
+    private static let closeLimit = Duration.seconds(10)
+
+    private let choose: @Sendable (LinkProperties) throws(UpdateError) -> any Conversation
+    /// Nil until the first link is open.
+    package private(set) var conversation: (any Conversation)?
+    private var state = State.unstarted
+    private var retry = RetryPolicy()
+    private var random: SplitMix64
+    /// The number before the conversation's first request.
+    private let firstNumber: UInt8
+    private var now = Duration.zero
+    private var actions: [UpdateAction] = []
+
+    /// Creates a session that chooses its conversation at the first link.
     ///
-    /// - Parameter now: the time since the start of the session; never earlier than in the previous call.
-    /// - Returns: the actions to perform, in order.
-    mutating func handle(_ event: UpdateEvent, at now: Duration) -> [UpdateAction]
+    /// - Parameters:
+    ///   - seed: the seed of the number of the first request and of the waits.
+    ///   - choose: creates the conversation from the properties of the first link. An error ends the session.
+    package init(
+        seed: UInt64, choose: @escaping @Sendable (LinkProperties) throws(UpdateError) -> any Conversation
+    ) {
+        self.choose = choose
+        random = SplitMix64(seed: seed)
+        firstNumber = UInt8.random(in: 0...255, using: &random)
+    }
+
+    /// Creates a session with one conversation for every device.
+    package init(_ conversation: any Conversation, seed: UInt64) {
+        self.init(seed: seed) { _ in conversation }
+    }
+
+    public var deadline: Duration? {
+        switch state {
+        case .unstarted, .ended: nil
+        case .connecting(let due), .closing(let due, _), .waiting(let due): due
+        case .conversing: conversation?.deadline
+        }
+    }
+
+    public mutating func handle(_ event: UpdateEvent, at now: Duration) -> [UpdateAction] {
+        if hasEnded { return [] }
+        self.now = now
+        actions = []
+        conversation?.shared.pass(to: now)
+        switch event {
+        case .started: connect()
+        case .linkUp(let properties): linkUp(properties)
+        case .link(.lost(let error)), .linkDown(let error): linkDown(error)
+        case .link(let event): converse { $0.handle(event) }
+        case .deadlinePassed: deadlinePassed()
+        case .interrupted: fail(UpdateError(.interrupted, "stopped"))
+        }
+        if !hasEnded, let error = conversation?.shared.budget?.exhausted { fail(error) }
+        return actions
+    }
+
+    private var hasEnded: Bool { if case .ended = state { true } else { false } }
+
+    private mutating func deadlinePassed() {
+        guard let deadline, deadline <= now else { return }
+        switch state {
+        case .unstarted, .ended: break
+        case .connecting:
+            linkDown(LinkError(.timedOut, "no connection within \(Self.connectLimit.components.seconds) s"))
+        case .conversing: converse { $0.deadlinePassed() }
+        case .closing: linkDown(LinkError(.lost, "the link did not end when asked to"))
+        case .waiting: connect()
+        }
+    }
+
+    // MARK: Connecting
+
+    private mutating func connect() {
+        if conversation == nil { actions.append(.report(.phase(.connect))) }
+        state = .connecting(due: now + Self.connectLimit)
+        actions.append(.connect)
+    }
+
+    private mutating func linkUp(_ properties: LinkProperties) {
+        guard case .connecting = state else { return }
+        if conversation != nil {
+            actions.append(.report(.reconnected))
+        } else {
+            do throws(UpdateError) {
+                var conversation = try choose(properties)
+                conversation.shared.number = firstNumber
+                conversation.shared.pass(to: now)
+                self.conversation = conversation
+            } catch {
+                return fail(error)
+            }
+        }
+        conversation?.shared.link = properties
+        state = .conversing
+        converse { $0.begin() }
+    }
+
+    /// Calls the conversation and performs its decision. A link that is closing can still report events; they are ignored.
+    private mutating func converse(_ call: (inout any Conversation) -> Void) {
+        guard case .conversing = state, var conversation = conversation.take() else { return }
+        call(&conversation)
+        let turn = conversation.shared.endTurn()
+        self.conversation = conversation
+        actions += turn.actions
+        if turn.hasProgressed { retry.progressed() }
+        switch turn.decision {
+        case .reconnect(let reconnection):
+            state = .closing(due: now + Self.closeLimit, reconnection)
+            actions.append(.disconnect)
+        case .finish(let report):
+            state = .ended
+            actions += [.disconnect, .finish(report)]
+        case .fail(let error): fail(error)
+        case nil: break
+        }
+    }
+
+    private mutating func fail(_ error: UpdateError) {
+        state = .ended
+        actions += [.disconnect, .fail(error)]
+    }
+
+    // MARK: Lost links
+
+    private mutating func linkDown(_ error: LinkError) {
+        conversation?.linkEnded()
+        switch state {
+        case .unstarted, .waiting, .ended: break
+        case .connecting: retry(after: error, orFailWith: .linkLost)
+        case .conversing: lost(error)
+        case .closing(_, .afterLoss(let reason)): lost(reason)
+        case .closing(_, .clean): state = .waiting(until: now + RetryPolicy.shortestWait)
+        case .closing(_, .afterRestart(let reportsPhase)):
+            if reportsPhase { actions.append(.report(.phase(.restart))) }
+            waitWithinWindow()
+        }
+    }
+
+    private mutating func lost(_ error: LinkError) {
+        guard let conversation else { return }
+        self.conversation?.shared.transfer?.disconnects += 1
+        actions.append(.report(.linkLost(error)))
+        if let end = conversation.shared.restartDeadline {
+            self.conversation?.shared.restartDeadline = retry.lost(
+                at: now, lookingUntil: end, restart: conversation.restartTime)
+        }
+        retry(after: error, orFailWith: error.code == .timedOut ? type(of: conversation).codeAfterTimeout : .linkLost)
+    }
+
+    private mutating func retry(after error: LinkError, orFailWith code: UpdateError.Code) {
+        if conversation?.isDeviceReached != true, let code = error.withoutRetry {
+            return fail(UpdateError(code, error.detail))
+        }
+        // This includes a restart or a confirmation without an answer: the device's state after the reconnection decides.
+        if let end = conversation?.shared.restartDeadline {
+            guard now < end else {
+                return fail(UpdateError(.didNotReturn, "the device did not come back after its restart"))
+            }
+            return waitWithinWindow()
+        }
+        guard let wait = retry.failed(random: &random) else {
+            return fail(UpdateError(conversation == nil ? .noSuchDevice : code, error.detail))
+        }
+        state = .waiting(until: now + wait)
+    }
+
+    private mutating func waitWithinWindow() {
+        state = .waiting(until: now + retry.failedWithinTime(random: &random))
+    }
 }

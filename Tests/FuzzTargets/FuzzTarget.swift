@@ -96,7 +96,7 @@ extension FuzzPeer {
     /// The session must end at most once and must not act after its end. Before its end it must always have a deadline.
     ///
     /// - Returns: The violated condition, or nil.
-    mutating func run(_ session: consuming some UpdateSession, _ input: inout FuzzInput) -> String? {
+    mutating func run(_ session: consuming UpdateSession, _ input: inout FuzzInput) -> String? {
         var now = Duration.zero
         var hasEnded = false
         var event = UpdateEvent.started

@@ -37,7 +37,10 @@ enum SessionFuzz {
         var input = FuzzInput(bytes)
         let task = input.next()
         if task >= FuzzInput.hostile { return HostileRun.offence(overSMP: false) { input.number(in: $0) } }
-        let session = ProfileSession(release.task(task), seed: UInt64(input.next()))
+        guard let conversation = try? ProfileConversation(release.task(task)) else {
+            return "the profile does not support the task"
+        }
+        let session = UpdateSession(conversation, seed: UInt64(input.next()))
         var peer = ProfilePeer(release: release)
         return peer.run(session, &input)
     }
@@ -121,15 +124,15 @@ struct FuzzRelease {
         bundle = try Verifier(trust: try TrustStore([key])).verify(try SignedBundle(envelope: envelope, image: image))
     }
 
-    func task(_ number: UInt8) -> ProfileTask {
+    func task(_ number: UInt8) -> UpdateTask<VerifiedBundle> {
         switch number % 8 {
         case 0: .status
         case 1: .confirm
         case 2: .discard
         case 3: .identify(seconds: number)
-        case 4: .push(bundle, PushOptions(resume: true, ending: .trial))
-        case 5: .push(bundle, PushOptions(ending: .permanent))
-        default: .push(bundle, PushOptions(resume: number & 8 == 0))
+        case 4: .push(bundle, UpdateOptions(resume: true, ending: .trial))
+        case 5: .push(bundle, UpdateOptions(ending: .permanent))
+        default: .push(bundle, UpdateOptions(resume: number & 8 == 0))
         }
     }
 

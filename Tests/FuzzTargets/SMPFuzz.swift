@@ -2,6 +2,7 @@ import OTAFirmware
 import OTASMP
 import OTASigning
 import OTASimulator
+import OTAUpdate
 
 /// An accepted CBOR value must be the same after it is encoded and decoded again.
 enum CBORFuzz {
@@ -75,14 +76,14 @@ struct SMPRelease {
         }
     }
 
-    func task(_ number: UInt8) -> SMPTask {
-        let endings = [SMPPushOptions.Ending.confirm, .trial, .permanent, .uploadOnly]
-        let options = SMPPushOptions(ending: endings[Int(number >> 3 & 3)], refusesDowngrade: number & 0x20 != 0)
+    func task(_ number: UInt8) -> UpdateTask<[SMPImage]> {
+        let endings = [UpdateOptions.Ending.confirm, .trial, .permanent, .uploadOnly]
+        let options = UpdateOptions(ending: endings[Int(number >> 3 & 3)], refusesDowngrade: number & 0x20 != 0)
         return switch number % 8 {
         case 0: .status
         case 1: .confirm
         case 2: .discard
-        case 3: .identify
+        case 3: .identify(seconds: number)
         case 4: .push(images, options)
         default: .push(Array(images.prefix(1)), options)
         }

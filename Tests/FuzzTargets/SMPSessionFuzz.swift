@@ -12,7 +12,9 @@ enum SMPSessionFuzz {
         var input = FuzzInput(bytes)
         let task = input.next()
         if task >= FuzzInput.hostile { return HostileRun.offence(overSMP: true) { input.number(in: $0) } }
-        let session = SMPSession(release.task(task), seed: UInt64(input.next()))
+        // SMP does not support `identify`.
+        guard let conversation = try? SMPConversation(release.task(task)) else { return nil }
+        let session = UpdateSession(conversation, seed: UInt64(input.next()))
         var peer = SMPPeer(release: release)
         return peer.run(session, &input)
     }

@@ -38,7 +38,7 @@ extension World {
             Task { try await disturbance() }
         }
         let report = try await runner.run(
-            ProfileSession(.push(release.bundle, PushOptions(resume: resume)), seed: 1),
+            UpdateSession(try ProfileConversation(.push(release.bundle, UpdateOptions(resume: resume))), seed: 1),
             over: try transport(address, pairing: pairing, limit: limit), interrupts: AsyncStream<Void> { $0.finish() })
         return (report, diary)
     }

@@ -1,6 +1,7 @@
 import Gauntlet
 import OTAProfile
 import OTASimulator
+import OTAUpdate
 import Testing
 
 /// 100 KiB at MTU 247: a chunk has 242 image bytes, and a window has 64 chunks.
@@ -10,7 +11,7 @@ import Testing
     init() throws {
         let release = try Release(bytes: 100 * 1024)
         cuts = try Cuts(
-            of: .push(release.bundle, PushOptions()), resume: .push(release.bundle, PushOptions(resume: true)),
+            of: .push(release.bundle, UpdateOptions()), resume: .push(release.bundle, UpdateOptions(resume: true)),
             windowBytes: 64 * 242, pageBytes: 4096
         ) { try World(release, faults: $0) }
     }

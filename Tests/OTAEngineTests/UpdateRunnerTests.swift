@@ -15,7 +15,8 @@ import Testing
             do throws(UpdateError) {
                 outcome = .success(
                     try await UpdateRunner(clock: time, limit: limit).run(
-                        ProfileSession(.push(bundle, PushOptions()), seed: 1), over: transport,
+                        UpdateSession(try ProfileConversation(.push(bundle, UpdateOptions())), seed: 1),
+                        over: transport,
                         interrupts: AsyncStream<Void> { $0.finish() }))
             } catch {
                 outcome = .failure(error)
@@ -54,7 +55,7 @@ import Testing
                         jobs.run()
                     }
                 ).run(
-                    ProfileSession(.push(bundle, PushOptions()), seed: 1), over: transport,
+                    UpdateSession(try ProfileConversation(.push(bundle, UpdateOptions())), seed: 1), over: transport,
                     interrupts: AsyncStream<Void> { $0.finish() })
             } catch {
                 jobs.error = error

@@ -22,7 +22,7 @@ import Testing
     func sendsNothingTwice() throws {
         let world = try World(try Release(bytes: 5000))
         let runs = try world.run(
-            Array(repeating: .push(world.release.bundle, PushOptions()), count: 2))
+            Array(repeating: .push(world.release.bundle, UpdateOptions()), count: 2))
         #expect(runs[0].report?.outcome == .confirmed)
         #expect(runs[1].report?.outcome == .alreadyRunning)
         #expect(runs[1].report?.transfer?.sentBytes == 0)
@@ -69,7 +69,7 @@ import Testing
         var faults = WorldFaults()
         faults.valueLengths = [244, 62]
         let world = try World(try Release(bytes: 20_000), faults: plan)
-        let run = try world.run([Client(.push(world.release.bundle, PushOptions()))], through: faults)[0]
+        let run = try world.run([Client(.push(world.release.bundle, UpdateOptions()))], through: faults)[0]
         let report = try #require(run.report)
         #expect(report.outcome == .confirmed && report.transfer?.disconnects == 1)
         #expect(report.transfer?.chunkSize == 244)
@@ -78,7 +78,7 @@ import Testing
     @Test("an image on trial stays unconfirmed until the confirm task")
     func leavesTheTrialOpen() throws {
         let world = try World(try Release(bytes: 5000))
-        let push = ProfileTask.push(world.release.bundle, PushOptions(ending: .trial))
+        let push = UpdateTask.push(world.release.bundle, UpdateOptions(ending: .trial))
         let runs = try world.run([push, .confirm, .status])
         #expect(runs[0].report?.outcome == .onTrial(seconds: 60))
         #expect(runs[1].report?.outcome == .confirmed)
@@ -91,7 +91,7 @@ import Testing
     @Test("a push with resume after an expired trial confirms the image without a transfer")
     func resumesATrialThatEndedByItself() throws {
         let world = try World(try Release(bytes: 50_000))
-        let push = { ProfileTask.push(world.release.bundle, PushOptions(resume: true, ending: $0)) }
+        let push = { UpdateTask.push(world.release.bundle, UpdateOptions(resume: true, ending: $0)) }
         let runs = try world.run([push(.trial), .status, push(.confirm)], pauses: [.seconds(90)])
         #expect(runs[0].report?.outcome == .onTrial(seconds: 60))
         #expect(runs[1].report?.device.runningVersion == "1.0.0")
@@ -103,7 +103,7 @@ import Testing
     @Test("discard returns a device on trial to the old image")
     func discardsATrial() throws {
         let world = try World(try Release(bytes: 5000))
-        let runs = try world.run([.push(world.release.bundle, PushOptions(ending: .trial)), .discard])
+        let runs = try world.run([.push(world.release.bundle, UpdateOptions(ending: .trial)), .discard])
         #expect(runs[1].report?.device.runningVersion == "1.0.0")
         #expect(runs[1].report?.device.held == nil)
         #expect(world.runsOldImage)
@@ -127,7 +127,7 @@ import Testing
     @Test("a device without a trial refuses a push with a trial and accepts a permanent one")
     func isPermanentWhereThereIsNoTrial() throws {
         let world = try World(try Release(bytes: 5000)) { $0.trialSeconds = 0 }
-        let push = { ProfileTask.push(world.release.bundle, PushOptions(ending: $0)) }
+        let push = { UpdateTask.push(world.release.bundle, UpdateOptions(ending: $0)) }
         let runs = try world.run([push(.confirm), push(.permanent)])
         #expect(runs[0].error == .noTrial)
         #expect(runs[1].report?.outcome == .confirmed)

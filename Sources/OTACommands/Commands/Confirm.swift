@@ -1,4 +1,5 @@
 import ArgumentParser
+import OTAUpdate
 
 /// Makes the image on trial permanent.
 struct Confirm: DeviceVerb {

@@ -1,4 +1,5 @@
 import ArgumentParser
+import OTAUpdate
 
 /// Discards a partly received image, or rolls back the image on trial.
 struct Discard: DeviceVerb {

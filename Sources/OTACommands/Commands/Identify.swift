@@ -1,4 +1,5 @@
 import ArgumentParser
+import OTAUpdate
 
 /// Makes a device blink.
 struct Identify: DeviceVerb {

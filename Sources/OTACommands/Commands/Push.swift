@@ -80,7 +80,7 @@ struct Push: DeviceVerb {
         let invocation = invocation(for: update)
         do {
             let outcome = try await Wiring(console: console, invocation: invocation)
-                .perform(.push(update, request), on: target, trust: store)
+                .perform(.push(update, updateOptions), on: target, trust: store)
             return PushAnswer(update, outcome, invocation)
         } catch let error as UpdateError {
             throw Failure(error, in: invocation)
@@ -112,10 +112,10 @@ struct Push: DeviceVerb {
         }
     }
 
-    private var request: PushRequest {
-        let ending: PushRequest.Ending =
+    private var updateOptions: UpdateOptions {
+        let ending: UpdateOptions.Ending =
             permanent ? .permanent : noConfirm ? .trial : uploadOnly ? .uploadOnly : .confirm
-        return PushRequest(
+        return UpdateOptions(
             resume: resume, ending: ending, refusesDowngrade: noDowngrade, acceptsUncheckedTarget: uncheckedTarget)
     }
 

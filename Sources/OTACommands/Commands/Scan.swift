@@ -1,5 +1,6 @@
 import ArgumentParser
 import BlueZ
+import OTAUpdate
 
 /// Lists the devices in range.
 struct Scan: Verb {

@@ -2,6 +2,7 @@ import ArgumentParser
 import OTAFirmware
 import OTASigning
 import OTASimulator
+import OTAUpdate
 
 /// Creates a virtual device.
 struct SimulateCreate: Verb {

@@ -18,7 +18,7 @@ struct Status: DeviceVerb {
         let outcome = try await Wiring(console: console, invocation: invocation)
             .perform(.status, on: target)
         return StatusAnswer(
-            device: DeviceSummary(outcome), updateProtocol: outcome.updateProtocol,
+            device: DeviceSummary(outcome), updateProtocol: outcome.report.updateProtocol,
             transfer: outcome.report.device.held.map { StatusAnswer.Transfer($0) },
             resume: Invocation(command: "push", file: "BUNDLE", target).again.line(adding: "--resume"))
     }

@@ -3,6 +3,7 @@ import OTASerial
 import OTASimulator
 import OTATransport
 import OTAUDP
+import OTAUpdate
 
 /// The address of a device, such as `ble:ADDRESS`: the transport, a colon, and an address in the transport's format.
 struct DeviceAddress: Sendable {

@@ -1,20 +1,40 @@
+public import ArgumentParser
 import OTAFirmware
 import OTAProfile
 import OTASMP
 import OTASigning
 import OTAUpdate
 
-/// Chooses the protocol for a task, a device and the user's options, and creates its session.
+extension UpdateProtocol: ExpressibleByArgument {}
+
+/// Chooses the protocol for a task, a device and the user's options, and creates its conversation.
 struct ProtocolChoice: Sendable {
-    let task: DeviceTask
+    let task: UpdateTask<VerifiedUpdate>
     /// The value of `--protocol`; nil: any protocol.
     let forced: UpdateProtocol?
+
+    /// Creates a session that chooses the protocol from the services of the device, at the first link.
+    ///
+    /// - Parameter seed: the seed of the session's random numbers.
+    func session(seed: UInt64) -> UpdateSession {
+        UpdateSession(seed: seed) { link throws(UpdateError) in try conversation(updateProtocol(on: link)) }
+    }
+
+    /// Creates the conversation of a protocol.
+    ///
+    /// - Throws: `wrongImageFormat` or `unsupportedDevice` if the protocol does not support the task.
+    func conversation(_ updateProtocol: UpdateProtocol) throws(UpdateError) -> any Conversation {
+        switch updateProtocol {
+        case .ota: try ProfileConversation(task.with(Self.bundle(of:)))
+        case .smp: try SMPConversation(task.with(Self.images(of:)))
+        }
+    }
 
     /// Returns the protocol for a device.
     ///
     /// - Parameter link: the open link, with the channels that the device offers.
     /// - Throws: `unsupportedDevice` if the device offers neither protocol.
-    func choice(of link: LinkProperties) throws(UpdateError) -> UpdateProtocol {
+    func updateProtocol(on link: LinkProperties) throws(UpdateError) -> UpdateProtocol {
         if let forced { return forced }
         let offersProfile = link.channels.contains { $0.service == ProfileChannel.service }
         let offersSMP = link.channels.contains(SMPChannel.value)
@@ -29,67 +49,13 @@ struct ProtocolChoice: Sendable {
         }
     }
 
-    /// Creates the session of a protocol.
-    ///
-    /// - Parameter seed: the seed of the session's random numbers.
-    /// - Throws: `wrongImageFormat`, `unsupportedDevice`.
-    func session(_ updateProtocol: UpdateProtocol, seed: UInt64) throws(UpdateError) -> any UpdateSession {
-        switch updateProtocol {
-        case .ota: ProfileSession(try profileTask, seed: seed)
-        case .smp: SMPSession(try smpTask, seed: seed)
+    private static func bundle(of update: VerifiedUpdate) throws(UpdateError) -> VerifiedBundle {
+        guard case .bundle(let bundle) = update else {
+            throw UpdateError(
+                .wrongImageFormat,
+                "the file is an MCUboot image, and the device's GATT OTA profile accepts only signed bundles")
         }
-    }
-
-    private var profileTask: ProfileTask {
-        get throws(UpdateError) {
-            switch task {
-            case .push(.bundle(let bundle), let request):
-                let ending: PushOptions.Ending =
-                    switch request.ending {
-                    case .confirm: .confirm
-                    case .trial: .trial
-                    case .permanent: .permanent
-                    case .uploadOnly:
-                        throw UpdateError(
-                            .unsupportedDevice, "the GATT OTA profile does not support an upload without a restart")
-                    }
-                return .push(
-                    bundle,
-                    PushOptions(resume: request.resume, ending: ending, refusesDowngrade: request.refusesDowngrade))
-            case .push(.images, _):
-                throw UpdateError(
-                    .wrongImageFormat,
-                    "the file is an MCUboot image, and the device's GATT OTA profile accepts only signed bundles")
-            case .status: return .status
-            case .confirm: return .confirm
-            case .discard: return .discard
-            case .identify(let seconds): return .identify(seconds: seconds)
-            }
-        }
-    }
-
-    private var smpTask: SMPTask {
-        get throws(UpdateError) {
-            switch task {
-            case .push(let update, let request):
-                let ending: SMPPushOptions.Ending =
-                    switch request.ending {
-                    case .confirm: .confirm
-                    case .trial: .trial
-                    case .permanent: .permanent
-                    case .uploadOnly: .uploadOnly
-                    }
-                return .push(
-                    try Self.images(of: update),
-                    SMPPushOptions(
-                        ending: ending, refusesDowngrade: request.refusesDowngrade,
-                        acceptsUncheckedTarget: request.acceptsUncheckedTarget))
-            case .status: return .status
-            case .confirm: return .confirm
-            case .discard: return .discard
-            case .identify: return .identify
-            }
-        }
+        return bundle
     }
 
     private static func images(of update: VerifiedUpdate) throws(UpdateError) -> [SMPImage] {

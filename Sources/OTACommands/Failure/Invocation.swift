@@ -1,3 +1,5 @@
+import OTAUpdate
+
 /// The arguments of the user, from which hints build complete command lines.
 package struct Invocation: Sendable {
     /// The command's name, such as `push`.

@@ -1,6 +1,7 @@
 import ArgumentParser
 import BlueZ
 import OTABlueZ
+import OTAUpdate
 
 /// A command for the GATT services of any Bluetooth device.
 protocol GattVerb: Verb {

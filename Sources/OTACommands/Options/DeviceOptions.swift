@@ -1,17 +1,22 @@
 import ArgumentParser
+import OTAUpdate
 
 /// The value of `--protocol`; `auto` selects the protocol that the device and the file have in common.
-enum ProtocolOption: String, ExpressibleByArgument, CaseIterable, Sendable {
-    case auto, ota, smp
+struct ProtocolOption: ExpressibleByArgument, Sendable {
+    static let auto = ProtocolOption(forced: nil)
+    static let allValueStrings = [auto.defaultValueDescription] + UpdateProtocol.allCases.map(\.rawValue)
 
     /// The required protocol; nil for `auto`.
-    var forced: UpdateProtocol? {
-        switch self {
-        case .auto: nil
-        case .ota: .ota
-        case .smp: .smp
-        }
+    let forced: UpdateProtocol?
+
+    private init(forced: UpdateProtocol?) { self.forced = forced }
+
+    init?(argument: String) {
+        forced = UpdateProtocol(rawValue: argument)
+        if forced == nil, argument != Self.auto.defaultValueDescription { return nil }
     }
+
+    var defaultValueDescription: String { forced?.rawValue ?? "auto" }
 }
 
 /// The options that select a device, its protocol and the time limit.

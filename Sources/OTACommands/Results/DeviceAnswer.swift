@@ -1,3 +1,5 @@
+import OTAUpdate
+
 /// The result of `confirm`, `discard` and `identify`.
 struct DeviceAnswer: Answer {
     let device: DeviceSummary
@@ -14,7 +16,7 @@ struct DeviceAnswer: Answer {
     /// - Parameter text: returns the sentence that describes the device.
     init(_ outcome: DeviceOutcome, text: (DeviceSummary) -> String) {
         device = DeviceSummary(outcome)
-        updateProtocol = outcome.updateProtocol
+        updateProtocol = outcome.report.updateProtocol
         lines = [TerminalLine(text(device))]
     }
 }

@@ -33,7 +33,7 @@ struct PushAnswer: Answer {
             (bundle, image, images) = (nil, all.first, all.count > 1 ? all : nil)
         }
         device = DeviceSummary(outcome)
-        updateProtocol = outcome.updateProtocol
+        updateProtocol = outcome.report.updateProtocol
         transfer = outcome.report.transfer.map { TransferSummary($0, linkBound: outcome.linkBound) }
         unchecked = outcome.report.unchecked.isEmpty ? nil : outcome.report.unchecked
         switch outcome.report.outcome {

@@ -1,5 +1,6 @@
 import OTAFirmware
 import OTASimulator
+import OTAUpdate
 
 /// The result of `simulate create`, `list`, `remove` and `serve`.
 struct VirtualDevicesAnswer: Answer {

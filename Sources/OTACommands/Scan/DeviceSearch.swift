@@ -1,4 +1,5 @@
 import BlueZ
+import OTAUpdate
 
 /// The parameters of a scan.
 struct DeviceSearch: Sendable {

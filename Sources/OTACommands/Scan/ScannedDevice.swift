@@ -1,4 +1,5 @@
 import BlueZ
+import OTAUpdate
 
 /// A device that a scan has found.
 struct ScannedDevice: Encodable, Sendable, Equatable {

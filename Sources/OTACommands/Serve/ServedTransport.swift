@@ -1,5 +1,6 @@
 import OTATransport
 import OTAUDP
+import OTAUpdate
 
 /// The transport over which a virtual device is served.
 enum ServedTransport: Sendable {

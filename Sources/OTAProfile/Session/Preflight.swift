@@ -2,28 +2,31 @@ import OTAFirmware
 import OTASigning
 import OTAUpdate
 
-/// What the device would refuse late is refused early, with the reason; the device judges again all the same.
+/// Checks whether the device would refuse a bundle, before anything is sent. The device checks the bundle again.
 struct Preflight {
     let bundle: VerifiedBundle
-    let options: PushOptions
+    let options: UpdateOptions
 
     private var manifest: Manifest { bundle.manifest }
 
-    /// What a device on trial, or one that runs the image already, makes of a push.
+    /// The state of the bundle's image on the device.
     enum ImageState: Equatable {
-        /// The image has to be sent.
+        /// The image must be sent.
         case needsUpload
-        /// The device runs it for good.
+        /// The image runs and is confirmed.
         case running
-        /// The device runs it on trial.
+        /// The image runs on trial.
         case onTrial
     }
 
-    /// Whether the running image is the bundle's, as far as the device tells.
+    /// Returns whether the bundle's image runs. A device without a digest in Info is compared by version only.
     func runs(on device: DeviceSnapshot) -> Bool {
         device.version == manifest.version && device.info.running.map { $0 == bundle.manifestDigest.prefix } ?? true
     }
 
+    /// Returns the state of the bundle's image.
+    ///
+    /// - Throws: `inTrial` if another image is on trial, or if the push does not resume.
     func state(of device: DeviceSnapshot) throws(UpdateError) -> ImageState {
         if device.state == .trial {
             guard options.resume, runs(on: device) else {
@@ -31,11 +34,14 @@ struct Preflight {
             }
             return .onTrial
         }
-        // A version alone does not prove it: the device may have been flashed with another image of the same version.
+        // The version alone is no proof: another image of the same version may have been flashed.
         return device.info.running == bundle.manifestDigest.prefix && runs(on: device) ? .running : .needsUpload
     }
 
-    /// - Returns: a remark for a person, where there is one.
+    /// Checks each field of the bundle against the device.
+    ///
+    /// - Returns: a note for the user; nil: none.
+    /// - Throws: the error with which the device would refuse the bundle.
     func check(_ device: DeviceSnapshot) throws(UpdateError) -> String? {
         let info = device.info
         guard info.product == manifest.product.text else {
@@ -94,6 +100,8 @@ struct Preflight {
             guard info.trialSeconds == 0 else {
                 throw UpdateError(.trialAvailable, "the device offers a trial of \(info.trialSeconds) s")
             }
+        // The initializer of `ProfileConversation` refuses it.
+        case .uploadOnly: break
         }
     }
 

@@ -1,22 +1,24 @@
 import OTAFirmware
 import OTAUpdate
 
-/// What every connection begins with: subscribe to Control and Progress, read Info, Version, Progress and the battery.
+/// The first commands on each link: subscribe to Control and Progress; read Info, Version, Progress and the battery level.
 struct Survey {
-    private(set) var info: DeviceInfo?
-    private(set) var version: SemanticVersion?
-    private(set) var progress: ProgressValue?
-    private(set) var battery: Int?
-    private var awaited: Set<LinkCommandKey>
+    private var info: DeviceInfo?
+    private var version: SemanticVersion?
+    private var progress: ProgressValue?
+    private var battery: Int?
+    private var awaited: Set<Command>
     let commands: [LinkCommand]
 
-    /// A device answers each of the commands once.
-    private enum LinkCommandKey: Hashable {
+    /// The device answers each command once.
+    private enum Command: Hashable {
         case subscribe(Channel)
         case read(Channel)
     }
 
-    /// Throws where the device does not speak the profile.
+    /// Creates a survey.
+    ///
+    /// - Throws: `FrameError` if the device or the link does not support the profile.
     init(of link: LinkProperties) throws(FrameError) {
         guard ProfileChannel.required.isSubset(of: link.channels) else {
             throw FrameError(context: "the device does not offer the OTA service, or not all of it")
@@ -30,8 +32,6 @@ struct Survey {
         commands = subscriptions.map { .subscribe($0) } + reads.map { .read($0) }
         awaited = Set(subscriptions.map { .subscribe($0) } + reads.map { .read($0) })
     }
-
-    var isComplete: Bool { awaited.isEmpty }
 
     mutating func subscribed(to channel: Channel) { awaited.remove(.subscribe(channel)) }
 
@@ -54,9 +54,41 @@ struct Survey {
         }
     }
 
-    /// What it found; nil until it is complete.
+    /// The result; nil until all commands are answered.
     var snapshot: DeviceSnapshot? {
-        guard isComplete, let info, let version, let progress else { return nil }
+        guard awaited.isEmpty, let info, let version, let progress else { return nil }
         return DeviceSnapshot(info: info, version: version, state: progress.state, battery: battery)
+    }
+}
+
+/// The status of the device at the start of a link.
+struct DeviceSnapshot {
+    var info: DeviceInfo
+    var version: SemanticVersion
+    var state: DeviceState
+    /// The battery level in per cent; nil: mains powered.
+    var battery: Int?
+
+    /// The limits of the times that a device reports, in seconds. The frame allows 18 hours for each of them.
+    private static let (mostRestartSeconds, mostTrialSeconds) = (600, 3600)
+
+    /// The length of the restart window. It has room for two restarts, because the device may roll back after the trial.
+    var longestReturn: Duration {
+        .seconds(
+            2 * min(info.restartSeconds, Self.mostRestartSeconds) + min(info.trialSeconds, Self.mostTrialSeconds))
+    }
+
+    var description: DeviceDescription {
+        DeviceDescription(
+            product: info.product,
+            hardware: Int(info.hardware),
+            securityCounter: info.securityCounter,
+            state: state == .trial ? .trial : state == .idle ? .idle : .receiving,
+            runningVersion: version.text,
+            trialSeconds: info.trialSeconds,
+            battery: battery,
+            held: info.held.map {
+                DeviceDescription.HeldImage(manifestDigestPrefix: $0.manifestDigestPrefix, offset: $0.offset)
+            })
     }
 }

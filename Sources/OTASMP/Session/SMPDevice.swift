@@ -1,82 +1,85 @@
-/// What a device can do, as far as it has been asked: all of it stays as it is while a session lasts.
+/// The features of a device, as far as the session knows them. They are constant during a session.
 struct SMPDevice {
-    /// Without an answer to the question for its parameters a device is taken to have buffers as Zephyr makes them by
-    /// default (`MCUMGR_TRANSPORT_NETBUF_SIZE`).
+    /// The assumed size of a buffer, in bytes, if the device does not report its parameters: Zephyr's default
+    /// (`MCUMGR_TRANSPORT_NETBUF_SIZE`).
     private static let usualBufferSize = 384
-    /// An answer is a few bytes longer than the same map in a question.
+    /// An answer is a few bytes longer than the same map in a request.
     private static let echoMargin = 16
-    /// One echo may get lost. A link that breaks each time is taken for a no.
+    /// The maximum number of tries to find out whether the device reassembles packets. A lost link counts as a try without an echo.
     static let mostProbes = 2
-    /// The most packets that a device without parameters is asked to take at once: those of one connection event.
+    /// The maximum number of packets in flight if the device does not report its parameters: those of one connection event.
     private static let mostRoom = 6
 
     var parameters: SMPParameters?
     var mode: SMPBootloaderMode?
-    /// The board's name.
+    /// The name of the board.
     var hardware: String?
-    /// The question for the board's name was answered, with a name or an error.
+    /// True after an answer to the request for the board's name: a name or an error.
     var wasAskedForBoard = false
     var slots: SMPSlotList?
-    /// Whether it has the command that marks an image; nil: it was not asked.
+    /// True if the device has the command that marks an image; nil: unknown.
     var marksImages: Bool?
-    /// Whether it puts a packet together from several values; nil: it was not asked, or there was no need.
+    /// True if the device reassembles packets from several values; nil: unknown.
     var reassembles: Bool?
-    /// Times that this was tried.
+    /// The number of tries to find this out.
     var probes = 0
-    /// The longest value, in bytes, that a link of this session carried.
+    /// The highest value length of the links of this session, in bytes.
     var longestValue = 0
-    /// Packets that it took at once, where it does not report its buffers.
+    /// The number of packets that the device accepted at the same time, if it does not report its buffers.
     var room = 1
-    /// Packets at once that this was tried with last.
+    /// The number of packets in the last try to find this out.
     var triedRoom = 1
-    /// What uploads found out about the number of chunks in flight; nil: none began.
+    /// The window of the last upload; nil: none began.
     var window: SMPWindow?
-    /// All was asked that is to be known before an image is sent.
+    /// True after the questions before an upload.
     var isSurveyed = false
 
-    /// It did not answer several questions at once.
+    /// True if the device did not answer several questions at the same time.
     var needsSequentialQuestions = false
 
-    /// The most chunks in flight.
+    /// The maximum number of chunks in flight.
     var mostChunks: Int { parameters?.window ?? room }
-    /// Questions that may wait for an answer at a time: servers answer one after the other, and drop silently what they have no
-    /// buffer for.
+    /// The maximum number of questions in flight. A server answers one after the other, and drops a packet silently if it has no buffer.
     var questionsInFlight: Int { needsSequentialQuestions ? 1 : parameters?.window ?? 1 }
 
-    /// The longest frame that can be sent, in bytes, on a link that carries values of so many bytes.
+    /// Returns the maximum length of a sent packet, in bytes.
+    ///
+    /// - Parameter valueLength: the maximum length of a sent value, in bytes.
     func longestFrame(valueLength: Int) -> Int {
         let buffer = parameters?.bufferSize ?? Self.usualBufferSize
         return reassembles == true ? buffer : min(buffer, valueLength)
     }
 
-    /// What is to be found out next before an image is sent over such a link, and the text to be echoed; nil: nothing.
+    /// Returns the next question that needs echoes, and the text of each echo; nil: none.
+    ///
+    /// - Parameter valueLength: the maximum length of a sent value, in bytes.
     func nextProbe(valueLength: Int) -> (SMPProbe, text: String)? {
         guard let parameters else {
-            // One packet more at a time, as long as all of them come back.
+            // One packet more each time, as long as all echoes arrive.
             guard room == triedRoom, room < Self.mostRoom else { return nil }
             let frame = longestFrame(valueLength: valueLength) - Self.echoMargin
             return Self.text(ofFrame: frame).map { (.room(room + 1), $0) }
         }
         guard reassembles == nil, probes < Self.mostProbes else { return nil }
-        // A frame that needs two values: a device that does not put them together takes the second one for a packet of its
-        // own, and 0x2E2E… is none: its operation is unknown, its length too long.
+        // The packet needs two values. A device that does not reassemble packets parses the second value as a packet. It is invalid:
+        // the bytes 0x2E2E… are an unknown operation and too great a length.
         let frame = min(parameters.bufferSize - Self.echoMargin, valueLength + 2 * SMPFrame.headerLength)
         guard frame > valueLength else { return nil }
         return Self.text(ofFrame: frame).map { (.reassembly, $0) }
     }
 
-    /// A text whose echo is a frame of so many bytes; nil: so short a frame carries none.
+    /// Returns a text whose echo request has `length` bytes; nil: the length is too short for a text.
     private static func text(ofFrame length: Int) -> String? {
         let overhead = SMPFrame.headerLength + 4
         return length > overhead ? String(repeating: ".", count: length - overhead) : nil
     }
 }
 
-/// What echoes are to find out.
+/// A question that echoes answer.
 enum SMPProbe: Equatable {
-    /// Whether the device puts a packet together from several values.
+    /// Does the device reassemble packets from several values?
     case reassembly
-    /// Whether it takes so many packets at once.
+    /// Does the device accept this number of packets at the same time?
     case room(Int)
 
     enum Result {

@@ -1,34 +1,33 @@
 import OTAUpdate
 
-/// What a push does next, from what lies in the device's slots and from nothing else: so it may have been broken off
-/// anywhere, by this run or an earlier one.
+/// The next step of a push. Only the device's image list decides it, so this run or an earlier one can have ended at any step.
 struct SMPPlan {
     enum Step {
         case upload(SMPImage)
         case mark(SMPImage, digest: [UInt8])
-        /// All are marked: the device is to restart.
+        /// All images are marked. The device must restart.
         case restart
         case confirm(SMPImage, digest: [UInt8])
         case leaveOnTrial
-        /// It lies there, and nothing more is wanted.
+        /// The image is on the device, and the task is done.
         case leaveHeld
         case finish
-        /// Another update is under way in the device.
+        /// Another update is in progress on the device. The string is the reason for the user.
         case blocked(String)
     }
-    /// Where an image is.
+    /// The place and the mark of an image.
     enum ImageState {
         case absent
         /// In the other slot.
         case held
-        /// In the other slot, and the next start is its.
+        /// In the other slot, and marked for the next boot.
         case pending
         case onTrial
         case running
     }
 
     let images: [SMPImage]
-    let ending: SMPPushOptions.Ending
+    let ending: UpdateOptions.Ending
     let list: SMPImageList
 
     var step: Step {
@@ -41,15 +40,15 @@ struct SMPPlan {
         }
         if first(.pending) != nil { return .restart }
         guard let trial = first(.onTrial), let digest = digest(of: trial) else {
-            // What waits for the next start would run then, and not this.
+            // At the next boot a waiting image would replace the running one.
             return blocker.map { .blocked($0) } ?? .finish
         }
         return ending == .trial ? .leaveOnTrial : .confirm(trial, digest: digest)
     }
 
-    /// Whether all of the images run, for good or on trial.
+    /// True if all images run, confirmed or on trial.
     var allRun: Bool { images.allSatisfy { [.onTrial, .running].contains(state(of: $0)) } }
-    /// Whether all of them run, some on trial.
+    /// True if all images run, and at least one is on trial.
     var runOnTrial: Bool { allRun && images.contains { state(of: $0) == .onTrial } }
     var somePending: Bool { images.contains { state(of: $0) == .pending } }
 
@@ -62,12 +61,12 @@ struct SMPPlan {
         return held.pending ? .pending : .held
     }
 
-    /// The digest by which this device lists the image: of the kind that the running one has.
+    /// Returns the digest of an image in this device's list. Its kind is that of the running image.
     func digest(of image: SMPImage) -> [UInt8]? {
         image.digest(ofLength: list.running(image.number)?.digest?.count ?? SMPImage.usualDigestLength)
     }
 
-    /// What an upload or a mark would be refused for; in the device's stead, and with the reason.
+    /// The reason why the device would refuse an upload or a mark; nil: none.
     private var blocker: String? {
         for image in images {
             let digest = digest(of: image)

@@ -2,15 +2,17 @@ import OTAFirmware
 import OTASigning
 import OTAUpdate
 
-/// What the device would refuse late is refused early, with the reason; the device judges again all the same.
+/// Checks whether the device would refuse a push, before anything is sent. The device checks again.
 struct SMPPreflight {
     let push: SMPPush
     let device: SMPDevice
     let list: SMPImageList
-    /// The longest value of the link, in bytes.
+    /// The maximum length of a sent value, in bytes.
     let valueLength: Int
 
-    /// - Returns: remarks for a person.
+    /// Checks all images and the ending.
+    ///
+    /// - Returns: notes for the user.
     func check() throws(UpdateError) -> [String] {
         var remarks: [String] = []
         for image in push.images {
@@ -50,7 +52,7 @@ struct SMPPreflight {
         return remark
     }
 
-    /// The first chunk has to carry the image's header.
+    /// Checks that the first chunk has room for the image's header.
     private func checkRoom(_ image: SMPImage) throws(UpdateError) {
         let longest = device.longestFrame(valueLength: valueLength)
         guard image.canBeOpened(inPacketsOf: longest) else {

@@ -75,7 +75,7 @@ struct SMPTarget {
     }
 }
 
-extension SMPSession {
+extension SMPConversation {
     /// Compares the fields of a bundle with the device, once, before anything is changed.
     ///
     /// - Returns: false if the session asks for the board first, or has failed.
@@ -117,7 +117,32 @@ extension SMPSession {
             throw UpdateError(
                 .targetUnchecked, "SMP cannot check these fields of the bundle against the device: \(names)")
         }
-        push?.unchecked = unchecked
+        shared.unchecked = unchecked
         report(.note("not checked against the device: \(names)"))
+    }
+}
+
+/// An MCUboot version, as a device reports it: `1.2.3`, or `1.2.3.4` with a build number.
+struct SMPVersion: Comparable {
+    private let numbers: [UInt32]
+
+    /// - Returns: nil for any other text.
+    init?(_ text: String) {
+        let numbers = text.split(separator: ".", omittingEmptySubsequences: false).map { UInt32($0) }
+        guard 3...4 ~= numbers.count, !numbers.contains(nil) else { return nil }
+        self.numbers = numbers.compactMap { $0 } + (numbers.count == 3 ? [0] : [])
+    }
+
+    init(_ version: MCUbootImage.Version) {
+        numbers = [UInt32(version.major), UInt32(version.minor), UInt32(version.revision), version.build]
+    }
+
+    /// Returns whether the version is not lower than `required`. The build number is not compared.
+    func satisfies(_ required: RequiredVersion) -> Bool {
+        !numbers.prefix(3).lexicographicallyPrecedes([required.major, required.minor, required.patch])
+    }
+
+    static func < (left: SMPVersion, right: SMPVersion) -> Bool {
+        left.numbers.lexicographicallyPrecedes(right.numbers)
     }
 }

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import OTAFirmware
 import OTASigning
+import OTAUpdate
 
 /// The file `device.json` in a virtual device's folder, which describes the device. Sizes are in bytes, keys are 64 hex digits, and the
 /// image format is the byte of the manifest.
@@ -48,9 +49,9 @@ package struct DeviceFile: Codable {
     /// Returns the protocol that the file names; the GATT OTA profile if it names none.
     ///
     /// - Throws: `malformed` or `fromNewerVersion`, without the path.
-    static func updateProtocol(json: [UInt8]) throws(VirtualDeviceError) -> VirtualDeviceProtocol {
-        let name = try read(json, Head.self).protocol ?? VirtualDeviceProtocol.ota.rawValue
-        guard let updateProtocol = VirtualDeviceProtocol(rawValue: name) else {
+    static func updateProtocol(json: [UInt8]) throws(VirtualDeviceError) -> UpdateProtocol {
+        let name = try read(json, Head.self).protocol ?? UpdateProtocol.ota.rawValue
+        guard let updateProtocol = UpdateProtocol(rawValue: name) else {
             throw VirtualDeviceError(.malformed, "unknown protocol '\(name)'; expected ota or smp")
         }
         return updateProtocol

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import OTAFirmware
 import OTASigning
+import OTAUpdate
 
 /// The file `device.json` in the folder of a virtual SMP device.
 package struct SMPDeviceFile: Codable {
@@ -18,7 +19,7 @@ package struct SMPDeviceFile: Codable {
 
     package init(_ configuration: VirtualSMPConfiguration) {
         schema = DeviceFile.newestSchema
-        self.protocol = VirtualDeviceProtocol.smp.rawValue
+        self.protocol = UpdateProtocol.smp.rawValue
         board = configuration.board
         trustedKeys = configuration.trustedKeys.map { Hex.encode($0.bytes) }
         pageSize = configuration.layout.pageSize

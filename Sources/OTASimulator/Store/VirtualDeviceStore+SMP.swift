@@ -1,5 +1,6 @@
 public import OTAFirmware
 import OTASigning
+public import OTAUpdate
 import SystemPackage
 
 /// Virtual SMP devices.
@@ -7,7 +8,7 @@ extension VirtualDeviceStore {
     /// Returns the protocol of a device.
     ///
     /// - Throws: `noSuchDevice`, `malformed`, `fromNewerVersion`, `io`.
-    public func updateProtocol(of name: String) throws(VirtualDeviceError) -> VirtualDeviceProtocol {
+    public func updateProtocol(of name: String) throws(VirtualDeviceError) -> UpdateProtocol {
         try Self.file(in: existing(name)) { (json) throws(VirtualDeviceError) in
             try DeviceFile.updateProtocol(json: json)
         }

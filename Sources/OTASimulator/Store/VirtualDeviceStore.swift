@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 public import OTAFirmware
+import OTAUpdate
 public import SystemPackage
 
 /// Stores virtual devices on disk. Each device is a folder `NAME` with two files: `device.json` (its configuration) and `flash` (its

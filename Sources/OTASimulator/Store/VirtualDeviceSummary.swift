@@ -1,7 +1,9 @@
+public import OTAUpdate
+
 /// The properties of a virtual device in a list.
 public struct VirtualDeviceSummary: Sendable, Equatable {
     public var name: String
-    public var updateProtocol: VirtualDeviceProtocol
+    public var updateProtocol: UpdateProtocol
     /// The product; for an SMP device, the board.
     public var product: String
     /// The hardware revision. Nil for an SMP device, because SMP does not report it.

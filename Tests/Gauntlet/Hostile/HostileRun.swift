@@ -1,6 +1,7 @@
 import OTAEngine
 import OTAProfile
 import OTASMP
+import OTASigning
 import OTASimulator
 import OTAUpdate
 
@@ -43,45 +44,43 @@ package struct HostileRun: Sendable {
 
     /// - Returns: what must not be.
     package func run(_ release: Release, seed: UInt64) throws -> [String] {
-        let task: ProfileTask =
+        let task: UpdateTask<VerifiedBundle> =
             switch task {
-            case .push: .push(release.bundle, PushOptions(resume: plan.variant != 1))
-            case .pushPermanent: .push(release.bundle, PushOptions(ending: .permanent))
+            case .push: .push(release.bundle, UpdateOptions(resume: plan.variant != 1))
+            case .pushPermanent: .push(release.bundle, UpdateOptions(ending: .permanent))
             case .status: .status
             case .confirm: .confirm
             case .discard: .discard
             }
         return try run(
-            ProfileSession(task, seed: seed), HostileProfileDevice(plan, release, isOnTrial: isOnTrial),
-            release.image.count
-        ) { $0.sentOffset }
+            ProfileConversation(task), HostileProfileDevice(plan, release, isOnTrial: isOnTrial),
+            release.image.count, seed)
     }
 
     /// The same over SMP.
     package func run(_ release: SMPRelease, seed: UInt64) throws -> [String] {
         let images = [SMPImage(release.verified)]
-        let task: SMPTask =
+        let task: UpdateTask<[SMPImage]> =
             switch task {
-            case .push: .push(images, SMPPushOptions())
-            case .pushPermanent: .push(images, SMPPushOptions(ending: .permanent))
+            case .push: .push(images, UpdateOptions())
+            case .pushPermanent: .push(images, UpdateOptions(ending: .permanent))
             case .status: .status
             case .confirm: .confirm
             case .discard: .discard
             }
         return try run(
-            SMPSession(task, seed: seed), HostileSMPDevice(plan, release, isOnTrial: isOnTrial), release.image.count
-        ) { $0.sentOffset }
+            SMPConversation(task), HostileSMPDevice(plan, release, isOnTrial: isOnTrial), release.image.count, seed)
     }
 
     private var isOnTrial: Bool { [.confirm, .discard].contains(task) }
 
-    private func run<Session: UpdateSession>(
-        _ session: Session, _ device: some HostilePeer, _ imageBytes: Int,
-        sentOffset: @escaping @Sendable (Session) -> Int
+    private func run(
+        _ conversation: some Conversation, _ device: some HostilePeer, _ imageBytes: Int, _ seed: UInt64
     ) throws -> [String] {
         let time = VirtualTime()
         let (tally, counter) = (Tally(), Counter())
-        let mortal = MortalSession(session, tally, diesAt: nil, sentOffset: sentOffset) { _, _, actions in
+        let session = UpdateSession(conversation, seed: seed)
+        let mortal = MortalSession(session, tally, diesAt: nil, sentOffset: { _ in 0 }) { _, _, actions in
             for case .link(.send(let values, _)) in actions { counter.bytes += values.reduce(0) { $0 + $1.count } }
         }
         let transport = HostileTransport(device, time)
@@ -98,7 +97,7 @@ package struct HostileRun: Sendable {
         if counter.bytes > most {
             offences.append("a hostile device was sent \(counter.bytes) bytes: \(plan), \(task)")
         }
-        if tally.events >= MortalSession<Session>.mostEvents {
+        if tally.events >= MortalSession.mostEvents {
             offences.append("a hostile device held a host for \(tally.events) events: \(plan), \(task)")
         }
         return offences

@@ -59,7 +59,7 @@ struct GauntletRun<Kind: GauntletWire> {
     /// What a client may end with, and how long it may take, and how much it may send again.
     private func check(_ run: Run) {
         watcher.require(run.duration <= longestPush, "a push took \(run.duration)")
-        watcher.require(run.tally.events < MortalSession<Kind.Session>.mostEvents, "a push had no end")
+        watcher.require(run.tally.events < MortalSession.mostEvents, "a push had no end")
         switch run.outcome {
         case .failure(let error):
             watcher.require(

@@ -1,4 +1,4 @@
-import OTAProfile
+import OTASigning
 import OTASimulator
 import OTAUpdate
 
@@ -11,8 +11,8 @@ extension ProfileWire: GauntletWire {
         }
     }
 
-    static func push(_ release: Release, resumes: Bool) -> ProfileTask {
-        .push(release.bundle, PushOptions(resume: resumes))
+    static func push(_ release: Release, resumes: Bool) -> UpdateTask<VerifiedBundle> {
+        .push(release.bundle, UpdateOptions(resume: resumes))
     }
 
     static func checksMarks(_ fate: Fate, clients: Int) -> Bool { true }

@@ -14,8 +14,8 @@ extension SMPWire: GauntletWire {
     }
 
     /// An upload is always resumed.
-    static func push(_ release: SMPRelease, resumes: Bool) -> SMPTask {
-        .push([SMPImage(release.verified)], SMPPushOptions())
+    static func push(_ release: SMPRelease, resumes: Bool) -> UpdateTask<[SMPImage]> {
+        .push([SMPImage(release.verified)], UpdateOptions())
     }
 
     /// Where the server compares, a client knows to which its verdict gets through. The list says nothing of it.

@@ -1,7 +1,8 @@
 import OTAFirmware
-package import OTAProfile
-import OTASigning
+import OTAProfile
+package import OTASigning
 package import OTASimulator
+package import OTAUpdate
 
 /// The GATT OTA profile: bundles, to a device with the C core.
 package enum ProfileWire: Wire {
@@ -10,10 +11,12 @@ package enum ProfileWire: Wire {
 
     package static var messages: any Messages.Type { ProfileMessages.self }
 
-    package static func session(_ task: ProfileTask, seed: UInt64) -> ProfileSession {
-        ProfileSession(task, seed: seed)
+    package static func session(_ task: UpdateTask<VerifiedBundle>, seed: UInt64) throws(UpdateError) -> UpdateSession {
+        UpdateSession(try ProfileConversation(task), seed: seed)
     }
-    package static func sentOffset(_ session: ProfileSession) -> Int { session.sentOffset }
+    package static func sentOffset(_ session: UpdateSession) -> Int {
+        (session.conversation as? ProfileConversation)?.sentOffset ?? 0
+    }
 }
 
 extension World where Kind == ProfileWire {
@@ -30,7 +33,7 @@ extension World where Kind == ProfileWire {
         self.init(device, release, radio: radio, faults: faults, seed: seed, age: age)
     }
 
-    package func push(_ options: PushOptions = PushOptions()) throws -> Run {
+    package func push(_ options: UpdateOptions = UpdateOptions()) throws -> Run {
         try run([.push(release.bundle, options)])[0]
     }
 }

@@ -1,5 +1,6 @@
 package import OTASMP
 package import OTASimulator
+package import OTAUpdate
 
 /// SMP: MCUboot images, to a device with a virtual server.
 package enum SMPWire: Wire {
@@ -8,8 +9,12 @@ package enum SMPWire: Wire {
 
     package static var messages: any Messages.Type { SMPMessages.self }
 
-    package static func session(_ task: SMPTask, seed: UInt64) -> SMPSession { SMPSession(task, seed: seed) }
-    package static func sentOffset(_ session: SMPSession) -> Int { session.sentOffset }
+    package static func session(_ task: UpdateTask<[SMPImage]>, seed: UInt64) throws(UpdateError) -> UpdateSession {
+        UpdateSession(try SMPConversation(task), seed: seed)
+    }
+    package static func sentOffset(_ session: UpdateSession) -> Int {
+        (session.conversation as? SMPConversation)?.sentOffset ?? 0
+    }
 }
 
 extension World where Kind == SMPWire {
@@ -24,8 +29,10 @@ extension World where Kind == SMPWire {
         self.init(try VirtualSMPDevice(configuration), release, radio: radio, faults: faults, seed: seed)
     }
 
-    package var push: SMPTask { push(SMPPushOptions()) }
-    package func push(_ options: SMPPushOptions) -> SMPTask { .push([SMPImage(release.verified)], options) }
+    package var push: UpdateTask<[SMPImage]> { push(UpdateOptions()) }
+    package func push(_ options: UpdateOptions) -> UpdateTask<[SMPImage]> {
+        .push([SMPImage(release.verified)], options)
+    }
 
-    package func run(_ options: SMPPushOptions = SMPPushOptions()) throws -> Run { try run([push(options)])[0] }
+    package func run(_ options: UpdateOptions = UpdateOptions()) throws -> Run { try run([push(options)])[0] }
 }

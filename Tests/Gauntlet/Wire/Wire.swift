@@ -6,14 +6,13 @@ package protocol Wire: Sendable {
     associatedtype Device: VisibleDevice
     associatedtype Image: PushedImage
     associatedtype Task: Sendable
-    associatedtype Session: UpdateSession
 
     /// Where its messages can be spoilt.
     static var messages: any Messages.Type { get }
 
-    static func session(_ task: Task, seed: UInt64) -> Session
+    static func session(_ task: Task, seed: UInt64) throws(UpdateError) -> UpdateSession
     /// Image bytes that the session has handed to the link.
-    static func sentOffset(_ session: Session) -> Int
+    static func sentOffset(_ session: UpdateSession) -> Int
 }
 
 /// An image as a device is to hold it, byte for byte.

@@ -11,12 +11,12 @@ package final class Tally: @unchecked Sendable {
 }
 
 /// A session of a client that may die, or whose clock may jump; somebody looks on after each step.
-package struct MortalSession<Session: UpdateSession>: UpdateSession {
-    private var session: Session
+package struct MortalSession: UpdateLogic {
+    private var session: UpdateSession
     private let death: Int?
     private let clockJump: ClockJump?
     private let tally: Tally
-    private let sentOffset: @Sendable (Session) -> Int
+    private let sentOffset: @Sendable (UpdateSession) -> Int
     private let observe: @Sendable (UpdateEvent, Duration, [UpdateAction]) -> Void
     private var ahead = Duration.zero
 
@@ -25,8 +25,8 @@ package struct MortalSession<Session: UpdateSession>: UpdateSession {
     ///   - sentOffset: how many image bytes the session has handed to the link.
     ///   - observe: sees each step: the event, the time, and what the session made of it.
     package init(
-        _ session: Session, _ tally: Tally, diesAt death: Int?, clockJump: ClockJump? = nil,
-        sentOffset: @escaping @Sendable (Session) -> Int,
+        _ session: UpdateSession, _ tally: Tally, diesAt death: Int?, clockJump: ClockJump? = nil,
+        sentOffset: @escaping @Sendable (UpdateSession) -> Int,
         observe: @escaping @Sendable (UpdateEvent, Duration, [UpdateAction]) -> Void = { _, _, _ in }
     ) {
         self.session = session

@@ -59,7 +59,7 @@ package struct World<Kind: Wire>: Sendable {
                 if let cut = client.powerCut { _ = device.schedule([cut], worn: []) }
                 let tally = Tally()
                 let session = MortalSession(
-                    Kind.session(client.task, seed: seed &+ UInt64(index)), tally, diesAt: client.death,
+                    try Kind.session(client.task, seed: seed &+ UInt64(index)), tally, diesAt: client.death,
                     clockJump: client.clockJump, sentOffset: { Kind.sentOffset($0) },
                     observe: { observe(index, $0, $1, $2) })
                 let runner = UpdateRunner(clock: time) { progress, _ in tally.reports.append(progress) }

@@ -1,6 +1,7 @@
 import Gauntlet
 import OTASMP
 import OTASimulator
+import OTAUpdate
 import Testing
 
 /// 60 KiB over SMP. Three packets of 2475 bytes are in flight, and one packet starts the upload again.
@@ -11,7 +12,7 @@ import Testing
 
     init() throws {
         let release = try SMPRelease(bytes: 60 * 1024)
-        let push = SMPTask.push([SMPImage(release.verified)], SMPPushOptions())
+        let push = UpdateTask.push([SMPImage(release.verified)], UpdateOptions())
         cuts = try Cuts(of: push, resume: push, windowBytes: 3 * 2475 + 32, pageBytes: nil) {
             try World(release, faults: $0)
         }

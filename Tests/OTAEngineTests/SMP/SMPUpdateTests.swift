@@ -33,7 +33,7 @@ import Testing
     @Test("an image on trial stays unconfirmed until the confirm task, and a second confirm is refused")
     func leavesTheTrialOpen() throws {
         let world = try World(try SMPRelease(bytes: 5000))
-        let runs = try world.run([world.push(SMPPushOptions(ending: .trial)), .status, .confirm, .status, .confirm])
+        let runs = try world.run([world.push(UpdateOptions(ending: .trial)), .status, .confirm, .status, .confirm])
         #expect(runs[0].report?.outcome == .onTrial(seconds: 0))
         #expect(runs[1].report?.device.state == .trial)
         #expect(runs[2].report?.outcome == .confirmed)
@@ -45,7 +45,7 @@ import Testing
     @Test("discard ends a trial, then deletes the image, then has nothing to do")
     func discardsATrialAndAnImage() throws {
         let world = try World(try SMPRelease(bytes: 5000))
-        let runs = try world.run([world.push(SMPPushOptions(ending: .trial)), .discard, .discard, .discard])
+        let runs = try world.run([world.push(UpdateOptions(ending: .trial)), .discard, .discard, .discard])
         #expect(runs[1].report?.device.runningVersion == "1.0.0")
         #expect(runs[1].report?.device.previousVersion == "1.1.0")
         #expect(runs[2].report?.outcome == .done && runs[3].report?.outcome == .done)
@@ -55,7 +55,7 @@ import Testing
     @Test("a permanent push ends confirmed without a confirm phase")
     func isPermanentAtOnce() throws {
         let world = try World(try SMPRelease(bytes: 5000))
-        let run = try world.run(SMPPushOptions(ending: .permanent))
+        let run = try world.run(UpdateOptions(ending: .permanent))
         #expect(run.report?.outcome == .confirmed)
         #expect(!run.tally.reports.contains(.phase(.confirm)))
         #expect(world.runsNewImage)
@@ -64,7 +64,7 @@ import Testing
     @Test("an upload-only push does not boot the image, and the next push boots it without a transfer")
     func onlyUploads() throws {
         let world = try World(try SMPRelease(bytes: 5000))
-        let uploadOnly = world.push(SMPPushOptions(ending: .uploadOnly))
+        let uploadOnly = world.push(UpdateOptions(ending: .uploadOnly))
         let runs = try world.run([uploadOnly, uploadOnly, world.push])
         #expect(runs[0].report?.outcome == .done && runs[1].report?.outcome == .done)
         #expect(runs[1].report?.transfer?.sentBytes == 0)
@@ -75,10 +75,10 @@ import Testing
     /// Upload, list and mark succeed. The bootloader refuses the image.
     @Test(
         "an image with a key that the bootloader does not trust ends rolled-back",
-        arguments: [SMPPushOptions.Ending.confirm, .permanent])
-    func tellsThatTheKeyIsWrong(ending: SMPPushOptions.Ending) throws {
+        arguments: [UpdateOptions.Ending.confirm, .permanent])
+    func tellsThatTheKeyIsWrong(ending: UpdateOptions.Ending) throws {
         let world = try World(try SMPRelease(bytes: 5000)) { $0.trustedKeys = [] }
-        let run = try world.run(SMPPushOptions(ending: ending))
+        let run = try world.run(UpdateOptions(ending: ending))
         #expect(run.error == .rolledBack)
         #expect(world.runsOldImage && world.device.heldImage == nil)
     }
@@ -105,7 +105,7 @@ import Testing
     @Test("a downgrade is refused by option or by the device, and accepted otherwise")
     func refusesADowngrade() throws {
         let world = try World(try SMPRelease(bytes: 5000, version: (0, 9, 0, 7)))
-        let runs = try world.run([world.push(SMPPushOptions(refusesDowngrade: true)), world.push])
+        let runs = try world.run([world.push(UpdateOptions(refusesDowngrade: true)), world.push])
         #expect(runs[0].error == .downgrade && !runs[0].tally.reports.contains(.phase(.transfer)))
         #expect(runs[1].report?.outcome == .confirmed)
         #expect(runs[1].report?.device.runningVersion == "0.9.0.7")
@@ -119,8 +119,8 @@ import Testing
         let world = try World(try SMPRelease(bytes: 5000)) { $0.trustedKeys = [] }
         let other = try SMPRelease(bytes: 3000, version: (2, 0, 0, 0))
         let more = try World(other) { $0.trustedKeys += [world.release.key] }
-        let push = SMPTask.push([SMPImage(world.release.verified)], SMPPushOptions())
-        let runs = try more.run([more.push(SMPPushOptions(ending: .trial)), push, .discard, push])
+        let push = UpdateTask.push([SMPImage(world.release.verified)], UpdateOptions())
+        let runs = try more.run([more.push(UpdateOptions(ending: .trial)), push, .discard, push])
         #expect(runs[0].report?.outcome == .onTrial(seconds: 0))
         #expect(runs[1].error == .inTrial && !runs[1].tally.reports.contains(.phase(.transfer)))
         #expect(runs[2].report != nil)
@@ -153,7 +153,7 @@ import Testing
     @Test("a device that cannot mark images is refused before the transfer, except for upload-only")
     func saysThatAnImageCanOnlyBeUploaded() throws {
         let world = try World(try SMPRelease(bytes: 5000)) { ($0.marksImages, $0.bootloaderMode) = (false, nil) }
-        let runs = try world.run([world.push, world.push(SMPPushOptions(ending: .uploadOnly))])
+        let runs = try world.run([world.push, world.push(UpdateOptions(ending: .uploadOnly))])
         #expect(runs[0].error == .unsupportedDevice && !runs[0].tally.reports.contains(.phase(.transfer)))
         #expect(runs[1].report?.outcome == .done)
         #expect(world.device.heldImage == world.release.image)
@@ -162,7 +162,7 @@ import Testing
     @Test("a bootloader that cannot roll back is refused with no-trial, except for a permanent push")
     func saysThatThereIsNoWayBack() throws {
         let world = try World(try SMPRelease(bytes: 5000)) { $0.bootloaderMode = 2 }
-        let runs = try world.run([world.push, world.push(SMPPushOptions(ending: .permanent))])
+        let runs = try world.run([world.push, world.push(UpdateOptions(ending: .permanent))])
         #expect(runs[0].error == .noTrial)
         #expect(runs[1].report?.outcome == .confirmed)
     }
@@ -186,7 +186,7 @@ import Testing
     @Test("identify is refused without a link")
     func hasNoIdentify() throws {
         let world = try World(try SMPRelease(bytes: 100))
-        #expect(try world.run([.identify])[0].error == .unsupportedDevice)
+        #expect(throws: UpdateError(.unsupportedDevice, "")) { try world.run([.identify(seconds: 1)]) }
         #expect(world.transport.statistics.links == 0)
     }
 
@@ -200,8 +200,8 @@ import Testing
         }
         let other = try SMPRelease(bytes: 25_000, version: (1, 2, 0, 0))
         let runs = try world.run([
-            world.push(SMPPushOptions(ending: .uploadOnly)),
-            .push([SMPImage(other.verified)], SMPPushOptions(ending: .uploadOnly)),
+            world.push(UpdateOptions(ending: .uploadOnly)),
+            .push([SMPImage(other.verified)], UpdateOptions(ending: .uploadOnly)),
         ])
         #expect(runs[0].report?.outcome == .done && runs[1].report?.outcome == .done, "\(runs[1].outcome)")
         #expect(runs[1].report.map { ($0.transfer?.duration ?? .zero) > .seconds(20) } == true)

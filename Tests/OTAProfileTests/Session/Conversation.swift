@@ -6,7 +6,7 @@ import Testing
 
 /// A session and a scripted device. The test compares the session's actions and sends the device's events.
 struct Conversation {
-    var session: ProfileSession
+    var session: UpdateSession
     var now = Duration.zero
     private(set) var reports: [UpdateProgress] = []
     private(set) var outcome: Result<UpdateReport, UpdateError>?
@@ -45,13 +45,13 @@ struct Conversation {
     }
 
     /// - Parameter firstTag: The tag of the first request. The initializer searches for a seed that gives this tag.
-    init(_ task: ProfileTask, firstTag: UInt8 = 0x21) throws {
+    init(_ task: UpdateTask<VerifiedBundle>, firstTag: UInt8 = 0x21) throws {
         let fitting: UInt64? =
             (0..<10_000 as Range<UInt64>).first { seed in
                 var random = SplitMix64(seed: seed)
                 return UInt8.random(in: 0...255, using: &random) == firstTag &- 1
             }
-        session = ProfileSession(task, seed: try #require(fitting))
+        session = UpdateSession(try ProfileConversation(task), seed: try #require(fitting))
         tell(.started)
         expect(.connect)
     }

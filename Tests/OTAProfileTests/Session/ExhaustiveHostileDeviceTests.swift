@@ -1,4 +1,5 @@
 import OTAProfile
+import OTASigning
 import OTAUpdate
 import Testing
 
@@ -7,10 +8,10 @@ import Testing
     private static let worlds: UInt64 = 6000
 
     /// Runs one session for each seed and returns the number of sessions for each outcome.
-    private func play(_ release: HostileRelease, _ task: (UInt64) -> ProfileTask) -> [String: Int] {
+    private func play(_ release: HostileRelease, _ task: (UInt64) -> UpdateTask<VerifiedBundle>) throws -> [String: Int] {
         var endings: [String: Int] = [:]
         for seed in 0..<Self.worlds {
-            var world = HostileWorld(task(seed), release, seed: seed)
+            var world = try HostileWorld(task(seed), release, seed: seed)
             world.play()
             #expect(world.ledger.offences.isEmpty, "seed \(seed)")
             switch world.outcome {
@@ -27,11 +28,12 @@ import Testing
         arguments: [(1, true), (600, true), (600, false), (20_000, true)] as [(bytes: Int, isTried: Bool)])
     func everyPushEnds(bytes: Int, isTried: Bool) throws {
         let release = try HostileRelease(bytes: bytes, isTried: isTried)
-        let endings = play(release) { seed in
+        let endings = try play(release) { seed in
             var random = SplitMix64(seed: seed)
-            let trial: PushOptions.Ending = Bool.random(using: &random) ? .confirm : .trial
+            let trial: UpdateOptions.Ending = Bool.random(using: &random) ? .confirm : .trial
             return .push(
-                release.bundle, PushOptions(resume: Bool.random(using: &random), ending: isTried ? trial : .permanent))
+                release.bundle, UpdateOptions(resume: Bool.random(using: &random), ending: isTried ? trial : .permanent)
+            )
         }
         // The random devices must include correct and faulty ones.
         for ending in ["confirmed", "alreadyRunning", "link-lost", "protocol-violation", "device-busy", "interrupted"] {
@@ -45,8 +47,8 @@ import Testing
     )
     func everyOtherTaskEnds() throws {
         let release = try HostileRelease(bytes: 600, isTried: true)
-        let tasks: [ProfileTask] = [.status, .confirm, .discard, .identify(seconds: 3)]
-        let endings = play(release) { tasks[Int($0 % 4)] }
+        let tasks: [UpdateTask<VerifiedBundle>] = [.status, .confirm, .discard, .identify(seconds: 3)]
+        let endings = try play(release) { tasks[Int($0 % 4)] }
         for ending in ["done", "confirmed", "not-in-trial", "link-lost", "device-busy"] {
             #expect(endings[ending, default: 0] > 0, "\(ending): \(endings)")
         }

@@ -8,7 +8,7 @@ import OTAUpdate
 /// It is an independent check: only docs/ota-profile.md was the source.
 struct HostileLedger {
     private let release: HostileRelease
-    private let task: ProfileTask
+    private let task: UpdateTask<VerifiedBundle>
     private(set) var offences: [String] = []
 
     // The properties of the link, and the values that the device sent over it.
@@ -30,13 +30,13 @@ struct HostileLedger {
     private var hasAskedToConfirm = false
     private var isConfirmed = false
 
-    init(_ release: HostileRelease, _ task: ProfileTask) {
+    init(_ release: HostileRelease, _ task: UpdateTask<VerifiedBundle>) {
         self.release = release
         self.task = task
     }
 
     /// The push's ending; nil if the task is not a push.
-    private var ending: PushOptions.Ending? {
+    private var ending: UpdateOptions.Ending? {
         if case .push(_, let options) = task { options.ending } else { nil }
     }
 

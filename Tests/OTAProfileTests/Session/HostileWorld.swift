@@ -1,4 +1,5 @@
 import OTAProfile
+import OTASigning
 import OTAUpdate
 
 /// Runs a session and a faulty device in virtual time; the ledger checks each event and action.
@@ -11,7 +12,7 @@ struct HostileWorld {
     private(set) var outcome: Result<UpdateReport, UpdateError>?
     private(set) var now = Duration.zero
     private(set) var steps = 0
-    private var session: ProfileSession
+    private var session: UpdateSession
     private var device: HostileDevice
     private let temper: HostileTemper
     private var random: SplitMix64
@@ -35,10 +36,10 @@ struct HostileWorld {
         mutating func clear() { items = [] }
     }
 
-    init(_ task: ProfileTask, _ release: HostileRelease, seed: UInt64) {
+    init(_ task: UpdateTask<VerifiedBundle>, _ release: HostileRelease, seed: UInt64) throws {
         random = SplitMix64(seed: seed)
         temper = HostileTemper(random: &random)
-        session = ProfileSession(task, seed: seed)
+        session = UpdateSession(try ProfileConversation(task), seed: seed)
         device = HostileDevice(release, temper, seed: seed)
         ledger = HostileLedger(release, task)
     }

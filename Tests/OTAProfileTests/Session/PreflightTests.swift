@@ -9,14 +9,14 @@ import Testing
 
     @Test("an image of exactly the device's largest size is sent")
     func theLargestImage() throws {
-        var talk = try Conversation(.push(try ExampleUpdate.bundle(), PushOptions()))
+        var talk = try Conversation(.push(try ExampleUpdate.bundle(), UpdateOptions()))
         talk.comeUp(Device(largest: [0x58, 2, 0, 0]))
         #expect(talk.outcome == nil)
     }
 
     @Test("a push does not resume the trial of another version")
     func aForeignTrial() throws {
-        var talk = try Conversation(.push(try ExampleUpdate.bundle(), PushOptions(resume: true)))
+        var talk = try Conversation(.push(try ExampleUpdate.bundle(), UpdateOptions(resume: true)))
         talk.comeUp(Device(version: "2.0.0", state: 5))
         #expect(talk.error == .inTrial)
     }
@@ -34,7 +34,7 @@ import Testing
         let signature = try #require(BundleSignature(keyID: key.publicKey.id, signature: try key.sign(manifest.bytes)))
         let bundle = try Verifier(trust: try TrustStore([key.publicKey])).verify(
             try SignedBundle(envelope: try Envelope(manifest: manifest, signatures: [signature]), image: image))
-        var talk = try Conversation(.push(bundle, PushOptions()))
+        var talk = try Conversation(.push(bundle, UpdateOptions()))
         talk.comeUp(Device(key: key.publicKey.id.bytes, battery: level))
         #expect(talk.error == (level < 50 ? .batteryLow : nil))
     }

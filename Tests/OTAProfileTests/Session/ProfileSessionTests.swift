@@ -7,7 +7,7 @@ import Testing
 @Suite("Sessions of the OTA profile") struct ProfileSessionTests {
     private typealias Device = Conversation.Device
 
-    private func push(_ options: PushOptions = PushOptions(resume: true)) throws -> Conversation {
+    private func push(_ options: UpdateOptions = UpdateOptions(resume: true)) throws -> Conversation {
         try Conversation(.push(try ExampleUpdate.bundle(), options))
     }
     private func data(_ sequence: String, _ bytes: some Sequence<UInt8>) -> [UInt8] {
@@ -94,7 +94,7 @@ import Testing
 
     @Test("a push of the image that already runs sends nothing")
     func doesNotSendWhatRunsAlready() throws {
-        var talk = try push(PushOptions())
+        var talk = try push(UpdateOptions())
         talk.comeUp(Device(running: [0x81, 0x6f, 0x42, 0x24, 0x24, 0xa3, 0x2d, 0x9c], version: "1.1.0"))
         talk.expect(.disconnect)
         #expect(talk.report?.outcome == .alreadyRunning)
@@ -115,7 +115,7 @@ import Testing
 
     @Test("a push with the trial ending finishes without CONFIRM")
     func leavesATrialToSomebodyElse() throws {
-        var talk = try push(PushOptions(resume: true, ending: .trial))
+        var talk = try push(UpdateOptions(resume: true, ending: .trial))
         talk.comeUp(Device())
         acceptEnvelope(&talk)
         transferImage(&talk)
@@ -197,7 +197,7 @@ import Testing
 
     @Test("a push without resume discards the held bytes and starts from 0")
     func discardsWhatNobodyAskedToResume() throws {
-        var talk = try push(PushOptions())
+        var talk = try push(UpdateOptions())
         talk.comeUp(Device(held: [0x81, 0x6f, 0x42, 0x24, 0x24, 0xa3, 0x2d, 0x9c, 242, 0, 0, 0]))
         acceptEnvelope(&talk)
         talk.expect("01 24 02 58 02 00 00 00 00 00 00 db 4f 2a c2 5d 14 03 69")
@@ -290,7 +290,7 @@ import Testing
             (.noTrial, Device(trialSeconds: 0)), (.downgrade, Device(version: "1.2.0")),
         ] as [(UpdateError.Code, Conversation.Device)])
     func refusesEarly(code: UpdateError.Code, device: Conversation.Device) throws {
-        var talk = try push(PushOptions(refusesDowngrade: true))
+        var talk = try push(UpdateOptions(refusesDowngrade: true))
         talk.comeUp(device)
         talk.expect(.disconnect)
         #expect(talk.error == code)
@@ -298,7 +298,7 @@ import Testing
 
     @Test("a push of an older version reports a note and continues if downgrades are allowed")
     func notesADowngradeAndGoesOn() throws {
-        var talk = try push(PushOptions())
+        var talk = try push(UpdateOptions())
         talk.comeUp(Device(version: "1.2.0"))
         #expect(talk.outcome == nil)
         #expect(talk.reports.contains { if case .note = $0 { true } else { false } })
@@ -306,21 +306,21 @@ import Testing
 
     @Test("a push without resume is refused while the device is on trial")
     func refusesADeviceOnTrial() throws {
-        var talk = try push(PushOptions())
+        var talk = try push(UpdateOptions())
         talk.comeUp(Device(version: "1.1.0", state: 5))
         #expect(talk.error == .inTrial)
     }
 
     @Test("a permanent push is refused if the device supports trials")
     func refusesPermanentWhereThereIsATrial() throws {
-        var talk = try push(PushOptions(ending: .permanent))
+        var talk = try push(UpdateOptions(ending: .permanent))
         talk.comeUp(Device())
         #expect(talk.error == .trialAvailable)
     }
 
     @Test("a permanent push succeeds on a device without trials")
     func mayBePermanentWhereThereIsNoTrial() throws {
-        var talk = try push(PushOptions(resume: true, ending: .permanent))
+        var talk = try push(UpdateOptions(resume: true, ending: .permanent))
         talk.comeUp(Device(trialSeconds: 0))
         acceptEnvelope(&talk)
         transferImage(&talk)
@@ -334,7 +334,7 @@ import Testing
     // Status 17 means that the device's policy refuses a request. For a permanent APPLY the only reason is an available trial.
     @Test("a permanent APPLY that the device refuses by policy ends with trial-available")
     func permanentIsRefusedByTheDevice() throws {
-        var talk = try push(PushOptions(resume: true, ending: .permanent))
+        var talk = try push(UpdateOptions(resume: true, ending: .permanent))
         talk.comeUp(Device(trialSeconds: 0))
         acceptEnvelope(&talk)
         transferImage(&talk)
@@ -386,7 +386,7 @@ import Testing
     // A device that supports several links may accept a new link before it notices the lost one and restarts.
     @Test("a push waits for the restart if the link broke before the answer to APPLY")
     func waitsForARestartWhereTheAnswerToApplyNeverCame() throws {
-        var talk = try push(PushOptions())
+        var talk = try push(UpdateOptions())
         talk.comeUp(Device())
         acceptEnvelope(&talk)
         talk.expect(

@@ -17,9 +17,9 @@ import Testing
             var random = SplitMix64(seed: seed)
             let temper = Double.random(in: 0.001...0.5, using: &random)
             let slots = PlayedSlots(running: [0: old], known: [image.fileDigest.bytes: image.listed()])
-            let ending = [SMPPushOptions.Ending.confirm, .trial, .permanent, .uploadOnly][Int(seed % 4)]
-            let tasks: [SMPTask] = [
-                .push([SMPImage(image)], SMPPushOptions(ending: ending)), .status, .confirm, .discard,
+            let ending = [UpdateOptions.Ending.confirm, .trial, .permanent, .uploadOnly][Int(seed % 4)]
+            let tasks: [UpdateTask<[SMPImage]>] = [
+                .push([SMPImage(image)], UpdateOptions(ending: ending)), .status, .confirm, .discard,
             ]
             let task = Int.random(in: 0..<10, using: &random)
             let played = PlayedDevice(tasks[max(0, task - 6)], valueLength: 300, seed: seed) { frame, _ in

@@ -37,10 +37,16 @@ struct PlayedDevice {
     ///
     /// - Parameter shorterLinks: The longest value in bytes, by the number of the link. Links are numbered from 1.
     init(
-        _ task: SMPTask, valueLength: Int = 4096, shorterLinks: [Int: Int] = [:], seed: UInt64 = 1,
+        _ task: UpdateTask<[SMPImage]>, valueLength: Int = 4096, shorterLinks: [Int: Int] = [:], seed: UInt64 = 1,
         answering: (SMPFrame, Int) -> Reply
     ) {
-        var session = SMPSession(task, seed: seed)
+        var session: UpdateSession
+        do throws(UpdateError) {
+            session = UpdateSession(try SMPConversation(task), seed: seed)
+        } catch {
+            outcome = .failure(error)
+            return
+        }
         var events: [UpdateEvent] = [.started]
         var assembler = SMPFrameAssembler()
         var isUp = false

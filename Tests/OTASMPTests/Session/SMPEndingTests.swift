@@ -27,7 +27,7 @@ import Testing
         let slots = PlayedSlots(running: [0: self.image(1)], known: [image.fileDigest.bytes: image.listed()])
         var resets = 0
         var looks = 0
-        let played = PlayedDevice(.push([SMPImage(image)], SMPPushOptions())) { frame, _ in
+        let played = PlayedDevice(.push([SMPImage(image)], UpdateOptions())) { frame, _ in
             if frame.group == 0, frame.command == 5 {
                 resets += 1
                 return .fields([:])
@@ -47,7 +47,7 @@ import Testing
 
     /// Runs a task on a device that accepts a confirmation after `busyTimes` answers with *busy*, but never lists the image as
     /// confirmed.
-    private func playStubborn(_ task: SMPTask, running: PlayedSlots.Image, busyTimes: Int) -> PlayedDevice {
+    private func playStubborn(_ task: UpdateTask<[SMPImage]>, running: PlayedSlots.Image, busyTimes: Int) -> PlayedDevice {
         let slots = PlayedSlots(running: [0: running], known: [:])
         var busy = 0
         return PlayedDevice(task) { frame, _ in
@@ -62,7 +62,7 @@ import Testing
         let image = try ExampleImage.make()
         var running = isPush ? image.listed() : self.image(1)
         running.confirmed = false
-        let task: SMPTask = isPush ? .push([SMPImage(image)], SMPPushOptions()) : .confirm
+        let task: UpdateTask<[SMPImage]> = isPush ? .push([SMPImage(image)], UpdateOptions()) : .confirm
         let played = playStubborn(task, running: running, busyTimes: busyTimes)
         #expect(
             played.error == (busyTimes == 5 ? .didNotReturn : .deviceBusy), "\(String(describing: played.outcome))")

@@ -20,7 +20,7 @@ import Testing
         let image = try ExampleImage.make()
         let slots = slots(running(), image)
         let largest = CBORValue(image.bytes.count - less)
-        let played = PlayedDevice(.push([SMPImage(image)], SMPPushOptions())) { frame, _ in
+        let played = PlayedDevice(.push([SMPImage(image)], UpdateOptions())) { frame, _ in
             guard frame.group == 1, frame.command == 6 else { return slots.answer(frame) }
             return .fields(["images": .array([.map(["slots": .array([]), "max_image_size": largest])])])
         }
@@ -31,7 +31,7 @@ import Testing
     func theSameVersion() throws {
         let image = try ExampleImage.make()
         let slots = slots(running("1.1.0"), image)
-        let played = PlayedDevice(.push([SMPImage(image)], SMPPushOptions(refusesDowngrade: true))) { frame, _ in
+        let played = PlayedDevice(.push([SMPImage(image)], UpdateOptions(refusesDowngrade: true))) { frame, _ in
             slots.answer(frame)
         }
         #expect(played.report?.outcome == .confirmed, "\(String(describing: played.outcome))")
@@ -41,7 +41,7 @@ import Testing
     func anotherKindOfDigest() throws {
         let image = try ExampleImage.make()
         let slots = slots(running(digest: 64), image)
-        let played = PlayedDevice(.push([SMPImage(image)], SMPPushOptions())) { frame, _ in slots.answer(frame) }
+        let played = PlayedDevice(.push([SMPImage(image)], UpdateOptions())) { frame, _ in slots.answer(frame) }
         #expect(played.error == .wrongImageFormat && slots.uploads.isEmpty)
     }
 
@@ -49,7 +49,7 @@ import Testing
     func aForeignTrial() throws {
         let image = try ExampleImage.make()
         let slots = slots(running(confirmed: false), image)
-        let played = PlayedDevice(.push([SMPImage(image)], SMPPushOptions())) { frame, _ in slots.answer(frame) }
+        let played = PlayedDevice(.push([SMPImage(image)], UpdateOptions())) { frame, _ in slots.answer(frame) }
         #expect(played.error == .inTrial && slots.uploads.isEmpty)
     }
 }

@@ -12,8 +12,8 @@ import Testing
         PlayedSlots(running: [0: old], known: [image.fileDigest.bytes: image.listed()])
     }
 
-    private func push(_ image: VerifiedImage, _ ending: SMPPushOptions.Ending = .confirm) -> SMPTask {
-        .push([SMPImage(image)], SMPPushOptions(ending: ending))
+    private func push(_ image: VerifiedImage, _ ending: UpdateOptions.Ending = .confirm) -> UpdateTask<[SMPImage]> {
+        .push([SMPImage(image)], UpdateOptions(ending: ending))
     }
 
     // The main image is confirmed without a digest, the second image by its digest.
@@ -23,7 +23,7 @@ import Testing
         let slots = PlayedSlots(
             running: [0: old, 1: PlayedSlots.Image(digest: [UInt8](repeating: 2, count: 32), version: "1.9.0")],
             known: [main.fileDigest.bytes: main.listed(), radio.fileDigest.bytes: radio.listed()])
-        let task = SMPTask.push([SMPImage(main), SMPImage(radio, number: 1)], SMPPushOptions())
+        let task = UpdateTask.push([SMPImage(main), SMPImage(radio, number: 1)], UpdateOptions())
         let played = PlayedDevice(task) { frame, _ in slots.answer(frame) }
         #expect(played.report?.outcome == .confirmed, "\(String(describing: played.outcome))")
         #expect(slots.uploads == [0, 1] && slots.resets == 1)
@@ -101,7 +101,7 @@ import Testing
     func endsWhereTwoImagesAreMissingInTurn() throws {
         let (main, radio) = (try ExampleImage.make(), try ExampleImage.make((2, 0, 0, 9), bytes: 2000))
         let other = PlayedSlots.Image(digest: [UInt8](repeating: 2, count: 32), version: "1.9.0")
-        let task = SMPTask.push([SMPImage(main), SMPImage(radio, number: 1)], SMPPushOptions())
+        let task = UpdateTask.push([SMPImage(main), SMPImage(radio, number: 1)], UpdateOptions())
         var looks = 0
         var uploaded = 0
         let played = PlayedDevice(task) { frame, _ in
@@ -155,7 +155,7 @@ import Testing
     func erasesTheOtherSlot(number: Int, runningSlot: Int, erased: Int?) throws {
         let image = try ExampleImage.make()
         let slots = PlayedSlots(running: [0: old, 1: old], known: [:], runningSlot: runningSlot)
-        let task = SMPTask.push([SMPImage(image, number: number)], SMPPushOptions())
+        let task = UpdateTask.push([SMPImage(image, number: number)], UpdateOptions())
         var erases: [Int?] = []
         _ = PlayedDevice(task) { frame, _ in
             if frame.isUpload { return .fields(["off": CBORValue(image.bytes.count)]) }
@@ -548,7 +548,7 @@ import Testing
 
     @Test("a device without the SMP characteristic is refused as unsupported")
     func needsTheChannel() throws {
-        var session = SMPSession(.status, seed: 1)
+        var session = UpdateSession(try SMPConversation(.status), seed: 1)
         #expect(session.handle(.started, at: .zero).contains(.connect))
         let none = LinkProperties(channels: [], maximumValueLength: 244)
         let actions = session.handle(.linkUp(none), at: .zero)

@@ -9,7 +9,7 @@ import Testing
     /// Runs a push of a bundle. The result has the device's received packets and its slots.
     private func push(
         _ bundle: ExampleBundle, board: String? = "demo", running: String = "1.0.0",
-        options: SMPPushOptions = SMPPushOptions(), onTrial: Bool = false, before: String? = nil, losses: Int = 0
+        options: UpdateOptions = UpdateOptions(), onTrial: Bool = false, before: String? = nil, losses: Int = 0
     ) throws -> (played: PlayedDevice, slots: PlayedSlots) {
         let image = try bundle.verified().mcubootImage()
         var listed = image.listed()
@@ -70,7 +70,7 @@ import Testing
         arguments: ["Demo", "dem", "demo2", "x/demo", "@demo"])
     func refusesAnotherBoard(board: String) throws {
         let result = try push(
-            ExampleBundle(), board: board, options: SMPPushOptions(acceptsUncheckedTarget: true))
+            ExampleBundle(), board: board, options: UpdateOptions(acceptsUncheckedTarget: true))
         #expect(result.played.error == .wrongProduct && left(result), "\(String(describing: result.played.outcome))")
         #expect(context(result.played).contains(board))
     }
@@ -89,7 +89,7 @@ import Testing
     @Test("a required version is compared with the running version")
     func checksTheRunningVersion() throws {
         let bundle = ExampleBundle(requires: RequiredVersion("1.2.0"))
-        let options = SMPPushOptions(acceptsUncheckedTarget: true)
+        let options = UpdateOptions(acceptsUncheckedTarget: true)
         for running in ["1.1.9", "1.1.9.4", "0.9.0"] {
             let refused = try push(bundle, running: running, options: options)
             #expect(refused.played.error == .requiresNewer && left(refused), "\(running)")
@@ -114,7 +114,7 @@ import Testing
         #expect(refused.played.error == .targetUnchecked && left(refused))
         #expect(context(refused.played).contains(field))
         let accepted = try push(
-            bundle, board: board, running: running, options: SMPPushOptions(acceptsUncheckedTarget: true))
+            bundle, board: board, running: running, options: UpdateOptions(acceptsUncheckedTarget: true))
         #expect(accepted.played.report?.outcome == .confirmed, "\(String(describing: accepted.played.outcome))")
         #expect(accepted.played.report?.unchecked == [field])
     }
@@ -122,7 +122,7 @@ import Testing
     @Test("a bundle whose image has another version is refused", arguments: ["1.1.1", "1.2.0", "2.1.0"])
     func refusesAnImageOfAnotherVersion(version: String) throws {
         let result = try push(
-            ExampleBundle(version: version), options: SMPPushOptions(acceptsUncheckedTarget: true))
+            ExampleBundle(version: version), options: UpdateOptions(acceptsUncheckedTarget: true))
         #expect(result.played.error == .wrongImageFormat && left(result))
     }
 
@@ -163,7 +163,7 @@ import Testing
             let refused = try push(bundle, onTrial: true, before: before)
             #expect(refused.played.error == .targetUnchecked && left(refused))
             let accepted = try push(
-                bundle, options: SMPPushOptions(acceptsUncheckedTarget: true), onTrial: true, before: before)
+                bundle, options: UpdateOptions(acceptsUncheckedTarget: true), onTrial: true, before: before)
             #expect(accepted.played.report?.outcome == .confirmed && accepted.played.report?.unchecked == ["requires"])
         }
     }
@@ -182,7 +182,7 @@ import Testing
         let slots = PlayedSlots(
             running: [0: PlayedSlots.Image(digest: [UInt8](repeating: 1, count: 32), version: "1.0.0")],
             known: [image.fileDigest.bytes: image.listed()])
-        let played = PlayedDevice(.push([SMPImage(image)], SMPPushOptions())) { frame, _ in slots.answer(frame) }
+        let played = PlayedDevice(.push([SMPImage(image)], UpdateOptions())) { frame, _ in slots.answer(frame) }
         #expect(played.report?.outcome == .confirmed && played.report?.unchecked == [])
     }
 }

@@ -1,7 +1,8 @@
 import OTAUpdate
 
-/// The image on its way.
-extension SMPSession {
+/// The upload of an image.
+extension SMPConversation {
+    /// Begins or resumes the upload of an image.
     mutating func begin(_ image: SMPImage) {
         guard var push else { return }
         if push.complete.contains(image.number) { return notListed(image) }
@@ -12,7 +13,7 @@ extension SMPSession {
             (push.sentOffset, push.acknowledgedOffset) = (0, 0)
             if push.furthestOffsets[image.number] == nil {
                 push.furthestOffsets[image.number] = 0
-                push.transfer.imageBytes += image.bytes.count
+                shared.transfer?.imageBytes += image.bytes.count
             }
             report(.phase(.transfer))
             if push.images.count > 1 { report(.note("image \(image.number), version \(image.version)")) }
@@ -56,7 +57,7 @@ extension SMPSession {
         ask(.erase(slot: slot == 1 ? nil : slot))
     }
 
-    /// The slot is erased, or the device refused that, as where the slot is empty.
+    /// Begins the upload after the erase of the slot, or after its refusal, as for an empty slot.
     mutating func begin(afterErasing number: Int) {
         guard let push, let image = push.images.first(where: { $0.number == number }) else { return }
         self.push?.toErase = nil
@@ -70,20 +71,19 @@ extension SMPSession {
         guard image.canBeOpened(inPacketsOf: longest) else {
             return breakLink(LinkError(.lost, "its packets of \(longest) bytes are too short for an upload"))
         }
-        let before = push?.transfer.chunkSize ?? 0
-        // The longest used: the next link may carry less.
-        push?.transfer.chunkSize = max(longest, before)
-        if !link.preservesMessageBoundaries { push?.transfer.mtu = link.maximumValueLength + 3 }
+        let before = shared.transfer?.chunkSize ?? 0
+        // The longest packet of all links: the next link may have a smaller MTU.
+        shared.transfer?.chunkSize = max(longest, before)
+        if !shared.link.preservesMessageBoundaries { shared.transfer?.mtu = shared.link.maximumValueLength + 3 }
         let delivery: SMPUpload.Delivery =
-            longest > valueLength ? .fragmented : link.preservesMessageBoundaries ? .lossy : .whole
+            longest > valueLength ? .fragmented : shared.link.preservesMessageBoundaries ? .lossy : .whole
         upload = SMPUpload(
             image.bytes, digest: image.fileDigest, image: image.number, longestFrame: longest,
             window: device.window ?? SMPWindow(limit: device.mostChunks, delivery: delivery), delivery: delivery)
-        stage = .exchanging
         pump()
     }
 
-    /// The device takes another version of SMP.
+    /// Sends the first chunk again, in another version of SMP.
     mutating func reopenUpload() {
         guard let image = imageUnderWay else { return }
         open(image)
@@ -91,16 +91,16 @@ extension SMPSession {
 
     private var imageUnderWay: SMPImage? { push?.images.first { $0.number == push?.underWay } }
 
-    /// Sends what may be sent, and goes on when the device has it all.
+    /// Sends the chunks that the window allows, or completes the upload.
     mutating func pump() {
         guard var upload else { return }
-        stage = .exchanging
+        awaitAnswers()
         if upload.isComplete { return complete(upload) }
         while let chunk = upload.nextChunk() {
-            upload.sent(chunk, sequence: send(.upload(chunk)), at: now)
-            if push?.firstByteAt == nil { push?.firstByteAt = now }
-            push?.transfer.sentBytes += chunk.data.count
-            push?.budget.sent(chunk.data.count)
+            upload.sent(chunk, sequence: send(.upload(chunk)), at: shared.now)
+            if push?.firstByteAt == nil { push?.firstByteAt = shared.now }
+            shared.transfer?.sentBytes += chunk.data.count
+            shared.budget?.sent(chunk.data.count)
         }
         let furthest = max(sentOffset, upload.sentOffset)
         push?.sentOffset = furthest
@@ -116,16 +116,18 @@ extension SMPSession {
             guard let offset = fields["off"]?.integer else {
                 return fail(SMPFrameError(context: "the device's answer to a chunk has no offset"))
             }
-            verdict = upload.answered(sequence, offset: offset, match: fields["match"]?.bool, at: now)
-        case .bad(.noMemory), .bad(.busy): verdict = upload.bufferFull(sequence, at: now)
+            verdict = upload.answered(sequence, offset: offset, match: fields["match"]?.bool, at: shared.now)
+        case .bad(.noMemory), .bad(.busy): verdict = upload.bufferFull(sequence, at: shared.now)
         case .bad(let error): return fail(error.update(.upload(SMPChunk(offset: 0, data: []))))
         }
         self.upload = upload
         handleVerdict(verdict, before: before)
     }
 
-    /// Where a frame is one value, a lost one is all that can have happened, and it is sent again; else what the device makes
-    /// of the pieces is not known.
+    /// Handles a chunk without an answer.
+    ///
+    /// If a packet is one value, the packet was lost and is sent again. If a packet is several values, the state of the device is unknown
+    /// and the link is closed.
     mutating func chunkUnanswered() {
         guard let before = upload else { return }
         let isWhole = !before.isOpen || before.longestFrame <= valueLength
@@ -139,18 +141,18 @@ extension SMPSession {
     private mutating func handleVerdict(_ verdict: SMPUpload.Verdict, before: SMPUpload) {
         guard let upload else { return }
         device.window = upload.window
-        // Where chunks got lost, only the last one's answer says what is to be sent again.
+        // After lost chunks, only the last answer has the offset at which to continue.
         if upload.isDraining, verdict == .agreed { return }
         let offset = upload.acknowledgedOffset
         let reported = push?.acknowledgedOffset ?? 0
         switch verdict {
         case .agreed: break
         case .rewound(let resent):
-            push?.budget.rewound(losesBytes: offset < reported)
-            push?.transfer.gaps += 1
-            push?.transfer.resentBytes += resent
+            shared.budget?.rewound(losesBytes: offset < reported)
+            shared.transfer?.gaps += 1
+            shared.transfer?.resentBytes += resent
             push?.sentOffset = offset
-            // Only a restart makes a device forget, and then all of it.
+            // Only a restart makes a device discard the upload, and then it discards all bytes.
             report(offset == 0 && reported > 0 ? .deviceReset(offset: offset) : .gap(offset: offset))
         case .stateLost: return requestImageList()
         case .impossible(let offset):
@@ -161,19 +163,19 @@ extension SMPSession {
         advanced(to: offset, of: upload.bytes.count)
         if case .rewound = verdict, offset == reported {
             let doubled = Self.backoff * (1 << min(upload.rewindsHere - 1, 16))
-            stage = .pausing(until: now + min(doubled, Self.longestBackoff), then: .upload)
+            pause(min(doubled, Self.longestBackoff), then: .upload)
         } else if upload.window.pause > .zero, !upload.isComplete {
-            stage = .pausing(until: now + upload.window.pause, then: .upload)
+            pause(upload.window.pause, then: .upload)
         } else {
             pump()
         }
     }
 
-    /// Before chunks are sent again that the device was too busy for; twice as long each time.
+    /// The wait before chunks are sent again that a busy device dropped. It doubles each time.
     private static let backoff = Duration.milliseconds(50)
     private static let longestBackoff = Duration.seconds(4)
 
-    /// The device has said where it goes on: with what an earlier upload of the same file left, where there was one.
+    /// Handles the first offset of an upload. The device resumes an earlier upload of the same file.
     private mutating func opened(at offset: Int, of total: Int) {
         guard var push else { return }
         let isResumed = offset > SMPChunk.openingLength
@@ -182,10 +184,10 @@ extension SMPSession {
             if isResumed, offset > push.sentOffset { push.uncertain.insert(number) }
         }
         if push.wasOpened {
-            push.transfer.resentBytes += max(0, push.sentOffset - offset)
+            shared.transfer?.resentBytes += max(0, push.sentOffset - offset)
             if offset < push.acknowledgedOffset { report(.deviceReset(offset: offset)) }
-        } else if isResumed, push.transfer.resumedFrom == 0 {
-            push.transfer.resumedFrom = offset
+        } else if isResumed, shared.transfer?.resumedFrom == 0 {
+            shared.transfer?.resumedFrom = offset
         }
         if isResumed, offset >= push.acknowledgedOffset { report(.resumed(offset: offset, total: total)) }
         push.wasOpened = true
@@ -196,17 +198,17 @@ extension SMPSession {
     private mutating func advanced(to offset: Int, of total: Int) {
         guard let push, offset != push.acknowledgedOffset else { return }
         self.push?.acknowledgedOffset = offset
-        if offset > push.acknowledgedOffset { self.push?.budget.acknowledged() }
+        if offset > push.acknowledgedOffset { shared.budget?.acknowledged() }
         let furthest = push.underWay.flatMap { push.furthestOffsets[$0] } ?? 0
         if let number = push.underWay, offset > furthest {
             self.push?.furthestOffsets[number] = offset
-            self.push?.budget.advanced(by: offset - furthest)
-            retry.progressed()
+            shared.budget?.advanced(by: offset - furthest)
+            progressed()
         }
         report(.transferred(offset: offset, total: total))
     }
 
-    /// A server that compares says what all others leave to the bootloader.
+    /// Sends the image once more. Only some servers compute the digest; the others leave the check to the bootloader.
     private mutating func digestMismatched() {
         guard let push, let image = imageUnderWay, push.digestMismatches == 0 else {
             return fail(UpdateError(.digestMismatch, "the device holds another file than the one that was sent, twice"))
@@ -224,15 +226,15 @@ extension SMPSession {
         askNext()
     }
 
-    /// The device has said that it holds the whole image, or lists it.
+    /// Records that the device holds the whole image, because it reported that or lists the image.
     mutating func arrived() {
         if let number = push?.underWay { push?.complete.insert(number) }
-        if let began = push?.firstByteAt { push?.transfer.duration = now - began }
-        retry.progressed()
+        if let began = push?.firstByteAt { shared.transfer?.duration = shared.now - began }
+        progressed()
         report(.phase(.verify))
     }
 
-    /// Nothing is sent again before the list has said that it is not there.
+    /// Requests the image list after the device has discarded a complete upload. Nothing is sent before its answer.
     private mutating func requestImageList() {
         upload = nil
         push?.stateLosses += 1

@@ -1,8 +1,8 @@
 import OTAUpdate
 
-/// Asking what the device is and can do. A device that does not know a question has not got what it is about.
-extension SMPSession {
-    /// What every task wants to know, and a push before it looks at the images.
+/// Questions about the device. If the device does not support a question, it does not have the feature.
+extension SMPConversation {
+    /// The questions of the first link.
     var firstQuestions: [SMPRequest] {
         switch task {
         case .push: [.parameters, .imageState, .system(format: "i")]
@@ -11,18 +11,18 @@ extension SMPSession {
         }
     }
 
-    /// What is to be known before an image is sent. A mark for no image is refused by every device that knows marks at all.
+    /// The questions before an upload. Each device that supports marks refuses a mark without an image.
     private var surveyQuestions: [SMPRequest] {
         var questions: [SMPRequest] = [.bootloaderMode, .slots]
         if push?.options.ending != .uploadOnly { questions.append(.setState(digest: nil, confirm: false)) }
         return questions
     }
 
-    /// The next questions, as many as the device takes at once; when all are answered, what lies in the slots, and then what it
-    /// comes to.
+    /// Asks the next questions, as many as the device has buffers for. After the last answer it requests the image list if that is
+    /// missing, and then continues the task.
     mutating func askNext() {
-        while exchanges.count < device.questionsInFlight, !questions.isEmpty { ask(questions.removeFirst()) }
-        guard exchanges.isEmpty else { return }
+        while asked < device.questionsInFlight, !questions.isEmpty { ask(questions.removeFirst()) }
+        guard asked == 0 else { return }
         if isSurveying { device.isSurveyed = true }
         isSurveying = false
         guard let list else { return ask(.imageState) }
@@ -35,16 +35,19 @@ extension SMPSession {
         askNext()
     }
 
-    /// A device keeps its buffers for a while after an answer.
+    /// A device does not free its buffers immediately after an answer.
     private static let quietTime = Duration.milliseconds(100)
 
-    /// Prepares the echoes that find out what the device takes. They go out while nothing else waits for an answer, and after a
-    /// pause: a device that is out of buffers drops an echo, too.
+    /// Prepares the echoes that find out what the device accepts.
     ///
-    /// - Returns: whether there is anything to find out.
+    /// They are sent after a pause, and while no request waits for an answer: a device without a free buffer also drops an echo.
+    ///
+    /// - Returns: false if no echo is necessary.
     mutating func beginProbe() -> Bool {
-        guard !link.preservesMessageBoundaries, device.nextProbe(valueLength: valueLength) != nil else { return false }
-        stage = .pausing(until: now + Self.quietTime, then: .probe)
+        guard !shared.link.preservesMessageBoundaries, device.nextProbe(valueLength: valueLength) != nil else {
+            return false
+        }
+        pause(Self.quietTime, then: .probe)
         return true
     }
 
@@ -68,17 +71,18 @@ extension SMPSession {
             self.probe = nil
             reassemblyProbed(result)
         case .room(let packets):
-            if result == .echoed, !exchanges.isEmpty { return }
+            if result == .echoed, asked > 0 { return }
             if result == .echoed { device.room = packets }
             self.probe = nil
-            // The answers that are still to come are not waited for.
-            exchanges = []
+            discardExchanges()
             askNext()
         }
     }
 
-    /// Where a packet in two values did not come back, the device may still wait for the rest of it, or take its second value
-    /// for a packet: the next link begins without that. A lost echo is no answer, and the echo is sent once more.
+    /// Handles the result of an echo in two values.
+    ///
+    /// Without an echo, the device may still wait for the rest of the packet, or parse the second value as a packet. A new link ends
+    /// both. An echo can be lost, so it is sent once more.
     private mutating func reassemblyProbed(_ result: SMPProbe.Result) {
         if result == .echoed {
             device.reassembles = true
@@ -88,7 +92,7 @@ extension SMPSession {
             device.reassembles = false
             report(.note("the device does not put packets together: each has to fit one value"))
         }
-        close(.fresh)
+        reconnect(.clean)
     }
 
     mutating func listed(_ list: SMPImageList) {
@@ -112,7 +116,7 @@ extension SMPSession {
         finish(.done, describe(list))
     }
 
-    /// As far as SMP tells it: the image of the main processor, and no product but for the board's name.
+    /// Returns the status that SMP reports: the image of the main processor, and the board's name as the product.
     func describe(_ list: SMPImageList) -> DeviceDescription {
         let running = list.running(0)
         let previous = first?.running(0)
@@ -123,8 +127,43 @@ extension SMPSession {
     }
 }
 
+extension SMPRequest {
+    private static let questionAttempts = 4
+    private static let changeAttempts = 3
+
+    /// True if the request changes nothing on the device, so that the device can answer at once.
+    var isQuestion: Bool {
+        switch self {
+        case .echo, .parameters, .bootloader, .bootloaderMode, .system, .slots, .imageState: true
+        // A mark without an image: every device refuses it.
+        case .setState(digest: nil, confirm: false): true
+        case .setState, .reset, .erase, .upload: false
+        }
+    }
+
+    /// Returns the time limit for the answer to an attempt.
+    ///
+    /// A question is repeated after 1 s, 2 s and 4 s, and has 15 s in total: a device drops a packet silently if it has no buffer. Marks
+    /// and erases change the flash.
+    ///
+    /// - Parameter attempt: the number of the attempt; the first is 1.
+    func timeLimit(attempt: Int) -> Duration {
+        if isQuestion { return .seconds(1) * (1 << (min(attempt, Self.questionAttempts) - 1)) }
+        return switch self {
+        case .reset: .seconds(5)
+        case .erase, .upload: .seconds(60)
+        default: .seconds(15)
+        }
+    }
+
+    /// The maximum number of attempts without an answer. A restart is requested once: the device's status shows whether it happened.
+    var attempts: Int {
+        self == .reset ? 1 : isQuestion ? Self.questionAttempts : Self.changeAttempts
+    }
+}
+
 extension SMPImageList.Entry {
-    /// For people.
+    /// A note for the user.
     fileprivate var remark: String {
         let state =
             switch (active, pending, confirmed) {

@@ -1,8 +1,54 @@
 import OTAUpdate
 
-/// From the first look at the device to the mark for the next start.
-extension SMPSession {
-    /// What lies in the slots says what is next.
+/// The state of a push over all links.
+struct SMPPush {
+    let images: [SMPImage]
+    let options: UpdateOptions
+
+    /// The offset of the sent bytes of the current image.
+    var sentOffset = 0
+    /// The last known offset of the acknowledged bytes of the current image.
+    var acknowledgedOffset = 0
+    /// The highest offset of each image in this run, by its number. Only bytes beyond it are progress.
+    var furthestOffsets: [Int: Int] = [:]
+    /// The number of the current image; nil: none yet.
+    var underWay: Int?
+    /// The images of which the device has received every byte in this run.
+    var complete: Set<Int> = []
+    /// True after the first image list.
+    var hasBegun = false
+    /// True after the bundle's fields were compared with the device.
+    var isTargetChecked = false
+    /// True after the preflight.
+    var isChecked = false
+    /// True after the device has received the first chunk of the current image in this run.
+    var wasOpened = false
+    /// The images with bytes from an earlier run, or without an answer to the last bytes. Their bytes can be damaged.
+    var uncertain: Set<Int> = []
+    /// The images that were sent again from 0, because the device did not list them.
+    var sentAgain: Set<Int> = []
+    /// The image whose slot is erased before the image is sent again.
+    var toErase: Int?
+    /// The number of complete uploads with another digest.
+    var digestMismatches = 0
+    /// The number of complete uploads that the device has discarded.
+    var stateLosses = 0
+    var firstByteAt: Duration?
+
+    /// True if all images were seen to run, some on trial, after a restart of this run or of an earlier one.
+    var sawTrial = false
+    /// True after a request that changes which image the device runs.
+    var hasActed = false
+
+    init(_ images: [SMPImage], _ options: UpdateOptions) {
+        self.images = images
+        self.options = options
+    }
+}
+
+/// The steps of a push, from the image list.
+extension SMPConversation {
+    /// Performs the next step of the push.
     mutating func proceed(with list: SMPImageList) {
         guard var push else { return }
         let plan = SMPPlan(images: push.images, ending: push.options.ending, list: list)
@@ -21,7 +67,7 @@ extension SMPSession {
             self.push?.hasActed = true
             askToRestart()
         case .confirm(let image, let digest): confirm(image.number, digest: digest)
-        // It lasts until the next restart, whenever that is.
+        // The trial has no time limit. It ends with the next restart.
         case .leaveOnTrial: finish(.onTrial(seconds: 0), describe(list))
         case .leaveHeld: finish(.done, describe(list))
         case .finish: finish(list)
@@ -29,7 +75,9 @@ extension SMPSession {
         }
     }
 
-    /// Asks what is still to be asked before anything is changed, and checks it.
+    /// Asks the remaining questions before the first change, then runs the preflight.
+    ///
+    /// - Returns: false if a question is asked first, or the session has failed.
     private mutating func isReady(for list: SMPImageList) -> Bool {
         guard device.isSurveyed else {
             survey()
@@ -49,8 +97,10 @@ extension SMPSession {
         return true
     }
 
-    /// What is listed has the image's header and records, and is marked. But where not all of it was sent, since the device was
-    /// restarted near the end, or where the device has once said that it holds something else, it is sent first.
+    /// Marks an image that the device lists.
+    ///
+    /// A listed image has its header and records, but not always all bytes. If the device restarted before the last byte, or if it has
+    /// reported another digest, the image is sent first.
     private mutating func markListed(_ image: SMPImage, digest: [UInt8]) {
         guard let push, push.underWay == image.number, !push.complete.contains(image.number) else {
             return mark(image, digest: digest)
@@ -67,9 +117,9 @@ extension SMPSession {
         askToMark(digest, confirm: push?.options.ending == .permanent)
     }
 
-    /// The answer to a mark is the new list, or nothing.
+    /// Handles the answer to a mark. It contains the new list, or nothing.
     mutating func marked(confirm: Bool, _ fields: [String: CBORValue]) throws(SMPFrameError) {
-        retry.progressed()
+        progressed()
         list = nil
         guard fields["images"] != nil else { return askNext() }
         try listed(SMPImageList(fields))

@@ -1,45 +1,47 @@
 import OTAUpdate
 
-/// From the restart to the confirmed image, and the tasks that need no image.
-extension SMPSession {
-    /// A device answers for a while after it has said that it restarts.
+/// The end of a push: restart and confirmation. Also the tasks `confirm` and `discard`.
+extension SMPConversation {
+    /// A device still answers for a short time after it has accepted the restart request.
     private static let earliestVerdict = Duration.seconds(5)
     private static let mostRestarts = 3
-    /// A device that is out of buffers right after an answer drops the request for a restart.
+    /// A device without a free buffer after an answer drops the restart request.
     private static let pauseBeforeRepeat = Duration.milliseconds(200)
-    /// A bootloader swaps two megabytes, page by page.
+    /// The length of the restart window. A bootloader swaps two megabytes in this time, page by page.
     private static let longestReturn = Duration.seconds(180)
     private static let mostMarks = 24
 
+    /// Requests the restart that boots the marked images.
     mutating func askToRestart() {
-        retry.progressed()
+        progressed()
         if restarts == 0 { report(.phase(.restart)) }
         restart = .asked
         restarts += 1
-        lookUntil = lookUntil ?? now + Self.longestReturn
+        shared.restartDeadline = shared.restartDeadline ?? shared.now + Self.longestReturn
         guard restarts > 1 else { return ask(.reset) }
-        stage = .pausing(
-            until: now + Self.pauseBeforeRepeat, then: .ask(.reset, busyUntil: now + SMPExchange.busyLimit))
+        ask(.reset, after: Self.pauseBeforeRepeat)
     }
 
-    /// The answer to reset came, or did not come in time.
+    /// Handles the answer to the restart request, or its absence.
     mutating func restarted() {
-        restart = .under(since: now)
-        close(.restart)
+        restart = .under(since: shared.now)
+        reconnect(.afterRestart(reportsPhase: false))
     }
 
-    /// The device answers as before its restart: it has not come to it yet, or was never asked.
+    /// Waits for the restart of a device that still answers as before it, or requests the restart again.
     private mutating func awaitRestart() {
-        if case .under(let instant) = restart, now >= instant + Self.earliestVerdict, restarts < Self.mostRestarts {
+        if case .under(let instant) = restart, shared.now >= instant + Self.earliestVerdict,
+            restarts < Self.mostRestarts
+        {
             return askToRestart()
         }
-        guard let lookUntil, now < lookUntil else {
+        guard let end = shared.restartDeadline, shared.now < end else {
             return fail(UpdateError(.didNotReturn, "the device answers, and does not restart"))
         }
-        close(.restart)
+        reconnect(.afterRestart(reportsPhase: false))
     }
 
-    /// Not all of the images run, after a restart or a trial. One that is still marked has not had its start.
+    /// Handles a list in which not all images run after a restart or a trial. A marked image still waits for its boot.
     mutating func checkRestart(_ plan: SMPPlan, _ list: SMPImageList) {
         if plan.somePending { return awaitRestart() }
         let running = list.running(0)?.version ?? "of no number"
@@ -51,9 +53,12 @@ extension SMPSession {
             ))
     }
 
+    /// Marks an image for boot, or confirms it.
+    ///
+    /// - Parameter digest: the digest of the image in the list; nil: the running image of the main processor.
     mutating func askToMark(_ digest: [UInt8]?, confirm: Bool) {
         // A device that keeps answering does not extend the time limit.
-        if let lookUntil, now >= lookUntil {
+        if let end = shared.restartDeadline, shared.now >= end {
             return fail(
                 UpdateError(
                     .didNotReturn,
@@ -66,16 +71,17 @@ extension SMPSession {
         ask(.setState(digest: digest, confirm: confirm))
     }
 
-    /// Without a digest the main processor's running image is meant.
+    /// Confirms an image on trial. For the main processor the request has no digest, and means the running image.
     mutating func confirm(_ image: Int, digest: [UInt8]?) {
         report(.phase(.confirm))
         push?.hasActed = true
-        // A break from here on is settled by another look.
-        if !hasConfirmed { lookUntil = now + Self.longestReturn }
+        // After a lost link the session reconnects until this time, and reads the list.
+        if !hasConfirmed { shared.restartDeadline = shared.now + Self.longestReturn }
         hasConfirmed = true
         askToMark(image == 0 ? nil : digest, confirm: true)
     }
 
+    /// Finishes a push: all images run and are confirmed.
     mutating func finish(_ list: SMPImageList) {
         guard let push else { return }
         guard push.hasActed else { return finish(.alreadyRunning, describe(list)) }
@@ -115,11 +121,12 @@ extension SMPSession {
         erase(slot: slot)
     }
 
-    /// An error that stands for nothing to erase, where nothing is listed.
+    /// Returns whether an error of an erase means that the slot is empty. Then the list has no image in it.
     func isEmptySlot(_ error: SMPError) -> Bool {
         (list?.others(0).isEmpty ?? true) && [SMPError.image(1), SMPError(code: 1)].contains(error)
     }
 
+    /// Handles the answer to an erase.
     mutating func erased() {
         if let number = push?.toErase { return begin(afterErasing: number) }
         guard let list else { return }

@@ -2,27 +2,29 @@ import OTAFirmware
 import OTASigning
 import OTAUpdate
 
-/// Applies and confirms the verified image. Also runs the tasks that need no image.
-extension ProfileSession {
+/// The end of a push: APPLY, restart and CONFIRM. Also the tasks `confirm` and `discard`.
+extension ProfileConversation {
     /// A device restarts after the host disconnects, or 2 s after APPLY. Until then the old image may still answer.
     private static let earliestVerdict = Duration.seconds(4)
     private static let mostApplies = 2
     private static let mostConfirms = 24
 
+    /// Handles the answer to FINISH of the image.
     mutating func imageVerified() {
         guard let push, let snapshot else { return }
-        retry.progressed()
+        progressed()
         report(.phase(.apply))
         self.push?.apply = .asked
-        lookUntil = now + snapshot.longestReturn
+        shared.restartDeadline = shared.now + snapshot.longestReturn
         ask(.apply(permanent: push.options.ending == .permanent))
     }
 
+    /// Handles the answer to APPLY. The device restarts after the host disconnects.
     mutating func applied() {
         guard let snapshot else { return }
-        push?.apply = .answered(at: now)
-        lookUntil = now + snapshot.longestReturn
-        waitForRestart()
+        push?.apply = .answered(at: shared.now)
+        shared.restartDeadline = shared.now + snapshot.longestReturn
+        reconnect(.afterRestart(reportsPhase: true))
     }
 
     /// Checks the device after APPLY, or after a link that broke before the answer to APPLY.
@@ -41,9 +43,9 @@ extension ProfileSession {
             return finish(.confirmed, described(snapshot))
         }
         switch push.apply {
-        case .answered(let instant) where now < instant + Self.earliestVerdict,
-            .unanswered(let instant) where now < instant + Self.earliestVerdict:
-            waitForRestart()
+        case .answered(let instant) where shared.now < instant + Self.earliestVerdict,
+            .unanswered(let instant) where shared.now < instant + Self.earliestVerdict:
+            reconnect(.afterRestart(reportsPhase: true))
         case .answered:
             fail(UpdateError(.rolledBack, "the device runs version \(snapshot.version) again, not \(push.version)"))
         case .none, .asked, .unanswered: applyOnceMore(snapshot)
@@ -67,14 +69,15 @@ extension ProfileSession {
         }
         self.push?.appliedAgain += 1
         self.push?.apply = .none
-        lookUntil = nil
+        shared.restartDeadline = nil
         beginPush(snapshot)
     }
 
+    /// Confirms the image on trial, or leaves it on trial if the task says so.
     mutating func confirmOrLeave(_ snapshot: DeviceSnapshot) {
         // An earlier run may have sent APPLY, or its answer was lost. From here on, an old version means that the
         // device rolled back.
-        push?.apply = .answered(at: now)
+        push?.apply = .answered(at: shared.now)
         guard push?.options.ending != .trial else {
             return finish(.onTrial(seconds: snapshot.info.trialSeconds), described(snapshot))
         }
@@ -83,7 +86,7 @@ extension ProfileSession {
 
     private mutating func askToConfirm(_ snapshot: DeviceSnapshot) {
         // A device that keeps answering does not extend the time limit.
-        if hasEndedTrial, let lookUntil, now >= lookUntil {
+        if hasEndedTrial, let end = shared.restartDeadline, shared.now >= end {
             return fail(
                 UpdateError(.didNotReturn, "the device answers, and is still on trial when the time limit has passed"))
         }
@@ -93,8 +96,8 @@ extension ProfileSession {
         }
         report(.phase(.confirm))
         if !hasEndedTrial {
-            // If the link breaks after this, the session reconnects and reads the state until this time.
-            lookUntil = now + snapshot.longestReturn
+            // After a lost link the session reconnects until this time, and reads the status.
+            shared.restartDeadline = shared.now + snapshot.longestReturn
         }
         hasEndedTrial = true
         ask(.confirm)
@@ -104,7 +107,7 @@ extension ProfileSession {
     mutating func confirmed() {
         guard let snapshot else { return }
         // Without a bundle, only the device can report its new security counter.
-        guard let push else { return survey() }
+        guard let push else { return begin() }
         report(.confirmed(version: snapshot.version.text))
         var device = described(snapshot)
         device.state = .idle
@@ -140,15 +143,16 @@ extension ProfileSession {
         }
         if snapshot.state == .trial {
             hasEndedTrial = true
-            let until = lookUntil ?? now + snapshot.longestReturn
-            guard now <= until else {
+            let end = shared.restartDeadline ?? shared.now + snapshot.longestReturn
+            guard shared.now <= end else {
                 return fail(UpdateError(.didNotReturn, "the device accepts DISCARD and stays on trial"))
             }
-            lookUntil = until
+            shared.restartDeadline = end
         }
         ask(.discard)
     }
 
+    /// Handles the answer to DISCARD.
     mutating func discarded() {
         guard let snapshot else { return }
         guard snapshot.state == .trial else {
@@ -157,6 +161,6 @@ extension ProfileSession {
             if let held = snapshot.info.held { report(.discarded(offset: held.offset)) }
             return finish(.done, device)
         }
-        waitForRestart()
+        reconnect(.afterRestart(reportsPhase: true))
     }
 }

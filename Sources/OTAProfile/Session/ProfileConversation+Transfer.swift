@@ -2,21 +2,61 @@ import OTAFirmware
 import OTASigning
 import OTAUpdate
 
-/// From the first look at the device to the verified image.
-extension ProfileSession {
-    private static let mostMismatches = 3
-
-    /// The device has said what it is.
-    mutating func begin(_ snapshot: DeviceSnapshot) {
-        switch task {
-        case .push: if push?.apply == Push.ApplyState.none { beginPush(snapshot) } else { checkRestart(snapshot) }
-        case .status: finish(.done, snapshot.description)
-        case .confirm: beginConfirm(snapshot)
-        case .discard: beginDiscard(snapshot)
-        case .identify(let seconds): ask(.identify(seconds: seconds))
-        }
+/// The state of a push over all links.
+struct Push {
+    /// The progress of APPLY. The device may act on it after the link has ended.
+    enum ApplyState: Equatable {
+        case none
+        /// APPLY was sent and has no answer so far.
+        case asked
+        /// The link was lost before the answer.
+        case unanswered(since: Duration)
+        case answered(at: Duration)
     }
 
+    let bundle: VerifiedBundle
+    let options: UpdateOptions
+
+    /// True after the first answer to BEGIN of the image. Later links then resume this run's own transfer.
+    var beganImage = false
+    /// The offset of the sent image bytes, when the last transfer ended.
+    var sentOffset = 0
+    /// The last known offset of the acknowledged image bytes.
+    var acknowledgedOffset = 0
+    /// The highest acknowledged offset of this run. Only bytes beyond it are progress.
+    var furthestOffset = 0
+    var firstByteAt: Duration?
+
+    var mismatches = 0
+    var digestMismatches = 0
+    var appliedAgain = 0
+
+    var apply = ApplyState.none
+    /// The device's status before the transfer; nil if the transfer of this image did not begin in this run.
+    var previous: DeviceSnapshot?
+
+    var image: [UInt8] { bundle.image }
+    var envelope: [UInt8] { bundle.envelope.bytes }
+    var preflight: Preflight { Preflight(bundle: bundle, options: options) }
+    var version: String { bundle.manifest.version.text }
+
+    init(_ bundle: VerifiedBundle, _ options: UpdateOptions) {
+        self.bundle = bundle
+        self.options = options
+    }
+
+    /// Records the offsets of a transfer that ends, completely or not.
+    mutating func note(_ transfer: ObjectTransfer) {
+        sentOffset = transfer.sentOffset
+        acknowledgedOffset = transfer.acknowledgedOffset
+    }
+}
+
+/// The push from the first status of the device to the verified image.
+extension ProfileConversation {
+    private static let mostMismatches = 3
+
+    /// Checks the bundle against the device, then sends the envelope. A running image is only confirmed.
     mutating func beginPush(_ snapshot: DeviceSnapshot) {
         guard let push else { return }
         do throws(UpdateError) {
@@ -43,6 +83,7 @@ extension ProfileSession {
         ask(.begin(.envelope, size: push.envelope.count, from: 0, digestPrefix: push.bundle.envelopeDigest.prefix))
     }
 
+    /// Handles the answer to FINISH of the envelope.
     mutating func envelopeAccepted() {
         guard let push, let snapshot else { return }
         let resumes = push.options.resume || push.beganImage
@@ -62,6 +103,9 @@ extension ProfileSession {
                 digestPrefix: push.bundle.manifest.imageDigest.prefix))
     }
 
+    /// Handles the answer to BEGIN.
+    ///
+    /// - Parameter from: the highest offset that the request allows.
     mutating func began(_ object: TransferObject, from: UInt32, at position: Position) {
         guard let push, let snapshot else { return }
         let bytes = object == .envelope ? push.envelope : push.image
@@ -73,32 +117,33 @@ extension ProfileSession {
             guard position.offset > 0 else {
                 return fail(UpdateError(.protocolViolation, "the device gives nothing a CRC that is not 0"))
             }
-            // What it holds is not this image's beginning: start over.
+            // The device holds other bytes than the start of this object. Begin again at 0.
             report(.discarded(offset: position.offset))
             return beginImage(from: 0)
         }
-        let chunk = ChunkLength.planned(link: link.maximumValueLength, device: snapshot.info.longestValue)
+        let chunk = ChunkLength.planned(link: shared.link.maximumValueLength, device: snapshot.info.longestValue)
         transfer = ObjectTransfer(
-            object, bytes, from: position, chunkLength: chunk, window: snapshot.info.window, at: now)
+            object, bytes, from: position, chunkLength: chunk, window: snapshot.info.window, at: shared.now)
         if object == .image { beganImage(at: position.offset, chunkLength: chunk) }
         pump()
     }
 
     private mutating func beganImage(at offset: Int, chunkLength: Int) {
-        guard var push else { return }
-        // The longest used: the next link may carry less.
-        push.transfer.chunkSize = max(push.transfer.chunkSize, chunkLength)
-        push.transfer.mtu = link.maximumValueLength + 3
+        guard var push, var statistics = shared.transfer else { return }
+        // The longest chunk of all links: the next link may have a smaller MTU.
+        statistics.chunkSize = max(statistics.chunkSize, chunkLength)
+        statistics.mtu = shared.link.maximumValueLength + 3
+        statistics.resentBytes += max(0, push.sentOffset - offset)
+        if !push.beganImage { statistics.resumedFrom = offset }
+        shared.transfer = statistics
         if !push.beganImage {
             push.beganImage = true
-            push.transfer.resumedFrom = offset
             push.furthestOffset = offset
-            push.budget.advanced(by: offset)
+            shared.budget?.advanced(by: offset)
             report(.phase(.transfer))
         }
-        push.transfer.resentBytes += max(0, push.sentOffset - offset)
         if offset < push.acknowledgedOffset {
-            push.budget.rewound(losesBytes: true)
+            shared.budget?.rewound(losesBytes: true)
             report(.deviceReset(offset: offset))
         } else if offset > 0 {
             report(.resumed(offset: offset, total: push.image.count))
@@ -108,47 +153,54 @@ extension ProfileSession {
         self.push = push
     }
 
-    /// Sends what may be sent, flushes where a flush is due, and goes on when the object is over.
+    /// Sends the chunks that the window allows, sends a flush if one is due, and completes the object.
     mutating func pump() {
         guard var transfer else { return }
-        if transfer.isComplete, exchange == nil { return complete(transfer) }
+        if transfer.isComplete, !isAsking { return complete(transfer) }
         while true {
             let chunks = transfer.nextChunks()
             if !chunks.isEmpty {
-                push?.budget.sent(chunks.reduce(0) { $0 + $1.count })
-                if transfer.object == .image { push?.count(chunks, at: now) }
-                actions.append(.link(.send(chunks, ProfileChannel.data)))
+                shared.budget?.sent(chunks.reduce(0) { $0 + $1.count })
+                if transfer.object == .image { count(chunks) }
+                submit(.send(chunks, ProfileChannel.data))
             }
-            guard exchange == nil, let sequence = transfer.nextFlush(at: now) else { break }
-            if transfer.object == .image { push?.transfer.flushes += 1 }
+            guard !isAsking, let sequence = transfer.nextFlush(at: shared.now) else { break }
+            if transfer.object == .image { shared.transfer?.flushes += 1 }
             ask(.sync(sequence: sequence))
         }
         self.transfer = transfer
+    }
+
+    private mutating func count(_ chunks: [[UInt8]]) {
+        if push?.firstByteAt == nil { push?.firstByteAt = shared.now }
+        shared.transfer?.sentBytes += chunks.reduce(0) { $0 + $1.count - ObjectTransfer.sequenceLength }
     }
 
     private mutating func complete(_ transfer: ObjectTransfer) {
         self.transfer = nil
         if transfer.object == .image {
             push?.note(transfer)
-            if let began = push?.firstByteAt { push?.transfer.duration = now - began }
+            if let began = push?.firstByteAt { shared.transfer?.duration = shared.now - began }
             report(.phase(.verify))
         }
         ask(.finish(transfer.object))
     }
 
-    mutating func progressed(_ bytes: [UInt8]) {
-        // A Progress that cannot be read is ignored like one that disagrees: the answers are what counts.
+    /// Handles a notification of Progress.
+    mutating func progressNotified(_ bytes: [UInt8]) {
+        // A malformed value is ignored, like a position that disagrees: only answers decide.
         guard let object = transfer?.object, let progress = try? ProgressValue(parsing: bytes) else { return }
         if object == .image, progress.status == .flashFailed {
-            // With a flush under way its answer comes first: one request at a time.
-            if exchange == nil { mismatched(object, as: .flashFailed, "the device's flash failed") }
+            // During a flush, the flush's answer comes first: one request at a time.
+            if !isAsking { mismatched(object, as: .flashFailed, "the device's flash failed") }
             return
         }
-        if let verdict = transfer?.progressed(to: progress.position, at: now) { handleVerdict(verdict) }
+        if let verdict = transfer?.progressed(to: progress.position, at: shared.now) { handleVerdict(verdict) }
     }
 
+    /// Handles the answer to a flush.
     mutating func flushed(to position: Position) {
-        if let verdict = transfer?.flushed(to: position, at: now) { handleVerdict(verdict) }
+        if let verdict = transfer?.flushed(to: position, at: shared.now) { handleVerdict(verdict) }
     }
 
     private mutating func handleVerdict(_ verdict: ObjectTransfer.Verdict) {
@@ -156,10 +208,10 @@ extension ProfileSession {
         switch verdict {
         case .agreed: break
         case .rewound(let resent):
-            push?.budget.rewound(losesBytes: false)
+            shared.budget?.rewound(losesBytes: false)
             if transfer.object == .image {
-                push?.transfer.gaps += 1
-                push?.transfer.resentBytes += resent
+                shared.transfer?.gaps += 1
+                shared.transfer?.resentBytes += resent
                 report(.gap(offset: transfer.acknowledgedOffset))
             }
         case .mismatch:
@@ -169,19 +221,19 @@ extension ProfileSession {
         pump()
     }
 
-    private mutating func advanced(_ state: ObjectTransfer) {
-        guard let push, state.acknowledgedOffset > push.acknowledgedOffset else { return }
-        self.push?.note(state)
-        self.push?.budget.acknowledged()
-        if state.acknowledgedOffset > push.furthestOffset {
-            self.push?.furthestOffset = state.acknowledgedOffset
-            self.push?.budget.advanced(by: state.acknowledgedOffset - push.furthestOffset)
-            retry.progressed()
+    private mutating func advanced(_ transfer: ObjectTransfer) {
+        guard let push, transfer.acknowledgedOffset > push.acknowledgedOffset else { return }
+        self.push?.note(transfer)
+        shared.budget?.acknowledged()
+        if transfer.acknowledgedOffset > push.furthestOffset {
+            self.push?.furthestOffset = transfer.acknowledgedOffset
+            shared.budget?.advanced(by: transfer.acknowledgedOffset - push.furthestOffset)
+            progressed()
         }
-        report(.transferred(offset: state.acknowledgedOffset, total: push.image.count))
+        report(.transferred(offset: transfer.acknowledgedOffset, total: push.image.count))
     }
 
-    /// The object is opened anew: first from the last offset that agreed, then from 0, and the third time no more.
+    /// Begins the object again: first at the last acknowledged offset, then at 0. The third mismatch fails the session.
     mutating func mismatched(_ object: TransferObject, as code: UpdateError.Code, _ context: String) {
         if let transfer, transfer.object == .image { push?.note(transfer) }
         transfer = nil
@@ -194,6 +246,7 @@ extension ProfileSession {
         }
     }
 
+    /// Sends the image once more after the device has computed another digest.
     mutating func digestMismatched() {
         guard let push, push.digestMismatches == 0 else {
             return fail(UpdateError(.digestMismatch, "the device's image has another digest than the bundle's, twice"))
@@ -201,18 +254,5 @@ extension ProfileSession {
         self.push?.digestMismatches += 1
         report(.note("the device's image has another digest than the bundle's; it is sent once more"))
         beginImage(from: 0)
-    }
-}
-
-extension Push {
-    /// Keeps how far the image came when its transfer ends, one way or the other.
-    mutating func note(_ state: ObjectTransfer) {
-        sentOffset = state.sentOffset
-        acknowledgedOffset = state.acknowledgedOffset
-    }
-
-    mutating func count(_ chunks: [[UInt8]], at now: Duration) {
-        if firstByteAt == nil { firstByteAt = now }
-        transfer.sentBytes += chunks.reduce(0) { $0 + $1.count - ObjectTransfer.sequenceLength }
     }
 }

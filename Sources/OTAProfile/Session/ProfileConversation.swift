@@ -1,0 +1,246 @@
+import OTAFirmware
+package import OTASigning
+package import OTAUpdate
+
+/// The host side of the GATT OTA profile (docs/ota-profile.md, "What the host does").
+///
+/// On each link the conversation reads the device's status with a `Survey`. Then it continues the task from that status. It sends one
+/// request at a time, and chunks between the requests.
+package struct ProfileConversation: Conversation {
+    package static let updateProtocol = UpdateProtocol.ota
+    package static let codeAfterTimeout = UpdateError.Code.linkLost
+
+    private enum State {
+        /// Nothing is expected from the link.
+        case idle
+        case surveying(Survey, due: Duration)
+        /// The device answers requests or acknowledges chunks.
+        case exchanging
+        /// The request is sent again after a wait, because the device was busy.
+        case pausing(until: Duration, Request, busyUntil: Duration)
+    }
+    /// A request without an answer so far.
+    private struct Exchange {
+        let request: Request
+        let tag: UInt8
+        /// The time limit of the answer.
+        let due: Duration
+        /// The end of the time for which the device may answer *busy*.
+        let busyUntil: Duration
+    }
+
+    private static let surveyLimit = Duration.seconds(10)
+    private static let longestRestart = Duration.seconds(180)
+    /// A request that a device answered with *busy* is sent again after this time.
+    private static let busyInterval = Duration.seconds(2)
+    private static let busyLimit = Duration.seconds(90)
+
+    package var shared: ConversationState
+    let task: UpdateTask<VerifiedBundle>
+    var push: Push?
+    private var state = State.idle
+    private var exchange: Exchange?
+    /// The envelope or the image during its transfer.
+    var transfer: ObjectTransfer?
+    /// The device's status at the start of the current link.
+    private(set) var snapshot: DeviceSnapshot?
+    /// The device's status at the start of the first link.
+    private(set) var first: DeviceSnapshot?
+    /// True after the first CONFIRM, or the first DISCARD of a trial. The device may have acted on it, even without an answer.
+    var hasEndedTrial = false
+    /// The number of sent CONFIRMs.
+    var confirms = 0
+
+    /// Creates the conversation.
+    ///
+    /// - Throws: `unsupportedDevice` for `UpdateOptions.Ending.uploadOnly`, which the profile does not support.
+    package init(_ task: UpdateTask<VerifiedBundle>) throws(UpdateError) {
+        self.task = task
+        guard case .push(let bundle, let options) = task else {
+            shared = ConversationState()
+            return
+        }
+        guard options.ending != .uploadOnly else {
+            throw UpdateError(
+                .unsupportedDevice, "the GATT OTA profile does not support an upload without a restart")
+        }
+        push = Push(bundle, options)
+        shared = ConversationState(pushOf: bundle.image.count)
+        shared.transfer?.imageBytes = bundle.image.count
+    }
+
+    /// The highest number of image bytes that were passed to the link.
+    package var sentOffset: Int {
+        if let transfer, transfer.object == .image { return transfer.sentOffset }
+        return push?.sentOffset ?? 0
+    }
+
+    // MARK: Conversation
+
+    /// A GATT link exists only with a device.
+    package var isDeviceReached: Bool { true }
+
+    /// The restart time that the device reports, limited to `RetryPolicy.longestWait` … 180 s.
+    package var restartTime: Duration {
+        let reported = Duration.seconds((snapshot ?? first)?.info.restartSeconds ?? 0)
+        return min(max(reported, RetryPolicy.longestWait), Self.longestRestart)
+    }
+
+    package var deadline: Duration? {
+        switch state {
+        case .idle: nil
+        case .surveying(_, let due), .pausing(let due, _, _): due
+        case .exchanging: [exchange?.due, transfer?.deadline].compactMap { $0 }.min()
+        }
+    }
+
+    /// Reads the device's information and status. A device without the required channels fails the session.
+    package mutating func begin() {
+        snapshot = nil
+        do throws(FrameError) {
+            let survey = try Survey(of: shared.link)
+            state = .surveying(survey, due: shared.now + Self.surveyLimit)
+            for command in survey.commands { submit(command) }
+        } catch {
+            fail(UpdateError(.unsupportedDevice, error.context))
+        }
+    }
+
+    package mutating func handle(_ event: LinkEvent) {
+        switch event {
+        case .subscribed, .value: surveyed(event)
+        case .notified(let bytes, ProfileChannel.control): answered(bytes)
+        case .notified(let bytes, ProfileChannel.progress): progressNotified(bytes)
+        case .refused(let error, _): refused(error)
+        case .notified, .written, .lost: break
+        }
+    }
+
+    package mutating func deadlinePassed() {
+        switch state {
+        case .idle: break
+        case .surveying: reconnect(afterTimeout: Self.surveyLimit, "the device did not say what it is")
+        case .pausing(_, let request, let busyUntil): ask(request, busyUntil: busyUntil)
+        case .exchanging:
+            if let exchange, exchange.due <= shared.now {
+                reconnect(afterTimeout: exchange.request.timeLimit, "no answer to \(exchange.request.name)")
+            } else {
+                pump()
+            }
+        }
+    }
+
+    private mutating func reconnect(afterTimeout limit: Duration, _ context: String) {
+        reconnect(.afterLoss(LinkError(.lost, "\(context) within \(limit.components.seconds) s")))
+    }
+
+    package mutating func linkEnded() {
+        state = .idle
+        exchange = nil
+        if let transfer, transfer.object == .image { push?.note(transfer) }
+        transfer = nil
+        if push?.apply == .asked { push?.apply = .unanswered(since: shared.now) }
+    }
+
+    mutating func fail(_ error: FrameError) { fail(UpdateError(.protocolViolation, error.context)) }
+
+    // MARK: The survey
+
+    private mutating func surveyed(_ event: LinkEvent) {
+        guard case .surveying(var survey, let due) = state else { return }
+        do throws(FrameError) {
+            switch event {
+            case .subscribed(let channel): survey.subscribed(to: channel)
+            case .value(let bytes, let channel): try survey.read(bytes, from: channel)
+            default: break
+            }
+        } catch {
+            return fail(error)
+        }
+        state = .surveying(survey, due: due)
+        guard let snapshot = survey.snapshot else { return }
+        self.snapshot = snapshot
+        if first == nil { first = snapshot }
+        state = .exchanging
+        switch task {
+        case .push: if push?.apply == Push.ApplyState.none { beginPush(snapshot) } else { checkRestart(snapshot) }
+        case .status: finish(.done, snapshot.description)
+        case .confirm: beginConfirm(snapshot)
+        case .discard: beginDiscard(snapshot)
+        case .identify(let seconds): ask(.identify(seconds: seconds))
+        }
+    }
+
+    // MARK: Requests and answers
+
+    /// True if a request waits for its answer.
+    var isAsking: Bool { exchange != nil }
+
+    mutating func ask(_ request: Request) { ask(request, busyUntil: shared.now + Self.busyLimit) }
+
+    private mutating func ask(_ request: Request, busyUntil: Duration) {
+        let tag = shared.nextNumber()
+        state = .exchanging
+        exchange = Exchange(request: request, tag: tag, due: shared.now + request.timeLimit, busyUntil: busyUntil)
+        submit(.write(request.bytes(tag: tag), ProfileChannel.control))
+    }
+
+    private mutating func answered(_ bytes: [UInt8]) {
+        guard let exchange else { return }
+        do throws(FrameError) {
+            guard let answer = try Answer(to: exchange.request, tag: exchange.tag, parsing: bytes) else { return }
+            self.exchange = nil
+            switch answer.status {
+            case .ok: accepted(exchange.request, answer.position)
+            case .busy: busy(exchange)
+            default: declined(exchange.request, answer.status)
+            }
+        } catch {
+            fail(error)
+        }
+    }
+
+    private mutating func busy(_ exchange: Exchange) {
+        let again = shared.now + Self.busyInterval
+        guard again <= exchange.busyUntil else {
+            return fail(
+                UpdateError(
+                    .deviceBusy,
+                    "the device answered \(exchange.request.name) with busy for \(Self.busyLimit.components.seconds) s")
+            )
+        }
+        // The transfer continues during a flush, and the flush becomes due again by itself.
+        if case .sync = exchange.request {
+            return reconnect(.afterLoss(LinkError(.lost, "the device is busy with another host")))
+        }
+        state = .pausing(until: again, exchange.request, busyUntil: exchange.busyUntil)
+    }
+
+    private mutating func accepted(_ request: Request, _ position: Position?) {
+        switch request {
+        case .begin(let object, _, let from, _):
+            if let position { began(object, from: from, at: position) }
+        case .sync:
+            if let position { flushed(to: position) }
+        case .finish(.envelope): envelopeAccepted()
+        case .finish(.image): imageVerified()
+        case .apply: applied()
+        case .confirm: confirmed()
+        case .discard: discarded()
+        case .identify: if let snapshot { finish(.done, snapshot.description) }
+        }
+    }
+
+    private mutating func declined(_ request: Request, _ status: DeviceStatus) {
+        switch (request, status) {
+        case (.finish(.image), .digestMismatch): digestMismatched()
+        // The flash of the device failed before the flush arrived, and the device left the state *image*.
+        case (.sync, .badState), (.sync, .flashFailed):
+            mismatched(transfer?.object ?? .image, as: .flashFailed, "the device's flash failed")
+        case (.apply(permanent: true), .refusedByPolicy):
+            fail(UpdateError(.trialAvailable, "the device refuses to install an image without a trial"))
+        default:
+            fail(UpdateError(status.error, "the device refused \(request.name): \(status.meaning)"))
+        }
+    }
+}

@@ -1,0 +1,395 @@
+import OTAFirmware
+package import OTAUpdate
+
+/// The host side of SMP, the protocol of MCUmgr (docs/smp.md).
+///
+/// On each link the conversation subscribes, and requests the list of the images. It requests the other facts about the device only
+/// once in a session. The list alone decides the next step, so each step can follow a lost link or an earlier run.
+package struct SMPConversation: Conversation {
+    package static let updateProtocol = UpdateProtocol.smp
+    package static let codeAfterTimeout = UpdateError.Code.noAnswer
+
+    private enum State {
+        /// Nothing is expected from the link.
+        case idle
+        case subscribing(due: Duration)
+        /// The device answers one or several requests.
+        case exchanging
+        case pausing(until: Duration, then: Step)
+    }
+    /// A step after a pause.
+    enum Step {
+        /// Send the request again, because the device was busy.
+        case ask(SMPRequest, busyUntil: Duration)
+        /// Send chunks, after the device had time to free its buffers.
+        case upload
+        /// Send echoes that find out what the device accepts.
+        case probe
+    }
+    /// A request without an answer so far.
+    private struct Exchange {
+        let request: SMPRequest
+        /// The same for each attempt, so that a late answer to an earlier attempt counts.
+        let sequence: UInt8
+        /// The time of the first attempt.
+        let since: Duration
+        /// The time limit of the answer to this attempt.
+        let due: Duration
+        /// The number of this attempt; the first is 1.
+        let attempt: Int
+        /// The end of the time for which the device may answer *busy*.
+        let busyUntil: Duration
+    }
+    /// The progress of the device's restart. The device may restart after the link has ended.
+    enum Restart: Equatable {
+        case none
+        /// The request was sent and has no answer so far.
+        case asked
+        /// The device has accepted the request, or the link was lost before the answer.
+        case under(since: Duration)
+    }
+
+    private static let subscribeLimit = Duration.seconds(10)
+    private static let mostViolations = 3
+    /// A request that a device answered with *busy* is sent again after this time.
+    private static let busyInterval = Duration.seconds(2)
+    private static let busyLimit = Duration.seconds(90)
+
+    package var shared: ConversationState
+    let task: UpdateTask<[SMPImage]>
+    var push: SMPPush?
+    private var state = State.idle
+    /// The requests without an answer, in the order of sending. Several only if they are questions that the device has buffers for.
+    private var exchanges: [Exchange] = []
+    var upload: SMPUpload?
+    private var assembler = SMPFrameAssembler()
+    private var version = SMPFrame.Version.second
+    var device = SMPDevice()
+    /// True while `questions` are the questions before an upload.
+    var isSurveying = false
+    /// The purpose of the echoes in flight; nil: there are none.
+    var probe: SMPProbe?
+    /// The next requests, in order.
+    var questions: [SMPRequest] = []
+    /// The image list of the current link; nil: not received, or outdated.
+    var list: SMPImageList?
+    /// The number of malformed packets.
+    private var violations = 0
+    var restart = Restart.none
+    /// The number of restart requests.
+    var restarts = 0
+    /// True after the first request to confirm. The device may have acted on it, even without an answer.
+    var hasConfirmed = false
+    /// The number of sent marks and confirmations.
+    var marks = 0
+    /// The first image list of the session.
+    var first: SMPImageList?
+
+    /// Creates the conversation.
+    ///
+    /// - Throws: `unsupportedDevice` for `UpdateTask.identify`, which SMP does not support.
+    package init(_ task: UpdateTask<[SMPImage]>) throws(UpdateError) {
+        self.task = task
+        switch task {
+        case .push(let images, let options):
+            push = SMPPush(images, options)
+            shared = ConversationState(pushOf: images.reduce(0) { $0 + $1.bytes.count })
+        case .status, .confirm, .discard: shared = ConversationState()
+        case .identify: throw UpdateError(.unsupportedDevice, "SMP has no command that makes a device blink")
+        }
+    }
+
+    /// The highest number of bytes of the current image that were passed to the link.
+    package var sentOffset: Int { push?.sentOffset ?? 0 }
+
+    // MARK: Conversation
+
+    /// A link over UDP opens even if no device answers.
+    package var isDeviceReached: Bool { first != nil }
+
+    /// SMP does not report the restart time. A bootloader swaps one megabyte in this time.
+    package var restartTime: Duration { .seconds(60) }
+
+    package var deadline: Duration? {
+        switch state {
+        case .idle: nil
+        case .subscribing(let due), .pausing(let due, _): due
+        case .exchanging: (exchanges.map(\.due) + [upload?.deadline].compactMap { $0 }).min()
+        }
+    }
+
+    package mutating func begin() {
+        device.longestValue = max(device.longestValue, valueLength)
+        guard shared.link.channels.contains(SMPChannel.value) else {
+            return fail(UpdateError(.unsupportedDevice, "the device does not offer SMP, MCUmgr's protocol"))
+        }
+        assembler = SMPFrameAssembler()
+        list = nil
+        questions = []
+        isSurveying = false
+        state = .subscribing(due: shared.now + Self.subscribeLimit)
+        submit(.subscribe(SMPChannel.value))
+    }
+
+    package mutating func handle(_ event: LinkEvent) {
+        switch event {
+        case .subscribed(SMPChannel.value):
+            guard case .subscribing = state else { return }
+            if first == nil { questions = firstQuestions }
+            askNext()
+        case .notified(let bytes, SMPChannel.value): notified(bytes)
+        case .refused(let error, _): refused(error)
+        case .subscribed, .value, .notified, .written, .lost: break
+        }
+    }
+
+    package mutating func deadlinePassed() {
+        switch state {
+        case .idle: break
+        case .subscribing:
+            let seconds = Self.subscribeLimit.components.seconds
+            breakLink(
+                LinkError(.timedOut, "the device did not let itself be subscribed to within \(seconds) s"))
+        case .pausing(_, .ask(let request, let busyUntil)): ask(request, busyUntil: busyUntil)
+        case .pausing(_, .upload): pump()
+        case .pausing(_, .probe): sendProbe()
+        case .exchanging:
+            if let index = exchanges.firstIndex(where: { $0.due <= shared.now }) {
+                unanswered(exchanges.remove(at: index))
+            } else {
+                chunkUnanswered()
+            }
+        }
+    }
+
+    package mutating func linkEnded() {
+        state = .idle
+        exchanges = []
+        probe = nil
+        upload = nil
+        if restart == .asked { restart = .under(since: shared.now) }
+    }
+
+    /// Closes an unusable link. The session then continues as after a lost link.
+    mutating func breakLink(_ reason: LinkError) { reconnect(.afterLoss(reason)) }
+
+    mutating func fail(_ error: SMPFrameError) { fail(UpdateError(.protocolViolation, error.context)) }
+
+    mutating func pause(_ duration: Duration, then step: Step) {
+        state = .pausing(until: shared.now + duration, then: step)
+    }
+
+    mutating func awaitAnswers() { state = .exchanging }
+
+    // MARK: Requests
+
+    /// The number of requests without an answer.
+    var asked: Int { exchanges.count }
+
+    mutating func ask(_ request: SMPRequest) { ask(request, busyUntil: shared.now + Self.busyLimit) }
+
+    mutating func ask(_ request: SMPRequest, after pause: Duration) {
+        self.pause(pause, then: .ask(request, busyUntil: shared.now + Self.busyLimit))
+    }
+
+    private mutating func ask(_ request: SMPRequest, busyUntil: Duration) {
+        if let error = excess(of: request) { return breakLink(error) }
+        state = .exchanging
+        exchanges.append(
+            Exchange(
+                request: request, sequence: send(request), since: shared.now,
+                due: shared.now + timeLimit(of: request, attempt: 1), attempt: 1, busyUntil: busyUntil))
+    }
+
+    /// Sends a request again after the time limit of its answer.
+    private mutating func askAgain(_ exchange: Exchange) {
+        state = .exchanging
+        let attempt = exchange.attempt + 1
+        send(exchange.request, sequence: exchange.sequence)
+        exchanges.append(
+            Exchange(
+                request: exchange.request, sequence: exchange.sequence, since: exchange.since,
+                due: shared.now + timeLimit(of: exchange.request, attempt: attempt), attempt: attempt,
+                busyUntil: exchange.busyUntil))
+    }
+
+    /// Over UDP and serial a link opens while the device still restarts and does not answer. Then the image list is requested often.
+    private func timeLimit(of request: SMPRequest, attempt: Int) -> Duration {
+        if probe == .reassembly { return request.timeLimit(attempt: device.probes) }
+        let isLooking =
+            shared.link.preservesMessageBoundaries && shared.restartDeadline != nil && request == .imageState
+        return isLooking ? .seconds(1) : request.timeLimit(attempt: attempt)
+    }
+
+    /// The maximum length of a sent value, in bytes.
+    var valueLength: Int {
+        let longest = shared.link.maximumValueLength
+        return shared.link.preservesMessageBoundaries ? longest : ChunkLength.planned(link: longest)
+    }
+
+    /// Why this link cannot carry a change; nil: it can.
+    ///
+    /// The device may need each packet in one value, and the next link may carry longer values. Where the device was not asked, that is
+    /// only assumed if an earlier link of this session carried such values. A question is always sent: the device refuses it, and the
+    /// session continues without the answer.
+    private func excess(of request: SMPRequest) -> LinkError? {
+        guard device.reassembles != true, !request.isQuestion else { return nil }
+        let length = request.frame(sequence: 0, version: version).bytes.count
+        guard length > valueLength, device.reassembles == false || length <= device.longestValue else { return nil }
+        return LinkError(
+            .lost,
+            "the link carries values of \(valueLength) bytes and the request has \(length); the device may not reassemble packets"
+        )
+    }
+
+    /// Sends a request.
+    ///
+    /// - Returns: its sequence number.
+    mutating func send(_ request: SMPRequest) -> UInt8 {
+        let sequence = shared.nextNumber()
+        send(request, sequence: sequence)
+        return sequence
+    }
+
+    /// A packet longer than a value is sent in several values. Two packets never mix.
+    private mutating func send(_ request: SMPRequest, sequence: UInt8) {
+        let bytes = request.frame(sequence: sequence, version: version).bytes
+        let length = max(1, valueLength)
+        let values = stride(from: 0, to: bytes.count, by: length).map { Array(bytes[$0...].prefix(length)) }
+        submit(.send(values, SMPChannel.value))
+    }
+
+    // MARK: Answers
+
+    private mutating func notified(_ bytes: [UInt8]) {
+        do throws(SMPFrameError) {
+            for frame in try assembler.take(bytes) {
+                guard listensToFrames else { return }
+                try take(frame)
+            }
+        } catch {
+            // The bytes may be the rest of a packet whose start was lost. This does not explain several such packets.
+            violations += 1
+            guard violations < Self.mostViolations else { return fail(error) }
+            breakLink(LinkError(.lost, error.context))
+        }
+    }
+
+    private var listensToFrames: Bool {
+        switch state {
+        case .exchanging, .pausing(_, .upload): !hasDecided
+        case .idle, .subscribing, .pausing: false
+        }
+    }
+
+    /// Handles a packet. A packet that no request waits for is a late answer, and is ignored.
+    private mutating func take(_ frame: SMPFrame) throws(SMPFrameError) {
+        if let upload, upload.awaits(frame.sequence), frame.group == SMPRequest.imageGroup, frame.command == 1 {
+            let answer = try SMPAnswer(parsing: frame.body)
+            if fallsBack(answer, frame) { return reopenUpload() }
+            return chunkAnswered(frame.sequence, answer)
+        }
+        guard let index = exchanges.firstIndex(where: { $0.request.isAnswered(by: frame, sequence: $0.sequence) })
+        else { return }
+        let answer = try SMPAnswer(parsing: frame.body)
+        let exchange = exchanges.remove(at: index)
+        if fallsBack(answer, frame) { return ask(exchange.request, busyUntil: exchange.busyUntil) }
+        switch answer {
+        case .good(let fields): try accepted(exchange.request, fields)
+        // The device has no buffer for one of several echoes. The echoes were sent to find this out.
+        case .bad(.busy) where probe?.isOfRoom == true, .bad(.noMemory) where probe?.isOfRoom == true:
+            probed(.refused)
+        case .bad(.busy), .bad(.noMemory): busy(exchange)
+        case .bad(let error): declined(exchange.request, error)
+        }
+    }
+
+    /// Adopts the SMP version of the device's answer.
+    ///
+    /// A device that supports only version 1 answers in version 1, or reports that the packet is too new.
+    ///
+    /// - Returns: true if the request must be sent again.
+    private mutating func fallsBack(_ answer: SMPAnswer, _ frame: SMPFrame) -> Bool {
+        guard version == .second else { return false }
+        if answer == .bad(.versionTooNew) {
+            version = .first
+            return true
+        }
+        version = frame.version
+        return false
+    }
+
+    /// Queues the requests in flight again, and sends only one at a time from now on.
+    private mutating func requeueQuestions() {
+        guard !exchanges.isEmpty else { return }
+        questions = exchanges.map(\.request) + questions
+        exchanges = []
+        device.needsSequentialQuestions = true
+    }
+
+    /// Ends the wait for the answers in flight.
+    mutating func discardExchanges() { exchanges = [] }
+
+    private mutating func busy(_ exchange: Exchange) {
+        requeueQuestions()
+        let again = shared.now + Self.busyInterval
+        // The restart window also limits the wait.
+        if let end = shared.restartDeadline, end < min(again, exchange.busyUntil) {
+            return fail(
+                UpdateError(
+                    .deviceBusy, "the device still answers \(exchange.request.name) with busy at the time limit"))
+        }
+        guard again <= exchange.busyUntil else {
+            return fail(
+                UpdateError(
+                    .deviceBusy,
+                    "the device answered \(exchange.request.name) with busy for \(Self.busyLimit.components.seconds) s")
+            )
+        }
+        state = .pausing(until: again, then: .ask(exchange.request, busyUntil: exchange.busyUntil))
+    }
+
+    private mutating func unanswered(_ exchange: Exchange) {
+        if probe != nil { return probed(.silence) }
+        requeueQuestions()
+        switch exchange.request {
+        case .reset: restarted()
+        case let request where exchange.attempt < request.attempts: askAgain(exchange)
+        case let request:
+            let seconds = (shared.now - exchange.since).components.seconds
+            breakLink(LinkError(.timedOut, "no answer to \(request.name) within \(seconds) s"))
+        }
+    }
+
+    private mutating func accepted(_ request: SMPRequest, _ fields: [String: CBORValue]) throws(SMPFrameError) {
+        switch request {
+        case .echo(let text): return probed(fields["r"] == .text(text) ? .echoed : .refused)
+        case .parameters: device.parameters = try SMPParameters(fields)
+        case .bootloader: break
+        case .bootloaderMode: device.mode = fields["mode"]?.integer.flatMap(SMPBootloaderMode.init)
+        case .system:
+            device.hardware = fields["output"]?.shortText
+            device.wasAskedForBoard = true
+        case .slots: device.slots = try SMPSlotList(fields)
+        case .imageState: return try listed(SMPImageList(fields))
+        case .setState(nil, confirm: false): device.marksImages = true
+        case .setState(_, let confirm): return try marked(confirm: confirm, fields)
+        case .reset: return restarted()
+        case .erase: return erased()
+        case .upload: return
+        }
+        askNext()
+    }
+
+    private mutating func declined(_ request: SMPRequest, _ error: SMPError) {
+        switch request {
+        case .echo: return probed(.refused)
+        case .system: device.wasAskedForBoard = true
+        case .parameters, .bootloader, .bootloaderMode, .slots: break
+        case .setState(nil, confirm: false): device.marksImages = error != .unsupported
+        case .erase where push?.toErase != nil || isEmptySlot(error): return erased()
+        default: return fail(error.update(request))
+        }
+        askNext()
+    }
+}

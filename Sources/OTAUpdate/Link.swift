@@ -1,0 +1,114 @@
+/// The properties of an open link. They are constant until the link ends.
+public struct LinkProperties: Sendable, Equatable {
+    /// The channels that the device offers.
+    public var channels: Set<Channel>
+    /// The maximum length of a sent, written or notified value, in bytes: MTU − 3 on GATT.
+    public var maximumValueLength: Int
+    /// True if each value is a complete message, such as a datagram. On GATT a message can consist of several values.
+    public var preservesMessageBoundaries: Bool
+
+    public init(channels: Set<Channel>, maximumValueLength: Int, preservesMessageBoundaries: Bool = false) {
+        self.channels = channels
+        self.maximumValueLength = maximumValueLength
+        self.preservesMessageBoundaries = preservesMessageBoundaries
+    }
+}
+
+/// The source or destination of values: a GATT characteristic, identified by the UUIDs of its service and itself. A transport with
+/// one pipe (UDP, serial) has one channel.
+public struct Channel: Hashable, Sendable {
+    public let service, characteristic: UInt128
+
+    public init(service: UInt128, characteristic: UInt128) {
+        self.service = service
+        self.characteristic = characteristic
+    }
+}
+
+/// A command for a link. Commands are performed in the order of submission.
+public enum LinkCommand: Sendable, Equatable {
+    case subscribe(Channel)
+    case read(Channel)
+    /// Writes with response. The answer means that all earlier sends have also arrived.
+    case write([UInt8], Channel)
+    /// Writes without response, in order. There is no answer.
+    case send([[UInt8]], Channel)
+}
+
+/// An event of a link.
+public enum LinkEvent: Sendable, Equatable {
+    /// The successful answer to a subscribe.
+    case subscribed(Channel)
+    /// The successful answer to a read.
+    case value([UInt8], Channel)
+    /// The successful answer to a write.
+    case written(Channel)
+    /// The answer to a failed subscribe, read or write.
+    case refused(LinkError, Channel)
+    case notified([UInt8], Channel)
+    /// The last event of a link.
+    case lost(LinkError)
+}
+
+/// The reason why a link could not be opened or was lost, or why a command failed. Errors are equal if their codes are.
+public struct LinkError: Error, Sendable, Equatable {
+    public enum Code: String, Sendable {
+        /// This machine lacks the transport: for example no adapter, or no bluetoothd.
+        case unavailable = "link-unavailable"
+        /// No device with this address was found.
+        case noSuchDevice = "no-such-device"
+        /// Another otaflash uses the device; the detail has its process id.
+        case inUse = "device-in-use"
+        /// The link did not open within the time limit of the transport.
+        case timedOut = "connect-timeout"
+        /// The link was open and ended.
+        case lost = "link-lost"
+        /// The device answered a command with an error.
+        case refused = "attribute-refused"
+        /// The device demands pairing first.
+        case notPermitted = "not-permitted"
+    }
+    public var code: Code
+    /// The description for people, without a full stop.
+    public var detail: String
+
+    public init(_ code: Code, _ detail: String) {
+        self.code = code
+        self.detail = detail
+    }
+
+    public static func == (left: LinkError, right: LinkError) -> Bool { left.code == right.code }
+}
+
+extension LinkError {
+    /// The error code that ends a session without a retry while the device has not answered; nil: the connection is retried.
+    var withoutRetry: UpdateError.Code? {
+        switch code {
+        case .unavailable: .linkUnavailable
+        case .noSuchDevice: .noSuchDevice
+        case .inUse: .deviceInUse
+        case .notPermitted: .notPermitted
+        case .timedOut, .lost, .refused: nil
+        }
+    }
+}
+
+/// Chooses the length of values over Bluetooth LE so that they fill the link-layer packets.
+///
+/// A packet carries 251 bytes. The L2CAP and ATT headers of a value take 7 bytes. So a value of 244 bytes fills one packet, and a
+/// value of 495 bytes fills two. A value of 509 bytes would need a third packet, nearly empty.
+package enum ChunkLength {
+    /// The maximum length of an attribute value in ATT, in bytes.
+    package static let longestAttribute = 512
+
+    /// Returns the length for values.
+    ///
+    /// - Parameters:
+    ///   - link: the maximum value length of the link, in bytes.
+    ///   - device: the maximum value length of the device, in bytes, if it reports one.
+    /// - Returns: the length of a value, in bytes.
+    package static func planned(link: Int, device: Int = longestAttribute) -> Int {
+        let limit = min(link, device, longestAttribute)
+        return [495, 244].first { $0 <= limit } ?? limit
+    }
+}

@@ -1,0 +1,80 @@
+/// The logic of one update, as a value without input or output: it receives events and returns actions.
+///
+/// The value has no clock, socket, file, task or lock. Its caller passes the time as the `Duration` since the start, and a random
+/// seed to the initializer. So the same code runs in real and in virtual time. A test can cut the link, the power or the process
+/// after each event. `UpdateSession` is the implementation; the tests put other values between it and the runner.
+public protocol UpdateLogic: Sendable {
+    /// The time at which the logic needs an event, as the duration since its start; nil: no time limit.
+    var deadline: Duration? { get }
+
+    /// Handles an event.
+    ///
+    /// - Parameter now: the time since the start; never earlier than in the previous call.
+    /// - Returns: the actions to perform, in order.
+    mutating func handle(_ event: UpdateEvent, at now: Duration) -> [UpdateAction]
+}
+
+/// An event for a session.
+public enum UpdateEvent: Sendable, Equatable {
+    /// The session starts. Always the first event, exactly once.
+    case started
+    case linkUp(LinkProperties)
+    case link(LinkEvent)
+    /// The link ended, or could not be opened.
+    case linkDown(LinkError)
+    /// The session's deadline has passed.
+    case deadlinePassed
+    /// A person or a supervisor stops the session. It requests its last actions, then `fail` with `interrupted`.
+    case interrupted
+}
+
+/// An action that a session requests from its runner. Actions are performed in order.
+public enum UpdateAction: Sendable, Equatable {
+    /// Opens a link. The answer is `linkUp` or `linkDown`. A previous link is closed first.
+    case connect
+    /// Closes the link. The answer is `linkDown`.
+    case disconnect
+    /// A command for the open link; discarded if there is none.
+    case link(LinkCommand)
+    case report(UpdateProgress)
+    /// The session has succeeded. The last action.
+    case finish(UpdateReport)
+    /// The session has failed. The last action.
+    case fail(UpdateError)
+}
+
+/// A progress event of a session.
+public enum UpdateProgress: Sendable, Equatable {
+    case phase(UpdatePhase)
+    /// The device has acknowledged `offset` of `total` image bytes.
+    case transferred(offset: Int, total: Int)
+    case linkLost(LinkError)
+    case reconnected
+    /// The transfer resumes at this offset, in bytes, after a lost link or an earlier run.
+    case resumed(offset: Int, total: Int)
+    /// The half-received image of `offset` bytes is discarded: it is another image, or no resume was requested.
+    case discarded(offset: Int)
+    /// Chunks were lost; the device requests the bytes from this offset on.
+    case gap(offset: Int)
+    /// The device lost power or restarted during the transfer. It has fewer bytes than it had acknowledged.
+    case deviceReset(offset: Int)
+    case confirmed(version: String)
+    case note(String)
+}
+
+/// The phase of an update, for progress reports.
+public enum UpdatePhase: String, Sendable, CaseIterable {
+    case connect
+    /// Read the device's status and check that the bundle fits it.
+    case preflight
+    /// Send the envelope (manifest and signatures), which the device verifies.
+    case envelope
+    case transfer
+    /// The device reads the image from flash and compares its digest.
+    case verify
+    /// Mark the image for boot.
+    case apply
+    /// The device restarts with the new image.
+    case restart
+    case confirm
+}

@@ -1,0 +1,70 @@
+/// The protocol of a session.
+public enum UpdateProtocol: String, Encodable, Sendable, CaseIterable {
+    /// The GATT OTA profile (docs/ota-profile.md).
+    case ota
+    /// SMP, the protocol of MCUmgr (docs/smp.md).
+    case smp
+}
+
+/// The task of a session.
+///
+/// A push requires an `Update`. The type of the update depends on the protocol and contains the proof of its verification: a
+/// `VerifiedBundle` for the GATT OTA profile, verified images for SMP. So a conversation cannot push unverified bytes.
+public enum UpdateTask<Update: Sendable>: Sendable {
+    case push(Update, UpdateOptions)
+    /// Reports the device's status: the running image, the other images, the offset of an incomplete transfer.
+    case status
+    /// Makes the image on trial permanent.
+    case confirm
+    /// Discards an incomplete image, or ends a trial and rolls back.
+    case discard
+    /// Makes the device blink for this number of seconds, so that the user can find it. 0 stops it. Not supported by SMP.
+    case identify(seconds: UInt8)
+
+    /// Returns the same task for another type of update.
+    ///
+    /// - Parameter convert: converts the update of a push.
+    package func with<Other>(
+        _ convert: (Update) throws(UpdateError) -> Other
+    ) throws(UpdateError) -> UpdateTask<Other> {
+        switch self {
+        case .push(let update, let options): .push(try convert(update), options)
+        case .status: .status
+        case .confirm: .confirm
+        case .discard: .discard
+        case .identify(let seconds): .identify(seconds: seconds)
+        }
+    }
+}
+
+/// The options of a push.
+public struct UpdateOptions: Sendable, Equatable {
+    /// The last step of a push.
+    public enum Ending: Sendable, Equatable {
+        /// The device starts the image on trial. The session confirms the image after it has seen it run.
+        case confirm
+        /// The device starts the image on trial. Another run confirms it.
+        case trial
+        /// The image is marked as permanent before its first boot, without a trial.
+        case permanent
+        /// The image is uploaded and not marked for boot. Not supported by the GATT OTA profile.
+        case uploadOnly
+    }
+    /// Resumes the transfer of an earlier run. SMP always resumes it: the device identifies the file by its SHA-256.
+    public var resume: Bool
+    public var ending: Ending
+    /// Refuses a version lower than the running one. If false, the session only reports a note.
+    public var refusesDowngrade: Bool
+    /// Pushes a bundle even if SMP cannot check all of its fields against the device. The GATT OTA profile checks all fields.
+    public var acceptsUncheckedTarget: Bool
+
+    public init(
+        resume: Bool = false, ending: Ending = .confirm, refusesDowngrade: Bool = false,
+        acceptsUncheckedTarget: Bool = false
+    ) {
+        self.resume = resume
+        self.ending = ending
+        self.refusesDowngrade = refusesDowngrade
+        self.acceptsUncheckedTarget = acceptsUncheckedTarget
+    }
+}
