@@ -77,7 +77,7 @@ struct PushTests {
             let (report, _) = try await world.push(pairing: .passkey(123_456))
             try await check(world, report)
             let client = try await BlueZClient.open(world.bus)
-            try await client.forget(world.address)
+            try await client.removeDevice(world.address)
         }
     }
 

@@ -78,6 +78,15 @@ public actor BlueZClient {
         }
     }
 
+    /// Removes a device from bluetoothd: its bond, its cached attributes, and its link if there is one. Does nothing if
+    /// bluetoothd does not know the device. Throws `bluetoothd-unavailable`, `no-such-adapter`, `adapter-off`.
+    public func removeDevice(_ address: BluetoothAddress, over adapter: String? = nil) async throws(BlueZError) {
+        let adapter = try tree.usableAdapter(adapter).path
+        guard let device = tree.devices(of: adapter).first(where: { $0.address == address }) else { return }
+        _ = try await call(
+            "remove \(address)", adapter, BlueZName.adapter, "RemoveDevice", [.objectPath(device.path)])
+    }
+
     /// Whether the client is open.
     package var isOpen: Bool { end == nil }
 
@@ -86,6 +95,18 @@ public actor BlueZClient {
     /// - Parameter name: the adapter's name. Nil: any adapter.
     func hasBeenUsable(_ name: String?) -> Bool {
         name.map(usableAdapters.contains) ?? !usableAdapters.isEmpty
+    }
+
+    /// Calls a method of bluetoothd. `operation` is the text for a person in the error.
+    func call(
+        _ operation: String, _ path: DBusObjectPath, _ interface: String, _ member: String,
+        _ arguments: [DBusValue] = [], timeout: Duration? = .seconds(10)
+    ) async throws(BlueZError) -> [DBusValue] {
+        do throws(DBusError) {
+            return try await bus.call(BlueZName.service, path, interface, member, arguments, timeout: timeout)
+        } catch {
+            throw BlueZError(error, operation)
+        }
     }
 
     // MARK: - Listening
@@ -150,7 +171,7 @@ public actor BlueZClient {
 
     private func note(_ signal: DBusSignal) { reasons[signal.path] = DisconnectReason(signal.arguments) }
 
-    func apply(_ change: DBusObjectChange) {
+    private func apply(_ change: DBusObjectChange) {
         for malformed in tree.apply(change) {
             logger.warning(
                 "malformed object from bluetoothd",

@@ -252,7 +252,7 @@ extension ConformanceTests {
             try await connection.pair()
             let isPaired = try await world.property(connection.device.path, BlueZName.device, "Paired")
             #expect(isPaired?.boolean == true)
-            try await client.forget(world.address)
+            try await client.removeDevice(world.address)
         }
     }
 

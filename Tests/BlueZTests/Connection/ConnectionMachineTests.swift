@@ -275,7 +275,7 @@ struct ConnectionMachineTests {
         _ = rig.tell(.finished(.connect(Rig.device)))
         _ = rig.set("Connected", true)
         _ = rig.set("ServicesResolved", true)
-        let forget = ConnectionMachine.Call.forget(Rig.device, adapter: Rig.adapter)
+        let forget = ConnectionMachine.Call.removeDevice(Rig.device, adapter: Rig.adapter)
         #expect(rig.tell(.finished(.refresh)) == [.call(forget)])
         _ = rig.tree.apply(.removed(Rig.device, [BlueZName.device]))
         #expect(rig.tell(.treeChanged) == [])
@@ -301,7 +301,7 @@ struct ConnectionMachineTests {
         _ = rig.tell(.finished(.connect(Rig.device)))
         _ = rig.set("Connected", true)
         _ = rig.set("ServicesResolved", true)
-        #expect(rig.tell(.finished(.refresh)) == [.call(.forget(Rig.device, adapter: Rig.adapter))])
+        #expect(rig.tell(.finished(.refresh)) == [.call(.removeDevice(Rig.device, adapter: Rig.adapter))])
     }
 
     @Test func leavesABondAlone() {
