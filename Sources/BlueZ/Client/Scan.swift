@@ -92,7 +92,8 @@ extension BlueZClient {
     ///
     /// - Parameter adapter: the adapter's name, such as `hci1`. Nil: the first powered adapter.
     ///
-    /// - Throws: the errors of `body`; `bluetoothd-unavailable`, `no-such-adapter`, `adapter-off`.
+    /// - Throws: the errors of `body`; ``BlueZError/Code/serviceUnavailable``, ``BlueZError/Code/noSuchAdapter``,
+    ///   ``BlueZError/Code/adapterOff``.
     public nonisolated func withScan<Result>(
         over adapter: String? = nil, for filter: ScanFilter = ScanFilter(), _ body: (Scan) async throws -> Result
     ) async throws -> Result {
@@ -110,7 +111,7 @@ extension BlueZClient {
     }
 
     /// Returns the devices found within `duration`, the strongest signal first. Throws the errors of `withScan`, and
-    /// `cancelled`.
+    /// ``BlueZError/Code/cancelled``.
     public nonisolated func scan(
         for duration: Duration, over adapter: String? = nil, filter: ScanFilter = ScanFilter()
     ) async throws -> [BluetoothDevice] {

@@ -11,8 +11,9 @@ extension BlueZClient {
     /// - Parameter responder: answers the device's pairing requests. Nil: this program does not take part in pairing, and
     ///   agents of other programs can answer. The agent is registered only after the device is found.
     ///
-    /// - Throws: the errors of `body`; `bluetoothd-unavailable`, `no-such-adapter`, `adapter-off`, `no-such-device`,
-    ///   `ambiguous-device`, `timed-out`, `connection-failed`, `cancelled`.
+    /// - Throws: the errors of `body`; ``BlueZError/Code/serviceUnavailable``, ``BlueZError/Code/noSuchAdapter``,
+    ///   ``BlueZError/Code/adapterOff``, ``BlueZError/Code/noSuchDevice``, ``BlueZError/Code/ambiguousDevice``,
+    ///   ``BlueZError/Code/timedOut``, ``BlueZError/Code/connectionFailed``, ``BlueZError/Code/cancelled``.
     public nonisolated func withConnection<Result>(
         _ request: ConnectionRequest, pairing responder: PairingResponder? = nil,
         _ body: (DeviceConnection) async throws -> Result

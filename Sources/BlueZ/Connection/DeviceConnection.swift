@@ -1,7 +1,7 @@
 import DBus
 
-/// A link to a device whose services are known. It is valid inside `BlueZClient.withConnection`. When the link ends, all
-/// pending operations fail with `disconnected` or with the error that ended the link.
+/// A link to a device whose services are known. It is valid inside `BlueZClient.withConnection`. When the link ends, all pending
+/// operations fail with ``BlueZError/Code/disconnected`` or with the error that ended the link.
 public actor DeviceConnection {
     nonisolated let executor: DBusExecutor
     public nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }
@@ -40,7 +40,7 @@ public actor DeviceConnection {
         executor = client.executor
     }
 
-    /// Returns the first characteristic with this UUID. Throws `no-such-object`.
+    /// Returns the first characteristic with this UUID. Throws ``BlueZError/Code/noSuchObject``.
     public nonisolated func characteristic(
         _ uuid: BluetoothUUID, of service: BluetoothUUID
     ) throws(BlueZError) -> GATTCharacteristic {
@@ -53,7 +53,7 @@ public actor DeviceConnection {
 
     // MARK: - End of the link
 
-    /// Waits for the end of the link. Returns at once if it has already ended. Throws `cancelled`.
+    /// Waits for the end of the link. Returns at once if it has already ended. Throws ``BlueZError/Code/cancelled``.
     public func waitForEnd() async throws(BlueZError) -> ConnectionEnd {
         if let ended { return ended }
         let (ends, feed) = AsyncStream.makeStream(of: ConnectionEnd.self)
@@ -122,8 +122,9 @@ public actor DeviceConnection {
     }
 }
 
-/// Operations on characteristics. If the device refuses one, it throws `not-paired`, `not-permitted`, `not-supported`,
-/// `invalid-length` or `attribute-error`. If the link ends, it throws the error that ended the link.
+/// Operations on characteristics. If the device refuses one, it throws ``BlueZError/Code/notPaired``,
+/// ``BlueZError/Code/notPermitted``, ``BlueZError/Code/notSupported``, ``BlueZError/Code/invalidLength`` or
+/// ``BlueZError/Code/attributeError``. If the link ends, it throws the error that ended the link.
 extension DeviceConnection {
     /// Reads the whole value, with as many read requests as necessary.
     public func read(_ characteristic: GATTCharacteristic) async throws(BlueZError) -> [UInt8] {
@@ -131,8 +132,9 @@ extension DeviceConnection {
         do throws(DBusError) { return try reply.require(0, \.bytes) } catch { throw BlueZError(error, "read") }
     }
 
-    /// Writes a value and waits for the device's response. A value longer than MTU − 3 bytes is sent as a long write.
-    /// Throws `in-progress` if another write to this characteristic is pending, and `acquired-elsewhere`.
+    /// Writes a value and waits for the device's response. A value longer than MTU − 3 bytes is sent as a long write. Throws
+    /// ``BlueZError/Code/inProgress`` if another write to this characteristic is pending, and
+    /// ``BlueZError/Code/acquiredElsewhere``.
     public func write(_ value: [UInt8], to characteristic: GATTCharacteristic) async throws(BlueZError) {
         _ = try await call(characteristic, "write", "WriteValue", [.bytes(value), ["type": "request"]])
     }
@@ -159,8 +161,8 @@ extension DeviceConnection {
         }
     }
 
-    /// Acquires a socket for many fast writes without response. Throws `not-supported` if the characteristic or bluetoothd
-    /// does not support it, and `acquired-elsewhere`.
+    /// Acquires a socket for many fast writes without response. Throws ``BlueZError/Code/notSupported`` if the characteristic or
+    /// bluetoothd does not support it, and ``BlueZError/Code/acquiredElsewhere``.
     public func acquireWriter(of characteristic: GATTCharacteristic) async throws(BlueZError) -> AcquiredWriter {
         let (socket, mtu) = try await acquire(characteristic, "AcquireWrite")
         return AcquiredWriter(socket, maximumLength: min(mtu - 3, 512))
@@ -260,8 +262,8 @@ extension DeviceConnection {
 extension DeviceConnection {
     /// Pairs with the device, with the answers of the connection's `PairingResponder`. Does nothing if a bond exists.
     ///
-    /// - Throws: `pairing-failed` if either side refused or a passkey was wrong; `in-progress`; the error that ended the
-    ///   link.
+    /// - Throws: ``BlueZError/Code/pairingFailed`` if either side refused or a passkey was wrong; ``BlueZError/Code/inProgress``;
+    ///   the error that ended the link.
     public func pair() async throws(BlueZError) {
         // For a device that has an LE bond, bluetoothd assumes that `Pair` requests a second bond over BR/EDR
         // (`pair_device`, 5.66). Therefore bluetoothd is asked for the current state. The local state may be old: the reply

@@ -94,7 +94,8 @@ public struct AcquiredWriter: Sendable {
         self.maximumLength = maximumLength
     }
 
-    /// Writes the values in this order. Throws `invalid-length` (nothing is written in this case) and `disconnected`.
+    /// Writes the values in this order. Throws ``BlueZError/Code/invalidLength`` (nothing is written in this case) and
+    /// ``BlueZError/Code/disconnected``.
     public func write(_ values: [[UInt8]]) async throws(BlueZError) {
         guard values.allSatisfy({ $0.count <= maximumLength }) else {
             throw BlueZError(.invalidLength, "a value is longer than the maximum of this link (\(maximumLength) bytes)")

@@ -40,8 +40,9 @@ extension Peripheral {
     ///
     /// It starts as soon as bluetoothd and the adapter are available.
     ///
-    /// - Throws: the errors of `body`; `invalid-length` if the data does not fit into 31 bytes, `not-permitted` if the
-    ///   adapter already has the maximum number of advertisements, and all other errors that a later attempt cannot fix.
+    /// - Throws: the errors of `body`; ``BlueZError/Code/invalidLength`` if the data does not fit into 31 bytes,
+    ///   ``BlueZError/Code/notPermitted`` if the adapter already has the maximum number of advertisements, and all other errors
+    ///   that a later attempt cannot fix.
     public nonisolated func withAdvertisement<Result>(
         _ advertisement: Advertisement, _ body: () async throws -> Result
     ) async throws -> Result {

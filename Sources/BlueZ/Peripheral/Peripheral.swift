@@ -221,8 +221,9 @@ extension BlueZClient {
     /// - Parameter adapter: the adapter's name, such as `hci1`. Nil: the first powered adapter. A client can offer one set
     ///   of services per adapter.
     ///
-    /// - Throws: the errors of `body`; `bus-unavailable`, `bluetoothd-unavailable`, `no-such-adapter`, `adapter-off`,
-    ///   `access-denied`, and `invalid-arguments` if this client already offers services over this adapter.
+    /// - Throws: the errors of `body`; ``BlueZError/Code/busUnavailable``, ``BlueZError/Code/serviceUnavailable``,
+    ///   ``BlueZError/Code/noSuchAdapter``, ``BlueZError/Code/adapterOff``, ``BlueZError/Code/accessDenied``, and
+    ///   ``BlueZError/Code/invalidArguments`` if this client already offers services over this adapter.
     public nonisolated func withPeripheral<Result>(
         over adapter: String? = nil, offering services: [LocalService], _ body: (Peripheral) async throws -> Result
     ) async throws -> Result {
