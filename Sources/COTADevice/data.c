@@ -23,9 +23,9 @@ static void take(struct ota_device *device, struct ota_connection *connection, c
     device->object_crc = ota_crc32(device->object_crc, bytes, count);
 
     connection->next++;
-    connection->chunks_untold++;
+    connection->chunks_unreported++;
     uint32_t cadence = device->config->window / 4;
-    if (connection->chunks_untold >= (cadence > 1 ? cadence : 1)) ota_notify_progress(connection);
+    if (connection->chunks_unreported >= (cadence > 1 ? cadence : 1)) ota_notify_progress(connection);
 }
 
 void ota_device_write_data(struct ota_device *device, uint16_t connection, const uint8_t *bytes, uint16_t count,

@@ -7,7 +7,7 @@ typedef char ota_device_is_small[sizeof(struct ota_device) < 2048 ? 1 : -1];
 
 static bool is_complete(const struct ota_port *port) {
     return port->read && port->write && port->erase && port->hash_start && port->hash_update && port->hash_finish &&
-           port->verify && port->notify && port->mark && port->confirm && port->give_up && port->reboot;
+           port->verify && port->notify && port->mark && port->confirm && port->roll_back && port->reboot;
 }
 
 enum ota_start_error ota_device_start(struct ota_device *device, const struct ota_config *config,
@@ -74,7 +74,7 @@ void ota_schedule_reboot(struct ota_device *device, struct ota_connection *leave
 
 static void reboot(struct ota_device *device) {
     device->reboot = OTA_REBOOT_DONE;
-    if (device->state == OTA_STATE_TRIAL) device->port->give_up(device->context);
+    if (device->state == OTA_STATE_TRIAL) device->port->roll_back(device->context);
     device->port->reboot(device->context);
 }
 

@@ -117,7 +117,7 @@ import Testing
             { $0.read = nil }, { $0.write = nil }, { $0.erase = nil }, { $0.hash_start = nil },
             { $0.hash_update = nil },
             { $0.hash_finish = nil }, { $0.verify = nil }, { $0.notify = nil }, { $0.mark = nil }, { $0.confirm = nil },
-            { $0.give_up = nil }, { $0.reboot = nil },
+            { $0.roll_back = nil }, { $0.reboot = nil },
         ]
         for remove in required {
             let bench = Bench()

@@ -139,7 +139,7 @@ import Testing
         #expect(bench.request(OTA_CONFIRM) == OTA_FLASH_FAILED)
         #expect(bench.state == OTA_STATE_TRIAL)
         bench.pass(60_000)
-        #expect(bench.log == ["give up", "reboot"])
+        #expect(bench.log == ["roll back", "reboot"])
     }
 
     @Test func aTrialEndsByItself() {
@@ -149,7 +149,7 @@ import Testing
         bench.pass(59_999)
         #expect(bench.log.isEmpty)
         bench.pass(1)
-        #expect(bench.log == ["give up", "reboot"])
+        #expect(bench.log == ["roll back", "reboot"])
     }
 
     @Test func theLongestTrialOverTheClocksWrap() {
@@ -160,7 +160,7 @@ import Testing
         bench.pass(65_534_999)
         #expect(bench.log.isEmpty)
         bench.pass(1)
-        #expect(bench.log == ["give up", "reboot"])
+        #expect(bench.log == ["roll back", "reboot"])
     }
 
     /// CONFIRM that arrives with the trial's end, before a poll noticed it: too late.
@@ -168,7 +168,7 @@ import Testing
         let bench = bench(OTA_STATE_TRIAL)
         bench.now &+= 60_000
         #expect(bench.request(OTA_CONFIRM) == OTA_BAD_STATE)
-        #expect(bench.log == ["give up", "reboot"])
+        #expect(bench.log == ["roll back", "reboot"])
     }
 
     @Test func discardGivesTheTrialUp() {
@@ -181,7 +181,7 @@ import Testing
         bench.disconnect(2)
         #expect(bench.log.isEmpty)
         bench.disconnect(1)
-        #expect(bench.log == ["give up", "reboot"])
+        #expect(bench.log == ["roll back", "reboot"])
         #expect(bench.confirmations.isEmpty)
     }
 
@@ -191,7 +191,7 @@ import Testing
         bench.pass(1999)
         #expect(bench.log.isEmpty)
         bench.pass(1)
-        #expect(bench.log == ["give up", "reboot"])
+        #expect(bench.log == ["roll back", "reboot"])
     }
 
     /// A trial may be confirmed by whoever connects; nobody owns it.

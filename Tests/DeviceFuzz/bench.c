@@ -93,7 +93,7 @@ static bool port_confirm(void *context, uint32_t security_counter, const uint8_t
     return true;
 }
 
-static void port_give_up(void *context) { (void)context; }
+static void port_roll_back(void *context) { (void)context; }
 static void port_reboot(void *context) { ((struct bench *)context)->wants_reboot = true; }
 static bool port_self_test_passed(void *context) { return ((struct bench *)context)->self_test_passed; }
 static bool port_too_old(void *context, const struct ota_manifest *manifest) {
@@ -182,7 +182,7 @@ void bench_start(struct bench *bench, const uint8_t settings[4]) {
         .read = port_read, .write = port_write, .erase = port_erase,
         .hash_start = port_hash_start, .hash_update = port_hash_update, .hash_finish = port_hash_finish,
         .verify = port_verify, .notify = port_notify, .mark = port_mark, .confirm = port_confirm,
-        .give_up = port_give_up, .reboot = port_reboot, .self_test_passed = port_self_test_passed,
+        .roll_back = port_roll_back, .reboot = port_reboot, .self_test_passed = port_self_test_passed,
         .too_old = port_too_old, .permits = port_permits,
     };
     bench->flash.page_size = config->page_size;

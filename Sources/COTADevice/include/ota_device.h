@@ -180,7 +180,7 @@ struct ota_port {
     bool (*confirm)(void *context, uint32_t security_counter, const uint8_t *digest);
     /* The trial has failed or is not wanted: the next boot is of the old image. Nothing to do where every boot without
      * `confirm` goes back; may reboot by itself. Followed by `reboot`. */
-    void (*give_up)(void *context);
+    void (*roll_back)(void *context);
     /* Restarts the device. Where it returns (a simulator) the core does nothing more until it is started again. */
     void (*reboot)(void *context);
 
@@ -210,7 +210,7 @@ struct ota_connection {
     uint8_t answer_size; /* 0: none waits */
     uint16_t handle;
     uint16_t next; /* the sequence expected next */
-    uint16_t chunks_untold;
+    uint16_t chunks_unreported;
     bool in_use, control_on, progress_on, progress_due, has_begun;
 };
 

@@ -157,7 +157,7 @@ extension Bench {
             bench.confirmations.append(Confirmation(counter: counter, digest: digest.map { array($0, 32) }))
             return true
         }
-        port.give_up = { context in bench(context).log.append("give up") }
+        port.roll_back = { context in bench(context).log.append("roll back") }
         port.reboot = { context in bench(context).log.append("reboot") }
         port.battery = { context in bench(context).battery }
         port.self_test_passed = { context in bench(context).selfTestPassed }
