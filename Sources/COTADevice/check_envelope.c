@@ -1,4 +1,4 @@
-#include "core.h"
+#include "requests.h"
 
 #include <string.h>
 

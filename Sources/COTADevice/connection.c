@@ -1,4 +1,4 @@
-#include "core.h"
+#include "session.h"
 
 #include <string.h>
 

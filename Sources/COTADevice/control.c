@@ -1,9 +1,6 @@
-#include "core.h"
+#include "requests.h"
 
 #include <string.h>
-
-/* No status of the profile: the answer comes from a later poll. */
-#define OTA_LATER ((enum ota_status)0xFF)
 
 enum { BEGIN_ARGUMENTS = 17, ENVELOPE = OTA_OBJECT_ENVELOPE, IMAGE = OTA_OBJECT_IMAGE };
 

@@ -1,4 +1,4 @@
-#include "core.h"
+#include "values.h"
 
 /* Sixteen entries, 64 bytes of flash, a nibble at a time: some 20 cycles a byte on a Cortex-M4, which at 64 MHz is 3
  * MB/s and thirty times what the radio brings. The usual 256 entries would cost a kilobyte to gain what nobody waits

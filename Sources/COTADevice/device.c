@@ -1,4 +1,4 @@
-#include "core.h"
+#include "requests.h"
 
 #include <string.h>
 
@@ -43,35 +43,6 @@ enum ota_start_error ota_device_start(struct ota_device *device, const struct ot
 
 enum ota_state ota_device_state(const struct ota_device *device) { return (enum ota_state)device->state; }
 
-void ota_enter(struct ota_device *device, enum ota_state state) {
-    device->state = (uint8_t)state;
-    device->status = OTA_OK;
-    device->object_size = device->object_offset = device->object_crc = 0;
-}
-
-void ota_abort_image(struct ota_device *device) {
-    ota_enter(device, OTA_STATE_ACCEPTED);
-    device->status = OTA_FLASH_FAILED;
-    ota_notify_progress(device->owner);
-}
-
-/* ---- Time ---- */
-
-static bool is_reached(uint32_t when, uint32_t now) { return now - when <= INT32_MAX; }
-
-void ota_advance_time(struct ota_device *device, uint32_t now) {
-    if (device->owner && device->job == OTA_JOB_NONE && now - device->heard_at >= OTA_OWNER_SILENCE)
-        device->owner_silent = true;
-    ota_wear_decay(device, now);
-    if (device->trial_running && is_reached(device->trial_ends_at, now)) ota_schedule_reboot(device, NULL, now);
-}
-
-void ota_schedule_reboot(struct ota_device *device, struct ota_connection *leaver, uint32_t when) {
-    device->reboot = OTA_REBOOT_WANTED;
-    device->reboot_at = when;
-    device->leaver = leaver;
-}
-
 static void reboot(struct ota_device *device) {
     device->reboot = OTA_REBOOT_DONE;
     if (device->state == OTA_STATE_TRIAL) device->port->roll_back(device->context);
@@ -80,7 +51,7 @@ static void reboot(struct ota_device *device) {
 
 /* Shortens a wait to what is left until `when`. */
 static uint32_t wait_for(uint32_t wait, uint32_t when, uint32_t now) {
-    return is_reached(when, now) ? 0 : ota_min(wait, when - now);
+    return ota_is_reached(when, now) ? 0 : ota_min(wait, when - now);
 }
 
 /* A job's answer needs its place: it waits until the owner's last answer has left. */
@@ -98,16 +69,25 @@ static uint32_t next_wait(const struct ota_device *device, uint32_t now) {
     return wait;
 }
 
+static void step_job(struct ota_device *device, uint32_t now) {
+    enum ota_status status = ota_job_step(device);
+    if (status == OTA_LATER) return;
+    device->job = OTA_JOB_NONE;
+    ota_answer(device, device->owner, device->job_opcode, device->job_tag, status);
+    /* The host had to wait for the answer. Its time of silence starts now. */
+    ota_note_activity(device, device->owner, now);
+}
+
 uint32_t ota_device_poll(struct ota_device *device, uint32_t now) {
     if (device->reboot == OTA_REBOOT_DONE) return OTA_FOREVER;
     ota_advance_time(device, now);
     ota_send_pending(device);
-    if (device->reboot == OTA_REBOOT_WANTED && is_reached(device->reboot_at, now)) {
+    if (device->reboot == OTA_REBOOT_WANTED && ota_is_reached(device->reboot_at, now)) {
         reboot(device);
         return OTA_FOREVER;
     }
     if (job_can_go_on(device)) {
-        ota_job_step(device, now);
+        step_job(device, now);
         ota_send_pending(device);
     }
     return next_wait(device, now);

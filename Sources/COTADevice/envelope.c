@@ -1,4 +1,4 @@
-#include "core.h"
+#include "values.h"
 
 #include <string.h>
 

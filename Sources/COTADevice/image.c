@@ -1,4 +1,4 @@
-#include "core.h"
+#include "image.h"
 
 #include <string.h>
 

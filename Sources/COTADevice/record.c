@@ -1,4 +1,4 @@
-#include "core.h"
+#include "image.h"
 
 #include <string.h>
 
@@ -134,7 +134,6 @@ bool ota_record_append(struct ota_device *device, uint32_t offset) {
         device->record_page = page;
         device->record_index = index + 1;
     }
-    /* The most that any record there may say. */
-    if (written || offset > device->held_recorded) device->held_recorded = offset;
+    if (written) device->held_recorded = offset;
     return written;
 }

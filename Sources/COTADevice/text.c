@@ -1,4 +1,4 @@
-#include "core.h"
+#include "values.h"
 
 static bool is_digit(uint8_t c) { return c >= '0' && c <= '9'; }
 static bool is_letter(uint8_t c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'); }

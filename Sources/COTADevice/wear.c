@@ -1,4 +1,4 @@
-#include "core.h"
+#include "image.h"
 
 /*
  * Limits how often each page of the slot is erased, whoever sends the updates. Pages are erased in ascending order, so
