@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* What the header promises. */
+/* The header states this size. */
 typedef char ota_device_is_small[sizeof(struct ota_device) < 2048 ? 1 : -1];
 
 static bool is_complete(const struct ota_port *port) {
@@ -23,7 +23,7 @@ enum ota_start_error ota_device_start(struct ota_device *device, const struct ot
     device->context = context;
     device->page = page;
     device->security_counter = config->security_counter;
-    /* A reset may have followed any erase: the first erase after a boot is charged, wherever it is. */
+    /* A reset may have followed any erase. Therefore the first erase after a boot is charged, at any offset. */
     device->round_end = UINT32_MAX;
     memcpy(device->version, version, sizeof version);
     if (config->on_trial) {
@@ -32,7 +32,8 @@ enum ota_start_error ota_device_start(struct ota_device *device, const struct ot
         device->trial_ends_at = now + 1000u * config->trial_seconds;
     }
     bool is_readable = ota_record_load(device);
-    /* APPLY leaves the record, for a trial that ends by itself; an image that runs is not held. */
+    /* A trial APPLY keeps the record, because the trial may end by itself. But the device does not hold the image that
+     * it runs: the slot contains another image. */
     bool is_running =
         config->running_digest && memcmp(device->held_digest, config->running_digest, OTA_DIGEST_SIZE) == 0;
     if (!is_running && !config->on_trial)
@@ -49,18 +50,18 @@ static void reboot(struct ota_device *device) {
     device->port->reboot(device->context);
 }
 
-/* Shortens a wait to what is left until `when`. */
+/* Returns the shorter of `wait` and the time until `when`. */
 static uint32_t wait_for(uint32_t wait, uint32_t when, uint32_t now) {
     return ota_is_reached(when, now) ? 0 : ota_min(wait, when - now);
 }
 
-/* A job's answer needs its place: it waits until the owner's last answer has left. */
-static bool job_can_go_on(const struct ota_device *device) {
+/* There is space for one answer. Therefore a job waits until the stack has accepted the owner's last answer. */
+static bool job_can_continue(const struct ota_device *device) {
     return device->job != OTA_JOB_NONE && device->owner->answer_size == 0;
 }
 
 static uint32_t next_wait(const struct ota_device *device, uint32_t now) {
-    if (job_can_go_on(device)) return 0;
+    if (job_can_continue(device)) return 0;
     uint32_t wait = ota_is_pending(device) ? OTA_NOTIFY_RETRY : OTA_FOREVER;
     if (device->reboot == OTA_REBOOT_WANTED) wait = wait_for(wait, device->reboot_at, now);
     if (device->trial_running) wait = wait_for(wait, device->trial_ends_at, now);
@@ -86,7 +87,7 @@ uint32_t ota_device_poll(struct ota_device *device, uint32_t now) {
         reboot(device);
         return OTA_FOREVER;
     }
-    if (job_can_go_on(device)) {
+    if (job_can_continue(device)) {
         step_job(device, now);
         ota_send_pending(device);
     }

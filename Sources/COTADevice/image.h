@@ -18,8 +18,8 @@ bool ota_record_append(struct ota_device *device, uint32_t offset);
 
 /* ---- wear.c ---- */
 
-/* The charges for an erase of the slot and for an APPLY, and the largest sum of charges. MCUboot's swap using move erases
- * a page twice for the swap and twice for the swap back. */
+/* The charges for an erase of the slot and for an APPLY, and the largest sum of charges. MCUboot's swap using move
+ * erases a page twice for the swap and twice for the swap back. */
 enum { OTA_WEAR_ERASE = 8, OTA_WEAR_APPLY = 4 * OTA_WEAR_ERASE, OTA_WEAR_LARGEST = OTA_WEAR_BURST * OTA_WEAR_ERASE };
 
 /* A time that is earlier than the last one by less than this is out of order. Milliseconds. */
@@ -39,13 +39,15 @@ void ota_wear_start(struct ota_device *device, uint32_t now);
  * nothing. */
 uint32_t ota_image_resume(const struct ota_device *device, uint32_t from, uint32_t size);
 
-/* Whether an image of `size` bytes, resumed at `offset`, erases a page that may have been erased since the last charge. */
+/* Whether an image of `size` bytes, resumed at `offset`, erases a page that may have been erased since the last
+ * charge. */
 bool ota_image_erases_again(const struct ota_device *device, uint32_t offset, uint32_t size);
 
 /* Resumes the image at `offset`. False: the flash failed, and the state is unchanged. */
 bool ota_image_begin(struct ota_device *device, uint32_t offset);
 
-/* Stores the bytes that follow `held_offset`. False: the flash failed. Then the device holds only the bytes in flash. */
+/* Stores the bytes that follow `held_offset`. False: the flash failed. Then the device holds only the bytes in
+ * flash. */
 bool ota_image_write(struct ota_device *device, const uint8_t *bytes, uint32_t count);
 
 /* Discards the held bytes durably. False: the flash failed, and the bytes are still held. */

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* Bytes read from flash on the stack, and in one poll. */
-enum { PIECE = 256, STEP = 4096 };
+/* Bytes of the read buffer on the stack, and bytes to read in one poll. */
+enum { BUFFER = 256, STEP = 4096 };
 
 void ota_job_start(struct ota_device *device, enum ota_job job, uint8_t opcode, uint8_t tag) {
     device->job = (uint8_t)job;
@@ -13,10 +13,10 @@ void ota_job_start(struct ota_device *device, enum ota_job job, uint8_t opcode, 
     if (job == OTA_JOB_HASH) device->port->hash_start(device->context);
 }
 
-/* Reads the image on from `job_offset`, at most a step and not beyond `end`. False: the flash failed. */
-static bool read_on(struct ota_device *device, uint32_t end,
-                    void (*use)(struct ota_device *device, const uint8_t *bytes, uint32_t count)) {
-    uint8_t bytes[PIECE];
+/* Reads the next bytes of the image from `job_offset`, at most one step, up to `end`. False: the flash failed. */
+static bool read_step(struct ota_device *device, uint32_t end,
+                      void (*use)(struct ota_device *device, const uint8_t *bytes, uint32_t count)) {
+    uint8_t bytes[BUFFER];
     uint32_t step = ota_min(device->config->page_size, STEP);
     uint32_t stop = device->job_offset + ota_min(step, end - device->job_offset);
     while (device->job_offset < stop) {
@@ -36,7 +36,8 @@ static void hash(struct ota_device *device, const uint8_t *bytes, uint32_t count
     device->port->hash_update(device->context, bytes, count);
 }
 
-/* After a flash error the contents of the slot are unknown. Therefore an image that was verified is no longer verified. */
+/* After a flash error the contents of the slot are unknown. Therefore an image that was verified is no longer
+ * verified. */
 static enum ota_status fail_begin(struct ota_device *device) {
     ota_abort_image(device);
     return OTA_FLASH_FAILED;
@@ -48,7 +49,7 @@ static enum ota_status open_image(struct ota_device *device) {
 }
 
 static enum ota_status step_crc(struct ota_device *device) {
-    if (!read_on(device, device->held_flushed, sum)) return fail_begin(device);
+    if (!read_step(device, device->held_flushed, sum)) return fail_begin(device);
     if (device->job_offset < device->held_flushed) return OTA_LATER;
     sum(device, device->page, device->held_offset - device->held_flushed);
     device->object_offset = device->held_offset;
@@ -83,7 +84,7 @@ static enum ota_status check_image(struct ota_device *device) {
 
 static enum ota_status step_hash(struct ota_device *device) {
     enum ota_status status = OTA_OK;
-    if (!read_on(device, device->object_size, hash)) {
+    if (!read_step(device, device->object_size, hash)) {
         status = OTA_FLASH_FAILED;
     } else {
         if (device->job_offset < device->object_size) return OTA_LATER;

@@ -16,12 +16,13 @@ enum ota_status ota_check_envelope(struct ota_device *device);
 
 /* Starts the job of a request that later polls answer. */
 void ota_job_start(struct ota_device *device, enum ota_job job, uint8_t opcode, uint8_t tag);
-/* Does one step of the job. Returns the status for the answer, or OTA_LATER if the job needs more steps. There is a job. */
+/* Does one step of the current job. Returns the status for the answer, or OTA_LATER if the job needs more steps. */
 enum ota_status ota_job_step(struct ota_device *device);
 
 /* ---- data.c ---- */
 
-/* Whether the sequence is the expected one. Rewinds the connection if a chunk is missing, or if the chunk does not fit. */
+/* Whether the sequence is the expected one. Rewinds the connection if a chunk is missing, or if the chunk does not
+ * fit. */
 bool ota_sequence_is_next(struct ota_connection *connection, uint16_t sequence, bool fits);
 
 #endif

@@ -55,7 +55,7 @@ bool ota_is_pending(const struct ota_device *device);
 /* Closes the open object, and enters the state. */
 void ota_enter(struct ota_device *device, enum ota_state state);
 
-/* Ends the transfer after a flash error: returns to "accepted", and reports the error by Progress. There is an owner. */
+/* Ends the owner's transfer after a flash error: returns to "accepted", and reports the error by Progress. */
 void ota_abort_image(struct ota_device *device);
 
 /* Whether the time `when` has come. Both times wrap at 2^32. */

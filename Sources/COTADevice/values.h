@@ -6,7 +6,7 @@
  *
  *   1 values.h    crc32.c, text.c, config.c (checks a configuration), envelope.c (parses an envelope)
  *   2 image.h     record.c (the download's offset across a power cut), wear.c (limits the erases), image.c (the slot)
- *   3 session.h   notify.c (answers and Progress), state.c (states, time, reboot), connection.c (connections, the owner)
+ *   3 session.h   notify.c (answers and Progress), state.c (states, time, reboot), connection.c (connections, owner)
  *   4 requests.h  check_envelope.c (accepts or refuses an envelope), job.c (requests that take several polls),
  *                 data.c (sequences and chunks), control.c (requests)
  *   5             info.c (the readable values), device.c (start and poll)
