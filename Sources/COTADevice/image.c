@@ -103,7 +103,8 @@ bool ota_image_begin(struct ota_device *device, uint32_t offset) {
 }
 
 bool ota_image_discard(struct ota_device *device) {
-    if (device->held_recorded > 0 && !ota_record_append(device, 0)) return false;
+    /* Bytes in flash may have a record although its append failed (record.c). */
+    if ((device->held_recorded > 0 || device->held_flushed > 0) && !ota_record_append(device, 0)) return false;
     device->held_offset = device->held_flushed = device->erased_until = 0;
     return true;
 }

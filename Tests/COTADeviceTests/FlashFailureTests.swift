@@ -144,6 +144,18 @@ import Testing
         #expect(try resumeAfterReset(bench).offset == 512)
     }
 
+    @Test("DISCARD is durable although the record of the held bytes was reported as failed")
+    func discardAfterAFailedRecord() throws {
+        let (bench, position) = try open()
+        bench.flash.failure = .afterwards
+        bench.flash.failing = { $0 == "write record 48" }
+        bench.send(release.image, at: position, upTo: 300)
+        #expect(bench.progress?.status == 15)
+        bench.flash.failing = nil
+        #expect(bench.request(OTA_DISCARD) == OTA_OK)
+        #expect(try resumeAfterReset(bench).offset == 0)
+    }
+
     /// A record page has five records.
     @Test("a record page whose first record failed is erased again before it is used", arguments: reported)
     func theOtherPageOfRecordsFails(_ failure: Flash.Failure) throws {
