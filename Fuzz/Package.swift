@@ -1,7 +1,7 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-// The decoders under libFuzzer (scripts/fuzz). A package of its own, as it needs an unsafe flag.
+// The decoders with libFuzzer (scripts/fuzz). This is a separate package because it needs an unsafe flag.
 
 let package = Package(
     name: "fuzz",
@@ -9,7 +9,7 @@ let package = Package(
     targets: [
         .executableTarget(
             name: "fuzz", dependencies: [.product(name: "FuzzTargets", package: "otaflash")],
-            // The main function is libFuzzer's.
+            // libFuzzer provides the main function.
             swiftSettings: [.treatAllWarnings(as: .error), .unsafeFlags(["-parse-as-library"])])
     ],
     swiftLanguageModes: [.v6]

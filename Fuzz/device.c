@@ -1,4 +1,4 @@
-/* COTADevice under libFuzzer: built by scripts/fuzz, with the sanitizers on. */
+/* COTADevice with libFuzzer. scripts/fuzz builds it with sanitizers. */
 #include "device_fuzz.h"
 
 #include <stdio.h>

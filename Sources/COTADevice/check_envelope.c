@@ -1,4 +1,4 @@
-#include "core.h"
+#include "requests.h"
 
 #include <string.h>
 
@@ -8,7 +8,7 @@ static bool hash(const struct ota_device *device, uint32_t count, uint8_t digest
     return device->port->hash_finish(device->context, digest);
 }
 
-/* The key's place in the configuration, or key_count. */
+/* Returns the key's index in the configuration, or key_count. */
 static uint8_t find_key(const struct ota_config *config, const uint8_t *id) {
     uint8_t key = 0;
     while (key < config->key_count && memcmp(config->key_ids + OTA_PREFIX_SIZE * key, id, OTA_PREFIX_SIZE) != 0)
@@ -16,7 +16,8 @@ static uint8_t find_key(const struct ota_config *config, const uint8_t *id) {
     return key;
 }
 
-/* Signatures by enough trusted keys, and none by a trusted key that fails. An envelope has at most one for each key. */
+/* Whether enough trusted keys have signed the manifest, and no signature by a trusted key is wrong. The parser has
+ * checked that each key signs at most once. */
 static bool is_trusted(const struct ota_device *device, const struct ota_envelope *envelope) {
     uint32_t required = device->config->required_signatures, found = 0;
     for (uint32_t i = 0; i < envelope->signature_count; i++) {

@@ -1,8 +1,8 @@
-#include "core.h"
+#include "values.h"
 
 #include <string.h>
 
-static bool keys_are_sound(const struct ota_config *config) {
+static bool keys_are_valid(const struct ota_config *config) {
     if (config->key_count < 1 || config->key_count > OTA_KEYS_LARGEST) return false;
     if (config->required_signatures > ota_min(config->key_count, OTA_SIGNATURES_LARGEST)) return false;
     for (uint32_t i = 0; i < config->key_count; i++) {
@@ -14,7 +14,7 @@ static bool keys_are_sound(const struct ota_config *config) {
     return true;
 }
 
-static bool pages_are_sound(const struct ota_config *config) {
+static bool pages_are_valid(const struct ota_config *config) {
     if (config->page_size < OTA_PAGE_SMALLEST || config->page_size > OTA_PAGE_LARGEST) return false;
     uint32_t unit = config->write_unit;
     if (unit < 1 || unit > OTA_WRITE_UNIT_LARGEST || (unit & (unit - 1)) != 0 || config->page_size % unit != 0)
@@ -36,9 +36,9 @@ enum ota_start_error ota_config_check(const struct ota_config *config, uint32_t 
         return OTA_START_PRODUCT;
     if (!ota_is_version((const uint8_t *)config->version, ota_text_size(config->version, OTA_TEXT_LARGEST), version))
         return OTA_START_VERSION;
-    if (!keys_are_sound(config)) return OTA_START_KEYS;
+    if (!keys_are_valid(config)) return OTA_START_KEYS;
     if (config->image_format > OTA_FORMAT_MCUBOOT) return OTA_START_IMAGE_FORMAT;
-    if (!pages_are_sound(config)) return OTA_START_PAGES;
+    if (!pages_are_valid(config)) return OTA_START_PAGES;
     if (config->largest_image < 1 || config->largest_image > ota_largest_image(config))
         return OTA_START_LARGEST_IMAGE;
     if (config->longest_data < 20 || config->longest_data > 512) return OTA_START_LONGEST_DATA;

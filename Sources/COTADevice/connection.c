@@ -1,4 +1,4 @@
-#include "core.h"
+#include "session.h"
 
 #include <string.h>
 
@@ -21,7 +21,7 @@ void ota_claim(struct ota_device *device, struct ota_connection *connection, uin
     ota_note_activity(device, connection, now);
     connection->next = (uint16_t)(connection->next + OTA_SEQUENCE_JUMP);
     connection->progress_due = false;
-    connection->chunks_untold = 0;
+    connection->chunks_unreported = 0;
     if (!connection->has_begun && device->port->begun) device->port->begun(device->context, connection->handle);
     connection->has_begun = true;
 }

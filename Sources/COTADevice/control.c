@@ -1,9 +1,6 @@
-#include "core.h"
+#include "requests.h"
 
 #include <string.h>
-
-/* No status of the profile: the answer comes from a later poll. */
-#define OTA_LATER ((enum ota_status)0xFF)
 
 enum { BEGIN_ARGUMENTS = 17, ENVELOPE = OTA_OBJECT_ENVELOPE, IMAGE = OTA_OBJECT_IMAGE };
 
@@ -34,7 +31,7 @@ static enum ota_status begin_image(struct ota_device *device, const struct reque
         memcmp(request->arguments + 9, envelope.manifest.image_digest, OTA_PREFIX_SIZE) != 0)
         return OTA_BAD_ARGUMENT;
     uint32_t offset = ota_image_resume(device, ota_u32(request->arguments + 5), size);
-    /* Room for APPLY, too: an image that was received can be installed. */
+    /* The limit must leave room for APPLY. Then a received image can be installed. */
     if (ota_image_erases_again(device, offset, size) && !ota_wear_allows(device, OTA_WEAR_ERASE + OTA_WEAR_APPLY))
         return OTA_BUSY;
     if (!ota_image_begin(device, offset)) return OTA_FLASH_FAILED;
@@ -77,8 +74,8 @@ static enum ota_status apply(struct ota_device *device, const struct request *re
     bool has_trial = device->config->trial_seconds > 0;
     if (boot == OTA_BOOT_TRIAL && !has_trial) return OTA_BAD_ARGUMENT;
     if (boot == OTA_BOOT_PERMANENT && has_trial && !device->config->permanent_allowed) return OTA_REFUSED;
-    /* An image that was sent before this boot must leave room for a whole update. Otherwise its APPLY, again and again,
-     * would use up what a host with a newer image waits for. */
+    /* The APPLY of an image that was sent before this boot must leave room for a whole update. Otherwise repeated
+     * APPLYs of this image would block an update to a newer image. */
     uint32_t room = device->was_charged ? OTA_WEAR_APPLY : OTA_WEAR_APPLY + OTA_WEAR_ERASE + OTA_WEAR_APPLY;
     if (!ota_wear_allows(device, room)) return OTA_BUSY;
     struct ota_envelope envelope;
@@ -86,9 +83,9 @@ static enum ota_status apply(struct ota_device *device, const struct request *re
     envelope.manifest.digest = device->manifest_digest;
     if (!device->port->mark(device->context, boot, &envelope.manifest)) return OTA_FLASH_FAILED;
     ota_wear_charge(device, OTA_WEAR_APPLY);
-    /* The slot is the bootloader's now. After a trial that ended by itself it still holds the image, and a host resumes
-     * without sending it again. FINISH's digest finds out a record that outlived its image. Either record keeps the
-     * charge across the reboot. */
+    /* From now on the bootloader uses the slot. After a trial that ended by itself the slot still contains the image,
+     * and a host need not send it again. If it does not, the digest at FINISH detects it. Both records keep the charge
+     * across the reboot. */
     (void)(boot == OTA_BOOT_PERMANENT ? ota_image_discard(device) : ota_record_append(device, device->held_flushed));
     ota_schedule_reboot(device, request->connection, request->now + OTA_REBOOT_DELAY);
     return OTA_OK;
@@ -106,7 +103,7 @@ static enum ota_status confirm(struct ota_device *device, const struct request *
         device->security_counter = config->trial_security_counter;
     device->trial_running = false;
     ota_enter(device, OTA_STATE_IDLE);
-    /* What was held runs now; the slot is the old image's. */
+    /* The held image runs now, and the slot contains the old image. */
     (void)ota_image_discard(device);
     return OTA_OK;
 }
@@ -129,8 +126,8 @@ static enum ota_status identify(const struct ota_device *device, const struct re
     return OTA_OK;
 }
 
-/* Whether another has the update; one that has been silent for long loses it here. */
-static bool is_taken(struct ota_device *device, const struct ota_connection *connection) {
+/* Whether another connection owns the update. An owner that was silent for too long loses the update here. */
+static bool has_other_owner(struct ota_device *device, const struct ota_connection *connection) {
     struct ota_connection *owner = device->owner;
     if (!owner || owner == connection) return false;
     if (!device->owner_silent) return true;
@@ -141,7 +138,7 @@ static bool is_taken(struct ota_device *device, const struct ota_connection *con
 
 static enum ota_status serve(struct ota_device *device, const struct request *request) {
     if (request->opcode == OTA_IDENTIFY) return identify(device, request);
-    if (is_taken(device, request->connection) || device->job != OTA_JOB_NONE) return OTA_BUSY;
+    if (has_other_owner(device, request->connection) || device->job != OTA_JOB_NONE) return OTA_BUSY;
     if (request->opcode < OTA_BEGIN || request->opcode > OTA_IDENTIFY) return OTA_UNKNOWN_OPCODE;
     if (device->reboot != OTA_REBOOT_NONE) return OTA_BAD_STATE;
     switch (request->opcode) {

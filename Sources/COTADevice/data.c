@@ -1,4 +1,4 @@
-#include "core.h"
+#include "requests.h"
 
 #include <string.h>
 
@@ -12,7 +12,8 @@ bool ota_sequence_is_next(struct ota_connection *connection, uint16_t sequence, 
     return false;
 }
 
-static void take(struct ota_device *device, struct ota_connection *connection, const uint8_t *bytes, uint32_t count) {
+static void accept_chunk(struct ota_device *device, struct ota_connection *connection, const uint8_t *bytes,
+                         uint32_t count) {
     if (device->state == OTA_STATE_ENVELOPE) {
         memcpy(device->envelope + device->object_offset, bytes, count);
     } else if (!ota_image_write(device, bytes, count)) {
@@ -23,9 +24,9 @@ static void take(struct ota_device *device, struct ota_connection *connection, c
     device->object_crc = ota_crc32(device->object_crc, bytes, count);
 
     connection->next++;
-    connection->chunks_untold++;
+    connection->chunks_unreported++;
     uint32_t cadence = device->config->window / 4;
-    if (connection->chunks_untold >= (cadence > 1 ? cadence : 1)) ota_notify_progress(connection);
+    if (connection->chunks_unreported >= (cadence > 1 ? cadence : 1)) ota_notify_progress(connection);
 }
 
 void ota_device_write_data(struct ota_device *device, uint16_t connection, const uint8_t *bytes, uint16_t count,
@@ -37,7 +38,7 @@ void ota_device_write_data(struct ota_device *device, uint16_t connection, const
     ota_note_activity(device, writer, now);
     if (ota_object_is_open(device) && count >= 3 && count <= device->config->longest_data) {
         bool fits = count - 2u <= device->object_size - device->object_offset;
-        if (ota_sequence_is_next(writer, ota_u16(bytes), fits)) take(device, writer, bytes + 2, count - 2u);
+        if (ota_sequence_is_next(writer, ota_u16(bytes), fits)) accept_chunk(device, writer, bytes + 2, count - 2u);
     }
     ota_send_pending(device);
 }

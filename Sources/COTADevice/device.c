@@ -1,13 +1,13 @@
-#include "core.h"
+#include "requests.h"
 
 #include <string.h>
 
-/* What the header promises. */
+/* The header states this size. */
 typedef char ota_device_is_small[sizeof(struct ota_device) < 2048 ? 1 : -1];
 
 static bool is_complete(const struct ota_port *port) {
     return port->read && port->write && port->erase && port->hash_start && port->hash_update && port->hash_finish &&
-           port->verify && port->notify && port->mark && port->confirm && port->give_up && port->reboot;
+           port->verify && port->notify && port->mark && port->confirm && port->roll_back && port->reboot;
 }
 
 enum ota_start_error ota_device_start(struct ota_device *device, const struct ota_config *config,
@@ -23,7 +23,7 @@ enum ota_start_error ota_device_start(struct ota_device *device, const struct ot
     device->context = context;
     device->page = page;
     device->security_counter = config->security_counter;
-    /* A reset may have followed any erase: the first erase after a boot is charged, wherever it is. */
+    /* A reset may have followed any erase. Therefore the first erase after a boot is charged, at any offset. */
     device->round_end = UINT32_MAX;
     memcpy(device->version, version, sizeof version);
     if (config->on_trial) {
@@ -32,7 +32,8 @@ enum ota_start_error ota_device_start(struct ota_device *device, const struct ot
         device->trial_ends_at = now + 1000u * config->trial_seconds;
     }
     bool is_readable = ota_record_load(device);
-    /* APPLY leaves the record, for a trial that ends by itself; an image that runs is not held. */
+    /* A trial APPLY keeps the record, because the trial may end by itself. But the device does not hold the image that
+     * it runs: the slot contains another image. */
     bool is_running =
         config->running_digest && memcmp(device->held_digest, config->running_digest, OTA_DIGEST_SIZE) == 0;
     if (!is_running && !config->on_trial)
@@ -43,53 +44,24 @@ enum ota_start_error ota_device_start(struct ota_device *device, const struct ot
 
 enum ota_state ota_device_state(const struct ota_device *device) { return (enum ota_state)device->state; }
 
-void ota_enter(struct ota_device *device, enum ota_state state) {
-    device->state = (uint8_t)state;
-    device->status = OTA_OK;
-    device->object_size = device->object_offset = device->object_crc = 0;
-}
-
-void ota_abort_image(struct ota_device *device) {
-    ota_enter(device, OTA_STATE_ACCEPTED);
-    device->status = OTA_FLASH_FAILED;
-    ota_notify_progress(device->owner);
-}
-
-/* ---- Time ---- */
-
-static bool is_reached(uint32_t when, uint32_t now) { return now - when <= INT32_MAX; }
-
-void ota_advance_time(struct ota_device *device, uint32_t now) {
-    if (device->owner && device->job == OTA_JOB_NONE && now - device->heard_at >= OTA_OWNER_SILENCE)
-        device->owner_silent = true;
-    ota_wear_decay(device, now);
-    if (device->trial_running && is_reached(device->trial_ends_at, now)) ota_schedule_reboot(device, NULL, now);
-}
-
-void ota_schedule_reboot(struct ota_device *device, struct ota_connection *leaver, uint32_t when) {
-    device->reboot = OTA_REBOOT_WANTED;
-    device->reboot_at = when;
-    device->leaver = leaver;
-}
-
 static void reboot(struct ota_device *device) {
     device->reboot = OTA_REBOOT_DONE;
-    if (device->state == OTA_STATE_TRIAL) device->port->give_up(device->context);
+    if (device->state == OTA_STATE_TRIAL) device->port->roll_back(device->context);
     device->port->reboot(device->context);
 }
 
-/* Shortens a wait to what is left until `when`. */
+/* Returns the shorter of `wait` and the time until `when`. */
 static uint32_t wait_for(uint32_t wait, uint32_t when, uint32_t now) {
-    return is_reached(when, now) ? 0 : ota_min(wait, when - now);
+    return ota_is_reached(when, now) ? 0 : ota_min(wait, when - now);
 }
 
-/* A job's answer needs its place: it waits until the owner's last answer has left. */
-static bool job_can_go_on(const struct ota_device *device) {
+/* There is space for one answer. Therefore a job waits until the stack has accepted the owner's last answer. */
+static bool job_can_continue(const struct ota_device *device) {
     return device->job != OTA_JOB_NONE && device->owner->answer_size == 0;
 }
 
 static uint32_t next_wait(const struct ota_device *device, uint32_t now) {
-    if (job_can_go_on(device)) return 0;
+    if (job_can_continue(device)) return 0;
     uint32_t wait = ota_is_pending(device) ? OTA_NOTIFY_RETRY : OTA_FOREVER;
     if (device->reboot == OTA_REBOOT_WANTED) wait = wait_for(wait, device->reboot_at, now);
     if (device->trial_running) wait = wait_for(wait, device->trial_ends_at, now);
@@ -98,16 +70,25 @@ static uint32_t next_wait(const struct ota_device *device, uint32_t now) {
     return wait;
 }
 
+static void step_job(struct ota_device *device, uint32_t now) {
+    enum ota_status status = ota_job_step(device);
+    if (status == OTA_LATER) return;
+    device->job = OTA_JOB_NONE;
+    ota_answer(device, device->owner, device->job_opcode, device->job_tag, status);
+    /* The host had to wait for the answer. Its time of silence starts now. */
+    ota_note_activity(device, device->owner, now);
+}
+
 uint32_t ota_device_poll(struct ota_device *device, uint32_t now) {
     if (device->reboot == OTA_REBOOT_DONE) return OTA_FOREVER;
     ota_advance_time(device, now);
     ota_send_pending(device);
-    if (device->reboot == OTA_REBOOT_WANTED && is_reached(device->reboot_at, now)) {
+    if (device->reboot == OTA_REBOOT_WANTED && ota_is_reached(device->reboot_at, now)) {
         reboot(device);
         return OTA_FOREVER;
     }
-    if (job_can_go_on(device)) {
-        ota_job_step(device, now);
+    if (job_can_continue(device)) {
+        step_job(device, now);
         ota_send_pending(device);
     }
     return next_wait(device, now);

@@ -1,4 +1,4 @@
-#include "core.h"
+#include "values.h"
 
 #include <string.h>
 
@@ -36,7 +36,7 @@ static bool parse_header(const uint8_t *bytes, uint32_t size, struct ota_envelop
            is_zero(bytes + 12, 4) && is_zero(bytes + 20, 4) && manifest->created <= latest;
 }
 
-/* Lowest and highest inclusive, ascending, with a gap between any two. */
+/* Parses pairs of the lowest and the highest revision, both inclusive. They ascend, with a gap between two pairs. */
 static bool parse_hardware(const uint8_t *value, uint32_t size, struct ota_envelope *envelope) {
     if (size < 4 || size > 64 || size % 4 != 0) return false;
     uint32_t free_from = 0;
@@ -53,38 +53,38 @@ static bool parse_hardware(const uint8_t *value, uint32_t size, struct ota_envel
 static enum ota_status parse_field(uint32_t type, const uint8_t *value, uint32_t size, struct ota_envelope *envelope) {
     struct ota_manifest *manifest = &envelope->manifest;
     uint32_t numbers[3];
-    bool is_sound = true;
+    bool is_valid = true;
     switch (type) {
     case FIELD_VERSION:
-        is_sound = ota_is_version(value, size, numbers);
+        is_valid = ota_is_version(value, size, numbers);
         manifest->version = (const char *)value;
         manifest->version_size = (uint8_t)size;
         break;
     case FIELD_MINIMUM_BATTERY:
-        is_sound = size == 1 && value[0] <= 100;
-        if (is_sound) envelope->minimum_battery = value[0];
+        is_valid = size == 1 && value[0] <= 100;
+        if (is_valid) envelope->minimum_battery = value[0];
         break;
     case FIELD_SOURCE:
-        is_sound = ota_is_source(value, size);
+        is_valid = ota_is_source(value, size);
         manifest->source = (const char *)value;
         manifest->source_size = (uint8_t)size;
         break;
     case FIELD_PRODUCT:
-        is_sound = ota_is_product(value, size);
+        is_valid = ota_is_product(value, size);
         manifest->product = (const char *)value;
         manifest->product_size = (uint8_t)size;
         break;
-    case FIELD_HARDWARE: is_sound = parse_hardware(value, size, envelope); break;
+    case FIELD_HARDWARE: is_valid = parse_hardware(value, size, envelope); break;
     case FIELD_REQUIRES:
-        is_sound = size == 12;
+        is_valid = size == 12;
         envelope->required_version = value;
         break;
     default: return type & CRITICAL ? OTA_UNKNOWN_CRITICAL : OTA_OK;
     }
-    return is_sound ? OTA_OK : OTA_MALFORMED;
+    return is_valid ? OTA_OK : OTA_MALFORMED;
 }
 
-/* Goes on behind an unknown critical field: an envelope that is malformed as well is called malformed. */
+/* Continues after an unknown critical field, because a malformed field later in the manifest has precedence. */
 static enum ota_status parse_fields(const uint8_t *bytes, struct ota_envelope *envelope) {
     enum ota_status status = OTA_OK;
     uint32_t end = envelope->manifest_size, smallest = 0;

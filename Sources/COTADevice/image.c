@@ -1,12 +1,13 @@
-#include "core.h"
+#include "image.h"
 
 #include <string.h>
 
 /*
- * The half-received image. `held_offset` bytes are taken; the first `held_flushed` of them are in flash, whole pages or
- * the whole image; the rest is in the page buffer. A page is erased, written, and then recorded: each page of a small
- * image, every few pages of a large one. `held_recorded` is what the record says, and before a page is erased it says
- * nothing of that page: so no byte is believed that may not be there.
+ * The download. The device has received `held_offset` bytes. The first `held_flushed` bytes are in flash: whole pages,
+ * or the whole image. The rest is in the page buffer. A page is erased, written, and then recorded. A small image has a
+ * record for each page, a large image for every few pages. `held_recorded` is the offset in the newest record. If it is
+ * higher than the start of a page, the core lowers the record before it erases this page. Therefore a record never
+ * counts erased bytes.
  */
 
 static bool erase_page(struct ota_device *device, uint32_t offset) {
@@ -26,13 +27,13 @@ static bool erase_page(struct ota_device *device, uint32_t offset) {
 
 bool ota_image_erase_next(struct ota_device *device) { return erase_page(device, device->erased_until); }
 
-/* Whether a record follows the page that ends at `offset`. */
+/* Whether the core appends a record after the page that ends at `offset`. */
 static bool is_recorded_at(const struct ota_device *device, uint32_t offset) {
     uint32_t pages = ota_record_interval(device, device->object_size);
     return offset == device->object_size || offset / device->config->page_size % pages == 0;
 }
 
-/* Writes the page buffer's `count` bytes: a whole page, or the image's last. */
+/* Writes `count` bytes of the page buffer: a whole page, or the last bytes of the image. */
 static bool flush(struct ota_device *device, uint32_t count) {
     uint32_t offset = device->held_flushed;
     if (device->erased_until <= offset && !erase_page(device, offset)) return false;
@@ -65,8 +66,8 @@ bool ota_image_write(struct ota_device *device, const uint8_t *bytes, uint32_t c
     return true;
 }
 
-/* Bytes in flash that an image of this size can go on from: a record written with another page size may tell of more.
- */
+/* Returns the bytes in flash from which an image of this size can be resumed. A record that was written with another
+ * page size may contain a larger offset. */
 static uint32_t usable(const struct ota_device *device, uint32_t size) {
     if (device->held_flushed == size) return size;
     return ota_round_down(ota_min(device->held_flushed, size), device->config->page_size);
@@ -93,7 +94,7 @@ bool ota_image_begin(struct ota_device *device, uint32_t offset) {
         memcpy(device->held_digest, device->manifest_digest, OTA_DIGEST_SIZE);
     }
     if (offset < device->held_flushed) {
-        /* A step back: the pages from here on are written, and are erased again. */
+        /* A step back: the pages from this offset contain data and must be erased again. */
         device->held_flushed = offset;
         device->erased_until = offset;
     }
@@ -102,7 +103,8 @@ bool ota_image_begin(struct ota_device *device, uint32_t offset) {
 }
 
 bool ota_image_discard(struct ota_device *device) {
-    if (device->held_recorded > 0 && !ota_record_append(device, 0)) return false;
+    /* Bytes in flash may have a record although its append failed (record.c). */
+    if ((device->held_recorded > 0 || device->held_flushed > 0) && !ota_record_append(device, 0)) return false;
     device->held_offset = device->held_flushed = device->erased_until = 0;
     return true;
 }

@@ -1,8 +1,8 @@
-#include "core.h"
+#include "session.h"
 
 #include <string.h>
 
-/* The types of Info's list. */
+/* The types of the items in Info. */
 enum {
     INFO_PROTOCOL = 1,
     INFO_PRODUCT = 2,
@@ -17,7 +17,7 @@ enum {
     PROTOCOL_VERSION = 1
 };
 
-/* Begins an item; returns where its value goes. The sizes add up to OTA_INFO_LARGEST at most. */
+/* Appends an item and returns a pointer to its value. The sum of the sizes is at most OTA_INFO_LARGEST. */
 static uint8_t *add(uint8_t *info, uint16_t *size, uint8_t type, uint8_t value_size) {
     uint8_t *item = info + *size;
     item[0] = type;
@@ -26,7 +26,7 @@ static uint8_t *add(uint8_t *info, uint16_t *size, uint8_t type, uint8_t value_s
     return item + 2;
 }
 
-/* All but the connection's own part is constant, so that each part of a long read is cut from the same list. */
+/* Composes Info. It does not change during a connection, so that all parts of a long read belong to the same value. */
 static uint16_t compose(const struct ota_config *config, const struct ota_connection *connection, uint8_t *info) {
     uint16_t size = 0;
     uint8_t product_size = (uint8_t)ota_text_size(config->product, OTA_TEXT_LARGEST);

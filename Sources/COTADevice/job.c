@@ -1,9 +1,9 @@
-#include "core.h"
+#include "requests.h"
 
 #include <string.h>
 
-/* Bytes read from flash on the stack, and in one poll. */
-enum { PIECE = 256, STEP = 4096 };
+/* Bytes of the read buffer on the stack, and bytes to read in one poll. */
+enum { BUFFER = 256, STEP = 4096 };
 
 void ota_job_start(struct ota_device *device, enum ota_job job, uint8_t opcode, uint8_t tag) {
     device->job = (uint8_t)job;
@@ -13,17 +13,10 @@ void ota_job_start(struct ota_device *device, enum ota_job job, uint8_t opcode, 
     if (job == OTA_JOB_HASH) device->port->hash_start(device->context);
 }
 
-static void finish(struct ota_device *device, enum ota_status status, uint32_t now) {
-    device->job = OTA_JOB_NONE;
-    ota_answer(device, device->owner, device->job_opcode, device->job_tag, status);
-    /* The host had to wait: its silence begins now. */
-    ota_note_activity(device, device->owner, now);
-}
-
-/* Reads the image on from `job_offset`, at most a step and not beyond `end`. False: the flash failed. */
-static bool read_on(struct ota_device *device, uint32_t end,
-                    void (*use)(struct ota_device *device, const uint8_t *bytes, uint32_t count)) {
-    uint8_t bytes[PIECE];
+/* Reads the next bytes of the image from `job_offset`, at most one step, up to `end`. False: the flash failed. */
+static bool read_step(struct ota_device *device, uint32_t end,
+                      void (*use)(struct ota_device *device, const uint8_t *bytes, uint32_t count)) {
+    uint8_t bytes[BUFFER];
     uint32_t step = ota_min(device->config->page_size, STEP);
     uint32_t stop = device->job_offset + ota_min(step, end - device->job_offset);
     while (device->job_offset < stop) {
@@ -43,47 +36,40 @@ static void hash(struct ota_device *device, const uint8_t *bytes, uint32_t count
     device->port->hash_update(device->context, bytes, count);
 }
 
-/* The image cannot be begun: what is in the slot is uncertain, so it is not "verified" either, if it was. */
-static void fail_begin(struct ota_device *device, uint32_t now) {
+/* After a flash error the contents of the slot are unknown. Therefore an image that was verified is no longer
+ * verified. */
+static enum ota_status fail_begin(struct ota_device *device) {
     ota_abort_image(device);
-    finish(device, OTA_FLASH_FAILED, now);
+    return OTA_FLASH_FAILED;
 }
 
-static void open_image(struct ota_device *device, uint32_t now) {
+static enum ota_status open_image(struct ota_device *device) {
     device->state = OTA_STATE_IMAGE;
-    finish(device, OTA_OK, now);
+    return OTA_OK;
 }
 
-static void step_crc(struct ota_device *device, uint32_t now) {
-    if (!read_on(device, device->held_flushed, sum)) {
-        fail_begin(device, now);
-        return;
-    }
-    if (device->job_offset < device->held_flushed) return;
+static enum ota_status step_crc(struct ota_device *device) {
+    if (!read_step(device, device->held_flushed, sum)) return fail_begin(device);
+    if (device->job_offset < device->held_flushed) return OTA_LATER;
     sum(device, device->page, device->held_offset - device->held_flushed);
     device->object_offset = device->held_offset;
-    if (!device->config->erase_ahead) {
-        open_image(device, now);
-        return;
-    }
+    if (!device->config->erase_ahead) return open_image(device);
     if (device->erased_until < device->held_flushed) device->erased_until = device->held_flushed;
     device->job = OTA_JOB_ERASE;
+    return OTA_LATER;
 }
 
-static void step_erase(struct ota_device *device, uint32_t now) {
+static enum ota_status step_erase(struct ota_device *device) {
     for (uint32_t i = 0; i < device->config->erase_step && device->erased_until < device->object_size; i++) {
-        if (!ota_image_erase_next(device)) {
-            fail_begin(device, now);
-            return;
-        }
+        if (!ota_image_erase_next(device)) return fail_begin(device);
     }
-    if (device->erased_until >= device->object_size) open_image(device, now);
+    return device->erased_until >= device->object_size ? open_image(device) : OTA_LATER;
 }
 
-static void step_check(struct ota_device *device, uint32_t now) {
+static enum ota_status step_check(struct ota_device *device) {
     enum ota_status status = ota_check_envelope(device);
     ota_enter(device, status == OTA_OK ? OTA_STATE_ACCEPTED : OTA_STATE_IDLE);
-    finish(device, status, now);
+    return status;
 }
 
 static enum ota_status check_image(struct ota_device *device) {
@@ -96,28 +82,28 @@ static enum ota_status check_image(struct ota_device *device) {
     return OTA_DIGEST_MISMATCH;
 }
 
-static void step_hash(struct ota_device *device, uint32_t now) {
+static enum ota_status step_hash(struct ota_device *device) {
     enum ota_status status = OTA_OK;
-    if (!read_on(device, device->object_size, hash)) {
+    if (!read_step(device, device->object_size, hash)) {
         status = OTA_FLASH_FAILED;
     } else {
-        if (device->job_offset < device->object_size) return;
+        if (device->job_offset < device->object_size) return OTA_LATER;
         status = check_image(device);
     }
     ota_enter(device, status == OTA_OK ? OTA_STATE_VERIFIED : OTA_STATE_ACCEPTED);
     if (status == OTA_DIGEST_MISMATCH && !ota_image_discard(device)) {
-        /* Not durably, then: a reset would find it again, and FINISH would refuse it again. */
+        /* The image is discarded in RAM only. After a reset the device offers it again, and FINISH refuses it again. */
         device->held_offset = device->held_flushed = device->erased_until = 0;
     }
-    finish(device, status, now);
+    return status;
 }
 
-void ota_job_step(struct ota_device *device, uint32_t now) {
+enum ota_status ota_job_step(struct ota_device *device) {
     switch (device->job) {
-    case OTA_JOB_CRC: step_crc(device, now); break;
-    case OTA_JOB_ERASE: step_erase(device, now); break;
-    case OTA_JOB_CHECK: step_check(device, now); break;
-    case OTA_JOB_HASH: step_hash(device, now); break;
-    default: break;
+    case OTA_JOB_CRC: return step_crc(device);
+    case OTA_JOB_ERASE: return step_erase(device);
+    case OTA_JOB_CHECK: return step_check(device);
+    case OTA_JOB_HASH: return step_hash(device);
+    default: return OTA_LATER;
     }
 }

@@ -1,4 +1,4 @@
-#include "core.h"
+#include "session.h"
 
 #include <string.h>
 
@@ -30,10 +30,10 @@ void ota_answer(struct ota_device *device, struct ota_connection *connection, ui
 
 void ota_notify_progress(struct ota_connection *connection) {
     connection->progress_due = connection->progress_on;
-    connection->chunks_untold = 0;
+    connection->chunks_unreported = 0;
 }
 
-/* The answer first: a Progress that overtook it would only be older news. */
+/* Offers the answer before Progress, because the answer's position is older. */
 static void offer(struct ota_device *device, struct ota_connection *connection) {
     const struct ota_port *port = device->port;
     uint16_t handle = connection->handle;
@@ -46,7 +46,7 @@ static void offer(struct ota_device *device, struct ota_connection *connection) 
         ota_put_progress(device, connection, bytes);
         if (!port->notify(device->context, handle, OTA_PROGRESS, bytes, sizeof bytes)) return;
         connection->progress_due = false;
-        connection->chunks_untold = 0;
+        connection->chunks_unreported = 0;
     }
 }
 

@@ -1,30 +1,32 @@
-#include "core.h"
+#include "image.h"
 
 #include <string.h>
 
 /*
- * A record: magic u16, wear u16, generation u32, manifest SHA-256, offset u32, CRC-32 of the 44 bytes before it. Records
- * are appended; the valid one of the highest generation counts. A full page is left only after the other one was erased
- * and its first record read back, so that at any instant of a power cut the newest record, or the one before it, is there.
+ * A record: magic u16, wear u16, generation u32, manifest SHA-256, offset u32, CRC-32 of the 44 bytes before it.
+ * Records are appended. The valid record with the highest generation counts. When a page is full, the core erases the
+ * other page, writes a record there, and reads it back. It leaves the full page only after that. Therefore after a
+ * power cut at any moment the newest record or the record before it is valid.
  *
- * A record with a wrong CRC is skipped: a power cut tore it, and no erase followed. A record that cannot be read is not
- * skipped. It may be the newest one, which lowered the offset before an erase. An older record would then count erased
- * bytes. Therefore no offset is believed. The wear of the newest readable record still counts.
+ * A record with a wrong CRC is skipped: a power cut interrupted its write, and no erase followed. A record that cannot
+ * be read is not skipped. It may be the newest record, which lowered the offset before an erase. An older record would
+ * then count erased bytes. Therefore the core uses no offset in this case. It still uses the wear of the newest
+ * readable record.
  */
 enum { RECORD_SIZE = 48, AT_WEAR = 2, AT_GENERATION = 4, AT_DIGEST = 8, AT_OFFSET = 40, AT_CRC = 44 };
 
-/* "R2". Records of another layout are not valid: the area is erased before the first record of this one is written. */
+/* "R2". Records with another layout are not valid. Their pages are erased before the first record is written. */
 static const uint16_t magic = 0x3252;
 
-/* Bytes from one record to the next: whole write units. */
+/* Bytes from one record to the next, rounded up to whole write units. */
 static uint32_t stride(const struct ota_device *device) {
     return ota_round_up(RECORD_SIZE, device->config->write_unit);
 }
 
 static uint32_t records_per_page(const struct ota_device *device) { return device->config->page_size / stride(device); }
 
-/* How often one download may erase each record page, apart from the erase for its first record. The wear limit counts
- * the slot's erases only, so the record pages must not wear much faster. */
+/* How often one download may erase each record page, in addition to the erase for its first record. The wear limit
+ * counts only the erases of the slot. Therefore the record pages must not wear much faster than the slot. */
 enum { ERASES = 2 };
 
 uint32_t ota_record_interval(const struct ota_device *device, uint32_t size) {
@@ -37,7 +39,7 @@ static uint32_t place(const struct ota_device *device, uint32_t page, uint32_t i
     return page * device->config->page_size + index * stride(device);
 }
 
-/* 0 is no record's generation: it stands for "none is known". */
+/* No record has generation 0: it means that no record is known. */
 static bool is_record(const uint8_t *bytes) {
     return ota_u16(bytes) == magic && ota_u32(bytes + AT_GENERATION) != 0 &&
            ota_u32(bytes + AT_CRC) == ota_crc32(0, bytes, AT_CRC);
@@ -50,10 +52,10 @@ static bool is_blank(const uint8_t *bytes, uint32_t count) {
     return true;
 }
 
-/* Counted modulo 2^32; no two records that are there at a time are far apart. */
+/* Compares modulo 2^32. The generations of the records in flash are close to each other. */
 static bool is_newer(uint32_t generation, uint32_t than) { return generation - than - 1 < 0x7FFFFFFF; }
 
-static void nothing_known(struct ota_device *device) {
+static void reset_records(struct ota_device *device) {
     device->record_generation = 0;
     device->record_page = OTA_RECORD_PAGES - 1;
     device->record_index = records_per_page(device);
@@ -65,7 +67,7 @@ bool ota_record_load(struct ota_device *device) {
     uint8_t bytes[OTA_WRITE_UNIT_LARGEST];
     uint32_t end[OTA_RECORD_PAGES] = {0, 0};
     bool is_readable = true;
-    nothing_known(device);
+    reset_records(device);
     for (uint32_t page = 0; page < OTA_RECORD_PAGES; page++) {
         for (uint32_t index = 0; index < records_per_page(device); index++) {
             if (!device->port->read(device->context, OTA_AREA_RECORD, place(device, page, index), bytes,
@@ -88,11 +90,12 @@ bool ota_record_load(struct ota_device *device) {
     }
     if (!is_readable) {
         uint16_t wear = device->wear;
-        nothing_known(device);
+        reset_records(device);
         device->wear = wear;
         return false;
     }
-    /* What is not blank behind the newest record was torn by a power cut, and is not written again. */
+    /* A power cut may have interrupted a write after the newest record. These bytes are not blank and cannot be written
+     * again. */
     if (device->record_generation != 0) device->record_index = end[device->record_page];
     return true;
 }
@@ -120,21 +123,22 @@ bool ota_record_append(struct ota_device *device, uint32_t offset) {
     uint8_t page = device->record_page;
     uint32_t index = device->record_index;
     if (index == records_per_page(device)) {
-        /* Where nothing is known a page may hold what could not be read: neither may come back with a higher
-         * generation. */
+        /* If no record is known, either page may contain a record that could not be read and has a higher generation.
+         * Therefore both pages are erased. */
         if (device->record_generation == 0 && !erase_page(device, page)) return false;
         page ^= 1;
         index = 0;
         if (!erase_page(device, page)) return false;
     }
-    /* A generation is spent even if the write fails: the record may be there after all. */
+    /* A failed write also uses up its generation, because the record may be in flash. */
     if (++device->record_generation == 0) device->record_generation = 1;
     bool written = write_record(device, page, index, offset);
     if (written || page == device->record_page) {
         device->record_page = page;
         device->record_index = index + 1;
     }
-    /* The most that any record there may say. */
-    if (written || offset > device->held_recorded) device->held_recorded = offset;
+    /* A failed record may be in flash. Its bytes are in the slot then, and the next erase before its offset is charged:
+     * it appends a lower record first (image.c). */
+    if (written) device->held_recorded = offset;
     return written;
 }

@@ -1,4 +1,4 @@
-#include "core.h"
+#include "values.h"
 
 static bool is_digit(uint8_t c) { return c >= '0' && c <= '9'; }
 static bool is_letter(uint8_t c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'); }
@@ -21,7 +21,8 @@ bool ota_is_product(const uint8_t *text, uint32_t size) {
 
 /* ---- SemVer ---- */
 
-/* Reads a number below 2^32 without leading zeros. Returns its digits, 0 if there is none such. */
+/* Reads a number below 2^32 without leading zeros. Returns the number of its digits, or 0 if there is no such
+ * number. */
 static uint32_t read_number(const uint8_t *text, uint32_t size, uint32_t *number) {
     uint64_t value = 0;
     uint32_t digits = 0;
@@ -35,9 +36,9 @@ static uint32_t read_number(const uint8_t *text, uint32_t size, uint32_t *number
     return digits;
 }
 
-/* Reads identifiers with dots between, up to `end` or the text's end; in a pre-release, one of digits alone has no
- * leading zero. Returns their bytes, 0 if they are not such. */
-static uint32_t read_identifiers(const uint8_t *text, uint32_t size, bool is_release, uint8_t end) {
+/* Reads identifiers that are separated by dots, up to `end` or the end of the text. Returns their bytes, or 0 if they
+ * are malformed. In a pre-release an identifier of digits only must not have a leading zero. */
+static uint32_t read_identifiers(const uint8_t *text, uint32_t size, bool is_build, uint8_t end) {
     uint32_t i = 0;
     for (;;) {
         uint32_t start = i;
@@ -47,7 +48,7 @@ static uint32_t read_identifiers(const uint8_t *text, uint32_t size, bool is_rel
             i++;
         }
         if (i == start) return 0;
-        if (!is_release && all_digits && i - start > 1 && text[start] == '0') return 0;
+        if (!is_build && all_digits && i - start > 1 && text[start] == '0') return 0;
         if (i == size || text[i] == end) return i;
         if (text[i] != '.') return 0;
         i++;
@@ -81,8 +82,8 @@ bool ota_is_version(const uint8_t *text, uint32_t size, uint32_t numbers[3]) {
 
 /* ---- UTF-8 ---- */
 
-/* Reads one character of the Unicode standard's well-formed byte sequences (table 3-7). Returns its bytes, 0 if it is
- * none. */
+/* Reads one character of well-formed UTF-8 (Unicode standard, table 3-7). Returns its bytes, or 0 if it is
+ * malformed. */
 static uint32_t read_character(const uint8_t *text, uint32_t size, uint32_t *character) {
     static const uint32_t smallest[5] = {0, 0, 0x80, 0x800, 0x10000};
     uint8_t lead = text[0];

@@ -1,14 +1,14 @@
-#include "core.h"
+#include "image.h"
 
 /*
- * Limits how often each page of the slot is erased, whoever sends the updates. Pages are erased in ascending order, so
- * one round through the slot erases each page at most once and is charged once (image.c). APPLY is charged for the
- * bootloader's swap. Time forgives the charges. They survive a reboot in the records: otherwise a host could reset them
- * with a trial. A charge is recorded before its erase. The first erase after a boot is charged too: a reset may have
- * followed an erase of the same page.
+ * Limits how often each page of the slot is erased, for all hosts together. Pages are erased in ascending order.
+ * Therefore one round through the slot erases each page at most once, and is charged once (image.c). APPLY is charged
+ * for the bootloader's swap. Time reduces the charges. The records keep the charges across a reboot; otherwise a host
+ * could reset them with a trial. A charge is recorded before its erase. The first erase after a boot is also charged,
+ * because a reset may have followed an erase of the same page.
  *
- * The time without power is unknown. Each boot therefore forgives one point, so that a device that restarts often is not
- * locked out. A boot into a trial forgives nothing, since a host can cause it.
+ * The core does not know the time without power. Therefore each boot reduces the charges by one point, so that a device
+ * that restarts often can still be updated. A trial boot does not reduce them, because a host can cause it.
  */
 
 static uint32_t minutes(const struct ota_device *device) {
@@ -23,8 +23,8 @@ void ota_wear_charge(struct ota_device *device, uint32_t charge) {
     device->wear = (uint16_t)ota_min(device->wear + charge, OTA_WEAR_LARGEST);
 }
 
-/* Needs no wake-up: where the clock wraps unnoticed too little is forgiven, never too much. A time that was taken shortly
- * before the last one, by a caller that then waited for a lock, forgives nothing. */
+/* Needs no timer: if the core misses a wrap of the clock, the charges stay higher than necessary. A caller that waited
+ * for a lock may pass a time that is slightly older than the last one. Such a time does not reduce the charges. */
 void ota_wear_decay(struct ota_device *device, uint32_t now) {
     if (device->wear_since - now < OTA_CLOCK_STEP_BACK) return;
     uint32_t interval = minutes(device) * (60000 / OTA_WEAR_ERASE);
@@ -36,9 +36,9 @@ void ota_wear_decay(struct ota_device *device, uint32_t now) {
 void ota_wear_start(struct ota_device *device, uint32_t now) {
     device->wear_since = now;
     if (minutes(device) == OTA_WEAR_UNLIMITED) device->wear = 0;
-    /* Where a record could not be read, a boot appends none: that would erase both record pages at each boot. */
+    /* If a record could not be read, append no record: it would erase both record pages at each boot. */
     if (device->wear == 0 || device->config->on_trial || device->record_generation == 0) return;
     device->wear--;
-    /* A boot that cannot be recorded forgives nothing. */
+    /* A boot whose record fails does not reduce the charges. */
     if (!ota_record_append(device, device->held_recorded)) device->wear++;
 }

@@ -12,14 +12,14 @@ struct EnvelopeCase: CustomTestStringConvertible, Sendable {
 
     init(_ name: String, _ release: Release) { self.init(name, release.envelope) }
 
-    /// The example's manifest, changed and then signed.
+    /// Changes the manifest of the example, and then signs it.
     private static func manifest(_ name: String, _ edit: (inout [UInt8]) -> Void) -> EnvelopeCase {
         var manifest = Release().manifest
         edit(&manifest)
         return EnvelopeCase(name, Release.envelope(manifest, signers: [.rfc8032]))
     }
 
-    /// The example's envelope, changed after it was signed.
+    /// Changes the envelope of the example after it was signed.
     private static func envelope(
         _ name: String, signers: [SigningKey] = [.rfc8032], _ edit: (inout [UInt8]) -> Void
     ) -> EnvelopeCase {
@@ -36,7 +36,7 @@ struct EnvelopeCase: CustomTestStringConvertible, Sendable {
         envelope("\(name): byte \(place) is \(value)") { $0[place] = value }
     }
 
-    /// Large enough that it stays an envelope's size with a field less.
+    /// Large enough that the envelope keeps a valid size when a field is removed.
     private static let padded = Release().with(0x7000, [UInt8](repeating: 0, count: 40))
 
     private static func field(_ name: String, _ type: UInt16, _ value: [UInt8]) -> EnvelopeCase {
@@ -49,7 +49,7 @@ struct EnvelopeCase: CustomTestStringConvertible, Sendable {
 
     private static func sources(_ hex: [String]) -> [EnvelopeCase] { hex.map { field("source", 0x0006, bytes($0)) } }
 
-    /// Lowest and highest revisions.
+    /// Each list has pairs of the lowest and the highest revision.
     private static func hardware(_ pairs: [[UInt16]]) -> [EnvelopeCase] {
         pairs.map { list in field("hardware", 0x8003, list.flatMap { little($0) }) }
     }
@@ -60,7 +60,7 @@ struct EnvelopeCase: CustomTestStringConvertible, Sendable {
 extension EnvelopeCase {
     static let largest = Release(signers: [.rfc8032, .second, .third, .fourth])
         .with(0x7000, [UInt8](repeating: 0xEE, count: 1024 - 93))
-    /// 158 bytes, for a product "d".
+    /// 158 bytes. The product is "d".
     static let smallest = Release(fields: [.init(0x0002, Array("1.1.0".utf8)), .init(0x8001, Array("d".utf8))])
 
     static let malformedHeaders: [EnvelopeCase] = {
@@ -97,7 +97,7 @@ extension EnvelopeCase {
             "f0808080", "f08fbfbf", "f4908080", "f5808080", "ff", "c3", "e282", "f09f98", "c328", "e28228", "f09f9828",
         ])
         cases.append(field("source", 0x0006, [UInt8](repeating: 0x61, count: 128)))
-        // The field behind begins as if it ended the character.
+        // The type of the next field (0x80) looks like the rest of the character.
         cases.append(EnvelopeCase("source cut short", Release().with(0x0006, [0xC3]).with(0x0080, [])))
         cases += texts("product", 0x8001, ["", "a b", "a/b", "ä", "a\0", "a\n", "demo:", "@", "[", "`", "{", longText])
         cases += hardware([
@@ -115,7 +115,7 @@ extension EnvelopeCase {
         cases.append(EnvelopeCase("descending fields", Release(fields: fields.reversed())))
         cases.append(EnvelopeCase("an unknown field twice", Release(fields: [.init(1, []), .init(1, [])] + fields)))
         cases.append(
-            manifest("half a field's header") {
+            manifest("an incomplete field header") {
                 $0 += [0xFF, 0x7F, 0]
                 $0[6] += 3
             })
@@ -131,15 +131,15 @@ extension EnvelopeCase {
         for algorithm in [0, 2] as [UInt8] { cases.append(envelope("algorithm", byte: 93, algorithm)) }
         cases.append(envelope("a byte too many") { $0.append(0) })
         cases.append(envelope("a byte too few") { $0.removeLast() })
-        cases.append(envelope("two announced, one there", byte: 89, 2))
+        cases.append(envelope("count 2, one signature", byte: 89, 2))
         let two: [SigningKey] = [.rfc8032, .second]
-        cases.append(envelope("one announced, two there", signers: two) { $0[89] = 1 })
+        cases.append(envelope("count 1, two signatures", signers: two) { $0[89] = 1 })
         cases.append(
             envelope("descending keys", signers: two) {
                 $0.replaceSubrange(93..<245, with: Array($0[169..<245] + $0[93..<169]))
             })
         cases.append(envelope("the same key twice", signers: [.rfc8032, .rfc8032]) { _ in })
-        cases.append(envelope("five", signers: two + [.third, .fourth, .stranger]) { _ in })
+        cases.append(envelope("five signatures", signers: two + [.third, .fourth, .stranger]) { _ in })
         return cases
     }()
 
@@ -160,7 +160,7 @@ extension EnvelopeCase {
         cases.append(field("unknown field", 0x7FFF, []))
         cases.append(EnvelopeCase("no hardware", padded.without(0x8003)))
         cases.append(EnvelopeCase("the last second of the year 9999", Release(created: 253_402_300_799)))
-        cases.append(EnvelopeCase("the largest", largest))
+        cases.append(EnvelopeCase("the largest envelope", largest))
         cases.append(EnvelopeCase("four signatures", Release(signers: [.fourth, .third, .second, .rfc8032])))
         return cases
     }()

@@ -1,8 +1,7 @@
 import COTADevice
 import Testing
 
-/// What an envelope of the right form may be refused for, and in which order.
-@Suite struct EnvelopeCheckTests {
+@Suite("Acceptance of an envelope by the device core") struct EnvelopeCheckTests {
     private func bench(_ edit: (inout Settings) -> Void = { _ in }) -> Bench {
         var settings = Settings()
         edit(&settings)
@@ -14,8 +13,9 @@ import Testing
 
     private func with(_ numbers: [UInt32]) -> Release { Release().with(0x8005, numbers.flatMap { little($0) }) }
 
-    /// An envelope to which everything can be objected, and one objection after the other taken away.
-    @Test func order() throws {
+    /// The envelope fails every check. Each step corrects one fault.
+    @Test("the checks of an envelope run in the order of the profile")
+    func order() throws {
         let bench = bench {
             $0.counter = 8
             $0.largestImage = 599
@@ -58,20 +58,23 @@ import Testing
         #expect(bench.submit(release.envelope) == OTA_OK)
     }
 
-    @Test func aRefusalEndsInIdle() {
+    @Test("a refused envelope leaves the device idle without a Progress")
+    func aRefusalEndsInIdle() {
         let bench = bench()
         #expect(bench.submit(Release(signers: [.stranger]).envelope) == OTA_UNTRUSTED)
         #expect(bench.state == OTA_STATE_IDLE)
         #expect(bench.heard(OTA_PROGRESS).isEmpty)
     }
 
-    @Test func aHashThatFailsIsADigestThatDiffers() {
+    @Test("a hash that fails is answered with digest mismatch")
+    func aHashThatFailsIsADigestThatDiffers() {
         let bench = bench()
         bench.hashFails = true
         #expect(bench.submit(Release().envelope) == OTA_DIGEST_MISMATCH)
     }
 
-    @Test func signatures() {
+    @Test("each signature by a trusted key must be valid, and unknown keys are ignored")
+    func signatures() {
         let bench = bench { $0.keys = [.second, .rfc8032] }
         func forged(_ signers: [SigningKey], _ forger: SigningKey) -> [UInt8] {
             let release = Release(signers: signers)
@@ -85,10 +88,10 @@ import Testing
         #expect(bench.submit(Release(signers: [.second]).envelope) == OTA_OK)
         #expect(bench.submit(Release(signers: [.rfc8032, .second]).envelope) == OTA_OK)
         #expect(bench.submit(forged([.rfc8032], .rfc8032)) == OTA_UNTRUSTED)
-        // None by a trusted key may fail, whichever it is.
+        // One wrong signature by a trusted key is enough to refuse the bundle.
         #expect(bench.submit(forged([.rfc8032, .second], .rfc8032)) == OTA_UNTRUSTED)
         #expect(bench.submit(forged([.rfc8032, .second], .second)) == OTA_UNTRUSTED)
-        // One by an unknown key counts neither way, and is not even looked at.
+        // A signature by an unknown key is ignored and not verified.
         bench.verifications = 0
         #expect(bench.submit(Release(signers: [.stranger, .rfc8032]).envelope) == OTA_OK)
         #expect(bench.submit(forged([.stranger, .rfc8032], .stranger)) == OTA_OK)
@@ -113,14 +116,14 @@ import Testing
             let isEnough = trusted >= max(1, Int(required))
             #expect(bench.submit(Release(signers: keys).envelope) == (isEnough ? OTA_OK : OTA_UNTRUSTED), "\(trusted)")
         }
-        // One key twice is not two keys: the form of an envelope excludes it.
+        // Two signatures by the same key are malformed.
         let manifest = Release().manifest
         let entry = [1, 0, 0, 0] + SigningKey.second.id + SigningKey.second.sign(manifest)
         #expect(bench.submit(manifest + [2, 0, 0, 0] + entry + entry) == OTA_MALFORMED)
     }
 
     @Test(
-        "a security counter further above the device's than the configuration allows is refused",
+        "a security counter that exceeds the largest counter step is refused",
         arguments: [(0, UInt32.max, true), (10, 15, true), (10, 16, false), (10, .max, false), (1, 5, true)]
             as [(UInt32, UInt32, Bool)])
     func counterStep(_ largest: UInt32, _ counter: UInt32, _ fits: Bool) {
@@ -129,15 +132,17 @@ import Testing
         #expect(bench.submit(Release(counter: 4).envelope) == OTA_TOO_OLD)
     }
 
-    /// A key id only selects: another key's signature under a trusted id is a trusted key's that fails.
-    @Test func aKeyIDProvesNothing() {
+    /// The key id only selects the key. The signature then fails.
+    @Test("a signature by another key with the id of a trusted key is refused")
+    func aKeyIDProvesNothing() {
         let bench = bench()
         var envelope = Release(signers: [.stranger]).envelope
         envelope.replaceSubrange(97..<105, with: SigningKey.rfc8032.id)
         #expect(bench.submit(envelope) == OTA_UNTRUSTED)
     }
 
-    @Test func aManifestOfTwoSignaturesIsTheSameRelease() throws {
+    @Test("an image resumes although its manifest now has a second signature")
+    func aManifestOfTwoSignaturesIsTheSameRelease() throws {
         let bench = bench()
         #expect(bench.submit(Release(signers: [.rfc8032]).envelope) == OTA_OK)
         let release = Release()
@@ -146,40 +151,49 @@ import Testing
         #expect(bench.begin(OTA_OBJECT_IMAGE, release.image, from: .max)?.offset == 400)
     }
 
-    @Test(arguments: [("dem", false), ("demo", true), ("demo1", false), ("Demo", false)])
+    @Test(
+        "the product name must match exactly",
+        arguments: [("dem", false), ("demo", true), ("demo1", false), ("Demo", false)])
     func product(_ product: String, _ fits: Bool) {
         let release = Release().with(0x8001, Array(product.utf8))
         #expect(bench().submit(release.envelope) == (fits ? OTA_OK : OTA_WRONG_PRODUCT))
     }
 
-    @Test(arguments: [(0, false), (1, true), (3, true), (4, false), (6, false), (7, true), (8, false), (65535, true)])
+    @Test(
+        "the hardware revision must lie in a range of the manifest",
+        arguments: [(0, false), (1, true), (3, true), (4, false), (6, false), (7, true), (8, false), (65535, true)])
     func hardware(_ revision: UInt16, _ fits: Bool) {
         let release = Release().with(0x8003, ([1, 3, 7, 7, 9000, 65535] as [UInt16]).flatMap { little($0) })
         #expect(bench { $0.hardware = revision }.submit(release.envelope) == (fits ? OTA_OK : OTA_WRONG_HARDWARE))
     }
 
-    @Test(arguments: [(0, true), (6, true), (7, true), (8, false), (UInt32.max, false)])
+    @Test(
+        "a security counter lower than the device's is refused",
+        arguments: [(0, true), (6, true), (7, true), (8, false), (UInt32.max, false)])
     func counter(_ counter: UInt32, _ fits: Bool) {
         #expect(bench { $0.counter = counter }.submit(Release().envelope) == (fits ? OTA_OK : OTA_TOO_OLD))
     }
 
     @Test(
+        "the required version is compared as numbers, without the pre-release",
         arguments: [
             ([2, 10, 3], true), ([2, 10, 4], false), ([2, 11, 0], false), ([3, 0, 0], false), ([2, 9, 99], true),
             ([1, 99, 99], true), ([0, 0, 0], true), ([2, 10, UInt32.max], false), ([UInt32.max, 0, 0], false),
         ] as [([UInt32], Bool)])
     func requires(_ numbers: [UInt32], _ fits: Bool) {
-        // As numbers, 10 above 9, and a pre-release is not looked at.
+        // 10 is higher than 9, and the pre-release is ignored.
         let status = bench { $0.version = "2.10.3-rc.1+b" }.submit(with(numbers).envelope)
         #expect(status == (fits ? OTA_OK : OTA_REQUIRES_NEWER))
     }
 
-    @Test(arguments: [(599, false), (600, true), (16384, true)])
+    @Test(
+        "an image that is larger than the largest image is refused",
+        arguments: [(599, false), (600, true), (16384, true)])
     func largestImage(_ largest: UInt32, _ fits: Bool) {
         #expect(bench { $0.largestImage = largest }.submit(Release().envelope) == (fits ? OTA_OK : OTA_TOO_LARGE))
     }
 
-    @Test(arguments: [0, 1, 2] as [UInt8])
+    @Test("an image of another format is refused", arguments: [0, 1, 2] as [UInt8])
     func format(_ format: UInt8) {
         let bench = bench {
             $0.format = format
@@ -190,7 +204,8 @@ import Testing
         }
     }
 
-    @Test func battery() {
+    @Test("a battery level below the minimum is refused")
+    func battery() {
         let bench = bench()
         let release = Release().with(0x0004, [40])
         for (level, fits) in [(0, false), (39, false), (40, true), (100, true), (255, true)] as [(UInt8, Bool)] {
@@ -201,8 +216,9 @@ import Testing
         #expect(bench.submit(Release().envelope) == OTA_OK)
     }
 
-    /// Without the optional callbacks: mains, no policy, no self-test.
-    @Test func optionalCallbacks() {
+    /// The device then runs on mains and has no policy.
+    @Test("without the optional callbacks their checks pass")
+    func optionalCallbacks() {
         let bench = bench()
         bench.permits = false
         bench.isTooOld = true

@@ -1,8 +1,8 @@
 import COTADevice
 import Testing
 
-/// Every rule of the bundle format, one broken at a time, in an envelope that is properly hashed and signed otherwise.
-@Suite struct EnvelopeTests {
+/// Each envelope violates one rule of the bundle format. Its hash and signature are correct.
+@Suite("Form of an envelope in the device core") struct EnvelopeTests {
     private func submit(_ envelope: [UInt8]) -> ota_status? {
         var settings = Settings()
         settings.keys = [.rfc8032, .second, .third, .fourth]
@@ -14,23 +14,27 @@ import Testing
         return status
     }
 
-    @Test(arguments: EnvelopeCase.malformedHeaders + EnvelopeCase.malformedFields + EnvelopeCase.malformedSignatures)
+    @Test(
+        "an envelope that violates one rule of the format is malformed",
+        arguments: EnvelopeCase.malformedHeaders + EnvelopeCase.malformedFields + EnvelopeCase.malformedSignatures)
     func isMalformed(_ faulty: EnvelopeCase) { #expect(submit(faulty.envelope) == OTA_MALFORMED) }
 
-    @Test(arguments: EnvelopeCase.sound)
+    @Test("a well-formed envelope is accepted", arguments: EnvelopeCase.sound)
     func isSound(_ sound: EnvelopeCase) { #expect(submit(sound.envelope) == OTA_OK) }
 
-    @Test(arguments: [0x8000, 0x8002, 0x8004, 0x8006, 0x8007, 0x8009, 0xFFFF] as [UInt16])
+    @Test(
+        "an unknown critical field is refused, but a malformed field has precedence",
+        arguments: [0x8000, 0x8002, 0x8004, 0x8006, 0x8007, 0x8009, 0xFFFF] as [UInt16])
     func criticalFieldUnknown(_ type: UInt16) {
         let release = Release().with(type, [1])
         #expect(submit(release.envelope) == OTA_UNKNOWN_CRITICAL)
-        // What is malformed as well is called so, wherever the fault lies.
+        // A malformed field has precedence at any place.
         #expect(submit(release.with(0x0004, [101]).envelope) == OTA_MALFORMED)
         #expect(submit(release.with(0x7000, [1, 2, 3, 4, 5]).without(0x0002).envelope) == OTA_MALFORMED)
     }
 
     /// The byte after the manifest is the number of signatures.
-    @Test("a field that ends one byte after the manifest is malformed, though the manifest is signed")
+    @Test("a field that ends one byte after the signed manifest is malformed")
     func aFieldOneByteTooLong() {
         var manifest = Release().with(0x8005, [UInt8](repeating: 0, count: 12)).manifest
         manifest.removeLast()
@@ -38,14 +42,16 @@ import Testing
         #expect(submit(Release.envelope(manifest, signers: [.rfc8032])) == OTA_MALFORMED)
     }
 
-    @Test func smallestAndLargest() {
+    @Test("the smallest envelope has 158 bytes and the largest 1332")
+    func smallestAndLargest() {
         #expect(EnvelopeCase.largest.envelope.count == 1332)
         #expect(EnvelopeCase.smallest.envelope.count == 158)
         #expect(submit(EnvelopeCase.smallest.envelope) == OTA_WRONG_PRODUCT)
     }
 
-    /// A release's name is the digest of its manifest, and is what the bootloader gets.
-    @Test func whatTheBootloaderIsTold() {
+    /// The digest of the manifest identifies the release.
+    @Test("mark receives the values of the manifest and its digest")
+    func whatTheBootloaderIsTold() {
         let release = Release().with(0x0006, Array("v1.1-3-gabcdef".utf8))
         var settings = Settings()
         settings.permanentAllowed = true

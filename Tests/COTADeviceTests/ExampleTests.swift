@@ -1,8 +1,8 @@
 import COTADevice
 import Testing
 
-/// The worked example of the profile, byte for byte, with the bundle of the bundle format's example.
-@Suite struct ExampleTests {
+/// The bundle is the example of the bundle format.
+@Suite("The example of the OTA profile in the device core") struct ExampleTests {
     static let envelope = bytes(
         """
         4f544146 01005900 58020000 00000000 07000000 00000000 00b95569 00000000
@@ -14,13 +14,15 @@ import Testing
         """)
     static let image: [UInt8] = (0..<600).map { UInt8($0 % 251) }
 
-    @Test func theBenchMakesTheSameBundle() {
+    @Test("the test bench makes the bundle of the example byte for byte")
+    func theBenchMakesTheSameBundle() {
         #expect(Release().envelope == Self.envelope)
         #expect(Crypto.crc32(Array("123456789".utf8)) == 0xCBF4_3926)
         #expect(SigningKey.rfc8032.id == bytes("21fe31dfa154a261"))
     }
 
-    @Test func transcript() {
+    @Test("the device sends the notifications of the example byte for byte")
+    func transcript() {
         let bench = Bench()
         bench.boot()
         bench.connect()

@@ -1,10 +1,12 @@
 import COTADevice
 import Testing
 
-/// The power goes before or in the middle of every flash operation. What is held afterwards is what was recorded, every byte
-/// of it is right, and the update ends well. Pages are small: each page of records is filled and left several times.
-@Suite struct ExhaustivePowerCutTests {
-    @Test(arguments: Story.allCases, Flash.Cut.allCases)
+/// The power is cut before or during each flash operation. Afterwards the device holds exactly the recorded bytes, each of
+/// them is correct, and the update succeeds. The pages are small, so that each record page is filled several times.
+@Suite("Power cuts at every flash operation") struct ExhaustivePowerCutTests {
+    @Test(
+        "after a power cut at any flash operation the device resumes from its record and completes the update",
+        arguments: Story.allCases, Flash.Cut.allCases)
     func everyOperation(_ story: Story, _ cut: Flash.Cut) {
         var operation = 0
         while true {
@@ -17,21 +19,21 @@ import Testing
             }
             operation += 1
         }
-        // The record area's two pages hold five records each: each story goes round more than once.
+        // The two record pages have five records each. Each story fills both more than once.
         #expect(operation > 30)
     }
 }
 
-/// An update's life on one device, up to APPLY.
+/// A sequence of requests of an update, up to APPLY.
 enum Story: CaseIterable {
     case plain, stepBack, reconnections, anotherRelease, discarded, eraseAhead, largeImage
 
     static let first = Release(image: Release.image(count: 3333))
     static let second = Release(image: Release.image(count: 3000, seed: 7), counter: 8)
-    /// 24 pages: a record for every second one.
+    /// 24 pages. Every second page has a record.
     static let large = Release(image: Release.image(count: 6000, seed: 9), counter: 9)
 
-    /// Plays it on a new device whose power goes at an operation.
+    /// Runs the story on a new device, with a power cut at one flash operation.
     func play(cutting operation: Int, _ cut: Flash.Cut) -> Bench {
         var settings = Settings()
         settings.eraseAhead = self == .eraseAhead
@@ -75,7 +77,7 @@ enum Story: CaseIterable {
         }
     }
 
-    /// Sends a release's image, all of it with FINISH and APPLY. Without power nothing of it happens.
+    /// Sends the image of a release. A complete image is followed by FINISH and APPLY. Does nothing without power.
     static func send(_ bench: Bench, _ release: Release, from: UInt32 = 0, upTo end: Int? = nil) {
         guard bench.submit(release.envelope) == OTA_OK,
             let position = bench.begin(OTA_OBJECT_IMAGE, release.image, from: from)
@@ -85,17 +87,17 @@ enum Story: CaseIterable {
     }
 }
 
-/// The device is powered up again, and the update of a release is taken up.
+/// Starts the device again and resumes the update of a release.
 struct Recovery {
-    /// What was not as it should be.
+    /// The violations.
     var findings: [String] = []
     let bench = Bench()
 
     init(_ flash: Flash, _ release: Release, cutting operation: Int = .max, _ cut: Flash.Cut = .before) {
         bench.flash = flash
         bench.flash.tornRecord = nil
-        check(bench.boot(cutting: operation, cut) == OTA_START_OK, "it does not start")
-        // The power may go while the start appends its record.
+        check(bench.boot(cutting: operation, cut) == OTA_START_OK, "the core does not start")
+        // The power may be cut while the start appends its record.
         guard bench.flash.hasPower else { return }
         bench.connect()
         check(bench.submit(release.envelope) == OTA_OK, "the envelope is refused")
@@ -103,16 +105,16 @@ struct Recovery {
             check(!bench.flash.hasPower, "BEGIN is refused")
             return
         }
-        // The last record; or the one that was being written, if all but nothing of it was.
+        // The last record, or the record whose write the power cut interrupted.
         let possible = [flash.records.last, flash.tornRecord ?? flash.records.last]
             .map { $0?.digest == release.digest ? $0?.offset : 0 }
-        check(possible.contains(position.offset), "it goes on at \(position.offset)")
-        check(position.crc == Crypto.crc32(release.image.prefix(position.offset)), "a wrong byte is believed")
+        check(possible.contains(position.offset), "it resumes at \(position.offset)")
+        check(position.crc == Crypto.crc32(release.image.prefix(position.offset)), "a wrong byte is held")
         bench.send(release.image, at: position)
         let status = bench.request(OTA_FINISH)
         guard bench.flash.hasPower else { return }
         check(status == OTA_OK, "FINISH: \(String(describing: status))")
-        check(bench.flash.slot.starts(with: release.image), "the slot holds something else")
+        check(bench.flash.slot.starts(with: release.image), "the slot contains other bytes")
         let isApplied = bench.request(OTA_APPLY, [0]) == OTA_OK
         check(isApplied || !bench.flash.hasPower, "APPLY is refused")
         check(bench.flash.violations.isEmpty, "\(bench.flash.violations)")

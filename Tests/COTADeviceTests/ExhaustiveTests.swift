@@ -3,10 +3,10 @@ import OTATestSupport
 import OTAUpdate
 import Testing
 
-/// What takes long enough to be run in release.
-@Suite struct ExhaustiveTests {
-    /// No bit of an envelope can be changed.
-    @Test func everyBitOfAnEnvelope() {
+/// These tests need the speed of a release build.
+@Suite("Exhaustive tests of the device core") struct ExhaustiveTests {
+    @Test("an envelope with any flipped bit is refused")
+    func everyBitOfAnEnvelope() {
         let bench = Bench()
         bench.boot()
         bench.connect()
@@ -20,8 +20,8 @@ import Testing
         }
     }
 
-    /// Nor of an image.
-    @Test func everyBitOfAnImage() {
+    @Test("an image with any flipped bit is refused")
+    func everyBitOfAnImage() {
         let release = Release(image: Release.image(count: 300))
         for bit in 0..<8 * release.image.count {
             let bench = Bench()
@@ -33,8 +33,9 @@ import Testing
         }
     }
 
-    /// Whatever is sent in a bundle's place, nothing else than what was signed is ever verified.
-    @Test func tenThousandMutationsOfABundle() {
+    /// The core verifies only the signed bytes.
+    @Test("none of 10,000 mutations of a bundle is verified")
+    func tenThousandMutationsOfABundle() {
         let release = Release(image: Release.image(count: 300))
         var settings = Settings()
         settings.wearMinutes = UInt8(OTA_WEAR_UNLIMITED)
@@ -59,18 +60,20 @@ import Testing
         #expect(forgedImages > 4000 && bench.marks.isEmpty)
     }
 
-    /// The power goes a second time, in the middle of what mends the first.
-    @Test(arguments: Flash.Cut.allCases)
+    /// The second power cut happens during the recovery from the first one.
+    @Test(
+        "after a second power cut during the recovery the device still completes the update",
+        arguments: Flash.Cut.allCases)
     func twoPowerCuts(_ second: Flash.Cut) {
         var first = 0
         while true {
             let bench = Story.anotherRelease.play(cutting: first, .middle)
             guard !bench.flash.hasPower else { break }
             for operation in stride(from: first % 7, to: 60, by: 7) {
-                let broken = Recovery(bench.flash, Story.first, cutting: operation, second)
-                #expect(broken.findings.isEmpty, "\(first), \(operation)")
-                let mended = Recovery(broken.bench.flash, Story.first)
-                #expect(mended.findings.isEmpty, "\(first), \(operation)")
+                let interrupted = Recovery(bench.flash, Story.first, cutting: operation, second)
+                #expect(interrupted.findings.isEmpty, "\(first), \(operation)")
+                let recovered = Recovery(interrupted.bench.flash, Story.first)
+                #expect(recovered.findings.isEmpty, "\(first), \(operation)")
             }
             first += 1
         }

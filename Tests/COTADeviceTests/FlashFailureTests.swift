@@ -1,8 +1,8 @@
 import COTADevice
 import Testing
 
-/// A flash that fails, without the power going.
-@Suite struct FlashFailureTests {
+/// Flash operations fail while the power stays on.
+@Suite("Flash failures in the device core") struct FlashFailureTests {
     private let release = Release(image: Release.image(count: 2000))
 
     private func open(_ edit: (inout Settings) -> Void = { _ in }) throws -> (Bench, Position) {
@@ -15,9 +15,9 @@ import Testing
 
     private static let reported: [Flash.Failure] = [.withoutTrace, .halfway, .afterwards]
 
-    /// It leaves *image* by itself, says why, and goes on from what is in flash once the flash works again.
+    /// The device leaves the state *image*, reports the status, and resumes from the bytes in flash when the flash works again.
     @Test(
-        "a flash operation that fails, entirely or halfway, ends the transfer, and nothing it left behind is believed",
+        "a flash operation that fails entirely or halfway ends the transfer, and only correct bytes are held",
         arguments: [("erase slot 512", 512), ("write slot 512", 512), ("write record 144", 768)], reported)
     func whileReceiving(_ step: (operation: String, offset: Int), _ failure: Flash.Failure) throws {
         let (operation, offset) = step
@@ -27,9 +27,9 @@ import Testing
         bench.flash.failing = { $0 == operation }
         bench.send(release.image, at: try #require(bench.progress?.position), upTo: 1400)
         #expect(bench.state == OTA_STATE_ACCEPTED)
-        let told = try #require(bench.heard(OTA_PROGRESS).last)
-        #expect(told.starts(with: [2, 15]))
-        #expect(told[4...] == [0, 0, 0, 0, 0, 0, 0, 0])
+        let reported = try #require(bench.heard(OTA_PROGRESS).last)
+        #expect(reported.starts(with: [2, 15]))
+        #expect(reported[4...] == [0, 0, 0, 0, 0, 0, 0, 0])
         #expect(bench.progress?.status == 15)
         #expect(bench.request(OTA_SYNC, [0, 0]) == OTA_BAD_STATE)
 
@@ -60,7 +60,7 @@ import Testing
         #expect(bench.flash.violations.isEmpty)
     }
 
-    /// The power goes; what the device holds then must be there.
+    /// Restarts the device, and checks that the held bytes are in flash.
     private func resumeAfterReset(_ bench: Bench) throws -> Position {
         bench.flash.failing = nil
         bench.boot()
@@ -71,7 +71,7 @@ import Testing
         return resumed
     }
 
-    @Test("a page that is written wrongly without an error is found by FINISH, and the image is sent again")
+    @Test("FINISH detects a page that was written incorrectly without an error, and the image is sent again")
     func aPageWrittenWrongly() throws {
         let (bench, position) = try open()
         bench.flash.failure = .silently
@@ -86,7 +86,7 @@ import Testing
         #expect(bench.flash.violations.isEmpty)
     }
 
-    @Test("a record that is written wrongly without an error is read back, and counts as a failed one")
+    @Test("a record that was written incorrectly without an error counts as failed")
     func aRecordWrittenWrongly() throws {
         let (bench, position) = try open()
         bench.flash.failure = .silently
@@ -102,10 +102,10 @@ import Testing
         #expect(bench.flash.violations.isEmpty)
     }
 
-    /// A step back lowers the record before it erases. Where the lower record may not be in flash, nothing may be erased;
-    /// and the next attempt may not take it for written.
+    /// A step back lowers the record before the erase. If the lower record may not be in flash, no page may be erased. The next
+    /// attempt must write the lower record again.
     @Test(
-        "no page is erased while a record may still count it, however lowering that record fails",
+        "no page is erased while a record may still count its bytes",
         arguments: Flash.Failure.allCases)
     func theLowerRecordFails(_ failure: Flash.Failure) throws {
         let (bench, position) = try open()
@@ -130,7 +130,7 @@ import Testing
         #expect(bench.flash.violations.isEmpty)
     }
 
-    /// The record of the third page is in flash, and the core was told that it is not.
+    /// The record of the third page is in flash, but its write returned an error.
     @Test("a record that was reported as failed may be in flash: a step back lowers it before it erases")
     func aRecordThatIsThereAfterAll() throws {
         let (bench, position) = try open()
@@ -144,8 +144,20 @@ import Testing
         #expect(try resumeAfterReset(bench).offset == 512)
     }
 
-    /// Five records are a page's.
-    @Test("a page of records that could not be begun is erased again before it is begun again", arguments: reported)
+    @Test("DISCARD is durable although the record of the held bytes was reported as failed")
+    func discardAfterAFailedRecord() throws {
+        let (bench, position) = try open()
+        bench.flash.failure = .afterwards
+        bench.flash.failing = { $0 == "write record 48" }
+        bench.send(release.image, at: position, upTo: 300)
+        #expect(bench.progress?.status == 15)
+        bench.flash.failing = nil
+        #expect(bench.request(OTA_DISCARD) == OTA_OK)
+        #expect(try resumeAfterReset(bench).offset == 0)
+    }
+
+    /// A record page has five records.
+    @Test("a record page whose first record failed is erased again before it is used", arguments: reported)
     func theOtherPageOfRecordsFails(_ failure: Flash.Failure) throws {
         let (bench, position) = try open()
         bench.flash.failure = failure
@@ -164,7 +176,8 @@ import Testing
         #expect(bench.flash.violations.isEmpty)
     }
 
-    @Test func whileItIsReadBack() throws {
+    @Test("FINISH reports a failed read, and succeeds when the flash works again")
+    func whileItIsReadBack() throws {
         let (bench, position) = try open()
         bench.send(release.image, at: position)
         bench.flash.failing = { $0 == "read slot 1024" }
@@ -175,22 +188,24 @@ import Testing
         #expect(bench.request(OTA_FINISH) == OTA_OK)
     }
 
-    @Test func aHashThatFails() throws {
+    @Test("FINISH reports digest mismatch if the hash fails")
+    func aHashThatFails() throws {
         let (bench, position) = try open()
         bench.send(release.image, at: position)
         bench.hashFails = true
         #expect(bench.request(OTA_FINISH) == OTA_DIGEST_MISMATCH)
     }
 
-    /// The digest differs and that cannot be recorded: not before a reset, and after it FINISH would see it again.
-    @Test func whileForgetting() throws {
+    /// The digest differs, and discarding the image cannot be recorded. After a reset FINISH would refuse the image again.
+    @Test("if discarding a wrong image fails, no page is erased before the record is lowered")
+    func whileForgetting() throws {
         let (bench, position) = try open()
         bench.send(Release.image(count: 2000, seed: 1), at: position)
         bench.flash.failing = { $0.contains("write record") }
         #expect(bench.request(OTA_FINISH) == OTA_DIGEST_MISMATCH)
         let again = try #require(bench.begin(OTA_OBJECT_IMAGE, release.image, from: .max))
         #expect(again.offset == 0)
-        // Nor can a page be erased that the record still tells of.
+        // A page that the record still counts cannot be erased.
         bench.flash.operations = []
         bench.send(release.image, at: again, upTo: 300)
         #expect(bench.flash.operations.allSatisfy { $0.contains("record") })
@@ -200,7 +215,8 @@ import Testing
         #expect(bench.request(OTA_FINISH) == OTA_OK)
     }
 
-    @Test func whileDiscarding() throws {
+    @Test("DISCARD reports a failed record, and the bytes stay held")
+    func whileDiscarding() throws {
         let (bench, position) = try open()
         bench.send(release.image, at: position, upTo: 600)
         bench.flash.failing = { $0.contains("record") }
@@ -211,7 +227,8 @@ import Testing
         #expect(bench.request(OTA_DISCARD) == OTA_OK)
     }
 
-    @Test func whileForgettingAnother() throws {
+    @Test("BEGIN of another image reports a failed record, and the first image stays held")
+    func whileForgettingAnother() throws {
         let (bench, position) = try open()
         bench.send(release.image, at: position, upTo: 600)
         let other = Release(counter: 9)
@@ -224,7 +241,9 @@ import Testing
         #expect(bench.begin(OTA_OBJECT_IMAGE, release.image, from: .max)?.offset == 600)
     }
 
-    @Test(arguments: [OTA_STATE_ACCEPTED, OTA_STATE_IMAGE, OTA_STATE_VERIFIED])
+    @Test(
+        "BEGIN reports a failed read and leaves the device in accepted",
+        arguments: [OTA_STATE_ACCEPTED, OTA_STATE_IMAGE, OTA_STATE_VERIFIED])
     func whileTheCRCIsRead(_ state: ota_state) throws {
         let bench = Bench()
         bench.bring(to: OTA_STATE_VERIFIED, release)
@@ -241,7 +260,8 @@ import Testing
         #expect(bench.begin(OTA_OBJECT_IMAGE, release.image, from: .max)?.offset == 2000)
     }
 
-    @Test func whileErasingAhead() throws {
+    @Test("BEGIN reports a failed erase of erase-ahead, and a second BEGIN succeeds")
+    func whileErasingAhead() throws {
         var settings = Settings()
         settings.eraseAhead = true
         let bench = Bench(settings)
@@ -253,14 +273,14 @@ import Testing
         bench.flash.failing = nil
         bench.flash.operations = []
         bench.send(release.image, at: try #require(bench.begin(OTA_OBJECT_IMAGE, release.image)))
-        // The page counts as erased again: its charge is recorded first.
+        // This is a second erase of the page. Its charge is recorded first.
         #expect(bench.flash.operations.starts(with: ["write record 48", "erase slot 512"]))
         #expect(bench.request(OTA_FINISH) == OTA_OK)
         #expect(bench.flash.violations.isEmpty)
     }
 
     /// The newest record has lowered the offset before an erase. The record before it counts the erased page.
-    @Test("where the newest record cannot be read, no older record is believed")
+    @Test("if the newest record cannot be read, no older record is used")
     func theNewestRecordCannotBeRead() throws {
         let (bench, position) = try open()
         bench.send(release.image, at: position, upTo: 1100)
@@ -281,8 +301,8 @@ import Testing
         #expect(bench.flash.violations.isEmpty)
     }
 
-    /// A record area that cannot be read: the device works, holds nothing, and trusts no page of it afterwards.
-    @Test func recordsThatCannotBeRead() throws {
+    @Test("if a record cannot be read, the device holds nothing and erases both record pages")
+    func recordsThatCannotBeRead() throws {
         let (bench, position) = try open()
         bench.send(release.image, at: position, upTo: 1800)
         bench.flash.failing = { $0 == "read record 0" }

@@ -1,21 +1,21 @@
 import COTADevice
 import Testing
 
-/// Anything may come from the air, at any time, in any order. The seeds are fixed.
-@Suite struct GarbageTests {
-    @Test(arguments: [1, 2, 3, 4] as [UInt64])
+/// Calls the core with random values in random order. The seeds are fixed.
+@Suite("Random input to the device core") struct GarbageTests {
+    @Test("25,000 random calls never mark an unsigned image or misuse the flash", arguments: [1, 2, 3, 4] as [UInt64])
     func anything(_ seed: UInt64) {
         var garbage = Garbage(seed: seed)
         for _ in 0..<25_000 { garbage.step() }
         #expect(garbage.findings.isEmpty)
         #expect(garbage.bench.flash.violations.isEmpty)
-        // It was not all refused at the door.
+        // The random calls reached most states and statuses.
         #expect(garbage.statesSeen.count >= 5)
         #expect(garbage.statusesSeen.isSuperset(of: [0, 1, 2, 3, 4]))
     }
 }
 
-/// Calls of every entry point with arguments that are random, or right but for something.
+/// Calls every function of the core with arguments that are random or almost correct.
 struct Garbage {
     var random: SeededGenerator
     let bench = Bench()
@@ -74,7 +74,7 @@ struct Garbage {
         return bytes
     }
 
-    /// The next bytes of a release's image, mostly under the right sequence.
+    /// Sends the next bytes of a release, mostly with the expected sequence.
     private mutating func chunk(_ connection: UInt16) {
         guard let progress = bench.read(OTA_PROGRESS, by: connection), let position = Position(progress.dropFirst(2))
         else { return }
@@ -85,7 +85,7 @@ struct Garbage {
         bench.write(data: little(sequence) + content[position.offset..<end], by: connection)
     }
 
-    /// A right step from where the device stands.
+    /// Sends a correct request for the current state.
     private mutating func update(_ connection: UInt16) {
         let release = release()
         switch bench.state {
@@ -108,7 +108,7 @@ struct Garbage {
         let capacity = Int.random(in: 0...300, using: &random)
         if let value = bench.read(characteristic, by: connection, from: offset, upTo: capacity), value.count > capacity
         {
-            findings.append("a read longer than was asked for")
+            findings.append("a read returned more bytes than the capacity")
         }
     }
 
@@ -135,7 +135,7 @@ struct Garbage {
         bench.boot()
     }
 
-    /// What must hold at any time.
+    /// Checks the rules that hold at any time.
     private mutating func look() {
         if bench.log.contains("reboot") {
             bench.log = []
@@ -147,14 +147,14 @@ struct Garbage {
             let bytes = notification.bytes
             let isAnswer = notification.characteristic == OTA_CONTROL && (bytes.count == 3 || bytes.count == 13)
             let isProgress = notification.characteristic == OTA_PROGRESS && bytes.count == 12
-            if !isAnswer && !isProgress { findings.append("a notification of \(bytes)") }
+            if !isAnswer && !isProgress { findings.append("an unknown notification: \(bytes)") }
             if isAnswer { statusesSeen.insert(bytes[2]) }
         }
         bench.notifications = []
         for mark in bench.marks {
             let marked = releases.first { $0.digest == mark.digest }
             let isThere = marked.map { bench.flash.slot.starts(with: $0.image) } ?? false
-            if !isThere { findings.append("something else was marked") }
+            if !isThere { findings.append("an image that is not signed was marked") }
         }
         bench.marks = []
         bench.flash.operations = []

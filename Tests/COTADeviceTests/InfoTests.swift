@@ -1,9 +1,9 @@
 import COTADevice
 import Testing
 
-/// The readable values.
-@Suite struct InfoTests {
-    @Test func composition() {
+@Suite("Readable values of the device core") struct InfoTests {
+    @Test("Info contains each configured value in the order of the profile")
+    func composition() {
         var settings = Settings()
         settings.keys = [.rfc8032, .second]
         settings.counter = 0x0102_0304
@@ -26,11 +26,12 @@ import Testing
         #expect(bench.read(OTA_INFO) == list)
     }
 
-    @Test func runningAndHeld() {
+    @Test("Info keeps the held offset from the start of the connection")
+    func runningAndHeld() {
         let bench = Bench()
         bench.settings.runningDigest = (100..<132).map { UInt8($0) }
         bench.bring(to: OTA_STATE_IMAGE)
-        // As it was when the connection came.
+        // The values are from the start of the connection.
         #expect(info(bench, 9) == (100..<108).map { UInt8($0) })
         #expect(info(bench, 10) == nil)
         bench.connect(2)
@@ -40,13 +41,14 @@ import Testing
         #expect(info(bench, 10, by: 2) == Release().digest.prefix(8) + [242, 0, 0, 0])
     }
 
-    @Test func theLongestAndItsPartsMakeTheWhole() throws {
+    @Test("the longest Info has 251 bytes, and its parts at rising offsets make the whole value")
+    func theLongestAndItsPartsMakeTheWhole() throws {
         var settings = Settings()
         settings.product = String(repeating: "p", count: 63)
         settings.keyIDs = (0..<16).map { i in [UInt8](repeating: UInt8(i), count: 8) }
         settings.runningDigest = [UInt8](repeating: 7, count: 32)
         let bench = Bench(settings)
-        // A record made by hand, since no envelope is accepted here.
+        // The test writes the record itself, because no envelope is accepted with these keys.
         var record: [UInt8] = bytes("52320000 01000000") + [UInt8](repeating: 8, count: 32) + little(UInt32(512))
         record += little(Crypto.crc32(record))
         bench.flash.record.replaceSubrange(0..<48, with: record)
@@ -67,6 +69,7 @@ import Testing
         #expect(bench.read(OTA_DATA) == nil)
     }
 
-    /// What the header promises to who counts bytes of RAM.
-    @Test func size() { #expect(MemoryLayout<ota_device>.size < 2048) }
+    /// The header states this limit.
+    @Test("struct ota_device has less than 2048 bytes")
+    func size() { #expect(MemoryLayout<ota_device>.size < 2048) }
 }

@@ -1,8 +1,7 @@
 import COTADevice
 import Testing
 
-/// When Progress is told, and what becomes of what the stack has no buffer for.
-@Suite struct ProgressTests {
+@Suite("Notifications of the device core") struct ProgressTests {
     private let release = Release(image: Release.image(count: 8000))
 
     private func open(window: UInt16) throws -> (Bench, Position) {
@@ -13,13 +12,15 @@ import Testing
         return (bench, try #require(bench.begin(OTA_OBJECT_IMAGE, release.image)))
     }
 
-    @Test(arguments: [(1, 1), (3, 1), (4, 1), (7, 1), (8, 2), (64, 16), (67, 16), (2047, 511)] as [(UInt16, Int)])
+    @Test(
+        "Progress is notified every quarter of the window",
+        arguments: [(1, 1), (3, 1), (4, 1), (7, 1), (8, 2), (64, 16), (67, 16), (2047, 511)] as [(UInt16, Int)])
     func cadence(_ window: UInt16, _ chunks: Int) throws {
         let (bench, position) = try open(window: window)
         bench.send(release.image, at: position, upTo: 2 * chunks + chunks / 2, chunk: 1)
-        let told = bench.heard(OTA_PROGRESS)
-        #expect(told.count == (2 * chunks + chunks / 2) / chunks)
-        for (i, value) in told.enumerated() {
+        let reported = bench.heard(OTA_PROGRESS)
+        #expect(reported.count == (2 * chunks + chunks / 2) / chunks)
+        for (i, value) in reported.enumerated() {
             let offset = (i + 1) * chunks
             #expect(value.starts(with: [3, 0]))
             #expect(
@@ -30,8 +31,9 @@ import Testing
         }
     }
 
-    /// "Since the last one": a rewind's counts.
-    @Test func aRewindBeginsTheCountAnew() throws {
+    /// The rewind itself sends a Progress.
+    @Test("a rewind restarts the count of chunks for the next Progress")
+    func aRewindBeginsTheCountAnew() throws {
         let (bench, position) = try open(window: 16)
         bench.send(release.image, at: position, upTo: 3, chunk: 1)
         bench.write(data: little(position.next &+ 9) + [1])
@@ -43,7 +45,8 @@ import Testing
         #expect(bench.heard(OTA_PROGRESS).count == 1)
     }
 
-    @Test func nothingIsToldWithoutASubscription() throws {
+    @Test("without a subscription no Progress is sent or kept")
+    func nothingIsToldWithoutASubscription() throws {
         let (bench, position) = try open(window: 4)
         ota_device_subscribed(bench.device, 1, OTA_PROGRESS, false, bench.now)
         let next = bench.send(release.image, at: position, upTo: 20, chunk: 1)
@@ -54,14 +57,14 @@ import Testing
         #expect(bench.notifications.isEmpty)
     }
 
-    /// An answer is kept and offered again until the stack takes it, and comes before any Progress.
-    @Test func anAnswerWaits() throws {
+    @Test("an answer waits for a buffer and is sent before Progress")
+    func anAnswerWaits() throws {
         let (bench, position) = try open(window: 4)
         bench.buffers = 0
         bench.send(release.image, at: position, upTo: 5, chunk: 1)
         #expect(bench.write(control: [2, 9] + little(position.next &+ 5)) == OTA_ATT_OK)
         #expect(bench.notifications.isEmpty)
-        // It is wanted back soon, and goes on being so.
+        // The core requests the next poll after 10 ms, each time.
         for _ in 0..<5 {
             #expect(bench.settle() == 10)
             bench.now &+= 10
@@ -74,15 +77,15 @@ import Testing
         #expect(answer.first?.starts(with: [0x82, 9, 0]) == true)
         #expect(answer.first.map { Position($0.dropFirst(3)) } == answered)
         bench.notifications = []
-        // Then the newest Progress, once.
+        // The newest Progress follows, once.
         bench.buffers = .max
         bench.settle()
         #expect(bench.notifications.map(\.bytes) == [[3, 0] + (bench.read(OTA_PROGRESS) ?? []).dropFirst(2)])
         #expect(bench.settle() > 10)
     }
 
-    /// Of Progress only the newest waits, rewinds included.
-    @Test func onlyTheNewestProgressWaits() throws {
+    @Test("only the newest Progress waits for a buffer")
+    func onlyTheNewestProgressWaits() throws {
         let (bench, position) = try open(window: 4)
         bench.buffers = 0
         let next = bench.send(release.image, at: position, upTo: 10, chunk: 1)
@@ -94,15 +97,16 @@ import Testing
         #expect(bench.heard(OTA_PROGRESS).map { Position($0.dropFirst(2)) } == [newest])
     }
 
-    /// A request written before the last answer could leave is refused below the protocol, and does nothing.
-    @Test func oneAnswerWaitsAtATime() {
+    /// The refused request has no effect.
+    @Test("a request is refused with an ATT error while the last answer waits")
+    func oneAnswerWaitsAtATime() {
         let bench = Bench()
         bench.bring(to: OTA_STATE_IDLE)
         bench.buffers = 0
         #expect(bench.write(control: [7, 1, 5]) == OTA_ATT_OK)
         #expect(bench.write(control: [7, 2, 6]) == OTA_ATT_INSUFFICIENT_RESOURCES)
         bench.buffers = 1
-        // The stack has a buffer again: the old answer leaves first, and the new request is served.
+        // The stack has a buffer again. The old answer is sent first, then the new request is handled.
         #expect(bench.write(control: [7, 3, 7]) == OTA_ATT_OK)
         #expect(bench.identified == [5, 7])
         bench.buffers = .max
@@ -110,8 +114,9 @@ import Testing
         #expect(bench.heard(OTA_CONTROL) == [[0x87, 1, 0], [0x87, 3, 0]])
     }
 
-    /// A request that takes long is answered when both it is done and there is room; any other is busy meanwhile.
-    @Test func busyWhileARequestIsOpen() throws {
+    /// A long request is answered when it is finished and there is space for its answer.
+    @Test("other requests are answered with busy during a long request")
+    func busyWhileARequestIsOpen() throws {
         let (bench, position) = try open(window: 64)
         bench.send(release.image, at: position)
         bench.notifications = []
@@ -127,7 +132,7 @@ import Testing
         bench.buffers = 0
         write([2, 6, 0, 0])
         bench.settle()
-        // The place is taken by "busy"; FINISH waits for it.
+        // The answer "busy" waits for a buffer, and FINISH waits for the space of the answer.
         #expect(bench.state == OTA_STATE_IMAGE)
         bench.buffers = .max
         bench.settle()
@@ -135,8 +140,9 @@ import Testing
         #expect(bench.state == OTA_STATE_VERIFIED)
     }
 
-    /// Reading an image back goes page by page, so that the radio is served in between.
-    @Test func finishReadsInSteps() throws {
+    /// The radio can be served between two polls.
+    @Test("FINISH reads one page in each poll")
+    func finishReadsInSteps() throws {
         let (bench, position) = try open(window: 64)
         bench.send(release.image, at: position)
         ota_device_write_control(bench.device, 1, [3, 1], 2, bench.now)
@@ -148,8 +154,8 @@ import Testing
         #expect(polls == (8000 + 255) / 256)
     }
 
-    /// Each connection has its own.
-    @Test func anothersAnswerWaits() {
+    @Test("each connection has its own waiting answer")
+    func anothersAnswerWaits() {
         let bench = Bench()
         bench.bring(to: OTA_STATE_IDLE)
         bench.connect(2)
@@ -164,7 +170,8 @@ import Testing
         #expect(bench.heard(OTA_CONTROL, by: 2) == [[0x87, 2, 0]])
     }
 
-    @Test func anAnswerNobodyCanHearIsDropped() {
+    @Test("an answer is discarded when the connection unsubscribes")
+    func anAnswerNobodyCanHearIsDropped() {
         let bench = Bench()
         bench.bring(to: OTA_STATE_IDLE)
         bench.buffers = 0

@@ -1,11 +1,10 @@
 import COTADevice
 import Testing
 
-/// The records of how far an image has come, as they are in flash.
-@Suite struct RecordTests {
+@Suite("Records of the device core") struct RecordTests {
     private let release = Release(image: Release.image(count: 5000))
 
-    /// A device that holds so many bytes, and has restarted. It has no wear limit, so the restart appends no record.
+    /// Makes a restarted device that holds bytes. Without a wear limit the restart appends no record.
     private func bench(holding count: Int) throws -> Bench {
         var settings = Settings()
         settings.wearMinutes = UInt8(OTA_WEAR_UNLIMITED)
@@ -26,7 +25,7 @@ import Testing
         return try #require(bench.begin(OTA_OBJECT_IMAGE, release.image, from: .max))
     }
 
-    /// 63 pages and a part of one, and record pages of five records: each record is for four pages.
+    /// 63 pages and a part of one. A record page has five records. Therefore every fourth page has a record.
     private let large = Release(image: Release.image(count: 16300))
 
     @Test("one download of a large image erases each record page at most three times")

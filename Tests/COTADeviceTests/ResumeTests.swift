@@ -1,9 +1,8 @@
 import COTADevice
 import Testing
 
-/// What is held after a disconnection and after a reset, and where a BEGIN goes on.
-@Suite struct ResumeTests {
-    /// 20 pages of 256 bytes, and a part of one.
+@Suite("Resume in the device core") struct ResumeTests {
+    /// 19 pages of 256 bytes, and a part of one.
     private let release = Release(image: Release.image(count: 5000))
 
     private func open(_ edit: (inout Settings) -> Void = { _ in }) throws -> (Bench, Position) {
@@ -28,15 +27,15 @@ import Testing
         #expect(bench.flash.violations.isEmpty)
     }
 
-    /// A page is erased just before it is written, and recorded after; BEGIN erases nothing. The round's charge is recorded before
-    /// its first erase.
-    @Test func theOrderOfOperations() throws {
+    /// BEGIN erases nothing. The charge of the round is recorded before its first erase.
+    @Test("each page is erased, written and recorded, in this order")
+    func theOrderOfOperations() throws {
         let (bench, position) = try open()
         #expect(bench.flash.operations.isEmpty)
         bench.send(release.image, at: position, upTo: 255)
         #expect(bench.flash.operations.isEmpty)
         bench.write(data: little(position.next &+ 2) + [release.image[255]])
-        // The first record of all: neither page is known to be blank.
+        // This is the first record, and the core does not know whether the record pages are blank.
         #expect(
             bench.flash.operations == [
                 "erase record 256", "erase record 0", "write record 0", "erase slot 0", "write slot 0",
@@ -47,19 +46,22 @@ import Testing
         #expect(bench.flash.operations == ["erase slot 256", "write slot 256", "write record 96"])
     }
 
-    @Test func theLastBytesArePaddedToTheWriteUnit() throws {
+    @Test("the last bytes of an image are padded to the write unit")
+    func theLastBytesArePaddedToTheWriteUnit() throws {
         for unit in [1, 2, 4, 8, 16, 32, 64] as [UInt8] {
             let (bench, position) = try open { $0.writeUnit = unit }
             finish(bench, position)
             let end = (5000 + Int(unit) - 1) / Int(unit) * Int(unit)
             #expect(bench.flash.slot[5000..<end].allSatisfy { $0 == 0xFF })
             #expect(bench.flash.slot[5120] == 0x5A)
-            // Records too: 48 bytes, or one of 64.
+            // Records are also padded: 48 bytes, or 64 with this write unit.
             if unit > 16 { #expect(bench.flash.record[48..<64].allSatisfy { $0 == 0xFF }) }
         }
     }
 
-    @Test(arguments: [1, 255, 256, 257, 484, 1000, 4999, 5000])
+    @Test(
+        "after a disconnection the device resumes from the last received byte",
+        arguments: [1, 255, 256, 257, 484, 1000, 4999, 5000])
     func afterADisconnectionAllOfItIsThere(_ offset: Int) throws {
         let (bench, position) = try open()
         bench.send(release.image, at: position, upTo: offset)
@@ -69,7 +71,9 @@ import Testing
         finish(bench, resumed)
     }
 
-    @Test(arguments: [1, 255, 256, 257, 484, 1000, 4999, 5000])
+    @Test(
+        "after a reset the device resumes from the last recorded page",
+        arguments: [1, 255, 256, 257, 484, 1000, 4999, 5000])
     func afterAResetAllThatIsRecordedIsThere(_ offset: Int) throws {
         let (bench, position) = try open()
         bench.send(release.image, at: position, upTo: offset)
@@ -80,10 +84,12 @@ import Testing
         finish(bench, resumed)
     }
 
-    /// To any offset told before: exactly within the page in RAM, else to a page's start.
-    @Test(arguments: [
-        (0, 0), (1, 0), (255, 0), (256, 256), (999, 768), (1000, 768), (1024, 1024), (1100, 1100), (1200, 1200),
-    ])
+    /// The last page start is 1024, and the page buffer contains the bytes up to 1200.
+    @Test(
+        "a step back goes to the exact offset within the page buffer, otherwise to a page start",
+        arguments: [
+            (0, 0), (1, 0), (255, 0), (256, 256), (999, 768), (1000, 768), (1024, 1024), (1100, 1100), (1200, 1200),
+        ])
     func aStepBack(_ from: UInt32, _ offset: Int) throws {
         let (bench, position) = try open()
         bench.send(release.image, at: position, upTo: 1200)
@@ -93,7 +99,8 @@ import Testing
         finish(bench, resumed)
     }
 
-    @Test func aStepBackFromTheEnd() throws {
+    @Test("a step back from the end of the image goes to the start of its last page")
+    func aStepBackFromTheEnd() throws {
         let (bench, position) = try open()
         bench.send(release.image, at: position)
         let resumed = try resume(bench, from: 4999)
@@ -101,8 +108,8 @@ import Testing
         finish(bench, resumed)
     }
 
-    /// Nothing is lost by a step back until a page is erased; before that, the record is put right.
-    @Test func aStepBackIsRecordedBeforeItErases() throws {
+    @Test("a step back loses nothing before an erase, and the record is lowered before the erase")
+    func aStepBackIsRecordedBeforeItErases() throws {
         let (bench, position) = try open()
         bench.send(release.image, at: position, upTo: 1200)
         bench.flash.operations = []
@@ -114,27 +121,29 @@ import Testing
         resumed = try resume(bench, from: 600)
         bench.flash.operations = []
         bench.send(release.image, at: resumed, upTo: 768)
-        // A page holds five records: the round's charge and four pages. The start's record began the other page.
+        // A record page has five records: the charge of the round and four pages. The record of the start is in the other page.
         #expect(
             bench.flash.operations == ["write record 304", "erase slot 512", "write slot 512", "write record 352"])
     }
 
-    @Test func anotherImageForgetsTheFirstBeforeItErases() throws {
+    @Test("BEGIN of another image discards the first image durably")
+    func anotherImageForgetsTheFirstBeforeItErases() throws {
         let (bench, position) = try open()
         bench.send(release.image, at: position, upTo: 1200)
         bench.reconnect()
         let other = Release(image: Release.image(count: 3000, seed: 3))
         bench.submit(other.envelope)
         #expect(bench.begin(OTA_OBJECT_IMAGE, other.image, from: .max)?.offset == 0)
-        // Durably, and at once.
+        // The discard is durable before any erase: the reset follows at once.
         bench.boot()
         bench.connect()
         #expect(info(bench, 10) == nil)
         #expect(try resume(bench).offset == 0)
     }
 
-    /// It is the manifest that names a release: the same image in another one is another.
-    @Test func theSameImageInAnotherRelease() throws {
+    /// The digest of the manifest identifies the release.
+    @Test("the same image in another release is not resumed")
+    func theSameImageInAnotherRelease() throws {
         let (bench, position) = try open()
         bench.send(release.image, at: position, upTo: 1200)
         let other = Release(image: release.image, counter: 8)
@@ -142,12 +151,13 @@ import Testing
         #expect(bench.begin(OTA_OBJECT_IMAGE, other.image, from: .max)?.offset == 0)
     }
 
-    @Test func discardForgets() throws {
+    @Test("DISCARD discards the held bytes durably")
+    func discardForgets() throws {
         let (bench, position) = try open()
         bench.send(release.image, at: position, upTo: 1200)
         bench.flash.operations = []
         #expect(bench.request(OTA_DISCARD) == OTA_OK)
-        // The sixth record begins the other page.
+        // The sixth record is the first one in the other page.
         #expect(bench.flash.operations == ["erase record 256", "write record 256"])
         #expect(try resume(bench).offset == 0)
         bench.boot()
@@ -155,8 +165,8 @@ import Testing
         #expect(try resume(bench).offset == 0)
     }
 
-    /// CONFIRM has made the image permanent, and could not forget the record: the slot holds the image before it.
-    @Test("an image that runs is not held, although its record is still there")
+    /// CONFIRM has made the image permanent, but its record could not be discarded. The slot contains the previous image.
+    @Test("the running image is not held, although its record still exists")
     func theRunningImageIsNotHeld() throws {
         let bench = Bench()
         bench.bring(to: OTA_STATE_VERIFIED, release)
@@ -176,8 +186,8 @@ import Testing
         #expect(try resume(bench).offset == 0)
     }
 
-    /// With nothing held there is nothing to write, however often it is asked for.
-    @Test func discardOfNothingWearsNothing() throws {
+    @Test("DISCARD without recorded bytes writes nothing to flash")
+    func discardOfNothingWearsNothing() throws {
         let (bench, position) = try open()
         bench.send(release.image, at: position, upTo: 200)
         for _ in 0..<10 { #expect(bench.request(OTA_DISCARD) == OTA_OK) }
@@ -185,7 +195,8 @@ import Testing
         #expect(try resume(bench).offset == 0)
     }
 
-    @Test func anAppliedImageIsNotHeldAnyMore() throws {
+    @Test("after a permanent APPLY the image is not held")
+    func anAppliedImageIsNotHeldAnyMore() throws {
         let (bench, position) = try open { $0.permanentAllowed = true }
         finish(bench, position)
         #expect(bench.request(OTA_APPLY, [1]) == OTA_OK)
@@ -196,8 +207,9 @@ import Testing
         #expect(try resume(bench).offset == 0)
     }
 
-    /// The power went between the mark and the forgetting: the slot may hold the old image now.
-    @Test func aRecordOfTheRunningImageIsNotBelieved() throws {
+    /// The record could not be discarded after the mark. The slot may contain the old image.
+    @Test("a record of the running image is ignored after a failed discard")
+    func aRecordOfTheRunningImageIsNotBelieved() throws {
         let (bench, position) = try open()
         finish(bench, position)
         bench.flash.failing = { $0.contains("record") }
@@ -210,7 +222,7 @@ import Testing
         #expect(info(bench, 10) == nil)
         #expect(bench.request(OTA_CONFIRM) == OTA_OK)
         #expect(try resume(bench).offset == 0)
-        // And from CONFIRM on it is gone for good.
+        // CONFIRM discarded the record durably.
         bench.settings.onTrial = false
         bench.settings.runningDigest = nil
         bench.boot()
@@ -218,7 +230,8 @@ import Testing
         #expect(try resume(bench).offset == 0)
     }
 
-    @Test func verifiedImagesAreResumedToo() throws {
+    @Test("a verified image is resumed at its end after a reset")
+    func verifiedImagesAreResumedToo() throws {
         let (bench, position) = try open()
         finish(bench, position)
         bench.boot()
@@ -228,8 +241,9 @@ import Testing
         finish(bench, resumed)
     }
 
-    /// The CRC is read from the flash: a byte that changed there is seen, and FINISH refuses it.
-    @Test func aByteThatChangedInFlash() throws {
+    /// BEGIN computes the CRC from the flash.
+    @Test("a byte that changed in flash changes the CRC, and FINISH refuses the image")
+    func aByteThatChangedInFlash() throws {
         let (bench, position) = try open()
         bench.send(release.image, at: position, upTo: 2560)
         bench.boot()
@@ -243,8 +257,9 @@ import Testing
         #expect(bench.request(OTA_FINISH) == OTA_DIGEST_MISMATCH)
     }
 
-    /// The new firmware was built with another page size: what the record tells of is rounded to what it can go on from.
-    @Test func anotherPageSize() throws {
+    /// The new firmware was built with another page size.
+    @Test("a record of another page size is rounded down to a whole page")
+    func anotherPageSize() throws {
         let (bench, position) = try open()
         bench.send(release.image, at: position, upTo: 1280)
         bench.settings.pageSize = 512
@@ -262,7 +277,8 @@ import Testing
         finish(bench, resumed)
     }
 
-    @Test func eraseAhead() throws {
+    @Test("with erase-ahead BEGIN erases each page once, and again after a step back")
+    func eraseAhead() throws {
         let (bench, position) = try open {
             $0.eraseAhead = true
             $0.eraseStep = 3
@@ -273,7 +289,7 @@ import Testing
         bench.send(release.image, at: position, upTo: 1100)
         #expect(bench.flash.operations.filter { $0.contains("slot") } == (0..<4).map { "write slot \($0 * 256)" })
 
-        // What is still erased is not erased again; after a step back all is.
+        // Erased pages are not erased again. After a step back all following pages are erased again.
         bench.flash.operations = []
         #expect(try resume(bench).offset == 1100)
         #expect(bench.flash.operations.isEmpty)
@@ -283,7 +299,8 @@ import Testing
         finish(bench, resumed)
     }
 
-    @Test func eraseAheadOfWholePages() throws {
+    @Test("with erase-ahead a complete image of whole pages erases nothing on resume")
+    func eraseAheadOfWholePages() throws {
         var settings = Settings()
         settings.eraseAhead = true
         let bench = Bench(settings)
@@ -294,7 +311,7 @@ import Testing
         #expect(bench.flash.operations == charge + (0..<4).map { "erase slot \($0 * 256)" })
         bench.send(whole.image, at: position)
         #expect(bench.request(OTA_FINISH) == OTA_OK)
-        // All of it is held: nothing is left to be erased.
+        // The device holds the whole image, so that no page must be erased.
         bench.reconnect()
         bench.submit(whole.envelope)
         bench.flash.operations = []
@@ -302,7 +319,8 @@ import Testing
         #expect(bench.flash.operations.isEmpty)
     }
 
-    @Test func eraseAheadInSteps() throws {
+    @Test("erase-ahead erases at most eraseStep pages in one poll, and a disconnection stops it")
+    func eraseAheadInSteps() throws {
         var settings = Settings()
         settings.eraseAhead = true
         settings.eraseStep = 3
@@ -318,7 +336,7 @@ import Testing
         }
         #expect(erasures == [0, 3, 3, 3, 3, 3, 3, 2])
 
-        // A host that leaves meanwhile stops it.
+        // A disconnection stops the erases.
         bench.reconnect()
         bench.submit(release.envelope)
         bench.request(OTA_DISCARD)
@@ -333,7 +351,7 @@ import Testing
         finish(bench, resumed)
     }
 
-    @Test(arguments: [256, 300, 1000, 4096, 65536] as [UInt32])
+    @Test("an image is received with any valid page size", arguments: [256, 300, 1000, 4096, 65536] as [UInt32])
     func pageSizes(_ size: UInt32) throws {
         let (bench, position) = try open {
             $0.pageSize = size
@@ -343,7 +361,8 @@ import Testing
         finish(bench, position)
     }
 
-    @Test func anImageOfAllTheSlot() throws {
+    @Test("an image of the size of the slot is verified")
+    func anImageOfAllTheSlot() throws {
         let whole = Release(image: Release.image(count: 16384))
         let bench = Bench()
         bench.bring(to: OTA_STATE_VERIFIED, whole)

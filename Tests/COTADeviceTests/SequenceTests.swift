@@ -1,9 +1,9 @@
 import COTADevice
 import Testing
 
-/// How order is kept: what each sequence means, modulo 65536.
-@Suite struct SequenceTests {
-    /// A device in *image* with the first chunk of 242 bytes taken; an image that lasts.
+/// Sequences count modulo 65536.
+@Suite("Sequences of Data in the device core") struct SequenceTests {
+    /// Makes a device in the state *image* that has received the first chunk of 242 bytes.
     private func open(_ size: Int = 4000, window: UInt16 = 2047) throws -> (Bench, Release, Position) {
         var settings = Settings()
         settings.window = window
@@ -13,7 +13,7 @@ import Testing
         return (bench, release, try #require(bench.progress?.position))
     }
 
-    @Test(arguments: [1, 2, 2046, 2047] as [UInt16])
+    @Test("a sequence up to 2047 ahead rewinds to the offset of the device", arguments: [1, 2, 2046, 2047] as [UInt16])
     func ahead(_ distance: UInt16) throws {
         let (bench, release, position) = try open()
         bench.write(data: little(position.next &+ distance) + release.image[300..<310])
@@ -21,7 +21,9 @@ import Testing
         #expect(bench.heard(OTA_PROGRESS).map { Position($0.dropFirst(2)) } == [rewound])
     }
 
-    @Test(arguments: [2048, 2049, 4096, 32767, 32768, 61440, 65534, 65535] as [UInt16])
+    @Test(
+        "a sequence more than 2047 ahead is ignored",
+        arguments: [2048, 2049, 4096, 32767, 32768, 61440, 65534, 65535] as [UInt16])
     func stale(_ distance: UInt16) throws {
         let (bench, release, position) = try open()
         bench.write(data: little(position.next &+ distance) + release.image[242..<310])
@@ -29,8 +31,9 @@ import Testing
         #expect(bench.heard(OTA_PROGRESS).isEmpty)
     }
 
-    /// What the host had in flight behind a gap is stale by its number: the gap is told once, a second loss a second time.
-    @Test func aGapIsToldOnce() throws {
+    /// After the rewind the chunks that were in flight have stale sequences.
+    @Test("chunks after a gap cause one rewind, and a second gap causes a second")
+    func aGapIsToldOnce() throws {
         let (bench, release, position) = try open()
         for ahead in UInt16(1)...50 { bench.write(data: little(position.next &+ ahead) + release.image[0..<100]) }
         #expect(bench.heard(OTA_PROGRESS).count == 1)
@@ -43,7 +46,8 @@ import Testing
         #expect(bench.request(OTA_FINISH) == OTA_OK)
     }
 
-    @Test func bytesThatDoNotFitRewind() throws {
+    @Test("a chunk after the end of the object is not stored, and rewinds")
+    func bytesThatDoNotFitRewind() throws {
         let (bench, release, position) = try open(600)
         let sequence = bench.send(release.image, at: position, upTo: 600)
         bench.write(data: little(sequence) + [1])
@@ -53,7 +57,8 @@ import Testing
         #expect(bench.request(OTA_FINISH) == OTA_OK)
     }
 
-    @Test func bytesThatFitInPartAreNotTakenInPart() throws {
+    @Test("a chunk that exceeds the object is not stored in part")
+    func bytesThatFitInPartAreNotTakenInPart() throws {
         let (bench, release, position) = try open(400)
         bench.write(data: little(position.next) + [UInt8](repeating: 9, count: 159))
         #expect(bench.progress?.position == Position(next: position.next &+ 4096, offset: 242, crc: position.crc))
@@ -61,7 +66,8 @@ import Testing
         #expect(bench.request(OTA_FINISH) == OTA_OK)
     }
 
-    @Test func tooShortAndTooLongValuesAreDropped() throws {
+    @Test("Data values that are too short or too long are ignored")
+    func tooShortAndTooLongValuesAreDropped() throws {
         let (bench, release, position) = try open()
         bench.write(data: [])
         bench.write(data: [UInt8(position.next & 0xFF)])
@@ -74,14 +80,16 @@ import Testing
         #expect(bench.progress?.position?.offset == 484)
     }
 
-    @Test func byteByByte() throws {
+    @Test("an image in chunks of one byte is verified")
+    func byteByByte() throws {
         let (bench, release, position) = try open(600)
         bench.send(release.image, at: position, chunk: 1)
         #expect(bench.request(OTA_FINISH) == OTA_OK)
     }
 
-    /// 70000 chunks: once round, with a gap wherever the sequence wraps.
-    @Test func theWrap() throws {
+    /// 70,000 chunks: the sequence wraps once.
+    @Test("the sequence wraps at 65536, also with a gap at the wrap")
+    func theWrap() throws {
         var settings = Settings()
         settings.largestImage = 70000
         settings.slotSize = 70144
@@ -105,7 +113,7 @@ import Testing
             position.offset += 1
         }
         bench.settle()
-        // Both 65535 and 1 were passed or jumped over; a rewind at 65535 lands at 4095.
+        // The sequence passed 65535 and 1. A rewind at 65535 continues at 4095.
         #expect(gaps == 1)
         #expect(
             bench.progress?.position
@@ -114,15 +122,16 @@ import Testing
         #expect(bench.request(OTA_FINISH) == OTA_OK)
     }
 
-    @Test func syncIsAFlush() throws {
+    @Test("SYNC returns the position, and rewinds if chunks are missing")
+    func syncIsAFlush() throws {
         let (bench, release, position) = try open()
-        // Right.
+        // The expected sequence.
         #expect(bench.sync(position.next) == position)
-        // A later chunk overtook it.
+        // A stale sequence: later chunks arrived before SYNC.
         #expect(bench.sync(position.next &- 1) == position)
         #expect(bench.sync(position.next &+ 2048) == position)
         #expect(bench.heard(OTA_PROGRESS).isEmpty)
-        // Chunks are missing: a rewind, told on both.
+        // Chunks are missing. The answer and Progress report the rewind.
         for ahead in [1, 2047] as [UInt16] {
             let before = try #require(bench.progress?.position)
             let rewound = Position(next: before.next &+ 4096, offset: 242, crc: position.crc)
@@ -133,7 +142,8 @@ import Testing
         #expect(bench.progress?.position?.offset == 1000)
     }
 
-    @Test func beginMakesWhatIsQueuedStale() throws {
+    @Test("after BEGIN the chunks that were queued before it are stale")
+    func beginMakesWhatIsQueuedStale() throws {
         let (bench, release, position) = try open()
         let again = try #require(bench.begin(OTA_OBJECT_IMAGE, release.image, from: .max))
         #expect(again == Position(next: position.next &+ 4096, offset: 242, crc: position.crc))
@@ -142,7 +152,8 @@ import Testing
         #expect(bench.heard(OTA_PROGRESS).isEmpty)
     }
 
-    @Test func aRefusedBeginMovesNoSequence() throws {
+    @Test("a refused BEGIN does not change the expected sequence")
+    func aRefusedBeginMovesNoSequence() throws {
         let (bench, _, position) = try open()
         #expect(bench.request(OTA_BEGIN, [1, 2, 3]) == OTA_BAD_ARGUMENT)
         #expect(bench.progress?.position == position)

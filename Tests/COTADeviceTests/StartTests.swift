@@ -1,8 +1,7 @@
 import COTADevice
 import Testing
 
-/// What a configuration must be.
-@Suite struct StartTests {
+@Suite("Configuration of the device core") struct StartTests {
     private func start(_ edit: (inout Settings) -> Void) -> ota_start_error {
         var settings = Settings()
         edit(&settings)
@@ -11,7 +10,8 @@ import Testing
         return bench.boot()
     }
 
-    @Test func limits() {
+    @Test("ota_device_start refuses each configuration value outside its limits")
+    func limits() {
         #expect(start { _ in } == OTA_START_OK)
         #expect(start { $0.product = nil } == OTA_START_MISSING)
         #expect(start { $0.version = nil } == OTA_START_MISSING)
@@ -59,7 +59,7 @@ import Testing
             } == OTA_START_TIMES)
     }
 
-    /// 64 pages of 256 bytes, write units of 4: three marks for each page and the flags fill four pages (824 bytes).
+    /// With 64 pages of 256 bytes and write units of 4 the trailer has 824 bytes in four pages.
     @Test("an MCUboot slot whose largest image leaves no room for the trailer is refused")
     func mcubootTrailer() {
         func start(_ largest: UInt32, trial: UInt16 = 60, unit: UInt8 = 4) -> ota_start_error {
@@ -73,14 +73,14 @@ import Testing
         let largest: UInt32 = 16384 - 4 * 256 - 256
         #expect(start(largest) == OTA_START_OK)
         #expect(start(largest + 1) == OTA_START_LARGEST_IMAGE)
-        // What `boot_get_area_trailer_status_offset` returns.
+        // The value of `boot_get_area_trailer_status_offset`.
         #expect(start(16384 - 32) == OTA_START_LARGEST_IMAGE)
         #expect(start(largest, unit: 8) == OTA_START_LARGEST_IMAGE)
         #expect(start(16384 - 7 * 256 - 256, unit: 8) == OTA_START_OK)
-        // Without a swap: the flags.
+        // Without a swap the trailer has only the flags.
         #expect(start(16384 - 56, trial: 0) == OTA_START_OK)
         #expect(start(16384 - 55, trial: 0) == OTA_START_LARGEST_IMAGE)
-        // A slot that is all trailer.
+        // The trailer needs the whole slot.
         #expect(
             self.start {
                 $0.format = 2
@@ -89,7 +89,8 @@ import Testing
             } == OTA_START_LARGEST_IMAGE)
     }
 
-    @Test func pages() {
+    @Test("ota_device_start refuses impossible page sizes, slot sizes and write units")
+    func pages() {
         for (page, slot) in [(255, 2550), (65537, 655_370), (256, 0), (256, 16000), (256, 128)] as [(UInt32, UInt32)] {
             #expect(
                 start {
@@ -112,12 +113,13 @@ import Testing
             } == OTA_START_PAGES)
     }
 
-    @Test func callbacks() {
+    @Test("ota_device_start refuses a port without a required callback")
+    func callbacks() {
         let required: [(inout ota_port) -> Void] = [
             { $0.read = nil }, { $0.write = nil }, { $0.erase = nil }, { $0.hash_start = nil },
             { $0.hash_update = nil },
             { $0.hash_finish = nil }, { $0.verify = nil }, { $0.notify = nil }, { $0.mark = nil }, { $0.confirm = nil },
-            { $0.give_up = nil }, { $0.reboot = nil },
+            { $0.roll_back = nil }, { $0.reboot = nil },
         ]
         for remove in required {
             let bench = Bench()

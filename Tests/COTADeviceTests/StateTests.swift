@@ -1,13 +1,13 @@
 import COTADevice
 import Testing
 
-/// The profile's table, state by state and request by request.
-@Suite struct StateTests {
+/// Tests each cell of the profile's table of states and requests.
+@Suite("States and requests of the device core") struct StateTests {
     enum Request: String, CaseIterable, Sendable {
         case beginEnvelope, beginImage, sync, finish, apply, confirm, discard, identify
     }
 
-    /// What a request meets: an answer, and the state after it. Nil for "bad state".
+    /// The state after each accepted request. All other requests are answered with "bad state".
     private static let table: [(state: ota_state, after: [Request: ota_state])] = [
         (OTA_STATE_IDLE, [.beginEnvelope: OTA_STATE_ENVELOPE, .discard: OTA_STATE_IDLE]),
         (
@@ -61,14 +61,16 @@ import Testing
         }
     }
 
-    /// All of the open object is in, so that FINISH has something to judge.
+    /// Sends the rest of the open object, so that FINISH is possible.
     private func complete(_ bench: Bench) {
         guard let position = bench.progress?.position else { return }
         if bench.state == OTA_STATE_ENVELOPE { bench.send(Release().envelope, at: position) }
         if bench.state == OTA_STATE_IMAGE { bench.send(Release().image, at: position) }
     }
 
-    @Test(arguments: table.indices, Request.allCases)
+    @Test(
+        "each request has the answer and the next state of the table in the profile", arguments: table.indices,
+        Request.allCases)
     func everyRequest(_ row: Int, _ request: Request) {
         let (state, after) = Self.table[row]
         let bench = Bench()
@@ -85,14 +87,16 @@ import Testing
             #expect(status == (after[request] == nil ? OTA_BAD_STATE : OTA_OK))
             #expect(bench.state == after[request] ?? state)
         }
-        // No change of state here was without a request.
+        // Only a state change without a request causes a Progress.
         #expect(bench.heard(OTA_PROGRESS).isEmpty)
         #expect(bench.progress?.state == UInt8(bench.state.rawValue))
         #expect(bench.flash.violations.isEmpty)
     }
 
-    /// The state is looked at before the arguments: a wrong length is "bad argument" only where the request could be ok.
-    @Test(arguments: table.indices, Request.allCases)
+    /// The core checks the state before the arguments.
+    @Test(
+        "a request of the wrong length is a bad argument only in a state that permits the request",
+        arguments: table.indices, Request.allCases)
     func wrongLengths(_ row: Int, _ request: Request) {
         let (state, after) = Self.table[row]
         for isLong in [false, true] {
@@ -108,7 +112,7 @@ import Testing
         }
     }
 
-    @Test(arguments: table.indices)
+    @Test("Data is stored only while an object is open", arguments: table.indices)
     func data(_ row: Int) {
         let state = Self.table[row].state
         let bench = Bench()
@@ -124,13 +128,15 @@ import Testing
             #expect(after?.offset == 0)
             #expect(after?.crc == 0)
         }
-        // Far ahead where no object is open: no rewind either.
+        // A sequence ahead causes a rewind only while an object is open.
         bench.write(data: little(before.next &+ 9) + [1, 2, 3])
         let isOpen = state == OTA_STATE_ENVELOPE || state == OTA_STATE_IMAGE
         #expect(bench.heard(OTA_PROGRESS).count == (isOpen ? 1 : 0))
     }
 
-    @Test(arguments: table.indices, [0, 8, 9, 0x7F, 0x80, 0x81, 0xFF] as [UInt8])
+    @Test(
+        "an unknown opcode is answered with status 1 in every state", arguments: table.indices,
+        [0, 8, 9, 0x7F, 0x80, 0x81, 0xFF] as [UInt8])
     func unknownOpcodes(_ row: Int, _ opcode: UInt8) {
         let bench = Bench()
         bench.bring(to: Self.table[row].state)
@@ -138,7 +144,9 @@ import Testing
         #expect(bench.state == Self.table[row].state)
     }
 
-    @Test(arguments: [OTA_STATE_ENVELOPE, OTA_STATE_IMAGE])
+    @Test(
+        "FINISH of an incomplete object is refused and changes nothing",
+        arguments: [OTA_STATE_ENVELOPE, OTA_STATE_IMAGE])
     func finishOfAnIncompleteObjectChangesNothing(_ state: ota_state) throws {
         let bench = Bench()
         bench.bring(to: state)
@@ -148,7 +156,8 @@ import Testing
         #expect(bench.progress?.position == position)
     }
 
-    @Test func finishThatFailsLeavesTheImage() throws {
+    @Test("FINISH with a wrong digest discards the image durably")
+    func finishThatFailsLeavesTheImage() throws {
         let bench = Bench()
         bench.bring(to: OTA_STATE_ACCEPTED)
         let wrong = Release.image(count: 600, seed: 1)
@@ -156,7 +165,7 @@ import Testing
         #expect(bench.request(OTA_FINISH) == OTA_DIGEST_MISMATCH)
         #expect(bench.state == OTA_STATE_ACCEPTED)
         #expect(bench.progress?.status == 0)
-        // What was held is forgotten, and stays so.
+        // The held bytes are discarded, also after a reset.
         #expect(bench.begin(OTA_OBJECT_IMAGE, Release().image, from: .max)?.offset == 0)
         bench.boot()
         bench.connect()
@@ -164,7 +173,9 @@ import Testing
         #expect(bench.begin(OTA_OBJECT_IMAGE, Release().image, from: .max)?.offset == 0)
     }
 
-    @Test(arguments: [0, 1, 157, 1333, 65535, 65536 + 169, .max] as [UInt32])
+    @Test(
+        "BEGIN of an envelope with an impossible size is a bad argument",
+        arguments: [0, 1, 157, 1333, 65535, 65536 + 169, .max] as [UInt32])
     func envelopeSizes(_ size: UInt32) {
         let bench = Bench()
         bench.bring(to: OTA_STATE_IDLE)
@@ -172,7 +183,8 @@ import Testing
         #expect(bench.state == OTA_STATE_IDLE)
     }
 
-    @Test func imageArguments() {
+    @Test("BEGIN of an image must match size and digest of the manifest")
+    func imageArguments() {
         let bench = Bench()
         bench.bring(to: OTA_STATE_ACCEPTED)
         let arguments = Bench.beginArguments(OTA_OBJECT_IMAGE, Release().image)
@@ -189,8 +201,9 @@ import Testing
         #expect(bench.request(OTA_BEGIN, arguments) == OTA_OK)
     }
 
-    /// Which of its columns a BEGIN belongs to is known from the object alone.
-    @Test func aBeginOfNothingButItsObject() {
+    /// The object selects the column of the table.
+    @Test("the answer to a short BEGIN depends on its object and the state")
+    func aBeginOfNothingButItsObject() {
         let bench = Bench()
         bench.bring(to: OTA_STATE_IDLE)
         #expect(bench.request(OTA_BEGIN, [2]) == OTA_BAD_STATE)
@@ -200,7 +213,8 @@ import Testing
         #expect(bench.request(OTA_BEGIN, []) == OTA_BAD_STATE)
     }
 
-    @Test func aLostLinkEndsTheStates() {
+    @Test("a lost connection returns every state except trial to idle")
+    func aLostLinkEndsTheStates() {
         for row in Self.table {
             let bench = Bench()
             bench.bring(to: row.state)
@@ -210,7 +224,8 @@ import Testing
         }
     }
 
-    @Test func controlNeedsItsNotifications() {
+    @Test("Control is refused while its notifications are off")
+    func controlNeedsItsNotifications() {
         let bench = Bench()
         bench.boot()
         bench.connect(1, control: false)
@@ -223,7 +238,8 @@ import Testing
         #expect(bench.identified == [9])
     }
 
-    @Test func aRequestWithoutATagCannotBeAnswered() {
+    @Test("a Control value without opcode and tag is refused")
+    func aRequestWithoutATagCannotBeAnswered() {
         let bench = Bench()
         bench.bring(to: OTA_STATE_IDLE)
         #expect(bench.write(control: []) == OTA_ATT_INVALID_LENGTH)

@@ -1,8 +1,7 @@
 import COTADevice
 import Testing
 
-/// From APPLY on: the reboot, the trial, its end in either way.
-@Suite struct TrialTests {
+@Suite("APPLY, trial, CONFIRM and roll back in the device core") struct TrialTests {
     private func bench(_ state: ota_state, _ edit: (inout Settings) -> Void = { _ in }) -> Bench {
         var settings = Settings()
         edit(&settings)
@@ -11,7 +10,8 @@ import Testing
         return bench
     }
 
-    @Test func applyRebootsTwoSecondsLater() {
+    @Test("the device reboots 2 s after APPLY")
+    func applyRebootsTwoSecondsLater() {
         let bench = bench(OTA_STATE_VERIFIED) { $0.permanentAllowed = true }
         #expect(bench.request(OTA_APPLY, [1]) == OTA_OK)
         #expect(bench.settle() == 2000)
@@ -22,7 +22,8 @@ import Testing
         #expect(bench.marks.map(\.boot) == [OTA_BOOT_PERMANENT])
     }
 
-    @Test func applyRebootsWhenTheHostLeaves() {
+    @Test("the device reboots when the connection that sent APPLY ends")
+    func applyRebootsWhenTheHostLeaves() {
         let bench = bench(OTA_STATE_VERIFIED)
         bench.connect(2)
         #expect(bench.request(OTA_APPLY, [0]) == OTA_OK)
@@ -32,8 +33,8 @@ import Testing
         #expect(bench.log == ["mark", "reboot"])
     }
 
-    /// What is marked is not touched any more, however the host may beg.
-    @Test func nothingButIdentifyAfterApply() {
+    @Test("after APPLY the device refuses every request except IDENTIFY")
+    func nothingButIdentifyAfterApply() {
         let bench = bench(OTA_STATE_VERIFIED)
         bench.request(OTA_APPLY, [0])
         let image = Bench.beginArguments(OTA_OBJECT_IMAGE, Release().image)
@@ -47,7 +48,8 @@ import Testing
         #expect(bench.marks.count == 1)
     }
 
-    @Test func aDeviceThatRebootedDoesNothingMore() {
+    @Test("after the reboot callback the core ignores every call")
+    func aDeviceThatRebootedDoesNothingMore() {
         let bench = bench(OTA_STATE_VERIFIED)
         bench.request(OTA_APPLY, [0])
         bench.disconnect()
@@ -60,14 +62,15 @@ import Testing
         #expect(bench.identified.isEmpty)
     }
 
-    @Test(arguments: [2, 255] as [UInt8])
+    @Test("APPLY with an unknown mode is a bad argument", arguments: [2, 255] as [UInt8])
     func unknownModes(_ mode: UInt8) {
         let bench = bench(OTA_STATE_VERIFIED)
         #expect(bench.request(OTA_APPLY, [mode]) == OTA_BAD_ARGUMENT)
         #expect(bench.state == OTA_STATE_VERIFIED)
     }
 
-    @Test func noTrialWithoutAWayBack() {
+    @Test("a trial is refused if the bootloader cannot roll back")
+    func noTrialWithoutAWayBack() {
         let bench = bench(OTA_STATE_VERIFIED) { $0.trialSeconds = 0 }
         #expect(bench.request(OTA_APPLY, [0]) == OTA_BAD_ARGUMENT)
         #expect(bench.request(OTA_APPLY, [1]) == OTA_OK)
@@ -88,7 +91,8 @@ import Testing
         #expect(permissive.marks.map(\.boot) == [OTA_BOOT_PERMANENT])
     }
 
-    @Test func aMarkThatFails() {
+    @Test("APPLY reports a failed mark, and a second APPLY succeeds")
+    func aMarkThatFails() {
         let bench = bench(OTA_STATE_VERIFIED)
         bench.markFails = true
         #expect(bench.request(OTA_APPLY, [0]) == OTA_FLASH_FAILED)
@@ -99,7 +103,8 @@ import Testing
         #expect(bench.request(OTA_APPLY, [0]) == OTA_OK)
     }
 
-    @Test func confirm() {
+    @Test("CONFIRM makes the image permanent and raises the security counter")
+    func confirm() {
         let bench = bench(OTA_STATE_TRIAL) {
             $0.trialCounter = 9
             $0.runningDigest = [UInt8](repeating: 0xD1, count: 32)
@@ -108,7 +113,7 @@ import Testing
         #expect(bench.request(OTA_CONFIRM) == OTA_OK)
         #expect(bench.confirmations == [.init(counter: 9, digest: [UInt8](repeating: 0xD1, count: 32))])
         #expect(bench.state == OTA_STATE_IDLE)
-        // The counter has risen: for the next connection's Info, and for the next envelope at once.
+        // The new counter applies to the next envelope at once, and to the Info of the next connection.
         #expect(info(bench, 4) == [5, 0, 0, 0])
         #expect(bench.submit(Release(counter: 8).envelope) == OTA_TOO_OLD)
         #expect(bench.submit(Release(counter: 9).envelope) == OTA_OK)
@@ -118,13 +123,15 @@ import Testing
         #expect(bench.log == ["confirm"])
     }
 
-    @Test func confirmNeverLowersTheCounter() {
+    @Test("CONFIRM does not lower the security counter")
+    func confirmNeverLowersTheCounter() {
         let bench = bench(OTA_STATE_TRIAL) { $0.trialCounter = 4 }
         #expect(bench.request(OTA_CONFIRM) == OTA_OK)
         #expect(bench.submit(Release(counter: 4).envelope) == OTA_TOO_OLD)
     }
 
-    @Test func confirmWaitsForTheSelfTest() {
+    @Test("CONFIRM is answered with busy until the self-test has passed")
+    func confirmWaitsForTheSelfTest() {
         let bench = bench(OTA_STATE_TRIAL)
         bench.selfTestPassed = false
         #expect(bench.request(OTA_CONFIRM) == OTA_BUSY)
@@ -133,26 +140,29 @@ import Testing
         #expect(bench.request(OTA_CONFIRM) == OTA_OK)
     }
 
-    @Test func aConfirmThatFails() {
+    @Test("after a failed CONFIRM the trial continues and rolls back at its end")
+    func aConfirmThatFails() {
         let bench = bench(OTA_STATE_TRIAL)
         bench.confirmFails = true
         #expect(bench.request(OTA_CONFIRM) == OTA_FLASH_FAILED)
         #expect(bench.state == OTA_STATE_TRIAL)
         bench.pass(60_000)
-        #expect(bench.log == ["give up", "reboot"])
+        #expect(bench.log == ["roll back", "reboot"])
     }
 
-    @Test func aTrialEndsByItself() {
+    @Test("a trial without CONFIRM rolls back at the end of the trial time")
+    func aTrialEndsByItself() {
         let bench = bench(OTA_STATE_TRIAL)
         #expect(bench.settle() == 60_000)
         bench.reconnect()
         bench.pass(59_999)
         #expect(bench.log.isEmpty)
         bench.pass(1)
-        #expect(bench.log == ["give up", "reboot"])
+        #expect(bench.log == ["roll back", "reboot"])
     }
 
-    @Test func theLongestTrialOverTheClocksWrap() {
+    @Test("the longest trial ends on time although the clock wraps")
+    func theLongestTrialOverTheClocksWrap() {
         let bench = Bench()
         bench.settings.trialSeconds = 65535
         bench.now = .max - 5000
@@ -160,18 +170,20 @@ import Testing
         bench.pass(65_534_999)
         #expect(bench.log.isEmpty)
         bench.pass(1)
-        #expect(bench.log == ["give up", "reboot"])
+        #expect(bench.log == ["roll back", "reboot"])
     }
 
-    /// CONFIRM that arrives with the trial's end, before a poll noticed it: too late.
-    @Test func tooLate() {
+    /// CONFIRM arrives at the end of the trial time, before a poll detects the end.
+    @Test("CONFIRM at the end of the trial time is refused")
+    func tooLate() {
         let bench = bench(OTA_STATE_TRIAL)
         bench.now &+= 60_000
         #expect(bench.request(OTA_CONFIRM) == OTA_BAD_STATE)
-        #expect(bench.log == ["give up", "reboot"])
+        #expect(bench.log == ["roll back", "reboot"])
     }
 
-    @Test func discardGivesTheTrialUp() {
+    @Test("DISCARD during a trial rolls back when its connection ends")
+    func discardGivesTheTrialUp() {
         let bench = bench(OTA_STATE_TRIAL)
         bench.connect(2)
         #expect(bench.request(OTA_DISCARD) == OTA_OK)
@@ -181,21 +193,23 @@ import Testing
         bench.disconnect(2)
         #expect(bench.log.isEmpty)
         bench.disconnect(1)
-        #expect(bench.log == ["give up", "reboot"])
+        #expect(bench.log == ["roll back", "reboot"])
         #expect(bench.confirmations.isEmpty)
     }
 
-    @Test func discardWithoutDisconnecting() {
+    @Test("DISCARD during a trial rolls back after 2 s if the host stays connected")
+    func discardWithoutDisconnecting() {
         let bench = bench(OTA_STATE_TRIAL)
         #expect(bench.request(OTA_DISCARD) == OTA_OK)
         bench.pass(1999)
         #expect(bench.log.isEmpty)
         bench.pass(1)
-        #expect(bench.log == ["give up", "reboot"])
+        #expect(bench.log == ["roll back", "reboot"])
     }
 
-    /// A trial may be confirmed by whoever connects; nobody owns it.
-    @Test func anyConnectionMayConfirm() {
+    /// A trial has no owner.
+    @Test("any connection may confirm a trial")
+    func anyConnectionMayConfirm() {
         let bench = bench(OTA_STATE_TRIAL)
         bench.connect(2)
         #expect(
@@ -204,7 +218,7 @@ import Testing
     }
 }
 
-/// The value of one type in the Info a connection reads.
+/// Reads Info on a connection and returns the value of one type, or nil.
 func info(_ bench: Bench, _ type: UInt8, by connection: UInt16 = 1) -> [UInt8]? {
     guard var rest = bench.read(OTA_INFO, by: connection)?[...] else { return nil }
     while rest.count >= 2 {

@@ -1,11 +1,11 @@
 import COTADevice
 import Testing
 
-/// The wear limit: each page of the slot is erased 40 times at most, and then once more for every 15 minutes. An APPLY counts
-/// as four erases: two for the bootloader's swap, and two for the swap back.
-@Suite struct WearTests {
+/// Each page of the slot may be erased 40 times, then once in 15 minutes. An APPLY counts as four erases: two for the
+/// bootloader's swap, and two for the swap back.
+@Suite("Wear limit of the device core") struct WearTests {
     private let release = Release()
-    /// BEGIN leaves room for the APPLY that follows: of 40 erases the last four.
+    /// BEGIN leaves the last four of 40 erases for the APPLY that follows.
     private let roundsAtOnce = 36
 
     private func bench(_ edit: (inout Settings) -> Void = { _ in }) -> Bench {
@@ -23,14 +23,14 @@ import Testing
         return bench.request(OTA_BEGIN, Bench.beginArguments(OTA_OBJECT_IMAGE, release.image, from: from))
     }
 
-    /// Sends the image from its beginning up to `end`. False: BEGIN is answered with *busy*.
+    /// Sends the image from its start to `end`. Returns false if BEGIN is answered with *busy*.
     private func send(_ bench: Bench, upTo end: Int? = 256) -> Bool {
         guard begin(bench) == OTA_OK, let position = bench.progress?.position else { return false }
         bench.send(release.image, at: position, upTo: end)
         return true
     }
 
-    /// - Returns: How often the first page was erased until BEGIN was answered with *busy*.
+    /// Sends the image until BEGIN is answered with *busy*. Returns the number of erases of the first page.
     private func exhaust(_ bench: Bench, upTo end: Int? = 256) -> Int {
         bench.flash.operations = []
         for _ in 0..<200 {
@@ -45,14 +45,14 @@ import Testing
         let bench = bench()
         #expect(exhaust(bench) == roundsAtOnce)
         #expect(bench.state == OTA_STATE_ACCEPTED)
-        // Asking again does not put it off.
+        // Another BEGIN does not extend the time.
         bench.pass(899_999)
         #expect(begin(bench) == OTA_BUSY)
         bench.pass(1)
         #expect(exhaust(bench) == 1)
         bench.pass(10 * 900_000)
         #expect(exhaust(bench) == 10)
-        // More than all is never forgiven.
+        // The count does not fall below 0.
         bench.pass(1000 * 900_000)
         #expect(exhaust(bench) == roundsAtOnce)
     }
@@ -60,7 +60,7 @@ import Testing
     @Test("an image that was verified does not reset the wear limit")
     func finishResetsNothing() { #expect(exhaust(bench(), upTo: nil) == roundsAtOnce) }
 
-    @Test("a BEGIN alone costs nothing, and one that goes on costs nothing")
+    @Test("a BEGIN without an erase does not count, and neither does a resume")
     func onlyErasesCount() throws {
         let bench = bench()
         for _ in 0..<500 { #expect(begin(bench) == OTA_OK) }
@@ -87,7 +87,7 @@ import Testing
         #expect(bench.flash.operations.count { $0 == "erase slot 256" } == roundsAtOnce)
     }
 
-    @Test("another release's BEGIN counts where it begins, and a refused one forgets nothing")
+    @Test("a BEGIN of another release that is refused at the wear limit keeps the held image")
     func anotherRelease() throws {
         let bench = bench()
         #expect(exhaust(bench, upTo: 512) == roundsAtOnce)
@@ -100,14 +100,14 @@ import Testing
     func eraseAhead() {
         let bench = bench { $0.eraseAhead = true }
         #expect(begin(bench) == OTA_OK)
-        // Nothing is written yet: the pages are still erased.
+        // No page is written yet, so that all pages are still erased.
         for _ in 0..<200 { #expect(begin(bench) == OTA_OK) }
         let charge = ["erase record 256", "erase record 0", "write record 0"]
         #expect(bench.flash.operations == charge + ["erase slot 0", "erase slot 256", "erase slot 512"])
         #expect(exhaust(bench) == roundsAtOnce - 1)
     }
 
-    @Test("at the wear limit a transfer goes on, and its image is verified and applied")
+    @Test("at the wear limit a started transfer can be completed, verified and applied")
     func atTheLimit() throws {
         let bench = bench()
         #expect(exhaust(bench) == roundsAtOnce)
@@ -132,7 +132,7 @@ import Testing
         #expect(begin(bench, from: .max, Release(counter: 8)) == OTA_OK)
     }
 
-    @Test("a time before the last one forgives nothing")
+    @Test("a time before the last one does not reduce the wear")
     func timeOutOfOrder() {
         let bench = bench()
         #expect(exhaust(bench) == roundsAtOnce)
@@ -140,14 +140,14 @@ import Testing
         #expect(begin(bench) == OTA_BUSY)
     }
 
-    @Test("a flash that fails again and again is not erased without limit")
+    @Test("a page whose write always fails is erased only up to the wear limit")
     func aFlashThatFails() {
         let bench = bench()
         bench.flash.failing = { $0 == "write slot 0" }
         #expect(exhaust(bench) == roundsAtOnce)
     }
 
-    /// An update, its trial, DISCARD, and the boot of the old image; or the trial ends by itself and the image is not sent again.
+    /// Repeats an update and its trial. The trial ends by DISCARD, or by itself; then the image is not sent again.
     /// - Returns: The number of trials until a request is answered with *busy*.
     private func trials(discarding: Bool) throws -> (count: Int, refused: String) {
         let bench = bench()
@@ -170,7 +170,7 @@ import Testing
         return (1000, "nothing")
     }
 
-    /// 320 points: 8 for each erase, and a boot forgives one.
+    /// The limit is 320 points. An erase adds 8 points, and a boot removes one.
     @Test("trials that are discarded or not confirmed are limited, across their reboots")
     func trialCycles() throws {
         let discarded = try trials(discarding: true)
@@ -178,11 +178,11 @@ import Testing
         #expect(discarded.count == 1 + (320 - 40) / (40 - 1))
         let ended = try trials(discarding: false)
         #expect(ended.refused == "APPLY")
-        // The image is sent once. Later trials need room for a whole update after their own.
+        // The image is sent once. Each later trial must leave room for a whole update.
         #expect(ended.count == 2 + (320 - (40 - 1) - (32 + 8 + 32)) / (32 - 1))
     }
 
-    @Test("a device that restarts often is not locked out: each boot forgives an eighth of an erase")
+    @Test("each boot reduces the wear by an eighth of an erase")
     func restarts() {
         let bench = bench()
         #expect(exhaust(bench) == roundsAtOnce)
@@ -194,8 +194,8 @@ import Testing
         #expect(begin(bench) == OTA_OK)
     }
 
-    /// A host resumes, and the power goes right after an erase of the slot, again and again.
-    /// - Returns: The number of erases of the page that was erased most, in so many boots.
+    /// Repeats this: a host resumes, and the power is cut right after an erase of the slot.
+    /// - Returns: The number of erases of the page that was erased most often.
     private func erases(ofBoots boots: Int, holding pages: Int, _ edit: (inout Settings) -> Void) throws -> Int {
         let bench = bench(edit)
         if pages > 0 { #expect(send(bench, upTo: 256 * pages)) }
@@ -232,7 +232,7 @@ import Testing
         bench.boot()
         bench.connect()
         #expect(begin(bench, from: .max) == OTA_BUSY)
-        // Seven eighths of an erase: the boot has forgiven the first.
+        // Seven eighths of an erase. The boot has removed the first eighth.
         bench.pass(7 * 900_000 / 8)
         #expect(begin(bench, from: .max) == OTA_OK)
         bench.send(release.image, at: try #require(bench.progress?.position))
@@ -261,7 +261,7 @@ import Testing
         #expect(exhaust(bench) == 1)
     }
 
-    @Test("a boot's record is written only while there is wear to forgive")
+    @Test("a boot appends a record only while the wear is above 0")
     func recordsOfBoots() {
         let bench = bench()
         bench.flash.operations = []
@@ -279,7 +279,7 @@ import Testing
         #expect(bench.progress?.position?.offset == 256)
     }
 
-    @Test("the configuration chooses the minutes for each erase, or no limit")
+    @Test("the configuration sets the minutes for each erase, or no limit")
     func configured() {
         let quick = bench { $0.wearMinutes = 1 }
         #expect(exhaust(quick) == roundsAtOnce)
@@ -290,7 +290,7 @@ import Testing
         #expect(exhaust(bench { $0.wearMinutes = UInt8(OTA_WEAR_UNLIMITED) }) == 200)
     }
 
-    @Test("wear is forgiven over the wrap of the clock")
+    @Test("the wear decreases although the clock wraps")
     func overTheClocksWrap() {
         let bench = Bench()
         bench.now = .max - 100_000
@@ -303,15 +303,15 @@ import Testing
         #expect(begin(bench) == OTA_OK)
     }
 
-    @Test("wrong arguments are answered before the wear limit")
+    @Test("the arguments of BEGIN are checked before the wear limit")
     func argumentsComeFirst() {
         let bench = bench()
         _ = exhaust(bench)
         #expect(bench.request(OTA_BEGIN, Bench.beginArguments(OTA_OBJECT_IMAGE, [1, 2, 3])) == OTA_BAD_ARGUMENT)
     }
 
-    /// "OTR1" records, as an earlier core wrote them.
-    @Test("records of an earlier core are erased before the first new one, and nothing of them is believed")
+    /// An earlier core wrote records that start with "OTR1".
+    @Test("records of an earlier core are ignored, and erased before the first new record")
     func recordsOfAnEarlierCore() throws {
         let bench = bench()
         var record = Array("OTR1".utf8) + little(UInt32(9)) + release.digest + little(UInt32(512))

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* More polls than any request takes. */
+/* Every request needs fewer polls than this. */
 enum { POLLS_AT_ONCE = 1000, BOOTS_AT_ONCE = 8 };
 
 void find(struct bench *bench, bool holds, const char *finding) {
@@ -30,11 +30,11 @@ static bool port_hash_finish(void *context, uint8_t digest[OTA_DIGEST_SIZE]) {
     return !bench->hash_fails;
 }
 
-/* The key has signed the releases and nothing else. */
+/* Accepts only the signatures of the releases. */
 static bool port_verify(void *context, uint8_t key, const uint8_t *message, uint32_t count,
                         const uint8_t signature[OTA_SIGNATURE_SIZE]) {
     struct bench *bench = context;
-    find(bench, key == 0, "verify: a key that is not trusted");
+    find(bench, key == 0, "verify: called for a key that is not trusted");
     for (int i = 0; i < RELEASES; i++) {
         const struct release *release = &bench->releases[i];
         if (count == release->manifest_size && memcmp(message, release->envelope, count) == 0 &&
@@ -49,7 +49,7 @@ static bool port_notify(void *context, uint16_t connection, enum ota_characteris
     struct bench *bench = context;
     if (!bench->has_buffers || !bench->flash.is_powered) return false;
     bool is_answer = characteristic == OTA_CONTROL && (count == 3 || count == 13);
-    find(bench, is_answer || (characteristic == OTA_PROGRESS && count == 12), "notify: not the profile's");
+    find(bench, is_answer || (characteristic == OTA_PROGRESS && count == 12), "notify: not an answer or a Progress");
     if (is_answer && connection == 1) {
         memcpy(bench->answer, bytes, count);
         bench->answer_size = (uint8_t)count;
@@ -57,7 +57,7 @@ static bool port_notify(void *context, uint16_t connection, enum ota_characteris
     return true;
 }
 
-/* Nothing but a signed release whose image is in the slot, byte for byte. */
+/* Checks that the core marks only a signed release whose image is in the slot, byte for byte. */
 static bool port_mark(void *context, enum ota_boot boot, const struct ota_manifest *manifest) {
     struct bench *bench = context;
     uint8_t slot = (uint8_t)(1 - bench->running);
@@ -65,14 +65,15 @@ static bool port_mark(void *context, enum ota_boot boot, const struct ota_manife
     for (int i = 0; i < RELEASES; i++) {
         if (memcmp(manifest->digest, bench->releases[i].digest, OTA_DIGEST_SIZE) == 0) marked = &bench->releases[i];
     }
-    find(bench, marked != NULL, "mark: no signed release");
+    find(bench, marked != NULL, "mark: not a signed release");
     if (!marked) return false;
-    find(bench, memcmp(bench->flash.slots[slot], marked->image, marked->image_size) == 0, "mark: not the release's image");
+    find(bench, memcmp(bench->flash.slots[slot], marked->image, marked->image_size) == 0,
+         "mark: the slot does not contain the image of the release");
     find(bench, manifest->image_size == marked->image_size && manifest->security_counter == marked->counter,
-         "mark: not what the manifest says");
-    find(bench, marked->counter >= bench->counter, "mark: a security counter below the device's");
+         "mark: size or counter differ from the manifest");
+    find(bench, marked->counter >= bench->counter, "mark: the security counter is lower than the device's");
     find(bench, boot == OTA_BOOT_TRIAL || bench->config.trial_seconds == 0 || bench->config.permanent_allowed,
-         "mark: permanent, although there is a trial");
+         "mark: permanent, but the configuration requires a trial");
     if (bench->mark_fails || !bench->flash.is_powered) return false;
     bench->installed[slot] = marked;
     bench->trial = boot == OTA_BOOT_TRIAL ? TRIAL_PENDING : TRIAL_NONE;
@@ -86,14 +87,14 @@ static bool port_confirm(void *context, uint32_t security_counter, const uint8_t
     find(bench, bench->trial == TRIAL_RUNNING, "confirm: there is no trial");
     find(bench, release && digest && memcmp(digest, release->digest, OTA_DIGEST_SIZE) == 0 &&
                     security_counter == release->counter,
-         "confirm: not the release that runs");
+         "confirm: not the running release");
     if (bench->confirm_fails || !bench->flash.is_powered) return false;
     bench->trial = TRIAL_NONE;
     bench->permanent = bench->running;
     return true;
 }
 
-static void port_give_up(void *context) { (void)context; }
+static void port_roll_back(void *context) { (void)context; }
 static void port_reboot(void *context) { ((struct bench *)context)->wants_reboot = true; }
 static bool port_self_test_passed(void *context) { return ((struct bench *)context)->self_test_passed; }
 static bool port_too_old(void *context, const struct ota_manifest *manifest) {
@@ -107,18 +108,19 @@ static bool port_permits(void *context, const struct ota_manifest *manifest) {
 
 /* ---- The device ---- */
 
-static bool is_whole(const struct bench *bench, uint8_t slot) {
+static bool is_complete(const struct bench *bench, uint8_t slot) {
     const struct release *release = bench->installed[slot];
     return release && memcmp(bench->flash.slots[slot], release->image, release->image_size) == 0;
 }
 
-/* Which slot runs. The device came with an image of no bundle in slot 0, which is whole. */
+/* Chooses the slot that runs. Slot 0 initially contains a complete image that no bundle installed. */
 static void choose_slot(struct bench *bench) {
     uint8_t other = (uint8_t)(1 - bench->permanent);
     bool is_trial = bench->trial == TRIAL_PENDING;
     bench->trial = is_trial ? TRIAL_RUNNING : TRIAL_NONE;
     bench->running = is_trial ? other : bench->permanent;
-    find(bench, !bench->installed[bench->running] || is_whole(bench, bench->running), "boot: the image is not whole");
+    find(bench, !bench->installed[bench->running] || is_complete(bench, bench->running),
+         "boot: the image is not complete");
     const struct release *permanent = bench->installed[bench->permanent];
     bench->counter = permanent ? permanent->counter : 0;
 }
@@ -137,7 +139,7 @@ void boot(struct bench *bench) {
     enum ota_start_error error =
         ota_device_start(&bench->device, &bench->config, &bench->port, bench, bench->page, bench->now);
     bool may_fail = bench->flash.failing != 0 || !bench->flash.is_powered;
-    find(bench, error == OTA_START_OK || (may_fail && error == OTA_START_FLASH), "it does not start");
+    find(bench, error == OTA_START_OK || (may_fail && error == OTA_START_FLASH), "start: the core does not start");
 }
 
 void settle(struct bench *bench) {
@@ -148,8 +150,8 @@ void settle(struct bench *bench) {
             wait = ota_device_poll(&bench->device, bench->now);
         }
         if (!bench->wants_reboot && bench->flash.is_powered) {
-            find(bench, wait > 0, "poll: it never has enough");
-            find(bench, ota_device_state(&bench->device) <= OTA_STATE_TRIAL, "state: there is no such");
+            find(bench, wait > 0, "poll: a request does not end");
+            find(bench, ota_device_state(&bench->device) <= OTA_STATE_TRIAL, "state: not a state of the profile");
             return;
         }
         boot(bench);
@@ -182,7 +184,7 @@ void bench_start(struct bench *bench, const uint8_t settings[4]) {
         .read = port_read, .write = port_write, .erase = port_erase,
         .hash_start = port_hash_start, .hash_update = port_hash_update, .hash_finish = port_hash_finish,
         .verify = port_verify, .notify = port_notify, .mark = port_mark, .confirm = port_confirm,
-        .give_up = port_give_up, .reboot = port_reboot, .self_test_passed = port_self_test_passed,
+        .roll_back = port_roll_back, .reboot = port_reboot, .self_test_passed = port_self_test_passed,
         .too_old = port_too_old, .permits = port_permits,
     };
     bench->flash.page_size = config->page_size;

@@ -1,11 +1,11 @@
 /*
- * A device around the core. What is where:
+ * A device around the core. The files:
  *
- *   flash.c      two slots and the record area, whose operations fail and whose power goes
- *   release.c    signed images, and what stands for SHA-256 and Ed25519
- *   bench.c      the core's port, the bootloader, connections
- *   host.c       a host that keeps to the profile
- *   device_fuzz.c  what the input's bytes mean
+ *   flash.c        two slots and the record area, with failures and power cuts
+ *   release.c      signed images, and replacements for SHA-256 and Ed25519
+ *   bench.c        the core's port, the bootloader, connections
+ *   host.c         a host that follows the profile
+ *   device_fuzz.c  the interpretation of the input's bytes
  */
 #ifndef BENCH_H
 #define BENCH_H
@@ -31,10 +31,10 @@ struct flash {
     uint8_t record[OTA_RECORD_PAGES * PAGE_LARGEST];
     uint32_t page_size, write_unit;
     bool is_powered;
-    uint32_t operations_left; /* until the power goes; 0: it does not */
+    uint32_t operations_left; /* until the power cut; 0: no power cut */
     enum moment moment;
-    uint8_t failing; /* bit 0: writes fail, 1: erases, 2: reads, 3: only in the record area */
-    bool fails_halfway; /* half of what fails is done */
+    uint8_t failing; /* bit 0: writes fail, bit 1: erases, bit 2: reads, bit 3: only in the record area */
+    bool fails_halfway; /* a failing operation does half of its work */
 };
 
 enum trial { TRIAL_NONE, TRIAL_PENDING, TRIAL_RUNNING };
@@ -48,7 +48,7 @@ struct bench {
     uint8_t *page;
     uint32_t now;
 
-    /* The bootloader's. */
+    /* The state of the bootloader. */
     uint8_t permanent, running;
     enum trial trial;
     const struct release *installed[2];
@@ -56,11 +56,11 @@ struct bench {
     bool wants_reboot;
 
     uint64_t hash[4];
-    uint8_t answer[OTA_NOTIFICATION_LARGEST]; /* the last of connection 1 */
+    uint8_t answer[OTA_NOTIFICATION_LARGEST]; /* the last answer to connection 1 */
     uint8_t answer_size;
     bool has_buffers, mark_fails, confirm_fails, hash_fails, self_test_passed, is_too_old, permits;
 
-    const char *finding; /* the first thing that was not as it must be */
+    const char *finding; /* the first violation */
 };
 
 void find(struct bench *bench, bool holds, const char *finding);
@@ -80,19 +80,20 @@ void release_make(struct release *release, uint8_t number);
 
 /* bench.c */
 void bench_start(struct bench *bench, const uint8_t settings[4]);
-/* Powers the device up. */
+/* Starts the device. */
 void boot(struct bench *bench);
-/* After each call of the core: polls, and boots where the power went or the core wants it. */
+/* Call this after each call of the core. It polls, and boots after a power cut or a requested reboot. */
 void settle(struct bench *bench);
 
 /* host.c */
-/* Sends a request on a connection; the answer's status, or -1 where there is none. */
+/* Sends a request on a connection. Returns the status of the answer, or -1 if there is no answer. */
 int request(struct bench *bench, uint16_t connection, const uint8_t *bytes, uint16_t count);
 int begin(struct bench *bench, uint16_t connection, enum ota_object object, const struct release *release, uint32_t from);
-/* Sends the open object's next bytes, of a release, under the right sequence. False: none is open, or all is in. */
+/* Sends the next bytes of the open object of a release, with the expected sequence. False: no object is open, or it is
+ * complete. */
 bool send_next(struct bench *bench, uint16_t connection, const struct release *release, uint32_t count);
 int submit(struct bench *bench, uint16_t connection, const struct release *release);
-/* A whole update, as the profile has it. */
-void update_honestly(struct bench *bench, const struct release *release);
+/* Does a complete update according to the profile. */
+void update_correctly(struct bench *bench, const struct release *release);
 
 #endif

@@ -21,7 +21,7 @@ static uint32_t take_number(struct input *input) {
     return value;
 }
 
-/* The value's bytes in memory of exactly their number, so that the sanitizer sees any reader that goes on. */
+/* Writes a value from memory of exactly its size, so that the sanitizer detects a read beyond the end. */
 static void write_raw(struct bench *bench, struct input *input, uint16_t connection, bool is_control) {
     size_t count = take(input);
     if (!is_control) count *= 3;
@@ -43,7 +43,7 @@ static void read_value(struct bench *bench, struct input *input, uint16_t connec
     uint8_t *value = malloc(capacity > 0 ? capacity : 1);
     if (!value) return;
     (void)ota_device_read(&bench->device, connection, characteristic, offset, value, capacity, &count);
-    find(bench, count <= capacity, "read: longer than was asked for");
+    find(bench, count <= capacity, "read: more bytes than the capacity");
     free(value);
 }
 
@@ -67,7 +67,7 @@ static void cut_power(struct bench *bench, uint8_t what) {
     bench->flash.moment = (enum moment)(what % 3);
 }
 
-/* A request of the right form: opcode and arguments of the input's choice. */
+/* Sends a well-formed request. The input chooses opcode and arguments. */
 static void ask(struct bench *bench, struct input *input, uint16_t connection) {
     static const uint16_t sizes[8] = {2, 2, 4, 2, 3, 2, 2, 3};
     uint8_t opcode = take(input) & 7;
@@ -75,7 +75,8 @@ static void ask(struct bench *bench, struct input *input, uint16_t connection) {
     (void)request(bench, connection, bytes, sizes[opcode]);
 }
 
-/* One step: a byte for what, of which the two highest bits choose the connection or the release, and its arguments. */
+/* Does one step. Its first byte chooses the action; the two highest bits choose the connection or the release.
+ * Arguments follow. */
 static void step(struct bench *bench, struct input *input) {
     uint8_t what = take(input);
     uint16_t connection = (uint16_t)(1 + (what >> 6));
@@ -112,8 +113,8 @@ static void step(struct bench *bench, struct input *input) {
     settle(bench);
 }
 
-/* All is well again; a trial that ran is over, and so much time has passed that all wear is forgiven. */
-static void heal(struct bench *bench) {
+/* Removes all faults, ends a running trial, and waits until the wear limit allows all erases again. */
+static void recover(struct bench *bench) {
     fail(bench, 0);
     set_policy(bench, 0);
     bench->flash.operations_left = 0;
@@ -132,8 +133,8 @@ const char *device_fuzz(const uint8_t *bytes, size_t count) {
     bench_start(bench, bytes);
     while (bench->page && input.left > 0 && !bench->finding) step(bench, &input);
     if (bench->page && !bench->finding) {
-        heal(bench);
-        update_honestly(bench, &bench->releases[2]);
+        recover(bench);
+        update_correctly(bench, &bench->releases[2]);
     }
     const char *finding = bench->finding;
     free(bench->page);

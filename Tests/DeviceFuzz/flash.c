@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* The area's bytes and their number. The core writes to the slot that does not run. */
+/* Returns the bytes of the area and sets `*size`. The core writes to the slot that does not run. */
 static uint8_t *area_bytes(struct bench *bench, enum ota_area area, uint32_t *size) {
     *size = area == OTA_AREA_SLOT ? SLOT_SIZE : OTA_RECORD_PAGES * bench->flash.page_size;
     return area == OTA_AREA_SLOT ? bench->flash.slots[1 - bench->running] : bench->flash.record;
@@ -12,7 +12,7 @@ static uint8_t *place(struct bench *bench, enum ota_area area, uint32_t offset, 
     uint32_t size;
     uint8_t *bytes = area_bytes(bench, area, &size);
     bool is_within = offset <= size && count <= size - offset;
-    find(bench, is_within, "flash: outside the area");
+    find(bench, is_within, "flash: an access outside the area");
     return is_within ? bytes + offset : NULL;
 }
 
@@ -22,7 +22,7 @@ static bool fails(const struct flash *flash, enum ota_area area, uint8_t operati
     return here && (flash->failing & operation) != 0;
 }
 
-/* Counts an operation. True: the power goes in it. */
+/* Counts an operation. True: the power is cut during it. */
 static bool is_cut(struct flash *flash) {
     if (flash->operations_left == 0 || --flash->operations_left > 0) return false;
     flash->is_powered = false;
@@ -39,7 +39,7 @@ bool flash_read(struct bench *bench, enum ota_area area, uint32_t offset, uint8_
 bool flash_write(struct bench *bench, enum ota_area area, uint32_t offset, const uint8_t *bytes, uint32_t count) {
     uint8_t *flash = place(bench, area, offset, count);
     uint32_t unit = bench->flash.write_unit;
-    find(bench, offset % unit == 0 && count % unit == 0 && count > 0, "flash: a write that is not whole write units");
+    find(bench, offset % unit == 0 && count % unit == 0 && count > 0, "flash: a write of incomplete write units");
     bool failing = fails(&bench->flash, area, 1);
     if (!flash || !bench->flash.is_powered || (failing && !bench->flash.fails_halfway)) return false;
     bool cut = is_cut(&bench->flash);
@@ -57,7 +57,7 @@ bool flash_write(struct bench *bench, enum ota_area area, uint32_t offset, const
 bool flash_erase(struct bench *bench, enum ota_area area, uint32_t offset) {
     uint32_t page_size = bench->flash.page_size;
     uint8_t *flash = place(bench, area, offset, page_size);
-    find(bench, offset % page_size == 0, "flash: an erase that is not of a page");
+    find(bench, offset % page_size == 0, "flash: an erase that does not start at a page");
     bool failing = fails(&bench->flash, area, 2);
     if (!flash || !bench->flash.is_powered || (failing && !bench->flash.fails_halfway)) return false;
     bool cut = is_cut(&bench->flash);

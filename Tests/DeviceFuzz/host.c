@@ -62,7 +62,7 @@ int submit(struct bench *bench, uint16_t connection, const struct release *relea
     return simple(bench, connection, OTA_FINISH);
 }
 
-/* BEGIN, resuming; from 0 where what is held is not the image's. */
+/* Sends BEGIN to resume the image. */
 static int begin_image(struct bench *bench, const struct release *release) {
     int status = begin(bench, 1, OTA_OBJECT_IMAGE, release, UINT32_MAX);
     if (status != OTA_OK || bench->answer_size < 13) return status;
@@ -78,24 +78,24 @@ static int try_image(struct bench *bench, const struct release *release) {
     return simple(bench, 1, OTA_FINISH);
 }
 
-void update_honestly(struct bench *bench, const struct release *release) {
+void update_correctly(struct bench *bench, const struct release *release) {
     ota_device_connected(&bench->device, 1, bench->now);
     ota_device_subscribed(&bench->device, 1, OTA_CONTROL, true, bench->now);
     settle(bench);
-    find(bench, submit(bench, 1, release) == OTA_OK, "healed: the envelope is refused");
+    find(bench, submit(bench, 1, release) == OTA_OK, "recovery: the envelope is refused");
     int status = try_image(bench, release);
-    /* What was held was not the image's; it is forgotten now. */
+    /* The device held bytes of another image, and has discarded them now. */
     if (status == OTA_DIGEST_MISMATCH) status = try_image(bench, release);
-    find(bench, status == OTA_OK, "healed: the image is not taken");
+    find(bench, status == OTA_OK, "recovery: the image is refused");
     uint8_t apply[3] = {OTA_APPLY, 0x33, bench->config.trial_seconds == 0};
-    find(bench, request(bench, 1, apply, sizeof apply) == OTA_OK, "healed: APPLY is refused");
+    find(bench, request(bench, 1, apply, sizeof apply) == OTA_OK, "recovery: APPLY is refused");
     ota_device_disconnected(&bench->device, 1, bench->now);
     settle(bench);
     if (bench->trial == TRIAL_RUNNING) {
         ota_device_connected(&bench->device, 1, bench->now);
         ota_device_subscribed(&bench->device, 1, OTA_CONTROL, true, bench->now);
-        find(bench, simple(bench, 1, OTA_CONFIRM) == OTA_OK, "healed: CONFIRM is refused");
+        find(bench, simple(bench, 1, OTA_CONFIRM) == OTA_OK, "recovery: CONFIRM is refused");
     }
     find(bench, bench->installed[bench->permanent] == release && bench->running == bench->permanent,
-         "healed: the new image does not run for good");
+         "recovery: the new image is not permanent");
 }

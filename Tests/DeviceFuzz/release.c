@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Four FNV-1a lanes stand for SHA-256: what matters here is that other bytes have another digest. */
+/* Four FNV-1a hashes replace SHA-256. The test only needs that different bytes have different digests. */
 void hash_start(uint64_t hash[4]) {
     for (uint64_t lane = 0; lane < 4; lane++) hash[lane] = 0xCBF29CE484222325u + lane;
 }
@@ -38,7 +38,7 @@ static uint8_t *put_field(uint8_t *at, uint32_t type, const char *text) {
     return at + size;
 }
 
-/* By the specification of the bundle; the counters are 5, 6 and 7. */
+/* Makes a release according to the bundle format. The security counters are 5, 6 and 7. */
 void release_make(struct release *release, uint8_t number) {
     static const uint32_t sizes[RELEASES] = {700, IMAGE_LARGEST, 256};
     static const char *const versions[RELEASES] = {"1.1.0", "1.2.0", "1.3.0"};

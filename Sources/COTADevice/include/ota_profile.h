@@ -1,38 +1,39 @@
-/* Sizes and numbers of the GATT OTA profile, version 1 (docs/ota-profile.md), as ota_device.h speaks of them. */
+/* Sizes and numbers of the GATT OTA profile, version 1 (docs/ota-profile.md), for ota_device.h. */
 #ifndef OTA_PROFILE_H
 #define OTA_PROFILE_H
 
 enum {
     OTA_DIGEST_SIZE = 32,    /* SHA-256 */
-    OTA_PREFIX_SIZE = 8,     /* a digest prefix, and a key id */
+    OTA_PREFIX_SIZE = 8,     /* a digest prefix or a key id */
     OTA_SIGNATURE_SIZE = 64, /* Ed25519 */
     OTA_ENVELOPE_SMALLEST = 158,
     OTA_ENVELOPE_LARGEST = 1332,
     OTA_KEYS_LARGEST = 16,
     OTA_SIGNATURES_LARGEST = 4, /* in one envelope */
-    OTA_TEXT_LARGEST = 63, /* bytes of a product's name and of a version */
+    OTA_TEXT_LARGEST = 63, /* bytes of a product name or a version */
     OTA_NOTIFICATION_LARGEST = 13,
-    OTA_INFO_LARGEST = 251, /* bytes of the Info value as this core composes it */
+    OTA_INFO_LARGEST = 251, /* bytes of the longest Info value of this core */
     OTA_PAGE_SMALLEST = 256,
     OTA_PAGE_LARGEST = 65536,
     OTA_WRITE_UNIT_LARGEST = 64,
     OTA_RECORD_PAGES = 2 /* erase pages of the record area */
 };
 
-/* ATT error codes the core answers a write or a read with; 0 is success. */
+/* ATT error codes for the answer to a write or a read; 0 is success. */
 enum ota_att_error {
     OTA_ATT_OK = 0x00,
     OTA_ATT_READ_NOT_PERMITTED = 0x02,
     OTA_ATT_INVALID_OFFSET = 0x07,
     OTA_ATT_INVALID_LENGTH = 0x0D,         /* a Control value without opcode and tag */
-    OTA_ATT_INSUFFICIENT_RESOURCES = 0x11, /* a connection the core has no room for, or whose last answer still waits */
-    OTA_ATT_NOT_SUBSCRIBED = 0xFD          /* Control written while its notifications are off */
+    OTA_ATT_INSUFFICIENT_RESOURCES = 0x11, /* too many connections, or the last answer still waits */
+    OTA_ATT_NOT_SUBSCRIBED = 0xFD          /* Control was written while its notifications are off */
 };
 
 enum ota_characteristic { OTA_INFO = 2, OTA_CONTROL = 3, OTA_DATA = 4, OTA_PROGRESS = 5, OTA_VERSION = 6 };
 
-/* The 128-bit UUIDs, least significant byte first, as Zephyr's BT_UUID_INIT_128 and NimBLE's BLE_UUID128_INIT take
- * them. c7e1000N-63a0-486d-9bcb-a18d79d9acd9: N is 1 for the service, else the value of `enum ota_characteristic`. */
+/* The 128-bit UUIDs c7e1000N-63a0-486d-9bcb-a18d79d9acd9: N is 1 for the service, otherwise the value of
+ * `enum ota_characteristic`. The least significant byte is first, as in Zephyr's BT_UUID_INIT_128 and NimBLE's
+ * BLE_UUID128_INIT. */
 #define OTA_UUID128(n) 0xd9, 0xac, 0xd9, 0x79, 0x8d, 0xa1, 0xcb, 0x9b, 0x6d, 0x48, 0xa0, 0x63, (n), 0x00, 0xe1, 0xc7
 #define OTA_UUID128_SERVICE OTA_UUID128(0x01)
 #define OTA_UUID128_INFO OTA_UUID128(0x02)

@@ -17,7 +17,7 @@ extension DeviceCore {
         port.mark = { DeviceCore.of($0).mark($1, $2) }
         port.confirm = { context, _, _ in DeviceCore.of(context).confirm() }
         // Nothing to do: any boot without `confirm` rolls back.
-        port.give_up = { _ in }
+        port.roll_back = { _ in }
         port.reboot = { DeviceCore.of($0).wantsReboot = true }
         if hasBattery { port.battery = { DeviceCore.of($0).batteryLevel() } }
         port.identify = { DeviceCore.of($0).owner.identify(seconds: Int($1)) }

@@ -1,6 +1,6 @@
 import COTADevice
 
-/// `[next u16][offset u32][CRC-32 u32]`
+/// A position: `[next u16][offset u32][CRC-32 u32]`.
 struct Position: Equatable {
     var next: UInt16
     var offset: Int
@@ -20,7 +20,7 @@ struct Position: Equatable {
     }
 }
 
-/// What the host half of the tests says to the device, and hears. Each call gives the core the polls it wants at once.
+/// The host of the tests. Each call polls the core until it has no more work.
 extension Bench {
     /// Connects and subscribes.
     func connect(_ connection: UInt16 = 1, control: Bool = true, progress: Bool = true) {
@@ -61,14 +61,14 @@ extension Bench {
         return error == OTA_ATT_OK ? Array(bytes.prefix(Int(count))) : nil
     }
 
-    /// The values notified since the last look.
+    /// Returns and removes the values that were notified since the last call.
     func heard(_ characteristic: ota_characteristic, by connection: UInt16 = 1) -> [[UInt8]] {
         let values = notifications.filter { $0.connection == connection && $0.characteristic == characteristic }
         notifications.removeAll { $0.connection == connection && $0.characteristic == characteristic }
         return values.map(\.bytes)
     }
 
-    /// Writes a request and returns what follows opcode and tag in its one answer: status and results; else nothing.
+    /// Writes a request and returns status and results of its answer. Empty if there is not exactly one matching answer.
     @discardableResult
     func request(_ opcode: UInt8, _ arguments: [UInt8] = [], by connection: UInt16 = 1) -> [UInt8] {
         _ = heard(OTA_CONTROL, by: connection)
@@ -88,7 +88,7 @@ extension Bench {
         [UInt8(object.rawValue)] + little(UInt32(bytes.count)) + little(from) + Crypto.sha256(bytes).prefix(8)
     }
 
-    /// BEGINs an object and returns the position it goes on from.
+    /// Sends BEGIN and returns the position, or nil if the status is not OK.
     func begin(_ object: ota_object, _ bytes: [UInt8], from: UInt32 = 0, by connection: UInt16 = 1) -> Position? {
         let arguments = Self.beginArguments(object, bytes, from: from)
         return position(request(UInt8(OTA_BEGIN.rawValue), arguments, by: connection))
@@ -98,7 +98,7 @@ extension Bench {
 
     private func position(_ answer: [UInt8]) -> Position? { answer.first == 0 ? Position(answer.dropFirst()) : nil }
 
-    /// Sends the object's bytes from a position on, in chunks. Returns the sequence after the last.
+    /// Sends the bytes of the object from a position, in chunks. Returns the sequence after the last chunk.
     @discardableResult
     func send(
         _ object: [UInt8], at position: Position, upTo end: Int? = nil, chunk: Int = 242, by connection: UInt16 = 1
@@ -114,7 +114,7 @@ extension Bench {
         return sequence
     }
 
-    /// Sends an envelope and returns what its FINISH is answered with.
+    /// Sends an envelope and FINISH. Returns the status of FINISH.
     @discardableResult
     func submit(_ envelope: [UInt8], by connection: UInt16 = 1) -> ota_status? {
         guard let position = begin(OTA_OBJECT_ENVELOPE, envelope, by: connection) else { return nil }
@@ -122,7 +122,7 @@ extension Bench {
         return request(OTA_FINISH, by: connection)
     }
 
-    /// Boots the device and brings it into a state, by way of `release`; into *image* with one chunk taken.
+    /// Boots the device and brings it into a state with `release`. In the state *image* it has received one chunk.
     func bring(to state: ota_state, _ release: Release = Release()) {
         settings.onTrial = state == OTA_STATE_TRIAL
         boot()
@@ -138,7 +138,7 @@ extension Bench {
         notifications = []
     }
 
-    /// Progress as read: state and status, and the position.
+    /// Reads Progress: state, status and position.
     var progress: (state: UInt8, status: UInt8, position: Position?)? {
         guard let bytes = read(OTA_PROGRESS), bytes.count == 12 else { return nil }
         return (bytes[0], bytes[1], Position(bytes[2...]))

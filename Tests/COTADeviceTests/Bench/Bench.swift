@@ -1,6 +1,6 @@
 import COTADevice
 
-/// A device on the bench: the core, its flash, its radio and its bootloader, all of which can be made to fail.
+/// A device for tests: the core, its flash, radio and bootloader. Each part can fail on request.
 final class Bench {
     struct Notification: Equatable {
         var connection: UInt16
@@ -8,7 +8,7 @@ final class Bench {
         var bytes: [UInt8]
     }
 
-    /// What `mark` was told.
+    /// The arguments of one call of `mark`.
     struct Mark: Equatable {
         var boot: ota_boot
         var digest, imageDigest: [UInt8]
@@ -26,7 +26,7 @@ final class Bench {
     var flash: Flash
     var now: UInt32 = 1000
 
-    // What the surroundings do.
+    // The results of the callbacks.
     var battery = UInt8(OTA_NO_BATTERY)
     var selfTestPassed = true
     var isTooOld = false
@@ -34,10 +34,10 @@ final class Bench {
     var markFails = false
     var confirmFails = false
     var hashFails = false
-    /// Notifications the stack still has buffers for.
+    /// The number of notifications for which the stack has buffers.
     var buffers = Int.max
 
-    // What the core did.
+    // The calls of the callbacks.
     var notifications: [Notification] = []
     var marks: [Mark] = []
     var confirmations: [Confirmation] = []
@@ -46,7 +46,7 @@ final class Bench {
     var verifications = 0
     var log: [String] = []
 
-    /// The last request's.
+    /// The tag of the last request.
     var tag: UInt8 = 0x20
 
     let device = UnsafeMutablePointer<ota_device>.allocate(capacity: 1)
@@ -71,7 +71,7 @@ final class Bench {
         port.deallocate()
     }
 
-    /// Powers the device up with the settings as they are now; the power goes at an operation of the flash.
+    /// Starts the device with the current settings. The power is cut at the given flash operation.
     @discardableResult
     func boot(cutting operation: Int = .max, _ cut: Flash.Cut = .before) -> ota_start_error {
         flash.hasPower = true
@@ -87,7 +87,7 @@ final class Bench {
 
     var state: ota_state { ota_device_state(device) }
 
-    /// Polls until the core has nothing to do at once.
+    /// Polls until the core has no more work. Returns the time until the next poll in milliseconds.
     @discardableResult
     func settle() -> UInt32 {
         for _ in 0..<100_000 {
@@ -102,7 +102,7 @@ final class Bench {
         settle()
     }
 
-    /// A port without one of its optional callbacks, or of its required ones.
+    /// Changes the port, for example to remove a callback.
     func change(_ body: (inout ota_port) -> Void) { body(&port.pointee) }
 }
 
@@ -124,7 +124,7 @@ extension Bench {
             let bench = bench(context)
             guard let hashed = bench.hashed else { return false }
             bench.hashed = nil
-            // Also where it fails: the core must not compare what is there.
+            // Writes the digest also if the hash fails: the core must not compare it.
             for (i, byte) in Crypto.sha256(hashed).enumerated() { digest?[i] = byte }
             return !bench.hashFails
         }
@@ -157,7 +157,7 @@ extension Bench {
             bench.confirmations.append(Confirmation(counter: counter, digest: digest.map { array($0, 32) }))
             return true
         }
-        port.give_up = { context in bench(context).log.append("give up") }
+        port.roll_back = { context in bench(context).log.append("roll back") }
         port.reboot = { context in bench(context).log.append("reboot") }
         port.battery = { context in bench(context).battery }
         port.self_test_passed = { context in bench(context).selfTestPassed }
@@ -193,9 +193,9 @@ extension Bench.Mark {
     }
 }
 
-/// The bench a callback belongs to. It lives as long as its device is called.
+/// Returns the bench of a context pointer. The bench outlives its device.
 private func bench(_ context: UnsafeMutableRawPointer?) -> Bench {
-    guard let context else { preconditionFailure("The core lost its context.") }
+    guard let context else { preconditionFailure("the core passed no context") }
     return Unmanaged<Bench>.fromOpaque(context).takeUnretainedValue()
 }
 

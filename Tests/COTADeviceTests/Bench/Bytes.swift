@@ -1,15 +1,15 @@
-/// The bytes of hex digits; what is no hex digit is passed over.
+/// Returns the bytes of hex digits. Other characters are ignored.
 func bytes(_ hex: String) -> [UInt8] {
     let digits = hex.compactMap(\.hexDigitValue)
     return stride(from: 0, to: digits.count - 1, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) }
 }
 
-/// Little-endian.
+/// Returns the bytes of an integer, little-endian.
 func little(_ value: some FixedWidthInteger) -> [UInt8] { withUnsafeBytes(of: value.littleEndian) { Array($0) } }
 
 func number(_ bytes: some Collection<UInt8>) -> UInt32 { bytes.reversed().reduce(0) { $0 << 8 | UInt32($1) } }
 
-/// SplitMix64: the same numbers in every run.
+/// SplitMix64. A seed gives the same numbers in every run.
 struct SeededGenerator: RandomNumberGenerator {
     var state: UInt64
 

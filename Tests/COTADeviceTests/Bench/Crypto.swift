@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// SHA-256, Ed25519 and CRC-32 as others make them: what the core is judged by.
+/// Independent implementations of SHA-256, Ed25519 and CRC-32, to check the core.
 enum Crypto {
     static func sha256(_ bytes: [UInt8]) -> [UInt8] {
         var digest = [UInt8](repeating: 0, count: 32)
@@ -20,7 +20,7 @@ enum Crypto {
             && EVP_DigestVerify(context, signature, signature.count, message, message.count) == 1
     }
 
-    /// As IEEE 802.3 has it; the profile's own check value is tested.
+    /// The CRC-32 of IEEE 802.3. A test compares it with the check value of the profile.
     static func crc32(_ bytes: some Sequence<UInt8>) -> UInt32 {
         ~bytes.reduce(UInt32.max) { crc, byte in crc >> 8 ^ crcTable[Int(UInt8(truncatingIfNeeded: crc) ^ byte)] }
     }
@@ -30,7 +30,7 @@ enum Crypto {
     }
 }
 
-/// An Ed25519 key pair made from its 32 secret bytes.
+/// An Ed25519 key pair from its 32 secret bytes.
 struct SigningKey {
     let secret, publicKey, id: [UInt8]
 
@@ -59,7 +59,7 @@ struct SigningKey {
         return signature
     }
 
-    /// RFC 8032, section 7.1, test 1: the key of the specification's example.
+    /// The key of RFC 8032, section 7.1, test 1. The example of the specification uses it.
     static let rfc8032 = SigningKey(
         secret: bytes("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60"))
     static let second = SigningKey(secret: [UInt8](repeating: 0x22, count: 32))

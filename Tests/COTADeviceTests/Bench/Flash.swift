@@ -1,18 +1,18 @@
 import COTADevice
 
-/// NOR flash: erasing sets bits, writing clears them, and power may go before or in the middle of any of it.
+/// NOR flash: an erase sets bits and a write clears them. The power can be cut before or during each operation.
 struct Flash {
     enum Cut: CaseIterable { case before, early, middle, late }
 
     let pageSize: Int
     let writeUnit: Int
     var slot, record: [UInt8]
-    /// What was done, for tests that look at the order.
+    /// The operations in their order.
     var operations: [String] = []
-    /// What a real flash or its driver would not have stood.
+    /// Operations that a real flash or its driver does not permit.
     var violations: [String] = []
 
-    /// Release digests and offsets of the records written, and of the one that was being written as the power went.
+    /// Digests and offsets of the written records, and of the record whose write the power cut interrupted.
     var records: [Record] = []
     var tornRecord: Record?
 
@@ -21,25 +21,25 @@ struct Flash {
         var offset: Int
     }
 
-    /// Operations until the power goes, and how far the one it meets comes.
+    /// The number of operations before the power cut, and the progress of the interrupted operation.
     var operationsLeft = Int.max
     var cut = Cut.before
     var hasPower = true
-    /// The power goes right after an erase for which this holds, by its name in `operations`.
+    /// The power is cut right after an erase for which this returns true. The argument is the name in `operations`.
     var cutAfterErase: (@Sendable (String) -> Bool)?
-    /// Operations that fail with the power on, by their names in `operations`; and how those fail that change the flash.
+    /// Operations that fail while the power is on, by their names in `operations`, and how erases and writes fail.
     var failing: (@Sendable (String) -> Bool)?
     var failure = Failure.withoutTrace
     private var currentFailure: Failure?
 
     enum Failure: CaseIterable {
-        /// Nothing is changed.
+        /// The operation changes nothing.
         case withoutTrace
         /// Half of the bytes are written, or half of the page is erased.
         case halfway
-        /// All is done, and yet reported as failed.
+        /// The operation is complete, but reported as failed.
         case afterwards
-        /// A wrong result is reported as success: a bit that was not cleared, or a page of which half is not erased.
+        /// The operation is wrong, but reported as success: one bit is not cleared, or half of the page is not erased.
         case silently
     }
 
@@ -81,7 +81,7 @@ struct Flash {
             if !hasPower { tornRecord = record } else if currentFailure == nil { records.append(record) }
         }
         let done = part(of: bytes.count)
-        // The byte that was being written as the power went: some of its bits.
+        // Of the byte at the power cut only some bits are written.
         let torn = done < bytes.count && !hasPower && cut != .before ? done : nil
         let wrong = currentFailure == .silently ? bytes.firstIndex { $0 != 0xFF } : nil
         var isErased = true
@@ -106,7 +106,7 @@ struct Flash {
         return hasPower && (currentFailure ?? .silently) == .silently
     }
 
-    /// Counts the operation; false if it does not happen at all.
+    /// Counts the operation. Returns false if the operation does not start.
     private mutating func begin(_ what: String, _ area: ota_area, _ offset: Int, _ count: Int) -> Bool {
         guard hasPower else { return false }
         let operation = "\(what) \(name(area)) \(offset)"

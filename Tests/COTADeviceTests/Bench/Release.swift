@@ -1,4 +1,4 @@
-/// A bundle as a release pipeline would make it, or one with a fault that a pipeline would never make.
+/// A bundle, correct or with a fault that no release pipeline produces.
 struct Release {
     var format: UInt8 = 0
     var image: [UInt8] = Release.image(count: 600)
@@ -29,7 +29,7 @@ struct Release {
     var envelope: [UInt8] { Self.envelope(manifest, signers: signers) }
     var digest: [UInt8] { Crypto.sha256(manifest) }
 
-    /// The release with a field put in its place, or in the place of the one of its type.
+    /// Returns the release with a field in the correct order. It replaces a field of the same type.
     func with(_ type: UInt16, _ value: [UInt8]) -> Release {
         var release = without(type)
         let place = release.fields.firstIndex { $0.type > type } ?? release.fields.count

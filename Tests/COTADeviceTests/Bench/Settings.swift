@@ -1,6 +1,6 @@
 import COTADevice
 
-/// `ota_config` as a value, with what the specification's example needs.
+/// `ota_config` as a value type. The defaults are those of the specification's example.
 struct Settings {
     var product: String? = "demo"
     var version: String? = "1.0.0"
@@ -28,7 +28,7 @@ struct Settings {
     var wearMinutes: UInt8 = 0
 }
 
-/// The C structure and what it points to, for as long as a device runs.
+/// The C structure and the memory of its pointers. It must live as long as the device runs.
 final class Configuration {
     let pointer = UnsafeMutablePointer<ota_config>.allocate(capacity: 1)
     private var texts: [UnsafeMutableBufferPointer<CChar>] = []

@@ -1,4 +1,4 @@
-/* The device core among arbitrary hosts, a flash that fails and a power that goes: what bytes make of it. */
+/* Fuzz target: the device core with arbitrary hosts, flash failures and power cuts. */
 #ifndef DEVICE_FUZZ_H
 #define DEVICE_FUZZ_H
 
@@ -6,12 +6,12 @@
 #include <stdint.h>
 
 /*
- * Plays what the bytes say (device_fuzz.c has the list) on a device of its own, then heals the device and updates it as an
- * honest host does. Returns what was not as it must be, a constant text, or NULL:
+ * Runs the actions of the bytes (listed in device_fuzz.c) on a new device. Then it removes all faults and updates the
+ * device according to the profile. Returns NULL, or a constant text that names the first violation. It checks:
  *
- *   - nothing is marked for boot but a signed image, byte for byte, and it is still so when it boots;
- *   - the flash is used as NOR flash may be, within the areas, whatever fails;
- *   - the core starts again after any power cut, ends every request in bounded polls, and can be updated.
+ *   - Only a signed image is marked for boot, byte for byte. It is still unchanged when it boots.
+ *   - The core uses the flash as NOR flash, within its areas, also after failures.
+ *   - The core starts again after any power cut, ends every request in a limited number of polls, and can be updated.
  */
 const char *device_fuzz(const uint8_t *bytes, size_t count);
 

@@ -121,7 +121,7 @@ final class EnvelopeChecker {
         }
         port.mark = { _, _, _ in false }
         port.confirm = { _, _, _ in false }
-        port.give_up = { _ in }
+        port.roll_back = { _ in }
         port.reboot = { _ in }
         port.battery = { _ in EnvelopeChecker.battery }
         port.too_old = { context, manifest in

@@ -1,0 +1,28 @@
+#include "session.h"
+
+#include <stddef.h>
+
+void ota_enter(struct ota_device *device, enum ota_state state) {
+    device->state = (uint8_t)state;
+    device->status = OTA_OK;
+    device->object_size = device->object_offset = device->object_crc = 0;
+}
+
+void ota_abort_image(struct ota_device *device) {
+    ota_enter(device, OTA_STATE_ACCEPTED);
+    device->status = OTA_FLASH_FAILED;
+    ota_notify_progress(device->owner);
+}
+
+void ota_advance_time(struct ota_device *device, uint32_t now) {
+    if (device->owner && device->job == OTA_JOB_NONE && now - device->heard_at >= OTA_OWNER_SILENCE)
+        device->owner_silent = true;
+    ota_wear_decay(device, now);
+    if (device->trial_running && ota_is_reached(device->trial_ends_at, now)) ota_schedule_reboot(device, NULL, now);
+}
+
+void ota_schedule_reboot(struct ota_device *device, struct ota_connection *leaver, uint32_t when) {
+    device->reboot = OTA_REBOOT_WANTED;
+    device->reboot_at = when;
+    device->leaver = leaver;
+}

@@ -1,0 +1,88 @@
+/*
+ * Layer 1 of the core: functions of their arguments alone. They do not know `struct ota_device`.
+ *
+ * Each header includes only the layer below it, and a function calls only its own file, a file named before it, or a
+ * lower layer. `scripts/lint` checks that the calls between the files form no circle.
+ *
+ *   1 values.h    crc32.c, text.c, config.c (checks a configuration), envelope.c (parses an envelope)
+ *   2 image.h     record.c (the download's offset across a power cut), wear.c (limits the erases), image.c (the slot)
+ *   3 session.h   notify.c (answers and Progress), state.c (states, time, reboot), connection.c (connections, owner)
+ *   4 requests.h  check_envelope.c (accepts or refuses an envelope), job.c (requests that take several polls),
+ *                 data.c (sequences and chunks), control.c (requests)
+ *   5             info.c (the readable values), device.c (start and poll)
+ */
+#ifndef OTA_VALUES_H
+#define OTA_VALUES_H
+
+#include "ota_device.h"
+
+/* A sequence that is further ahead than this is stale. Therefore it is also the largest window. */
+enum { OTA_SEQUENCE_AHEAD = 2047 };
+
+/* ---- Numbers, little-endian ---- */
+
+static inline uint16_t ota_u16(const uint8_t *bytes) { return (uint16_t)(bytes[0] | (uint16_t)(bytes[1] << 8)); }
+
+static inline uint32_t ota_u32(const uint8_t *bytes) { return ota_u16(bytes) | (uint32_t)ota_u16(bytes + 2) << 16; }
+
+static inline uint64_t ota_u64(const uint8_t *bytes) { return ota_u32(bytes) | (uint64_t)ota_u32(bytes + 4) << 32; }
+
+static inline void ota_put_u16(uint8_t *bytes, uint16_t value) {
+    bytes[0] = (uint8_t)value;
+    bytes[1] = (uint8_t)(value >> 8);
+}
+
+static inline void ota_put_u32(uint8_t *bytes, uint32_t value) {
+    ota_put_u16(bytes, (uint16_t)value);
+    ota_put_u16(bytes + 2, (uint16_t)(value >> 16));
+}
+
+static inline uint32_t ota_min(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+/* Rounds up or down to a multiple of `unit`. */
+static inline uint32_t ota_round_up(uint32_t value, uint32_t unit) {
+    return value % unit == 0 ? value : value + (unit - value % unit);
+}
+static inline uint32_t ota_round_down(uint32_t value, uint32_t unit) { return value - value % unit; }
+
+/* ---- crc32.c ---- */
+
+/* Continues the CRC-32 of IEEE 802.3 `crc` with `count` bytes. The CRC of no bytes is 0. */
+uint32_t ota_crc32(uint32_t crc, const uint8_t *bytes, uint32_t count);
+
+/* ---- text.c ---- */
+
+bool ota_is_product(const uint8_t *text, uint32_t size);
+/* SemVer 2.0.0, 5..63 bytes. Writes the three numbers, which are below 2^32, to `numbers`. */
+bool ota_is_version(const uint8_t *text, uint32_t size, uint32_t numbers[3]);
+/* UTF-8, 1..127 bytes, no control characters. */
+bool ota_is_source(const uint8_t *text, uint32_t size);
+/* Returns the bytes of a text that ends with NUL, at most `largest` + 1. */
+uint32_t ota_text_size(const char *text, uint32_t largest);
+
+/* ---- config.c ---- */
+
+/* Checks the configuration, and parses its version. */
+enum ota_start_error ota_config_check(const struct ota_config *config, uint32_t version[3]);
+
+/* ---- envelope.c ---- */
+
+/* A well-formed envelope. Its pointers point into the envelope's bytes. The signatures are not verified yet. */
+struct ota_envelope {
+    struct ota_manifest manifest; /* the parser does not set its `digest` */
+    uint32_t manifest_size;
+    const uint8_t *hardware; /* pairs of u16 */
+    uint8_t hardware_pairs;
+    const uint8_t *required_version; /* three u32, or NULL */
+    uint8_t minimum_battery;         /* per cent; 0: no minimum */
+    const uint8_t *signatures;
+    uint8_t signature_count;
+};
+
+/* The layout of a signature in an envelope. */
+enum { OTA_SIGNATURE_ENTRY = 76, OTA_SIGNATURE_KEY = 4, OTA_SIGNATURE_VALUE = 12 };
+
+/* Returns OTA_OK, OTA_MALFORMED or OTA_UNKNOWN_CRITICAL. */
+enum ota_status ota_envelope_parse(const uint8_t *bytes, uint32_t size, struct ota_envelope *envelope);
+
+#endif
