@@ -39,6 +39,7 @@ let package = Package(
     name: "otaflash",
     products: [
         .executable(name: "otaflash", targets: ["otaflash"]),
+        .library(name: "OTAClient", targets: ["OTAClient"]),
         .library(name: "COTADevice", targets: ["COTADevice"]),
         .library(name: "BlueZ", targets: ["BlueZ"]),
         // Only Fuzz/ uses this product. Fuzz/ is a package of its own.
@@ -106,12 +107,21 @@ let package = Package(
             ],
             swiftSettings: swift),
 
+        // The client library: addresses, locks, the choice of the protocol, and the tasks for a device.
+        .target(
+            name: "OTAClient",
+            dependencies: [
+                "BlueZ", "OTAArchive", "OTABlueZ", "OTAEngine", "OTAFirmware", "OTAProfile", "OTASerial", "OTASigning",
+                "OTASimulator", "OTASMP", "OTATransport", "OTAUDP", "OTAUpdate",
+                logging, system,
+            ], swiftSettings: swift),
+
         // The command line.
         .systemLibrary(name: "CLinux"),
         .target(
             name: "OTACommands",
             dependencies: [
-                "BlueZ", "CLinux", "DBus", "DescriptorIO", "OTAArchive", "OTABlueZ", "OTAEngine", "OTAFirmware",
+                "BlueZ", "CLinux", "DBus", "DescriptorIO", "OTAArchive", "OTABlueZ", "OTAClient", "OTAFirmware",
                 "OTAProfile", "OTASerial", "OTASigning", "OTASimulator", "OTASMP", "OTATransport", "OTAUDP",
                 "OTAUpdate",
                 arguments, logging, system,
@@ -173,7 +183,7 @@ let package = Package(
         .target(
             name: "FuzzTargets",
             dependencies: [
-                "BlueZ", "DBus", "OTAArchive", "OTABlueZ", "OTACommands", "OTAFirmware", "OTAProfile", "OTASerial",
+                "BlueZ", "DBus", "OTAArchive", "OTABlueZ", "OTAClient", "OTACommands", "OTAFirmware", "OTAProfile", "OTASerial",
                 "OTASigning", "OTASimulator", "OTASMP", "OTAUDP", "OTAUpdate", "Gauntlet", system,
             ], path: "Tests/FuzzTargets", swiftSettings: swift),
         .target(name: "DeviceFuzz", dependencies: ["COTADevice"], path: "Tests/DeviceFuzz", cSettings: c),
@@ -207,7 +217,7 @@ let package = Package(
         .testTarget(
             name: "OTACommandsTests",
             dependencies: [
-                "OTACommands", "BlueZ", "DBus", "DescriptorIO", "FakeBlueZ", "OTAArchive", "OTAFirmware",
+                "OTACommands", "BlueZ", "DBus", "DescriptorIO", "FakeBlueZ", "OTAArchive", "OTAClient", "OTAFirmware",
                 "OTASerial", "OTASigning", "OTASimulator", "OTATestSupport", "OTATransport", "OTAUDP", "OTAUpdate",
                 subprocess, system,
             ],

@@ -7,6 +7,7 @@ import OTASigning
 import OTASimulator
 import OTAUpdate
 import Testing
+import OTAClient
 
 /// Each error has a code, a message, a hint and an exit status.
 @Suite("Errors: codes, hints and exit statuses") struct FailureTests {

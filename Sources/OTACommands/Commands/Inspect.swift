@@ -1,4 +1,5 @@
 import ArgumentParser
+import OTAClient
 import OTAFirmware
 import OTASigning
 import SystemPackage

@@ -1,5 +1,6 @@
 import ArgumentParser
 import BlueZ
+import OTAClient
 import OTAUpdate
 
 /// Lists the devices in range.
@@ -47,9 +48,12 @@ struct Scan: Verb {
     }
 
     func answer(_ console: Console) async throws -> ScanAnswer {
-        let search = DeviceSearch(
-            duration: timeout?.duration ?? .seconds(10), minimumRSSI: rssi, name: name,
-            protocols: all ? [] : updateProtocol.map { [$0] } ?? UpdateProtocol.allCases, reads: !noRead)
+        var search = DeviceSearch()
+        search.duration = timeout?.duration ?? search.duration
+        search.minimumRSSI = rssi
+        search.name = name
+        search.protocols = all ? [] : updateProtocol.map { [$0] } ?? search.protocols
+        search.reads = !noRead
         let devices = try await Wiring(console: console, invocation: invocation).scan(search, over: radio.adapter)
         return ScanAnswer(devices: devices, isForAll: all)
     }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import OTAClient
 import OTASimulator
 
 /// Lists the virtual devices.

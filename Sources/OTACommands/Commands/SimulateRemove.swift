@@ -1,4 +1,5 @@
 import ArgumentParser
+import OTAClient
 import OTASimulator
 
 /// Removes a virtual device.
@@ -15,7 +16,7 @@ struct SimulateRemove: Verb {
 
     func answer(_ console: Console) throws -> VirtualDevicesAnswer {
         let devices = try VirtualDevices()
-        let lock = try devices.lock(name, in: invocation)
+        let lock = try devices.lock(name)
         defer { withExtendedLifetime(lock) {} }
         try devices.store.remove(name)
         return VirtualDevicesAnswer(devices: [], lines: ["Removed sim:\(name)."])

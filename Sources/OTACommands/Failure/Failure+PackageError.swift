@@ -1,4 +1,5 @@
 import OTAArchive
+import OTAClient
 
 extension Failure {
     /// Converts a parse error of a zip archive.

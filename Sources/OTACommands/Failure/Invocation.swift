@@ -1,3 +1,4 @@
+import OTAClient
 import OTAUpdate
 
 /// The arguments of the user, from which hints build complete command lines.

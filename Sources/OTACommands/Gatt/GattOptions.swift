@@ -1,6 +1,7 @@
 import ArgumentParser
 import BlueZ
 import OTABlueZ
+import OTAClient
 
 /// The device of a `gatt` command.
 struct GattOptions: ParsableArguments {

@@ -1,6 +1,7 @@
 import ArgumentParser
 import BlueZ
 import OTABlueZ
+import OTAClient
 import OTAUpdate
 
 /// A command for the GATT services of any Bluetooth device.
@@ -26,20 +27,18 @@ extension GattVerb {
         _ console: Console, _ body: @escaping @Sendable (DeviceConnection) async throws -> Result
     ) async throws -> Result {
         let address = try target.address()
-        let lock = BluetoothLock(invocation)
+        let lock = BluetoothLock(target.device)
         let request = ConnectionRequest(
             address.target(services: [UpdateProtocol.ota.service]), adapter: target.radio.adapter,
             admits: { device throws(BlueZError) in try await lock.take(device) })
         let pairing = target.radio.pairing(console)
-        let result = ResultBox<Result>()
         let links = LinkGuard(console.logger)
         defer { links.stop() }
         let client = try await BlueZClient.open(logger: console.logger, links: links)
+        let result: Result
         do {
-            try await Wiring(console: console, invocation: invocation).untilSignalled {
-                try await client.withConnection(request, pairing: pairing) { connection in
-                    await result.set(try await body(connection))
-                }
+            result = try await Wiring(console: console, invocation: invocation).untilSignalled {
+                try await client.withConnection(request, pairing: pairing) { try await body($0) }
             }
         } catch {
             await client.close()
@@ -47,16 +46,8 @@ extension GattVerb {
             throw error
         }
         await client.close()
-        guard let value = await result.value else { throw BlueZError(.failed, "the connection ended without a result") }
-        return value
+        return result
     }
-}
-
-/// Holds the result of a closure.
-private actor ResultBox<Value: Sendable> {
-    private(set) var value: Value?
-
-    func set(_ value: Value) { self.value = value }
 }
 
 extension DeviceConnection {

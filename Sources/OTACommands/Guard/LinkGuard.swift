@@ -4,6 +4,7 @@ import DescriptorIO
 import FoundationEssentials
 import Glibc
 import Logging
+import OTAClient
 
 /// Starts a guard process, which disconnects the links of this process if it is killed (docs/decisions/0007).
 ///

@@ -1,5 +1,8 @@
-import ArgumentParser
-import OTAUpdate
+public import ArgumentParser
+import OTAClient
+public import OTAUpdate
+
+extension UpdateProtocol: ExpressibleByArgument {}
 
 /// The value of `--protocol`; `auto` selects the protocol that the device and the file have in common.
 struct ProtocolOption: ExpressibleByArgument, Sendable {

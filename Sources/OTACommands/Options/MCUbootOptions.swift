@@ -116,23 +116,6 @@ struct MCUbootOptions: ParsableArguments {
     }
 }
 
-/// Parses numbers in imgtool's format: decimal, or with the prefix 0x, 0o or 0b.
-enum Numeral {
-    /// Returns nil if the text is not a number or the value is out of range.
-    static func value<Integer: FixedWidthInteger & UnsignedInteger>(
-        _ text: String, in range: ClosedRange<Integer>
-    ) -> Integer? {
-        let radices = ["0x": 16, "0o": 8, "0b": 2]
-        let radix = radices[text.prefix(2).lowercased()]
-        let digits = radix == nil ? text[...] : text.dropFirst(2)
-        // The standard initializer also accepts a plus sign.
-        guard digits.first != "+", let value = Integer(digits, radix: radix ?? 10), range.contains(value) else {
-            return nil
-        }
-        return value
-    }
-}
-
 extension MCUbootLayout.Dependency {
     /// Parses a list such as `(1, 1.2.0), (2, 1.0.0+3)`; returns nil for any other text.
     static func list(_ text: String) -> [Self]? {

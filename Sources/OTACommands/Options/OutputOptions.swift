@@ -1,4 +1,5 @@
 import ArgumentParser
+import OTAClient
 
 /// The format of the result on stdout.
 enum OutputFormat: String, ExpressibleByArgument, CaseIterable, Sendable {

@@ -1,3 +1,5 @@
+import OTAClient
+
 /// The capabilities of a terminal: colours unless `NO_COLOR` is set (https://no-color.org), and Unicode characters if its locale
 /// uses UTF-8.
 struct TerminalLook: Sendable {

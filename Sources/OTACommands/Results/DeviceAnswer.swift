@@ -1,3 +1,4 @@
+import OTAClient
 import OTAUpdate
 
 /// The result of `confirm`, `discard` and `identify`.
@@ -14,7 +15,7 @@ struct DeviceAnswer: Answer {
     /// Creates the result.
     ///
     /// - Parameter text: returns the sentence that describes the device.
-    init(_ outcome: DeviceOutcome, text: (DeviceSummary) -> String) {
+    init(_ outcome: UpdateResult, text: (DeviceSummary) -> String) {
         device = DeviceSummary(outcome)
         updateProtocol = outcome.report.updateProtocol
         lines = [TerminalLine(text(device))]

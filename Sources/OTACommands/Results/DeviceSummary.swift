@@ -1,3 +1,4 @@
+import OTAClient
 import OTAFirmware
 import OTAUpdate
 
@@ -19,7 +20,7 @@ struct DeviceSummary: Encodable, Sendable {
     /// The battery level in per cent; nil: mains powered, or not reported.
     let battery: Int?
 
-    init(_ outcome: DeviceOutcome) {
+    init(_ outcome: UpdateResult) {
         let device = outcome.report.device
         address = outcome.address
         name = outcome.name

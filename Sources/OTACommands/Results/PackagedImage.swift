@@ -1,3 +1,4 @@
+import OTAClient
 import OTAFirmware
 import OTASigning
 

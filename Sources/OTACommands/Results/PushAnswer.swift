@@ -1,3 +1,4 @@
+import OTAClient
 import OTAFirmware
 import OTASigning
 import OTAUpdate
@@ -23,7 +24,7 @@ struct PushAnswer: Answer {
         case updateProtocol = "protocol"
     }
 
-    init(_ update: VerifiedUpdate, _ outcome: DeviceOutcome, _ invocation: Invocation) {
+    init(_ update: VerifiedUpdate, _ outcome: UpdateResult, _ invocation: Invocation) {
         switch update {
         case .bundle(let bundle):
             self.bundle = BundleSummary(bundle.envelope, reports: bundle.signatures)

@@ -1,6 +1,8 @@
+import OTAClient
+
 /// Shows a running scan: a table that is redrawn on a terminal, else one line for each device.
 ///
-/// Only the actor `ScanBoard` uses it.
+/// Only one scan uses it, and a scan reports one change after the other.
 final class ScanDisplay: @unchecked Sendable {
     private let console: Console
     private var throttle = Throttle()
@@ -11,12 +13,16 @@ final class ScanDisplay: @unchecked Sendable {
         if console.style == .bar { draw([]) }
     }
 
-    /// Shows the devices.
-    ///
-    /// - Parameters:
-    ///   - appeared: the new device, if any.
-    ///   - isNews: true to redraw at once, because no later event may follow; changes of the signal strength are throttled.
-    func show(_ devices: [ScannedDevice], appeared: ScannedDevice? = nil, isNews: Bool = false) {
+    /// Shows the devices after a change. Changes of the signal strength are throttled.
+    func show(_ change: DeviceScan.Change, _ devices: [ScannedDevice]) {
+        var appeared: ScannedDevice?
+        var isNews = false
+        switch change {
+        case .appeared(let device): appeared = device
+        // No later event may follow, so this is shown at once.
+        case .identified: isNews = true
+        case .changed: break
+        }
         switch console.style {
         case .bar: if appeared != nil || isNews || throttle.isDue() { draw(devices) }
         case .lines, .json:
@@ -48,5 +54,20 @@ final class ScanDisplay: @unchecked Sendable {
         guard console.style == .bar else { return }
         console.write([.eraseLines(drawnLines)])
         drawnLines = 0
+    }
+}
+
+extension ScannedDevice {
+    /// The devices as a table for people.
+    static func table(_ devices: [ScannedDevice]) -> [TerminalLine] {
+        TextTable.rows(
+            ["NAME", "ADDRESS", "RSSI", "PRODUCT", "VERSION", "PROTOCOLS"],
+            devices.map { device in
+                [
+                    device.name ?? "–", device.address, device.rssi.map { "\($0) dBm" } ?? "–",
+                    device.product ?? "–", device.version ?? "–",
+                    device.protocols.isEmpty ? "–" : device.protocols.joined(separator: ","),
+                ]
+            })
     }
 }

@@ -1,3 +1,4 @@
+import OTAClient
 import OTASimulator
 
 /// Detects the changes of a served device that are reported to the user.

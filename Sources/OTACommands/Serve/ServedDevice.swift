@@ -1,3 +1,4 @@
+package import OTAClient
 import OTASimulator
 
 /// Connects a virtual device to a real transport. It passes received values and the time to the device.

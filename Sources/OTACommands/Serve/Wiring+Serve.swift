@@ -1,5 +1,6 @@
 import BlueZ
 import Logging
+import OTAClient
 import OTAFirmware
 import OTASerial
 import OTASimulator
@@ -11,15 +12,13 @@ extension Wiring {
     /// Serves a virtual device over a transport until a signal arrives. The flash of the device keeps its state between commands.
     func serve(_ name: String, over transport: ServedTransport) async throws {
         let folder = try VirtualDevices()
-        let lock = try folder.lock(name, in: invocation)
+        let lock = try folder.lock(name)
         defer { withExtendedLifetime(lock) {} }
         let device = try open(name, folder.store, for: transport)
         defer { device.suspend() }
         let console = console
         let served = ServedDevice(device) { console.note("sim:\(name): \($0)") }
-        try await Interrupts.during {
-            console.note("stopping; press Ctrl-C again to stop at once")
-        } body: { stops in
+        try await Interrupts.during(onFirst: stopping) { stops in
             switch transport {
             case .bluetooth(let adapter): try await serve(served, name, over: adapter, until: stops)
             case .udp(let address): try await serve(served, name, at: address, until: stops)

@@ -1,16 +1,13 @@
-public import ArgumentParser
 import OTAFirmware
 import OTAProfile
 import OTASMP
 import OTASigning
 import OTAUpdate
 
-extension UpdateProtocol: ExpressibleByArgument {}
-
 /// Chooses the protocol for a task, a device and the user's options, and creates its conversation.
 struct ProtocolChoice: Sendable {
     let task: UpdateTask<VerifiedUpdate>
-    /// The value of `--protocol`; nil: any protocol.
+    /// The protocol that the user requires; nil: any.
     let forced: UpdateProtocol?
 
     /// Creates a session that chooses the protocol from the services of the device, at the first link.

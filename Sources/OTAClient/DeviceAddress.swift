@@ -1,25 +1,27 @@
-import OTABlueZ
-import OTASerial
-import OTASimulator
+package import OTABlueZ
+package import OTASerial
+package import OTASimulator
 import OTATransport
-import OTAUDP
-import OTAUpdate
+package import OTAUDP
+public import OTAUpdate
 
-/// The address of a device, such as `ble:ADDRESS`: the transport, a colon, and an address in the transport's format.
-struct DeviceAddress: Sendable {
-    enum TransportAddress: Sendable {
+/// The address of a device: the transport, a colon, and an address in the transport's format.
+///
+/// Examples: `ble:AA:BB:CC:DD:EE:FF`, `ble:name=NAME`, `udp:HOST`, `serial:/dev/ttyACM0`, `sim:NAME` for a virtual device.
+public struct DeviceAddress: Sendable {
+    package enum TransportAddress: Sendable {
         case simulated(VirtualDeviceAddress)
         case bluetooth(BLEAddress)
         case udp(UDPAddress)
         case serial(SerialAddress)
     }
-    let text: String
-    let transport: TransportAddress
+    public let text: String
+    package let transport: TransportAddress
 
     /// Parses an address.
     ///
-    /// - Throws: `Failure` for an unknown transport or an invalid address; `VirtualDeviceError` for an invalid address after `sim:`.
-    init(_ text: String) throws {
+    /// - Throws: `AddressError` for an unknown transport or an invalid address; `VirtualDeviceError` for an invalid address after `sim:`.
+    public init(_ text: String) throws {
         self.text = text
         let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
         do {
@@ -42,15 +44,15 @@ struct DeviceAddress: Sendable {
                         + "virtual device")
             }
         } catch let error as AddressError {
-            throw Failure.usage("'\(text)' is not a device address: \(error.context)", hint: error.hint)
+            throw AddressError("'\(text)' is not a device address: \(error.context)", hint: error.hint)
         }
     }
 
-    var isSimulated: Bool { if case .simulated = transport { true } else { false } }
-    var isBluetooth: Bool { if case .bluetooth = transport { true } else { false } }
+    public var isSimulated: Bool { if case .simulated = transport { true } else { false } }
+    public var isBluetooth: Bool { if case .bluetooth = transport { true } else { false } }
 
     /// The protocols that the transport can carry. UDP and serial have one channel, which carries SMP.
-    var protocols: Set<UpdateProtocol> {
+    public var protocols: Set<UpdateProtocol> {
         switch transport {
         case .simulated, .bluetooth: [.ota, .smp]
         case .udp, .serial: [.smp]

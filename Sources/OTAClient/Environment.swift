@@ -1,30 +1,29 @@
 import Glibc
-import SystemPackage
+package import SystemPackage
 
 /// The environment variables of the process, and the folders that they define.
-enum Environment {
+package enum Environment {
     /// Returns the value of a variable; nil: not set, or empty.
-    static func value(_ name: String) -> String? {
+    package static func value(_ name: String) -> String? {
         guard let text = getenv(name), text.pointee != 0 else { return nil }
         return String(cString: text)
     }
 
     /// `$XDG_CONFIG_HOME/otaflash`, else `~/.config/otaflash`.
-    static var configurationFolder: FilePath? { folder("XDG_CONFIG_HOME", orElse: ".config") }
+    package static var configurationFolder: FilePath? { folder("XDG_CONFIG_HOME", orElse: ".config") }
 
     /// `$XDG_RUNTIME_DIR/otaflash`, for files that may be deleted when the user logs out.
-    static var runtimeFolder: FilePath? { absolute("XDG_RUNTIME_DIR")?.appending("otaflash") }
+    package static var runtimeFolder: FilePath? { absolute("XDG_RUNTIME_DIR")?.appending("otaflash") }
 
     /// `$OTAFLASH_STATE_DIR`, else `$XDG_STATE_HOME/otaflash`, else `~/.local/state/otaflash`.
     ///
-    /// - Throws: `Failure`: `usage` for a relative path in `OTAFLASH_STATE_DIR`, which would depend on the current directory.
-    static func stateFolder() throws(Failure) -> FilePath? {
+    /// - Throws: `invalidStateFolder` for a relative path in `OTAFLASH_STATE_DIR`, which would depend on the current directory.
+    package static func stateFolder() throws(ClientError) -> FilePath? {
         guard let text = value("OTAFLASH_STATE_DIR") else { return folder("XDG_STATE_HOME", orElse: ".local/state") }
         let path = FilePath(text)
         guard path.isAbsolute else {
-            throw Failure.usage(
-                "OTAFLASH_STATE_DIR is '\(text)', which is not an absolute path",
-                hint: Shell.export("OTAFLASH_STATE_DIR", [path]))
+            throw ClientError(
+                .invalidStateFolder, "OTAFLASH_STATE_DIR is '\(text)', which is not an absolute path", path: path)
         }
         return path
     }
@@ -43,5 +42,16 @@ enum Environment {
         if let home = absolute("HOME") { return home }
         guard let entry = getpwuid(getuid()), let folder = entry.pointee.pw_dir else { return nil }
         return FilePath(String(cString: folder))
+    }
+}
+
+/// Creates folders.
+enum Folder {
+    /// Creates a folder and its missing parents. Only the owner can use a new folder. An existing folder is not changed.
+    static func create(_ path: FilePath) throws(Errno) {
+        guard mkdir(path.string, 0o700) != 0, errno != EEXIST else { return }
+        guard errno == ENOENT, !path.components.isEmpty else { throw Errno(rawValue: errno) }
+        try create(path.removingLastComponent())
+        guard mkdir(path.string, 0o700) == 0 || errno == EEXIST else { throw Errno(rawValue: errno) }
     }
 }

@@ -1,7 +1,7 @@
-import BlueZ
+package import BlueZ
 import Glibc
 import OTAFirmware
-import SystemPackage
+public import SystemPackage
 
 /// An exclusive lock on a device: only one otaflash at a time uses it.
 ///
@@ -10,33 +10,34 @@ import SystemPackage
 ///
 /// Other users may be able to write to the folder and create the file. So links are not followed. Only an empty file, or a file
 /// with a process id in the format of this program, is changed.
-final class DeviceLock {
+package final class DeviceLock {
     private let file: FileDescriptor
 
     /// Acquires the lock, without waiting.
     ///
-    /// - Throws: `Failure`: `device-in-use`, `cannot-create`.
-    init(_ path: FilePath, in invocation: Invocation) throws(Failure) {
+    /// - Parameter device: the address of the device, for the message of an error.
+    /// - Throws: `deviceInUse`, `cannotCreate`.
+    package init(_ path: FilePath, of device: String) throws(ClientError) {
         do {
             try Folder.create(path.removingLastComponent())
             file = try Self.open(path)
         } catch {
             switch error as? Errno {
-            case .tooManySymbolicLinkLevels?: throw Self.foreign(path.string, "it is a symbolic link")
-            case .isDirectory?: throw Self.foreign(path.string, "it is a folder")
-            default: throw Self.unusable(path.string, "\(error)")
+            case .tooManySymbolicLinkLevels?: throw Self.foreign(path, "it is a symbolic link")
+            case .isDirectory?: throw Self.foreign(path, "it is a folder")
+            default: throw Self.unusable(path, "\(error)")
             }
         }
         if let reason = Self.fault(of: file) {
             try? file.close()
-            throw Self.foreign(path.string, reason)
+            throw Self.foreign(path, reason)
         }
         guard flock(file.rawValue, LOCK_EX | LOCK_NB) == 0 else {
             let error = Errno(rawValue: errno)
             let holder = Self.holder(file)
             try? file.close()
-            guard error == .wouldBlock else { throw Self.unusable(path.string, "\(error)") }
-            throw Self.held(by: holder, in: invocation)
+            guard error == .wouldBlock else { throw Self.unusable(path, "\(error)") }
+            throw Self.held(device, by: holder)
         }
         // The process id is for people only; the lock itself is the `flock`. The length is constant, so no truncation is needed.
         let digits = String(getpid())
@@ -73,14 +74,12 @@ final class DeviceLock {
     /// Returns the path of the lock for a device that is not a virtual device.
     ///
     /// - Parameter name: the name of the device. `_` replaces characters other than letters, digits, `.`, `-` and `_`.
-    /// - Throws: `Failure`: `cannot-create`.
-    static func file(_ name: String) throws(Failure) -> FilePath {
+    /// - Throws: `cannotCreate`, `invalidStateFolder`.
+    static func file(_ name: String) throws(ClientError) -> FilePath {
         var folder = Environment.runtimeFolder
         if folder == nil { folder = try Environment.stateFolder() }
         guard let folder else {
-            throw Failure(
-                "cannot-create", .cannotCreate, "no folder for the device lock: HOME is not set",
-                hint: "set OTAFLASH_STATE_DIR to a writable folder")
+            throw ClientError(.cannotCreate, "no folder for the device lock: HOME is not set")
         }
         let name = name.map { $0.isLetter || $0.isNumber || ".-_".contains($0) ? $0 : "_" }
         return folder.appending(String(name) + ".lock")
@@ -92,56 +91,79 @@ final class DeviceLock {
         return Int32(String(decoding: bytes[..<count].prefix { !" \n".utf8.contains($0) }, as: UTF8.self))
     }
 
-    private static func foreign(_ path: String, _ reason: String) -> Failure {
-        Failure(
-            "cannot-create", .cannotCreate, "\(path) is not a lock file of this user's otaflash: \(reason)",
-            hint:
-                "show the file: ls -l \(Shell.quoted(path)); then remove it, or set OTAFLASH_STATE_DIR to your own folder"
-        )
+    private static func foreign(_ path: FilePath, _ reason: String) -> ClientError {
+        ClientError(.foreignLock, "\(path) is not a lock file of this user's otaflash: \(reason)", path: path)
     }
 
-    private static func held(by holder: Int32?, in invocation: Invocation) -> Failure {
-        let device = invocation.device ?? "the device"
+    private static func held(_ device: String, by holder: Int32?) -> ClientError {
         let process = holder.map { "process \($0)" } ?? "another process"
-        let stop = holder.map { "wait until it has ended, or stop it: kill \($0)" } ?? "wait until it has ended"
-        return Failure("device-in-use", .unavailable, "another otaflash uses \(device): \(process)", hint: stop)
+        return ClientError(.deviceInUse, "another otaflash uses \(device): \(process)", process: holder)
     }
 
-    private static func unusable(_ path: String, _ reason: String) -> Failure {
-        Failure(
-            "cannot-create", .cannotCreate, "cannot lock the device with \(path): \(reason)",
-            hint: "set OTAFLASH_STATE_DIR to a writable folder")
+    private static func unusable(_ path: FilePath, _ reason: String) -> ClientError {
+        ClientError(.cannotCreate, "cannot lock the device with \(path): \(reason)")
     }
 }
 
 /// The lock of a Bluetooth device. It is acquired when the device is found, before the first connection. Without the lock, a
 /// second otaflash would end the link of the first.
-actor BluetoothLock {
-    private let invocation: Invocation
+package actor BluetoothLock {
+    /// The address that the user gave, for the message of an error.
+    private let address: String
     private var lock: DeviceLock?
     /// The failure to lock the device; nil: no failure.
-    private(set) var failure: Failure?
+    package private(set) var failure: ClientError?
     /// The device that was found; nil: none yet.
-    private(set) var device: BluetoothDevice?
+    package private(set) var device: BluetoothDevice?
 
-    init(_ invocation: Invocation) { self.invocation = invocation }
+    package init(_ address: String) { self.address = address }
 
     /// Locks the device until this object is freed.
     ///
     /// - Throws: `acquiredElsewhere` if the device cannot be locked; `failure` has the reason.
-    func take(_ found: BluetoothDevice) throws(BlueZError) {
+    package func take(_ found: BluetoothDevice) throws(BlueZError) {
         // A device can report its name later, or another name after the first connection. The first reported name is kept.
         if device?.name == nil { device = found }
         guard lock == nil else { return }
-        do throws(Failure) {
-            lock = try DeviceLock(try Self.file(for: found), in: invocation)
+        do throws(ClientError) {
+            lock = try DeviceLock(try Self.file(for: found), of: address)
         } catch {
             failure = error
-            throw BlueZError(.acquiredElsewhere, error.message)
+            throw BlueZError(.acquiredElsewhere, error.context)
         }
     }
 
-    private static func file(for device: BluetoothDevice) throws(Failure) -> FilePath {
+    private static func file(for device: BluetoothDevice) throws(ClientError) -> FilePath {
         try DeviceLock.file("ble-\(device.address.description.filter { $0 != ":" })")
     }
+}
+
+/// The reason why a task could not start on this computer. Errors are equal if their codes are.
+public struct ClientError: Error, Sendable, Equatable {
+    public enum Code: Sendable {
+        /// `OTAFLASH_STATE_DIR` is not an absolute path.
+        case invalidStateFolder
+        /// The folder or the lock file cannot be created.
+        case cannotCreate
+        /// A file with the name of the lock is not a lock file.
+        case foreignLock
+        /// Another process uses the device.
+        case deviceInUse
+    }
+    public let code: Code
+    /// The description for people, without a full stop.
+    public let context: String
+    /// The file or folder of the error; nil: none.
+    public let path: FilePath?
+    /// The id of the process that uses the device; nil: unknown.
+    public let process: Int32?
+
+    init(_ code: Code, _ context: String, path: FilePath? = nil, process: Int32? = nil) {
+        self.code = code
+        self.context = context
+        self.path = path
+        self.process = process
+    }
+
+    public static func == (left: ClientError, right: ClientError) -> Bool { left.code == right.code }
 }

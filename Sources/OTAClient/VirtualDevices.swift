@@ -1,20 +1,20 @@
 import OTAFirmware
 import OTASigning
-import OTASimulator
+package import OTASimulator
+import OTAUpdate
 import SystemPackage
 
 /// The virtual devices of this user, in the state folder.
-struct VirtualDevices {
+package struct VirtualDevices {
     /// The name of the virtual device for the address `sim:`.
-    static let demoName = "demo"
+    package static let demoName = "demo"
 
-    let store: VirtualDeviceStore
+    package let store: VirtualDeviceStore
 
-    init() throws(Failure) {
+    /// - Throws: `cannotCreate`, `invalidStateFolder`.
+    package init() throws(ClientError) {
         guard let folder = try Environment.stateFolder() else {
-            throw Failure(
-                "cannot-create", .cannotCreate, "no folder for virtual devices: HOME is not set",
-                hint: "set OTAFLASH_STATE_DIR to a writable folder")
+            throw ClientError(.cannotCreate, "no folder for virtual devices: HOME is not set")
         }
         store = VirtualDeviceStore(folder: folder)
     }
@@ -26,9 +26,9 @@ struct VirtualDevices {
     ///
     /// - Parameter mayBeMissing: true if the command will create the device. If false, a missing device is an error. Then no lock
     ///   file is created, so that a mistyped name leaves no file.
-    func lock(_ name: String, in invocation: Invocation, mayBeMissing: Bool = false) throws -> DeviceLock {
+    package func lock(_ name: String, mayBeMissing: Bool = false) throws -> DeviceLock {
         if !mayBeMissing { try store.expect(name) }
-        return try DeviceLock(store.folder.appending(".\(name).lock"), in: invocation)
+        return try DeviceLock(store.folder.appending(".\(name).lock"), of: "sim:\(name)")
     }
 
     /// Creates the device for the address `sim:` with a configuration that accepts the update.
@@ -57,4 +57,39 @@ struct VirtualDevices {
         configuration.hardware = manifest.hardware?.ranges.first?.lowerBound ?? configuration.hardware
         return configuration
     }
+
+    /// Opens a device for a task.
+    func open(
+        _ name: String, for task: UpdateTask<VerifiedUpdate>, _ address: VirtualDeviceAddress
+    ) throws(VirtualDeviceError) -> any ObservedDevice {
+        switch try store.updateProtocol(of: name) {
+        case .smp: return try store.openSMP(name)
+        case .ota:
+            return try store.open(name) { configuration in
+                configuration.battery = address.battery ?? configuration.battery
+                // The virtual bootloader checks digests, not image formats. So a device for raw images can boot every format.
+                if configuration.imageFormat == .raw, case .push(.bundle(let bundle), _) = task {
+                    configuration.imageFormat = bundle.manifest.imageFormat
+                }
+            }
+        }
+    }
+}
+
+/// A virtual device whose changes are reported to the user.
+package protocol ObservedDevice: SimulatedDevice {
+    /// The running image; nil: the device is restarting, or cannot boot.
+    var running: VirtualBootloader.Boot? { get }
+    /// The state that the bootloader stores on flash.
+    var bootState: BootState? { get }
+    /// The duration of each request to blink, in seconds; 0 stops the blinking.
+    var identifyRequests: [Int] { get }
+    /// Stops the device and closes its connections. Its flash keeps its state, and an image on trial remains on trial.
+    func suspend()
+}
+
+extension VirtualDevice: ObservedDevice {}
+
+extension VirtualSMPDevice: ObservedDevice {
+    package var identifyRequests: [Int] { [] }
 }

@@ -1,16 +1,17 @@
-import OTAFirmware
-import OTASigning
+public import OTAFirmware
+public import OTASigning
 
 /// The parsed contents of an update file, not yet verified.
-enum UpdateFile: Sendable {
+public enum UpdateFile: Sendable {
     case bundle(SignedBundle)
     /// One MCUboot image, or the images of a package. There is at least one, and their numbers are unique.
     case images([NumberedFile])
 
     /// Detects the format from the bytes and parses a bundle, an MCUboot image, an Intel HEX file of an image, or a package.
     ///
-    /// - Throws: `BundleError`, also for an unknown format; `ImageError`, `IntelHexError`, `ZipError`, `PackageError`.
-    init(parsing bytes: [UInt8]) throws {
+    /// - Throws: `BundleError`, also for an unknown format; `ImageError`, `PackagedImageError`, `IntelHexError`, `ZipError`,
+    ///   `PackageError`.
+    public init(parsing bytes: [UInt8]) throws {
         switch FirmwareFileKind.detect(prefix: bytes) {
         case .zip: self = .images(try ImagePackage.images(in: bytes))
         case .intelHex: try self.init(image: IntelHex(parsing: bytes).bytes)
@@ -27,13 +28,13 @@ enum UpdateFile: Sendable {
     }
 
     /// Verifies the file.
-    func verified(by verifier: Verifier) throws(VerificationError) -> VerifiedUpdate {
+    public func verified(by verifier: Verifier) throws(VerificationError) -> VerifiedUpdate {
         try accepted(verifier.verify, verifier.verify)
     }
 
     /// Verifies the file for `--unverified-image`: images that are not signed by a trusted key are also accepted. Bundles are
     /// verified as always.
-    func acceptedUnverified(by verifier: Verifier) throws(VerificationError) -> VerifiedUpdate {
+    public func acceptedUnverified(by verifier: Verifier) throws(VerificationError) -> VerifiedUpdate {
         try accepted(verifier.verify, verifier.accept)
     }
 
@@ -57,20 +58,27 @@ enum UpdateFile: Sendable {
 }
 
 /// A verified file, which may be sent to a device.
-enum VerifiedUpdate: Sendable {
+public enum VerifiedUpdate: Sendable {
     case bundle(VerifiedBundle)
     /// The images; at least one.
     case images([NumberedImage])
 }
 
 /// An MCUboot image and the number of the device's image that it replaces; 0 if the device has one image.
-package struct NumberedFile: Sendable {
-    package let number: UInt32
+public struct NumberedFile: Sendable {
+    public let number: UInt32
     /// The name of the file in its package; nil: not from a package.
-    package var name: String?
+    public let name: String?
     /// The board according to the package, which is not signed; nil: not listed.
-    var board: String?
-    let file: MCUbootFile
+    public let board: String?
+    public let file: MCUbootFile
+
+    init(number: UInt32, name: String? = nil, board: String? = nil, file: MCUbootFile) {
+        self.number = number
+        self.name = name
+        self.board = board
+        self.file = file
+    }
 
     /// Adds the name of the file in its package to an error.
     func named(_ error: VerificationError) -> VerificationError {
@@ -79,7 +87,7 @@ package struct NumberedFile: Sendable {
 }
 
 /// A verified MCUboot image and the number of the device's image that it replaces.
-struct NumberedImage: Sendable {
-    let number: UInt32
-    let image: VerifiedImage
+public struct NumberedImage: Sendable {
+    public let number: UInt32
+    public let image: VerifiedImage
 }

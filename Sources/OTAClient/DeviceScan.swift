@@ -1,0 +1,215 @@
+public import BlueZ
+public import Logging
+public import OTAUpdate
+
+/// The parameters of a scan.
+public struct DeviceSearch: Sendable {
+    /// The duration of the scan.
+    public var duration = Duration.seconds(10)
+    /// The minimum signal strength in dBm; nil: any.
+    public var minimumRSSI: Int?
+    /// The name of the wanted devices; nil: any.
+    public var name: String?
+    /// The update protocols of the wanted devices; empty: all devices, also those that cannot be updated.
+    public var protocols = UpdateProtocol.allCases
+    /// True if the scan connects to devices to read product and version.
+    public var reads = true
+
+    public init() {}
+}
+
+/// A device that a scan has found.
+public struct ScannedDevice: Encodable, Sendable, Equatable {
+    /// The text of the device's `DeviceAddress`.
+    public let address: String
+    public private(set) var name: String?
+    /// The signal strength in dBm.
+    public private(set) var rssi: Int?
+    /// Read over a connection; nil if not read.
+    public internal(set) var product, version: String?
+    /// The update protocols of the device: raw values of `UpdateProtocol`.
+    public private(set) var protocols: [String] = []
+    /// The reason why product and version were not read.
+    public internal(set) var unread: String?
+
+    private enum CodingKeys: CodingKey {
+        case address, name, rssi, product, version, protocols, unread
+    }
+
+    init(_ device: BluetoothDevice) {
+        address = "ble:\(device.address)"
+        note(device)
+    }
+
+    /// Merges new advertising data: it can arrive in two parts.
+    ///
+    /// The name no longer changes after the first update protocol is known. From then on the scan connects to the device, and
+    /// BlueZ replaces the advertised name with the name from the GAP service. Users know the advertised name.
+    mutating func note(_ device: BluetoothDevice) {
+        if name == nil || protocols.isEmpty { name = device.name ?? name }
+        protocols += UpdateProtocol.advertised(by: device).map(\.rawValue).filter { !protocols.contains($0) }
+        rssi = device.rssi ?? rssi
+    }
+}
+
+/// Finds the updatable Bluetooth devices in range.
+public struct DeviceScan: Sendable {
+    /// A change of the devices that were found.
+    public enum Change: Sendable {
+        case appeared(ScannedDevice)
+        /// Product and version of a device were read.
+        case identified
+        /// A device has changed its advertising data, or has disappeared.
+        case changed
+    }
+
+    private let search: DeviceSearch
+    private let adapter: String?
+    private let logger: Logger
+    private let links: (any LinkAccount)?
+
+    /// Creates a scan.
+    ///
+    /// - Parameters:
+    ///   - adapter: the Bluetooth adapter, such as `hci0`; nil: the first powered adapter.
+    ///   - links: learns which links are open: see `Updater.Options.links`.
+    public init(
+        _ search: DeviceSearch = DeviceSearch(), over adapter: String? = nil,
+        logger: Logger = Logger(label: "ota.client"),
+        links: (any LinkAccount)? = nil
+    ) {
+        self.search = search
+        self.adapter = adapter
+        self.logger = logger
+        self.links = links
+    }
+
+    /// Scans for the duration of the search.
+    ///
+    /// - Parameter report: called with each change and the devices that were found so far, strongest signal first.
+    /// - Returns: the devices, strongest signal first.
+    /// - Throws: `BlueZError`.
+    public func run(
+        report: @escaping @Sendable (Change, [ScannedDevice]) -> Void = { _, _ in }
+    ) async throws -> [ScannedDevice] {
+        let client = try await BlueZClient.open(logger: logger, links: links)
+        let board = ScanBoard(report)
+        do {
+            try await scan(client, board)
+        } catch {
+            await client.close()
+            throw error
+        }
+        await client.close()
+        return await board.list
+    }
+
+    private func scan(_ client: BlueZClient, _ board: ScanBoard) async throws {
+        let filter = ScanFilter(
+            services: Set(search.protocols.map(\.service)), minimumRSSI: search.minimumRSSI, name: search.name)
+        let (found, feed) = AsyncStream.makeStream(of: BluetoothDevice.self)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask {
+                defer { feed.finish() }
+                try await client.withScan(over: adapter, for: filter) { scan in
+                    try await within(search.duration) {
+                        for try await event in scan {
+                            if let device = await board.note(event) { feed.yield(device) }
+                        }
+                    }
+                }
+            }
+            if search.reads { group.addTask { await read(found, client, board) } }
+            try await group.waitForAll()
+        }
+    }
+
+    /// Reads up to 3 devices at the same time. The adapter establishes only one connection at a time.
+    private func read(
+        _ found: AsyncStream<BluetoothDevice>, _ client: BlueZClient, _ board: ScanBoard
+    ) async {
+        await withTaskGroup(of: Void.self) { group in
+            var running = 0
+            for await device in found {
+                if running == 3 { await group.next() } else { running += 1 }
+                group.addTask { await read(device, client, board) }
+            }
+        }
+    }
+
+    private func read(_ device: BluetoothDevice, _ client: BlueZClient, _ board: ScanBoard) async {
+        let updateProtocol: UpdateProtocol = UpdateProtocol.advertised(by: device).contains(.ota) ? .ota : .smp
+        let lock = BluetoothLock("the device")
+        let request = ConnectionRequest(
+            .address(device.address), adapter: adapter, services: [updateProtocol.service],
+            admits: { device throws(BlueZError) in try await lock.take(device) })
+        do {
+            // SMP requires a subscription, and a device can demand pairing for it. The scan never asks the user for a passkey,
+            // so a pairing that needs one fails at once.
+            let pairing: PairingResponder? = updateProtocol == .smp ? .unattended : nil
+            let identity = try await client.withConnection(request, pairing: pairing) { connection in
+                switch updateProtocol {
+                case .ota: try await DeviceIdentity(readFrom: connection)
+                case .smp: try await DeviceIdentity(askedOf: connection)
+                }
+            }
+            await board.update(device.address, identity)
+        } catch {
+            let reason = (error as? BlueZError)?.context ?? (error as? UpdateError)?.context ?? "\(error)"
+            logger.debug("\(device.address) was not read: \(reason)")
+            await board.update(device.address, unread: reason)
+        }
+    }
+}
+
+/// The devices that a scan has found so far.
+private actor ScanBoard {
+    private let report: @Sendable (DeviceScan.Change, [ScannedDevice]) -> Void
+    private var devices: [BluetoothAddress: ScannedDevice] = [:]
+
+    init(_ report: @escaping @Sendable (DeviceScan.Change, [ScannedDevice]) -> Void) { self.report = report }
+
+    /// The devices, strongest signal first.
+    var list: [ScannedDevice] {
+        devices.values.sorted { ($1.rssi ?? .min, $0.address) < ($0.rssi ?? .min, $1.address) }
+    }
+
+    /// Records an event. Returns the device when it first becomes known as updatable: the scan then reads it.
+    func note(_ event: ScanEvent) -> BluetoothDevice? {
+        switch event {
+        case .appeared(let device), .changed(let device):
+            let isNew = devices[device.address] == nil
+            var entry = devices[device.address] ?? ScannedDevice(device)
+            let wasKnown = !isNew && !entry.protocols.isEmpty
+            entry.note(device)
+            devices[device.address] = entry
+            report(isNew ? .appeared(entry) : .changed, list)
+            return wasKnown || entry.protocols.isEmpty ? nil : device
+        case .disappeared(let device):
+            devices[device.address] = nil
+            report(.changed, list)
+            return nil
+        }
+    }
+
+    func update(_ address: BluetoothAddress, _ identity: DeviceIdentity) {
+        devices[address]?.product = identity.product
+        devices[address]?.version = identity.version
+        report(.identified, list)
+    }
+
+    func update(_ address: BluetoothAddress, unread reason: String) {
+        devices[address]?.unread = reason
+        report(.changed, list)
+    }
+}
+
+/// Runs `body` and cancels it after `duration`.
+private func within(_ duration: Duration, _ body: @escaping @Sendable () async throws -> Void) async throws {
+    try await withThrowingTaskGroup(of: Void.self) { group in
+        group.addTask { try await Task.sleep(for: duration) }
+        group.addTask { try await body() }
+        defer { group.cancelAll() }
+        try await group.next()
+    }
+}

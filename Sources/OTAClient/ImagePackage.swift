@@ -1,0 +1,155 @@
+import FoundationEssentials
+import OTAArchive
+public import OTAFirmware
+import OTASigning
+
+/// Reads a package for nRF Connect Device Manager: the images that its manifest lists.
+///
+/// The manifest is not signed. It assigns an image number to each file. Its sizes and versions must agree with the files.
+package enum ImagePackage {
+    /// Returns the images in a zip archive.
+    ///
+    /// - Throws: `ZipError`, `PackageError`; `PackagedImageError` for an invalid image.
+    package static func images(in bytes: [UInt8]) throws -> [NumberedFile] {
+        let archive = try ZipArchive(bytes)
+        guard let entry = archive[PackageManifest.name] else {
+            throw PackageError(.noManifest, "it contains no manifest.json")
+        }
+        guard entry.size <= maximumManifestSize else {
+            throw PackageError(
+                .badManifest, "its manifest.json has \(entry.size) bytes; the limit is \(maximumManifestSize)")
+        }
+        let manifest = try PackageManifest(parsing: archive.contents(of: entry))
+        guard !manifest.files.isEmpty else { throw PackageError(.badManifest, "its manifest.json lists no file") }
+        // Checked before files are unpacked: a file that is listed 1000 times would be in memory 1000 times.
+        if let number = repeated(manifest.files.map(\.number)) {
+            throw PackageError(
+                .duplicateImage, "several of its files are for image \(number), for example one for each slot")
+        }
+        if let name = repeated(manifest.files.map(\.file)) {
+            throw PackageError(.badManifest, "its manifest.json lists \(name) for several images")
+        }
+        return try manifest.files.map { try image($0, in: archive) }
+    }
+
+    private static func repeated<Value: Hashable>(_ values: [Value]) -> Value? {
+        var seen: Set<Value> = []
+        return values.first { !seen.insert($0).inserted }
+    }
+
+    private static let maximumManifestSize = 1 << 20
+
+    private static func image(_ file: PackageManifest.File, in archive: ZipArchive) throws -> NumberedFile {
+        guard let entry = archive[file.file] else {
+            throw PackageError(.missingFile, "its manifest.json lists \(file.file), which is not in the archive")
+        }
+        if let size = file.size, size != entry.size {
+            throw PackageError(
+                .fileMismatch, "\(entry.name) has \(entry.size) bytes, but its manifest.json lists \(size)")
+        }
+        let contents = try archive.contents(of: entry)
+        let image: MCUbootFile
+        do throws(ImageError) {
+            image = try MCUbootFile(parsing: contents)
+        } catch {
+            throw PackagedImageError(file: entry.name, cause: error)
+        }
+        try check(image.image.version, file)
+        return NumberedFile(number: file.number, name: entry.name, board: file.board, file: image)
+    }
+
+    private static func check(_ version: MCUbootImage.Version, _ file: PackageManifest.File) throws(PackageError) {
+        guard let text = file.versionMCUboot, MCUbootImage.Version(text) != version else { return }
+        throw PackageError(
+            .fileMismatch,
+            "\(file.file) has version \(version), but its manifest.json lists \(text)")
+    }
+}
+
+/// The used members of `manifest.json` in a package for nRF Connect Device Manager, as the nRF Connect SDK writes it.
+private struct PackageManifest: Decodable {
+    static let name = "manifest.json"
+
+    struct File: Decodable {
+        let file: String
+        let type: String?
+        let board: String?
+        /// The size of the file in bytes; nil: not listed.
+        let size: Int?
+        /// The image number. The nRF Connect SDK writes it as text.
+        let imageIndex: Number?
+        let versionMCUboot: String?
+
+        /// The number of the device's image that the file replaces; 0 if it is not listed.
+        var number: UInt32 { imageIndex?.value ?? 0 }
+
+        private enum CodingKeys: String, CodingKey {
+            case file, type, board, size
+            case imageIndex = "image_index"
+            case versionMCUboot = "version_MCUBOOT"
+        }
+    }
+
+    /// A JSON number, or a JSON string with a decimal number.
+    struct Number: Decodable {
+        let value: UInt32
+
+        init(from decoder: any Decoder) throws {
+            let container = try decoder.singleValueContainer()
+            if let text = try? container.decode(String.self) {
+                guard let number = Numeral.value(text, in: 0...UInt32.max) else {
+                    throw DecodingError.dataCorruptedError(in: container, debugDescription: "not a number")
+                }
+                value = number
+            } else {
+                value = try container.decode(UInt32.self)
+            }
+        }
+    }
+
+    let files: [File]
+
+    /// Parses `manifest.json`.
+    ///
+    /// - Throws: `bad-package-manifest`.
+    init(parsing json: [UInt8]) throws(PackageError) {
+        do {
+            self = try JSONDecoder().decode(Self.self, from: Data(json))
+        } catch {
+            throw PackageError(
+                .badManifest, "its manifest.json does not list files in the format of nRF Connect Device Manager")
+        }
+    }
+}
+
+/// The reason why an archive is not a valid public of MCUboot images. Errors are equal if their codes are.
+public struct PackageError: Error, Sendable, Equatable {
+    public enum Code: String, Sendable, CaseIterable {
+        case noManifest = "no-package-manifest"
+        case badManifest = "bad-package-manifest"
+        /// A file that the manifest lists is missing.
+        case missingFile = "missing-package-file"
+        /// The size or version of a file differs from the manifest.
+        case fileMismatch = "package-file-mismatch"
+        /// Several files have the same image number.
+        case duplicateImage = "duplicate-image"
+    }
+
+    public let code: Code
+    /// The description for people, without a full stop.
+    public let context: String
+
+    init(_ code: Code, _ context: String) {
+        self.code = code
+        self.context = context
+    }
+
+    public static func == (left: PackageError, right: PackageError) -> Bool { left.code == right.code }
+}
+
+/// An invalid image in a package.
+public struct PackagedImageError: Error, Sendable {
+    /// The name of the file in the package.
+    public let file: String
+    public let cause: ImageError
+}

@@ -1,0 +1,211 @@
+public import BlueZ
+public import Logging
+import OTABlueZ
+import OTAEngine
+import OTAFirmware
+import OTAProfile
+import OTASMP
+import OTASerial
+public import OTASigning
+import OTASimulator
+import OTATransport
+import OTAUDP
+public import OTAUpdate
+
+/// Updates one device over any transport.
+///
+/// ```swift
+/// let update = try UpdateFile(parsing: bytes).verified(by: Verifier(trust: keys))
+/// let result = try await Updater(DeviceAddress("ble:AA:BB:CC:DD:EE:FF")).push(update) { progress in
+///     for await step in progress { print(step.progress, step.time) }
+/// }
+/// print(result.report.outcome)
+/// ```
+///
+/// A task keeps the device locked: another process of the same user cannot use it in the meantime. Each task connects, retries after lost
+/// links and closes the link. Cancel the calling task to stop. A device keeps the received bytes, so a later push with
+/// `UpdateOptions.resume` continues.
+///
+/// All tasks throw `UpdateError` for an error of the session, `ClientError` for an error on this computer, and `VirtualDeviceError` for an
+/// error of a virtual device.
+public struct Updater: Sendable {
+    public struct Options: Sendable {
+        /// The required protocol; nil: the protocol that the device and the update have in common.
+        public var updateProtocol: UpdateProtocol?
+        /// The time limit of a task; nil: no limit. At the limit a task ends with `timedOut`.
+        public var timeLimit: Duration?
+        /// The Bluetooth adapter, such as `hci0`; nil: the first powered adapter.
+        public var adapter: String?
+        /// Answers pairing requests.
+        public var pairing = PairingResponder.unattended
+        /// Logs the messages of the Bluetooth connection.
+        public var logger = Logger(label: "ota.client")
+        /// Learns which Bluetooth links are open, so that they can be closed if this process is killed; nil: such links stay open.
+        public var links: (any LinkAccount)?
+        /// The trusted keys of the virtual device that the first push to `sim:` creates; nil: no device is created.
+        public var keysOfNewDevice: TrustStore?
+        /// Called with a sentence for the user, for example after a virtual device was created.
+        public var note: @Sendable (String) -> Void = { _ in }
+
+        public init() {}
+    }
+
+    /// A step of a task, and the time since the task started.
+    public struct Step: Sendable {
+        public let progress: UpdateProgress
+        public let time: Duration
+    }
+
+    private let address: DeviceAddress
+    private let options: Options
+
+    public init(_ address: DeviceAddress, _ options: Options = Options()) {
+        self.address = address
+        self.options = options
+    }
+
+    /// Updates the device: sends the update, waits for the restart and, unless `options` say otherwise, confirms the new image.
+    ///
+    /// - Parameter progress: reads the steps. The sequence ends with the task.
+    public func push(
+        _ update: VerifiedUpdate, _ options: UpdateOptions = UpdateOptions(),
+        progress: (AsyncStream<Step>) async -> Void = { _ in }
+    ) async throws -> UpdateResult {
+        let (steps, feed) = AsyncStream.makeStream(of: Step.self)
+        async let result = {
+            defer { feed.finish() }
+            return try await perform(.push(update, options)) { feed.yield(Step(progress: $0, time: $1)) }
+        }()
+        await progress(steps)
+        return try await result
+    }
+
+    /// Returns the device's status: the running image, the trial, and the offset of an incomplete upload.
+    public func status() async throws -> UpdateResult { try await perform(.status) }
+
+    /// Makes the image on trial permanent.
+    public func confirm() async throws -> UpdateResult { try await perform(.confirm) }
+
+    /// Discards an incomplete upload, or ends a trial and rolls back.
+    public func discard() async throws -> UpdateResult { try await perform(.discard) }
+
+    /// True if the device is a virtual device in virtual time: a task then takes no real time and cannot be interrupted.
+    package var isInVirtualTime: Bool {
+        if case .simulated(let address) = address.transport { address.pace == .virtual } else { false }
+    }
+
+    /// Performs a task.
+    ///
+    /// - Parameters:
+    ///   - interrupts: each element asks the session to stop; it then throws `interrupted`.
+    ///   - report: called in order with each progress event and the time since the session started.
+    package func perform(
+        _ task: UpdateTask<VerifiedUpdate>, interrupts: AsyncStream<Void> = AsyncStream { _ in },
+        report: @escaping @Sendable (UpdateProgress, Duration) -> Void = { _, _ in }
+    ) async throws -> UpdateResult {
+        let run = Run(
+            choice: ProtocolChoice(task: task, forced: options.updateProtocol), options: options, text: address.text,
+            interrupts: interrupts, report: report)
+        switch address.transport {
+        case .simulated(let address): return try await run.perform(on: address)
+        case .bluetooth(let address): return try await run.perform(on: address)
+        case .udp(let address):
+            return try await run.perform(
+                over: UDPTransport(address, channel: SMPChannel.value), "udp:\(address)", lock: "udp-\(address)")
+        case .serial(let address):
+            return try await run.perform(
+                over: SerialTransport(address, channel: SMPChannel.value), "serial:\(address)",
+                lock: "serial-\(address.path)")
+        }
+    }
+}
+
+/// The result of a task.
+public struct UpdateResult: Sendable {
+    public let report: UpdateReport
+    /// The address for the next task, such as `ble:AA:BB:CC:DD:EE:FF`.
+    public let address: String
+    /// The name of the device; nil: it has none.
+    public var name: String?
+    /// The highest possible rate of a simulated link without loss, in bytes per second; nil: unknown.
+    public var linkBound: Double?
+}
+
+/// One task on one device.
+private struct Run {
+    let choice: ProtocolChoice
+    let options: Updater.Options
+    /// The address that the user gave.
+    let text: String
+    let interrupts: AsyncStream<Void>
+    let report: @Sendable (UpdateProgress, Duration) -> Void
+
+    /// Uses SMP over a transport with one channel.
+    func perform(over transport: some Transport, _ address: String, lock name: String) async throws -> UpdateResult {
+        let lock = try DeviceLock(DeviceLock.file(name), of: text)
+        defer { withExtendedLifetime(lock) {} }
+        let session = UpdateSession(try choice.conversation(.smp), seed: UInt64.random(in: 0 ... .max))
+        return UpdateResult(report: try await run(session, over: transport, ContinuousClock()), address: address)
+    }
+
+    func perform(on address: BLEAddress) async throws -> UpdateResult {
+        let lock = BluetoothLock(text)
+        let transport = BlueZTransport(
+            address, services: Set(UpdateProtocol.allCases.map(\.service.value)), adapter: options.adapter,
+            pairing: options.pairing, logger: options.logger, links: options.links,
+            admits: { device throws(BlueZError) in try await lock.take(device) })
+        let session = choice.session(seed: UInt64.random(in: 0 ... .max))
+        do {
+            let report = try await run(session, over: transport, ContinuousClock())
+            let device = await lock.device
+            return UpdateResult(
+                report: report, address: "ble:\(device?.address.description ?? address.description)", name: device?.name
+            )
+        } catch {
+            if let failure = await lock.failure { throw failure }
+            throw error
+        }
+    }
+
+    func perform(on address: VirtualDeviceAddress) async throws -> UpdateResult {
+        let devices = try VirtualDevices()
+        let name = address.name ?? VirtualDevices.demoName
+        let lock = try devices.lock(name, mayBeMissing: address.name == nil && options.keysOfNewDevice != nil)
+        defer { withExtendedLifetime(lock) {} }
+        if address.name == nil, case .push(let update, _) = choice.task, let keys = options.keysOfNewDevice,
+            let created = try devices.makeDemo(for: update, keys)
+        {
+            options.note("created the virtual device \(name): \(created)")
+        }
+        let device = try devices.open(name, for: choice.task, address)
+        defer { device.suspend() }
+        let session = choice.session(seed: address.seed)
+        let report: UpdateReport
+        switch address.pace {
+        case .real: report = try await run(session, on: device, address, ContinuousClock())
+        case .virtual:
+            let time = VirtualTime()
+            report = try time.run { try await run(session, on: device, address, time) }
+        }
+        // Over SMP a chunk can be longer than one value. The bound depends on the length of a value.
+        let value = min(report.transfer?.chunkSize ?? 0, address.radio.mtu - 3)
+        return UpdateResult(
+            report: report, address: "sim:\(name)", name: name,
+            linkBound: value > 0 ? address.radio.bytesPerSecondBound(valueLength: value) : nil)
+    }
+
+    private func run<C: Clock>(
+        _ session: UpdateSession, on device: any ObservedDevice, _ address: VirtualDeviceAddress, _ clock: C
+    ) async throws(UpdateError) -> UpdateReport where C.Duration == Duration {
+        let transport = SimulatedTransport(
+            device: device, clock: clock, radio: address.radio, faults: address.faults, seed: address.seed)
+        return try await run(session, over: transport, clock)
+    }
+
+    private func run<C: Clock>(
+        _ session: UpdateSession, over transport: some Transport, _ clock: C
+    ) async throws(UpdateError) -> UpdateReport where C.Duration == Duration {
+        try await UpdateRunner(clock: clock, limit: options.timeLimit, report: report)
+            .run(session, over: transport, interrupts: interrupts)
+    }
+}
