@@ -100,7 +100,10 @@ let package = Package(
         .target(name: "COTADevice", cSettings: c),
         .target(
             name: "OTASimulator",
-            dependencies: ["OTATransport", "OTAUpdate", "OTASMP", "OTASigning", "OTAFirmware", "COTADevice", system],
+            dependencies: [
+                "DescriptorIO", "OTATransport", "OTAUpdate", "OTASMP", "OTASigning", "OTAFirmware", "COTADevice",
+                system,
+            ],
             swiftSettings: swift),
 
         // The command line.

@@ -16,10 +16,6 @@ build_release() { # OPTIONS OF swift build...
         -Xswiftc -gline-tables-only "$@"
 }
 
-# Tests that need a D-Bus daemon of their own; scripts/test-bluetooth runs them. Hundreds of daemons together with all other tests are too
-# many for a small machine.
-bluetooth='^(DBusTests|BlueZTests|OTABlueZTests|OTACommandsTests\.(Bluetooth|Scan|Gatt|Doctor))'
-
 if [ -t 1 ] && [ -z "${NO_COLOR-}" ]; then
     bold=$'\e[1m' plain=$'\e[0m'
 else

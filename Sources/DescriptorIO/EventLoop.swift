@@ -197,3 +197,56 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
         waiters.remove(at: index).resume(result)
     }
 }
+
+/// Owns an event loop. The loop's thread ends when the last reference to this object is released.
+///
+/// So an actor on the loop must keep a reference to this object, because `unownedExecutor` retains nothing. Code on the loop must not
+/// block while other actors use the loop.
+package final class LoopThread: Sendable {
+    package let loop: EventLoop
+
+    package init() throws(DescriptorError) { loop = try .start() }
+
+    deinit { loop.stop() }
+
+    package var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+
+    /// Runs `body` on the loop's thread. `body` may block if no other code uses the thread yet.
+    package func run<Result: Sendable>(_ body: @escaping @Sendable () -> Result) async -> Result {
+        await withCheckedContinuation { continuation in loop.perform { continuation.resume(returning: body()) } }
+    }
+}
+
+/// Wakes poll(2) from another thread. It is a pair of sockets, because Swift's Glibc provides neither eventfd nor pipe2.
+private struct WakePipe: ~Copyable, Sendable {
+    private let reading: CInt
+    private let writing: CInt
+
+    init() throws(DescriptorError) {
+        var ends: [CInt] = [-1, -1]
+        let type = CInt(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
+        guard socketpair(AF_UNIX, type, 0, &ends) == 0 else {
+            throw .system("cannot create a socket pair", errno)
+        }
+        (reading, writing) = (ends[0], ends[1])
+    }
+
+    deinit {
+        _ = close(reading)
+        _ = close(writing)
+    }
+
+    var interest: pollfd { pollfd(fd: reading, events: Int16(POLLIN), revents: 0) }
+
+    func signal() {
+        // An error is ignored: if the buffer is full, poll(2) wakes anyway.
+        var byte: UInt8 = 0
+        _ = send(writing, &byte, 1, CInt(MSG_NOSIGNAL))
+    }
+
+    func clear() {
+        withUnsafeTemporaryAllocation(byteCount: 64, alignment: 1) { buffer in
+            while read(reading, buffer.baseAddress, buffer.count) > 0 {}
+        }
+    }
+}

@@ -1,22 +1,63 @@
 import Glibc
 
-/// Reads and writes a descriptor without blocking, on a loop's thread. The descriptor is a datagram socket or a terminal. It is closed
-/// when the last reference is released.
+/// Reads and writes a datagram socket or a terminal without blocking, on a loop's thread. It is closed when the last reference is released.
 package actor OpenDescriptor {
     package nonisolated let thread: LoopThread
     package nonisolated var unownedExecutor: UnownedSerialExecutor { thread.unownedExecutor }
 
-    /// The descriptor; -1 after `close()`.
-    private var descriptor: CInt
+    private let descriptor: LoopDescriptor
     private var scratch = [UInt8](repeating: 0, count: 1 << 16)
-    private let release: @Sendable (CInt) -> Void
 
     /// Takes ownership of the descriptor, even if the initializer throws.
+    ///
+    /// - Parameter release: releases resources of the descriptor, such as a lock. It is called just before the close.
+    package init(
+        adopting descriptor: CInt, on thread: LoopThread, release: @escaping @Sendable (CInt) -> Void = { _ in }
+    ) throws(DescriptorError) {
+        self.descriptor = try LoopDescriptor(adopting: descriptor, on: thread.loop, release: release)
+        self.thread = thread
+    }
+
+    /// Closes the descriptor. Pending reads and writes throw `closed`. Further calls have no effect.
+    package func close() { descriptor.close() }
+
+    /// Writes all bytes, and waits while the system's buffer is full. A datagram is sent whole. Only one caller may write at a time;
+    /// otherwise the bytes of two callers are mixed.
+    package func write(_ bytes: [UInt8]) async throws(DescriptorError) {
+        var written = 0
+        repeat {
+            written += try await descriptor.retry("write failed", waitingFor: POLLOUT) { descriptor in
+                bytes.withUnsafeBytes {
+                    Glibc.write(descriptor, $0.baseAddress.map { $0 + written }, $0.count - written)
+                }
+            }
+        } while written < bytes.count
+    }
+
+    /// Waits for data and returns it: one datagram, or at most 64 KiB. An empty result means an empty datagram or the end of the data.
+    package func read() async throws(DescriptorError) -> [UInt8] {
+        let count = try await descriptor.retry("read failed", waitingFor: POLLIN) {
+            Glibc.read($0, &scratch, scratch.count)
+        }
+        return Array(scratch[..<count])
+    }
+}
+
+/// Owns a non-blocking descriptor and waits for it on a loop. The descriptor is closed when this object is released.
+///
+/// An actor on the loop's thread owns this object. The actor must keep a reference to the `LoopThread`.
+package final class LoopDescriptor {
+    private let loop: EventLoop
+    /// The descriptor; -1 after `close()`.
+    private var descriptor: CInt
+    private let release: @Sendable (CInt) -> Void
+
+    /// Takes ownership of the descriptor, even if the initializer throws, and makes it non-blocking.
     ///
     /// - Parameter release: releases resources of the descriptor, such as a lock. It is called just before the close. Without it, a lock
     ///   lasts until all copies of the descriptor are closed, and a child process has a copy until it calls exec.
     package init(
-        adopting descriptor: CInt, on thread: LoopThread, release: @escaping @Sendable (CInt) -> Void = { _ in }
+        adopting descriptor: CInt, on loop: EventLoop, release: @escaping @Sendable (CInt) -> Void = { _ in }
     ) throws(DescriptorError) {
         let flags = fcntl(descriptor, F_GETFL)
         guard flags >= 0, fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) == 0 else {
@@ -26,61 +67,89 @@ package actor OpenDescriptor {
             throw .system("cannot set non-blocking mode", reason)
         }
         self.descriptor = descriptor
-        self.thread = thread
+        self.loop = loop
         self.release = release
     }
 
-    deinit {
-        guard descriptor >= 0 else { return }
-        release(descriptor)
-        _ = Glibc.close(descriptor)
-    }
+    deinit { close(descriptor) }
 
-    /// Closes the descriptor. Pending reads and writes throw `closed`. Further calls have no effect.
+    /// Closes the descriptor. Pending operations throw `closed`. Further calls have no effect.
     package func close() {
-        guard descriptor >= 0 else { return }
-        thread.loop.endWaits(on: descriptor)
-        release(descriptor)
-        _ = Glibc.close(descriptor)
+        loop.endWaits(on: descriptor)
+        close(descriptor)
         descriptor = -1
     }
 
-    /// Writes all bytes, and waits while the system's buffer is full. A datagram is sent whole. Only one caller may write at a time;
-    /// otherwise the bytes of two callers are mixed.
-    package func write(_ bytes: [UInt8]) async throws(DescriptorError) {
-        var written = 0
-        repeat {
-            guard descriptor >= 0 else { throw .closed }
-            let count = bytes.withUnsafeBytes {
-                Glibc.write(descriptor, $0.baseAddress.map { $0 + written }, $0.count - written)
-            }
-            if count >= 0 {
-                written += count
-            } else {
-                try await waitForReadiness("write failed", errno, waitingFor: POLLOUT)
-            }
-        } while written < bytes.count
+    private func close(_ descriptor: CInt) {
+        guard descriptor >= 0 else { return }
+        release(descriptor)
+        _ = Glibc.close(descriptor)
     }
 
-    /// Waits for data and returns it: one datagram, or at most 64 KiB. An empty result means an empty datagram or the end of the data.
-    package func read() async throws(DescriptorError) -> [UInt8] {
-        while true {
+    /// The open descriptor.
+    ///
+    /// - Throws: `closed` after `close()`.
+    package var value: CInt {
+        get throws(DescriptorError) {
             guard descriptor >= 0 else { throw .closed }
-            let count = Glibc.read(descriptor, &scratch, scratch.count)
-            if count >= 0 { return Array(scratch[..<count]) }
-            try await waitForReadiness("read failed", errno, waitingFor: POLLIN)
+            return descriptor
         }
     }
 
-    /// Returns when the failed call can be retried.
+    /// Calls `body` once. Returns nil if the call would block, or if a signal interrupted it.
     ///
-    /// - Throws: `system` for an errno other than EINTR and EAGAIN.
-    private func waitForReadiness(_ what: String, _ reason: CInt, waitingFor events: CInt) async throws(DescriptorError)
-    {
-        switch reason {
-        case EINTR: return
-        case EAGAIN: try await thread.loop.wait(for: events, on: descriptor)
-        default: throw .system(what, reason)
+    /// - Parameters:
+    ///   - what: the failed action, for messages.
+    ///   - body: a system call. A negative result is an error, with its reason in errno.
+    /// - Throws: `closed`, `system`.
+    package func attempt(_ what: String, _ body: (CInt) -> Int) throws(DescriptorError) -> Int? {
+        let count = body(try value)
+        if count >= 0 { return count }
+        let reason = errno
+        guard reason == EAGAIN || reason == EINTR else { throw .system(what, reason) }
+        return nil
+    }
+
+    /// Calls `body` until it does not block, and waits for `events` before each further call.
+    ///
+    /// - Parameters: those of `attempt`.
+    /// - Throws: `closed`, `cancelled`, `system`.
+    package func retry(
+        _ what: String, waitingFor events: CInt, isolation: isolated (any Actor) = #isolation, _ body: (CInt) -> Int
+    ) async throws(DescriptorError) -> Int {
+        while true {
+            if let count = try attempt(what, body) { return count }
+            try await loop.wait(for: events, on: descriptor)
+        }
+    }
+}
+
+/// An error of a read, a write or a wait on a descriptor.
+package enum DescriptorError: Error, Sendable, Equatable {
+    /// The waiting task was cancelled.
+    case cancelled
+    /// This process closed the descriptor, or the peer ended the data.
+    case closed
+    /// A system call failed: the failed action for messages, and errno.
+    case system(String, CInt)
+
+    /// Returns the system's text for an errno.
+    package static func text(of error: CInt) -> String {
+        withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { buffer in
+            guard let base = buffer.baseAddress, strerror_r(error, base, buffer.count) == 0 else {
+                return "error \(error)"
+            }
+            return String(cString: base)
+        }
+    }
+}
+
+extension DescriptorError: CustomStringConvertible {
+    package var description: String {
+        switch self {
+        case .cancelled: "the task was cancelled"
+        case .closed: "the descriptor is closed"
+        case .system(let what, let error): "\(what): \(Self.text(of: error))"
         }
     }
 }

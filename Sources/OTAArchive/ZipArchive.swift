@@ -1,17 +1,21 @@
+internal import CZlib
 internal import OTAFirmware
 
-/// A zip archive in memory (PKWARE APPNOTE 6.3.10), read strictly: what another reader might take for something else is
-/// refused. Names are only compared, no path is ever opened, and nothing is unpacked that was not asked for.
+/// A zip archive in memory (PKWARE APPNOTE 6.3.10).
+///
+/// The parser is strict. It refuses an archive that another program could read differently. Entry names are only compared and never
+/// opened as paths. An entry is unpacked only on request.
 public struct ZipArchive: Sendable {
-    /// What is read at most: entries, and bytes of all of them unpacked.
+    /// The largest number of entries.
     public static let maximumEntries = 256
+    /// The largest sum of the unpacked sizes of all entries, in bytes: 256 MiB.
     public static let maximumLength = 256 << 20
 
-    /// In the directory's order.
+    /// The entries in the order of the directory.
     public let entries: [ZipEntry]
     private let bytes: [UInt8]
 
-    /// Reads the directory.
+    /// Parses the directory of an archive.
     ///
     /// - Throws: `truncated-archive`, `malformed-archive`, `unsupported-archive`, `archive-too-large`.
     public init(_ bytes: [UInt8]) throws(ZipError) {
@@ -20,17 +24,17 @@ public struct ZipArchive: Sendable {
         var entries: [ZipEntry] = []
         for _ in 0..<end.entryCount { entries.append(try Self.reading { () throws in try ZipEntry(from: &reader) }) }
         guard reader.remaining == 0 else {
-            throw ZipError(.malformed, "\(reader.remaining) bytes more in its directory than the entries take")
+            throw ZipError(.malformed, "its directory has \(reader.remaining) bytes after the last entry")
         }
         self.bytes = bytes
         self.entries = try Self.located(entries, in: bytes, before: end.directory.lowerBound)
         try checkSizes()
     }
 
-    /// The entry of this name.
+    /// Returns the entry with a name.
     public subscript(name: String) -> ZipEntry? { entries.first { $0.name == name } }
 
-    /// The bytes of an entry, unpacked.
+    /// Returns the unpacked bytes of an entry.
     ///
     /// - Throws: `damaged-archive`.
     public func contents(of entry: ZipEntry) throws(ZipError) -> [UInt8] {
@@ -41,34 +45,34 @@ public struct ZipArchive: Sendable {
         case .deflated:
             guard let inflated = Inflater.inflate(packed, to: entry.size) else {
                 throw ZipError(
-                    .damaged, "\(entry.name) cannot be unpacked to the \(entry.size) bytes that it should have")
+                    .damaged, "\(entry.name) cannot be unpacked to its declared size of \(entry.size) bytes")
             }
             contents = inflated
         }
         guard CRC32.checksum(of: contents) == entry.checksum else {
-            throw ZipError(.damaged, "\(entry.name) does not have the CRC-32 that it should have")
+            throw ZipError(.damaged, "the CRC-32 of \(entry.name) does not match its contents")
         }
         return contents
     }
 
     private func checkSizes() throws(ZipError) {
         guard Set(entries.map(\.name)).count == entries.count else {
-            throw ZipError(.malformed, "two entries have one name")
+            throw ZipError(.malformed, "two entries have the same name")
         }
-        // Sizes are below 2^32 and there are few: the sum fits.
+        // The sum cannot overflow: there are at most 256 sizes below 2^32.
         guard entries.reduce(0, { $0 + $1.size }) <= Self.maximumLength else {
-            throw ZipError(.tooLarge, "it unpacks to more than the \(Self.maximumLength >> 20) MiB that are read")
+            throw ZipError(.tooLarge, "its unpacked size is above the limit of \(Self.maximumLength >> 20) MiB")
         }
     }
 
-    /// The entries with where their bytes are: between the local headers, which have to say the same as the directory.
+    /// Returns the entries with the positions of their bytes. Each local header must agree with the directory.
     private static func located(
         _ entries: [ZipEntry], in bytes: [UInt8], before directory: Int
     ) throws(ZipError) -> [ZipEntry] {
         var located: [ZipEntry] = []
         for var entry in entries {
             guard entry.headerOffset < directory else {
-                throw ZipError(.malformed, "\(entry.name) lies behind the archive's directory")
+                throw ZipError(.malformed, "\(entry.name) is not before the archive's directory")
             }
             var reader = ByteReader(bytes[entry.headerOffset..<directory], offset: entry.headerOffset)
             try reading { () throws in try entry.locate(with: &reader) }
@@ -81,6 +85,7 @@ public struct ZipArchive: Sendable {
         return located
     }
 
+    /// Converts an error of `ByteReader` to `ZipError`.
     private static func reading<Result>(_ body: () throws -> Result) throws(ZipError) -> Result {
         do {
             return try body()
@@ -89,5 +94,61 @@ public struct ZipArchive: Sendable {
         } catch {
             throw ZipError(.truncated, "it ends within one of its records")
         }
+    }
+}
+
+/// An error in a zip archive. Two errors are equal if their codes are equal.
+public struct ZipError: Error, Sendable, Equatable {
+    public enum Code: String, Sendable, CaseIterable {
+        /// There are fewer bytes than the records state, or there is no end record.
+        case truncated = "truncated-archive"
+        /// The records contradict each other or overlap, or two entries have the same name.
+        case malformed = "malformed-archive"
+        /// The archive is encrypted, split into parts or in the 64-bit format, or uses a method other than stored and deflated.
+        case unsupported = "unsupported-archive"
+        /// The archive has too many entries, or its unpacked size is too large.
+        case tooLarge = "archive-too-large"
+        /// The CRC-32 of an entry is wrong, or the entry cannot be unpacked.
+        case damaged = "damaged-archive"
+    }
+
+    public let code: Code
+    /// A description of the error for the user, without a full stop.
+    public let context: String
+
+    public init(_ code: Code, _ context: String) {
+        self.code = code
+        self.context = context
+    }
+
+    public static func == (left: ZipError, right: ZipError) -> Bool { left.code == right.code }
+}
+
+/// A decompressor for DEFLATE (RFC 1951). It uses zlib.
+private enum Inflater {
+    /// Unpacks a stream that ends with `packed` and contains `count` bytes. Returns nil for every other stream.
+    ///
+    /// It never writes more than `count` bytes.
+    static func inflate(_ packed: ArraySlice<UInt8>, to count: Int) -> [UInt8]? {
+        guard let available = UInt32(exactly: packed.count), let wanted = UInt32(exactly: count) else { return nil }
+        var stream = z_stream()
+        // A negative value selects a stream without a zlib header.
+        let begun = inflateInit2_(&stream, -MAX_WBITS, ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size))
+        guard begun == Z_OK else { return nil }
+        defer { inflateEnd(&stream) }
+        var isWhole = false
+        // zlib requires an output buffer, also if there is nothing to write.
+        let bytes = [UInt8](unsafeUninitializedCapacity: max(count, 1)) { output, initialized in
+            isWhole = packed.withUnsafeBufferPointer { input in
+                // zlib does not write to its input.
+                stream.next_in = UnsafeMutablePointer(mutating: input.baseAddress)
+                stream.avail_in = available
+                stream.next_out = output.baseAddress
+                stream.avail_out = wanted
+                return CZlib.inflate(&stream, Z_FINISH) == Z_STREAM_END && stream.avail_in == 0 && stream.avail_out == 0
+            }
+            initialized = isWhole ? count : 0
+        }
+        return isWhole ? bytes : nil
     }
 }

@@ -1,30 +1,32 @@
 internal import OTAFirmware
 
-/// A file in an archive.
+/// An entry of a zip archive.
 public struct ZipEntry: Sendable, Hashable {
     enum Method: UInt16 {
         case stored = 0
         case deflated = 8
     }
 
-    /// A path, as the archive has it. Safe to show on a terminal.
+    /// The path of the entry, as stored in the archive. It is safe to show on a terminal.
     public let name: String
-    /// Unpacked, in bytes.
+    /// The unpacked size in bytes.
     public let size: Int
     let method: Method
-    /// CRC-32 of the unpacked bytes.
+    /// The CRC-32 of the unpacked bytes.
     let checksum: UInt32
+    /// The position of the local header in the archive.
     let headerOffset: Int
     private let packedSize: Int
     private let nameBytes: [UInt8]
+    /// Whether CRC-32 and sizes follow the packed bytes. Then they may be missing in the local header.
     private let hasTrailingSizes: Bool
-    /// Where its bytes are in the archive; empty until they were located.
+    /// The position of the packed bytes in the archive. It is empty before `locate(with:)`.
     private(set) var packed: Range<Int> = 0..<0
 
-    /// Reads a record of the directory (APPNOTE 4.3.12).
+    /// Parses an entry of the directory (APPNOTE 4.3.12).
     init(from reader: inout ByteReader) throws {
         guard try reader.read(UInt32.self) == 0x0201_4B50 else {
-            throw ZipError(.malformed, "its directory holds something else than entries")
+            throw ZipError(.malformed, "its directory contains a record that is not an entry")
         }
         _ = try reader.read(4)
         let flags = try reader.read(UInt16.self)
@@ -43,18 +45,19 @@ public struct ZipEntry: Sendable, Hashable {
         _ = try reader.read(Int(extraLength) + Int(commentLength))
 
         guard let name = harmlessText(nameBytes), !name.isEmpty else {
-            throw ZipError(.malformed, "an entry's name is no plain text")
+            throw ZipError(.malformed, "the name of an entry is empty, or is not UTF-8 without control characters")
         }
         self.name = name
         guard disk == 0, size < UInt32.max, packedSize < UInt32.max, headerOffset < UInt32.max else {
-            throw ZipError(.unsupported, "it is in several parts, or in the 64-bit format")
+            throw ZipError(.unsupported, "it is split into parts, or in the 64-bit format")
         }
         guard flags & Self.encryptionFlags == 0 else { throw ZipError(.unsupported, "\(name) is encrypted") }
         guard let method = Method(rawValue: methodNumber) else {
-            throw ZipError(.unsupported, "\(name) is packed by method \(methodNumber); stored and deflated are read")
+            throw ZipError(
+                .unsupported, "\(name) uses compression method \(methodNumber), expected stored (0) or deflated (8)")
         }
         guard method == .deflated || size == packedSize else {
-            throw ZipError(.malformed, "\(name) is stored, and has two sizes")
+            throw ZipError(.malformed, "\(name) is stored, but its packed size is not its unpacked size")
         }
         self.method = method
         self.size = Int(size)
@@ -63,10 +66,10 @@ public struct ZipEntry: Sendable, Hashable {
         hasTrailingSizes = flags & 0x8 != 0
     }
 
-    /// Reads the header in front of its bytes (APPNOTE 4.3.7).
+    /// Parses the local header (APPNOTE 4.3.7), and sets `packed`. The header must agree with the directory.
     mutating func locate(with reader: inout ByteReader) throws {
         guard try reader.read(UInt32.self) == 0x0403_4B50 else {
-            throw ZipError(.malformed, "\(name) does not begin where the directory says")
+            throw ZipError(.malformed, "there is no header at the position that the directory states for \(name)")
         }
         _ = try reader.read(2)
         let flags = try reader.read(UInt16.self)
@@ -85,10 +88,58 @@ public struct ZipEntry: Sendable, Hashable {
             && (flags & 0x8 != 0) == hasTrailingSizes
         let hasSameFigures = figures == (checksum, UInt32(packedSize), UInt32(size))
         guard isSame, hasTrailingSizes || hasSameFigures else {
-            throw ZipError(.malformed, "\(name) says something else of itself than the directory does")
+            throw ZipError(.malformed, "the header of \(name) does not agree with the directory")
         }
     }
 
-    /// Traditional and strong encryption, and a masked directory.
+    /// The flags of traditional encryption, strong encryption and a masked directory.
     private static let encryptionFlags: UInt16 = 0x1 | 0x40 | 0x2000
+}
+
+/// The record at the end of an archive (APPNOTE 4.3.16). It has the position of the directory.
+struct ZipEndRecord {
+    private static let signature: [UInt8] = [0x50, 0x4B, 0x05, 0x06]
+    private static let length = 22
+
+    let entryCount: Int
+    let directory: Range<Int>
+
+    /// Finds the record whose comment ends at the end of the archive. A second such record makes the archive ambiguous.
+    init(in bytes: [UInt8]) throws(ZipError) {
+        let lowest = max(0, bytes.count - Self.length - Int(UInt16.max))
+        let starts = stride(from: bytes.count - Self.length, through: lowest, by: -1).filter { start in
+            bytes[start...].starts(with: Self.signature)
+                && start + Self.length + Int(bytes[start + 20]) + Int(bytes[start + 21]) << 8 == bytes.count
+        }
+        guard let start = starts.first else { throw ZipError(.truncated, "it has no end record") }
+        guard starts.count == 1 else { throw ZipError(.malformed, "it has two end records") }
+        do {
+            try self.init(ByteReader(bytes[start...]), at: start)
+        } catch let error as ZipError {
+            throw error
+        } catch {
+            throw ZipError(.truncated, "it ends within its end record")
+        }
+    }
+
+    private init(_ record: ByteReader, at start: Int) throws {
+        var reader = record
+        _ = try reader.read(4)
+        let disks = (try reader.read(UInt16.self), try reader.read(UInt16.self))
+        let counts = (try reader.read(UInt16.self), try reader.read(UInt16.self))
+        let size = try reader.read(UInt32.self)
+        let offset = try reader.read(UInt32.self)
+        guard disks == (0, 0), counts.0 == counts.1, counts.0 < UInt16.max, size < UInt32.max, offset < UInt32.max
+        else {
+            throw ZipError(.unsupported, "it is split into parts, or in the 64-bit format")
+        }
+        guard counts.0 <= ZipArchive.maximumEntries else {
+            throw ZipError(.tooLarge, "it has \(counts.0) entries, expected at most \(ZipArchive.maximumEntries)")
+        }
+        guard UInt64(offset) + UInt64(size) == start else {
+            throw ZipError(.malformed, "its directory is not at the position that its end record states")
+        }
+        entryCount = Int(counts.0)
+        directory = Int(offset)..<start
+    }
 }

@@ -104,7 +104,7 @@ struct Wiring {
                 configuration.battery = address.battery ?? configuration.battery
                 // The virtual bootloader checks digests, not image formats. So a device for raw images can boot every format.
                 if configuration.imageFormat == .raw, case .push(.bundle(let bundle), _) = task {
-                    configuration.imageFormat = bundle.bundle.envelope.manifest.imageFormat
+                    configuration.imageFormat = bundle.manifest.imageFormat
                 }
             }
         }

@@ -1,18 +1,18 @@
-/// A version as SemVer 2.0.0 writes it (https://semver.org), as long as a bundle's version field may be.
+/// A SemVer 2.0.0 version (https://semver.org) with the length limits of a bundle's version field.
 ///
-/// It keeps its text and is equal to another one byte for byte, build metadata included; which of two counts as newer
-/// is another question: `takesPrecedence(over:)`.
+/// Two versions are equal if their texts are equal byte for byte, including the build metadata. `takesPrecedence(over:)`
+/// finds the newer version.
 public struct SemanticVersion: Sendable, Hashable, CustomStringConvertible {
-    /// What a text must be, for people.
+    /// The format of the text, for the user.
     public static let rule = "a SemVer 2.0.0 version such as 1.4.0 or 1.4.0-rc.1, 5 to 63 bytes, numbers below 2^32"
 
-    /// 5 to 63 bytes of ASCII.
+    /// The whole version, 5 to 63 bytes of ASCII.
     public let text: String
     public let major, minor, patch: UInt32
-    /// The dot-separated identifiers behind the hyphen; empty for a release.
+    /// The dot-separated identifiers after the hyphen; empty for a release.
     public let prerelease: [Substring]
 
-    /// Nil unless `text` obeys the `rule`.
+    /// Returns nil unless `text` follows the `rule`.
     public init?(_ text: some StringProtocol) {
         let text = String(text)
         guard (5...63).contains(text.utf8.count) else { return nil }
@@ -36,8 +36,9 @@ public struct SemanticVersion: Sendable, Hashable, CustomStringConvertible {
 
     public var description: String { text }
 
-    /// Whether this version is the newer one by SemVer 2.0.0, item 11. Build metadata is not looked at, so of two
-    /// different versions it may be neither.
+    /// Returns whether this version is newer by SemVer 2.0.0, item 11.
+    ///
+    /// Build metadata is ignored. Therefore two different versions can have the same precedence.
     public func takesPrecedence(over other: SemanticVersion) -> Bool {
         let numbers = (major, minor, patch)
         let others = (other.major, other.minor, other.patch)
@@ -49,12 +50,14 @@ public struct SemanticVersion: Sendable, Hashable, CustomStringConvertible {
         return prerelease.count > other.prerelease.count
     }
 
-    /// Numeric identifiers are compared as numbers of any length, others by their ASCII, and any number is lower than
-    /// any word.
+    /// Returns whether the identifier `left` has the higher precedence.
+    ///
+    /// Numeric identifiers are compared as numbers of any length, other identifiers by their ASCII codes. A numeric identifier is
+    /// lower than every other identifier.
     private static func identifier(_ left: Substring, isHigherThan right: Substring) -> Bool {
         let numeric = (isNumeric(left), isNumeric(right))
         if numeric.0 != numeric.1 { return numeric.1 }
-        // Without leading zeros the longer number is the higher one.
+        // The identifiers have no leading zeros, so the longer number is the higher one.
         if numeric.0, left.utf8.count != right.utf8.count { return left.utf8.count > right.utf8.count }
         return right.utf8.lexicographicallyPrecedes(left.utf8)
     }
@@ -74,4 +77,49 @@ public struct SemanticVersion: Sendable, Hashable, CustomStringConvertible {
     private static func isIdentifier(_ text: Substring) -> Bool {
         !text.isEmpty && text.utf8.allSatisfy { $0.isASCIILetterOrDigit || $0 == UInt8(ascii: "-") }
     }
+}
+
+/// The lowest version that the device must run for a bundle to be accepted.
+///
+/// Its three numbers are compared with those of the running version. The running version's pre-release and build parts are ignored.
+public struct RequiredVersion: Sendable, Hashable, CustomStringConvertible {
+    /// The format of the text, for the user.
+    public static let rule = "three numbers such as 1.4.0, each below 2^32"
+
+    public let major, minor, patch: UInt32
+
+    public init(major: UInt32, minor: UInt32, patch: UInt32) {
+        self.major = major
+        self.minor = minor
+        self.patch = patch
+    }
+
+    /// Returns nil unless `text` follows the `rule`.
+    public init?(_ text: some StringProtocol) {
+        guard let version = SemanticVersion(text), version.text == "\(version.major).\(version.minor).\(version.patch)"
+        else { return nil }
+        self.init(major: version.major, minor: version.minor, patch: version.patch)
+    }
+
+    /// Parses three u32, little-endian. Returns nil unless there are 12 bytes.
+    init?(encoded bytes: ArraySlice<UInt8>) {
+        var reader = ByteReader(bytes)
+        guard bytes.count == 12, let major = try? reader.read(UInt32.self), let minor = try? reader.read(UInt32.self),
+            let patch = try? reader.read(UInt32.self)
+        else { return nil }
+        self.init(major: major, minor: minor, patch: patch)
+    }
+
+    var encoded: [UInt8] {
+        var writer = ByteWriter()
+        for number in [major, minor, patch] { writer.write(number) }
+        return writer.bytes
+    }
+
+    /// Returns whether the numbers of the running version are not lower.
+    public func isSatisfied(by running: SemanticVersion) -> Bool {
+        (running.major, running.minor, running.patch) >= (major, minor, patch)
+    }
+
+    public var description: String { "\(major).\(minor).\(patch)" }
 }

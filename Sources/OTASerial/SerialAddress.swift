@@ -1,3 +1,4 @@
+import Glibc
 public import OTATransport
 
 /// The part of a device address after `serial:`. It is the path of a serial port, with `?baud=RATE` for a rate other than 115200.
@@ -38,4 +39,19 @@ public struct SerialAddress: Sendable, Hashable {
 extension SerialAddress: CustomStringConvertible {
     /// The address as text, without `serial:`.
     public var description: String { baudRate == Self.defaultBaudRate ? path : "\(path)?baud=\(baudRate)" }
+}
+
+/// The supported baud rates, in bits per second. They are the rates that Linux defines as constants.
+enum BaudRate {
+    private static let speeds: KeyValuePairs<Int, CInt> = [
+        9600: B9600, 19_200: B19200, 38_400: B38400, 57_600: B57600, 115_200: B115200, 230_400: B230400,
+        460_800: B460800, 500_000: B500000, 576_000: B576000, 921_600: B921600, 1_000_000: B1000000,
+        1_152_000: B1152000, 1_500_000: B1500000, 2_000_000: B2000000, 2_500_000: B2500000, 3_000_000: B3000000,
+        3_500_000: B3500000, 4_000_000: B4000000,
+    ]
+
+    static var all: [Int] { speeds.map(\.key) }
+
+    /// Returns the termios constant of a rate; nil if the rate is not supported.
+    static func speed(of rate: Int) -> speed_t? { speeds.first { $0.key == rate }.map { speed_t($0.value) } }
 }

@@ -1,3 +1,5 @@
+import DescriptorIO
+import Glibc
 public import OTATransport
 public import OTAUpdate
 
@@ -22,5 +24,64 @@ public struct SerialTransport: Transport {
         let line = try SerialLine(SerialPort.open(address), name: address.path, release: SerialPort.release)
         let link = SingleChannelLink(line, channel: channel, maximumValueLength: ConsoleFraming.longestPacket)
         return await link.withForwarding(body)
+    }
+}
+
+/// Opens serial ports in raw mode: eight data bits, no parity, no flow control.
+private enum SerialPort {
+    /// Opens and locks the port and returns its descriptor.
+    ///
+    /// - Throws: `noSuchDevice`, `inUse`, `unavailable`.
+    static func open(_ address: SerialAddress) throws(LinkError) -> CInt {
+        // O_NONBLOCK: otherwise open() waits for a carrier.
+        let port = Glibc.open(address.path, O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC)
+        guard port >= 0 else { throw failure(errno, address) }
+        do throws(LinkError) {
+            try take(port, address)
+            try configure(port, address)
+            return port
+        } catch {
+            _ = Glibc.close(port)
+            throw error
+        }
+    }
+
+    /// Locks the port against other programs: with flock, which terminal programs check, and with TIOCEXCL, which the kernel enforces.
+    private static func take(_ port: CInt, _ address: SerialAddress) throws(LinkError) {
+        guard isatty(port) == 1 else { throw LinkError(.unavailable, "\(address.path) is not a serial port") }
+        guard flock(port, LOCK_EX | LOCK_NB) == 0 else { throw failure(EBUSY, address) }
+        // The kernel keeps TIOCEXCL until the last descriptor is closed. The other end of a pseudo-terminal may stay open forever.
+        if !address.path.hasPrefix("/dev/pts/") { _ = ioctl(port, UInt(TIOCEXCL)) }
+    }
+
+    /// Removes both locks.
+    static func release(_ port: CInt) {
+        _ = flock(port, LOCK_UN)
+        _ = ioctl(port, UInt(TIOCNXCL))
+    }
+
+    private static func configure(_ port: CInt, _ address: SerialAddress) throws(LinkError) {
+        var settings = termios()
+        guard tcgetattr(port, &settings) == 0 else { throw failure(errno, address) }
+        cfmakeraw(&settings)
+        settings.c_cflag |= tcflag_t(CREAD | CLOCAL)
+        // Without HUPCL, DTR stays set after the close. On many boards a change of DTR resets the device, and the next command would
+        // reach a device that is still booting.
+        settings.c_cflag &= ~(tcflag_t(HUPCL | CSTOPB) | CRTSCTS)
+        guard let speed = BaudRate.speed(of: address.baudRate), cfsetspeed(&settings, speed) == 0,
+            tcsetattr(port, TCSANOW, &settings) == 0
+        else { throw failure(errno, address) }
+        // Bytes that arrived before the open belong to no packet of this session.
+        _ = tcflush(port, TCIFLUSH)
+    }
+
+    private static func failure(_ reason: CInt, _ address: SerialAddress) -> LinkError {
+        let text = "\(address.path): \(DescriptorError.text(of: reason))"
+        return switch reason {
+        case ENOENT, ENXIO, ENODEV: LinkError(.noSuchDevice, "no such serial port: \(text)")
+        case EBUSY: LinkError(.inUse, "another program uses the serial port \(address.path)")
+        case EACCES: LinkError(.unavailable, "\(text); access to serial ports requires membership in the group dialout")
+        default: LinkError(.unavailable, text)
+        }
     }
 }

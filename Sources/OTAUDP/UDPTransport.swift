@@ -1,3 +1,5 @@
+import DescriptorIO
+import Glibc
 public import OTATransport
 public import OTAUpdate
 
@@ -22,4 +24,71 @@ public struct UDPTransport: Transport {
         let link = SingleChannelLink(socket, channel: channel, maximumValueLength: socket.maximumValueLength)
         return await link.withForwarding(body)
     }
+}
+
+/// A connected datagram socket. The kernel accepts datagrams only from the peer, and reports when the peer's port is closed.
+private struct UDPSocket: ValuePipe {
+    private let address: UDPAddress
+    private let descriptor: OpenDescriptor
+    let maximumValueLength: Int
+
+    /// - Throws: `noSuchDevice`, `unavailable`.
+    init(connectedTo address: UDPAddress) async throws(LinkError) {
+        let thread: LoopThread
+        do throws(DescriptorError) { thread = try LoopThread() } catch { throw Self.failure(error, address) }
+        // A DNS query blocks. No other code uses this thread yet.
+        let opened = await thread.run { Result { () throws(LinkError) in try Self.open(address) } }
+        let (socket, family) = try opened.get()
+        do throws(DescriptorError) {
+            descriptor = try OpenDescriptor(adopting: socket, on: thread)
+        } catch {
+            throw Self.failure(error, address)
+        }
+        self.address = address
+        // The payload of an Ethernet frame has 1500 bytes. The IP header needs 20 or 40 of them, the UDP header 8. A larger datagram is
+        // fragmented, and the loss of one fragment loses the whole datagram.
+        maximumValueLength = 1500 - (family == AF_INET ? 20 : 40) - 8
+    }
+
+    private static func open(_ address: UDPAddress) throws(LinkError) -> (socket: CInt, family: CInt) {
+        var reason: CInt = 0
+        for place in try SocketAddress.all(of: address) {
+            let socket = Glibc.socket(place.family, CInt(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+            if socket >= 0, place.withPointer({ Glibc.connect(socket, $0, $1) }) == 0 { return (socket, place.family) }
+            reason = errno
+            if socket >= 0 { _ = Glibc.close(socket) }
+        }
+        throw failure(.system("cannot connect", reason), address)
+    }
+
+    /// Converts an error of the socket to an error of the link.
+    private static func failure(_ error: DescriptorError, _ address: UDPAddress) -> LinkError {
+        switch error {
+        case .system(_, ECONNREFUSED):
+            LinkError(.noSuchDevice, "no program listens on udp:\(address) (connection refused)")
+        case .system(_, EHOSTUNREACH): LinkError(.noSuchDevice, "udp:\(address) is not reachable (no route to host)")
+        case .system: LinkError(.unavailable, "udp:\(address): \(error)")
+        case .cancelled, .closed: LinkError(.lost, error.description)
+        }
+    }
+
+    // MARK: - ValuePipe
+
+    func send(_ value: [UInt8]) async throws(LinkError) {
+        do throws(DescriptorError) { try await descriptor.write(value) } catch { throw Self.failure(error, address) }
+    }
+
+    func receive() async throws(LinkError) -> [UInt8] {
+        while true {
+            do throws(DescriptorError) {
+                let value = try await descriptor.read()
+                // An empty datagram contains no packet, and it is not the end of the data.
+                if !value.isEmpty { return value }
+            } catch {
+                throw Self.failure(error, address)
+            }
+        }
+    }
+
+    func close() async { await descriptor.close() }
 }

@@ -98,7 +98,7 @@ package actor FakeBlueZ {
 
     /// Whether the device runs this release, for good or on trial.
     package nonisolated func runs(_ release: Release) -> Bool {
-        (peripheral as? VirtualDevice)?.runningImage == release.bundle.bundle.image
+        (peripheral as? VirtualDevice)?.runningImage == release.bundle.image
     }
 
     var now: Duration { start.duration(to: .now) }

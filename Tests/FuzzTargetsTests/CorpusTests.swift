@@ -3,8 +3,8 @@ import FoundationEssentials
 import FuzzTargets
 import Testing
 
-/// What the fuzzers begin with, and whatever they have ever found: none of it traps, and nothing is as it must not be.
-@Suite struct CorpusTests {
+/// Runs the corpus: the first inputs of the fuzzers, and the inputs of all crashes that they found.
+@Suite("Fuzz corpus") struct CorpusTests {
     private static let corpus = (0..<3).reduce(URL(filePath: #filePath)) { url, _ in url.deletingLastPathComponent() }
         .appending(path: "Fuzz/Corpus")
 
@@ -15,11 +15,14 @@ import Testing
         }
     }
 
-    @Test(arguments: FuzzTarget.allCases) func everyInput(_ target: FuzzTarget) throws {
+    @Test(
+        "no input of a target's corpus, whole or cut short, violates its conditions or traps",
+        arguments: FuzzTarget.allCases)
+    func everyInput(_ target: FuzzTarget) throws {
         let inputs = try inputs(of: target.rawValue)
         #expect(!inputs.isEmpty)
         for (name, bytes) in inputs { #expect(target.run(bytes) == nil, "\(name)") }
-        // The ends of each, too: what is cut short is foreign as well.
+        // Each input is also cut at up to 16 places.
         for (name, bytes) in inputs {
             for count in stride(from: 0, to: bytes.count, by: 1 + bytes.count / 16) {
                 #expect(target.run(Array(bytes.prefix(count))) == nil, "\(name), \(count) bytes of it")
@@ -27,7 +30,8 @@ import Testing
         }
     }
 
-    @Test func everyInputOfTheDeviceCore() throws {
+    @Test("no input of the device core's corpus violates its conditions or traps")
+    func everyInputOfTheDeviceCore() throws {
         let inputs = try inputs(of: "device")
         #expect(!inputs.isEmpty)
         for (name, bytes) in inputs {
@@ -36,8 +40,9 @@ import Testing
         }
     }
 
-    /// A folder that belongs to no target would never be played.
-    @Test func everyFolderHasATarget() throws {
+    // The tests would never run the inputs of another folder.
+    @Test("every folder of the corpus has a target")
+    func everyFolderHasATarget() throws {
         let folders = try FileManager.default.contentsOfDirectory(atPath: Self.corpus.path)
         #expect(Set(folders) == Set(FuzzTarget.allCases.map(\.rawValue) + ["device"]))
     }

@@ -4,7 +4,7 @@ import OTATestSupport
 import OTAUpdate
 import Testing
 
-@Suite struct ZipArchiveTests {
+@Suite("Zip archives") struct ZipArchiveTests {
     private func changed(_ changes: [(Int, UInt8)]) -> [UInt8] {
         var bytes = ZipSample.plain
         for (offset, value) in changes { bytes[offset] = value }
@@ -21,7 +21,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [ZipSample.plain, ZipSample.streamed])
+    @Test("an archive of Python's zipfile is read and unpacked", arguments: [ZipSample.plain, ZipSample.streamed])
     func whatPythonPacks(bytes: [UInt8]) throws {
         let archive = try ZipArchive(bytes)
         #expect(archive.entries.map(\.name) == ZipSample.names && archive.entries.map(\.size) == [560, 16])
@@ -30,38 +30,41 @@ import Testing
         #expect(archive["APP.BIN"] == nil)
     }
 
-    @Test func aCommentIsPassedOver() throws {
+    @Test("a comment of the declared length is skipped, and every other comment is refused")
+    func aCommentIsPassedOver() throws {
         let commented = changed([(ZipSample.end + 20, 3)]) + Array("abc".utf8)
         #expect(try ZipArchive(commented).entries.count == 2)
-        // One that is shorter or longer than it says, and one with an end record in it.
+        // The comment is shorter or longer than its declared length, or contains an end record.
         #expect(refusal(commented + [0]) == .truncated)
         #expect(refusal(Array(commented.dropLast())) == .truncated)
         let end = Array(ZipSample.plain[ZipSample.end...])
         #expect(refusal(changed([(ZipSample.end + 20, UInt8(end.count))]) + end) == .malformed)
     }
 
-    @Test func anEmptyArchive() throws {
+    @Test("an archive without entries is accepted, and an empty file is refused")
+    func anEmptyArchive() throws {
         #expect(try ZipArchive([0x50, 0x4B, 5, 6] + [UInt8](repeating: 0, count: 18)).entries.isEmpty)
         #expect(refusal([]) == .truncated)
     }
 
-    /// What two readers may see differently, and what is not read.
+    /// "Local" means the header in front of an entry's bytes. The other values are in the directory or in the end record.
     @Test(
+        "an archive with a contradiction or an unsupported feature is refused",
         arguments: [
             ("a disk number", [(ZipSample.end + 4, 1)], .unsupported),
-            ("a count of its own", [(ZipSample.end + 8, 1)], .unsupported),
-            ("an entry more", [(ZipSample.end + 8, 3), (ZipSample.end + 10, 3)], .truncated),
-            ("an entry less", [(ZipSample.end + 8, 1), (ZipSample.end + 10, 1)], .malformed),
+            ("two counts of entries that differ", [(ZipSample.end + 8, 1)], .unsupported),
+            ("a count that is too high", [(ZipSample.end + 8, 3), (ZipSample.end + 10, 3)], .truncated),
+            ("a count that is too low", [(ZipSample.end + 8, 1), (ZipSample.end + 10, 1)], .malformed),
             ("many entries", [(ZipSample.end + 9, 2), (ZipSample.end + 11, 2)], .tooLarge),
-            ("a directory elsewhere", [(ZipSample.end + 16, 0x73)], .malformed),
-            ("a directory that is none", [(ZipSample.directory, 0)], .malformed),
+            ("a directory at another position", [(ZipSample.end + 16, 0x73)], .malformed),
+            ("a directory without the signature of an entry", [(ZipSample.directory, 0)], .malformed),
             ("encryption", [(ZipSample.directory + 8, 1)], .unsupported),
-            ("encryption below", [(6, 1)], .malformed),
+            ("local encryption", [(6, 1)], .malformed),
             ("another method", [(ZipSample.directory + 10, 9)], .unsupported),
-            ("another method below", [(8, 0)], .malformed),
-            ("another checksum below", [(14, 0)], .malformed),
-            ("another size below", [(22, 0)], .malformed),
-            ("another name below", [(30, 0x4D)], .malformed),
+            ("another local method", [(8, 0)], .malformed),
+            ("another local checksum", [(14, 0)], .malformed),
+            ("another local size", [(22, 0)], .malformed),
+            ("another local name", [(30, 0x4D)], .malformed),
             ("a name with a control character", [(ZipSample.directory + 46, 7)], .malformed),
             ("a stored entry with two sizes", [(ZipSample.directory + 59 + 24, 17)], .malformed),
             (
@@ -70,9 +73,9 @@ import Testing
             ),
             ("another checksum in both places", [(14, 0), (ZipSample.directory + 16, 0)], .damaged),
             ("a longer directory", [(ZipSample.end + 12, 0x71)], .malformed),
-            ("no header where it should be", [(0, 0)], .malformed),
-            ("a header inside of another entry", [(ZipSample.directory + 59 + 42, 0)], .malformed),
-            ("a header behind the directory", [(ZipSample.directory + 59 + 42, 0xC0)], .malformed),
+            ("no local header at the position in the directory", [(0, 0)], .malformed),
+            ("two entries with the same local header", [(ZipSample.directory + 59 + 42, 0)], .malformed),
+            ("a local header after the start of the directory", [(ZipSample.directory + 59 + 42, 0xC0)], .malformed),
             ("a size of 64 bits", (0..<4).map { (ZipSample.directory + 24 + $0, 0xFF) }, .unsupported),
             ("a wrong byte", [(100, 1)], .damaged),
             ("a wrong deflated byte", [(50, 1)], .damaged),
@@ -82,8 +85,9 @@ import Testing
         #expect(refusal(changed(changes)) == code, "\(what)")
     }
 
-    /// Each entry announces what it likes: nothing is unpacked before the sum was looked at, and never more than that.
-    @Test func aBombIsBounded() {
+    /// The sum of the sizes is checked before an entry is unpacked.
+    @Test("an entry with a wrong size is refused, and never unpacked past its size")
+    func aBombIsBounded() {
         let size = ZipSample.directory + 24
         let huge = changed([(size + 3, 0x10), (25, 0x10)])
         #expect(refusal(huge) == .tooLarge)
@@ -92,7 +96,7 @@ import Testing
         }
     }
 
-    @Test("sizes that are too large only together are refused before anything is unpacked")
+    @Test("an archive is refused if the sum of its sizes is too large, and each size alone is not")
     func theSumIsBounded() {
         var changes: [(Int, UInt8)] = [(63 + 8, 8), (ZipSample.directory + 59 + 10, 8)]
         for size in [22, ZipSample.directory + 24, 63 + 22, ZipSample.directory + 59 + 24] {
@@ -101,7 +105,7 @@ import Testing
         #expect(refusal(changed(changes)) == .tooLarge)
     }
 
-    @Test("a second end record is refused, even if each of the two would do by itself")
+    @Test("an archive with two valid end records is refused")
     func twoEndRecords() {
         let empty: [UInt8] = [0x50, 0x4B, 5, 6] + [UInt8](repeating: 0, count: 12) + [250, 0, 0, 0, 0, 0]
         #expect(refusal([UInt8](repeating: 0, count: 250) + empty) == nil)
@@ -111,7 +115,7 @@ import Testing
     @Test("a byte between the end of the deflated stream and the end of the entry is refused")
     func nothingFollowsTheStream() {
         var bytes = ZipSample.plain
-        // Behind the first entry's 20 packed bytes; its size, the second entry and the directory move by one.
+        // The byte comes after the first entry's 20 packed bytes. The packed size and the positions after it grow by one.
         bytes.insert(0, at: 63)
         for (offset, value) in [
             (18, 21), (ZipSample.directory + 1 + 20, 21), (ZipSample.directory + 1 + 59 + 42, 64),
@@ -123,18 +127,20 @@ import Testing
         #expect(refusal(bytes) == .damaged)
     }
 
-    /// Two entries that are one and the same stream, as in a bomb whose entries overlap.
-    @Test func entriesDoNotOverlap() {
+    /// A zip bomb can use the same stream for many entries.
+    @Test("entries that overlap are refused")
+    func entriesDoNotOverlap() {
         var bytes = ZipSample.plain
-        // The first entry's bytes, packed size and all, reach over the second's header.
+        // The first entry's packed size includes the second entry's header.
         for base in [18, ZipSample.directory + 20] { bytes[base] = 0x30 }
         #expect(refusal(bytes) == .malformed)
     }
 
-    @Test func aNameIsThereOnce() {
+    @Test("two entries with the same name are refused")
+    func aNameIsThereOnce() {
         var bytes = ZipSample.plain
         let name = Array("app.bin".utf8)
-        // Both are of one name where the lengths are.
+        // In both headers of the first entry, the name becomes that of the second entry. The extra field takes the other bytes.
         for (lengthAt, nameAt) in [(26, 30), (ZipSample.directory + 28, ZipSample.directory + 46)] {
             bytes[lengthAt] = 7
             bytes[lengthAt + 2] = 6
@@ -143,13 +149,13 @@ import Testing
         #expect(refusal(bytes) == .malformed)
     }
 
-    @Test(arguments: [ZipSample.plain, ZipSample.streamed])
+    @Test("each truncated archive is refused", arguments: [ZipSample.plain, ZipSample.streamed])
     func everyTruncationIsRefused(bytes: [UInt8]) {
         for length in bytes.indices { #expect(refusal(Array(bytes.prefix(length))) != nil, "\(length) bytes") }
     }
 
-    /// Nothing traps, and what is taken is what was packed.
-    @Test func anyBytes() throws {
+    @Test("a mutated archive is refused, or its entries have their declared sizes")
+    func anyBytes() throws {
         var random = SplitMix64(seed: 4)
         var taken = 0
         for _ in 0..<4000 {

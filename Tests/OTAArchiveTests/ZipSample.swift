@@ -1,12 +1,12 @@
 import OTAArchive
 import OTAFirmware
 
-/// Archives as Python's zipfile makes them: `manifest.json`, 560 bytes deflated, and `app.bin`, 16 bytes stored.
+/// Archives of Python's zipfile with two entries: `manifest.json` (560 bytes, deflated) and `app.bin` (16 bytes, stored).
 enum ZipSample {
     static let text = Array(String(repeating: "over and over ", count: 40).utf8)
     static let names = ["manifest.json", "app.bin"]
 
-    /// Where the directory begins, and the end record.
+    /// The offsets of the directory and of the end record in `plain`.
     static let directory = 116, end = 228
 
     static let plain = bytes(
@@ -18,7 +18,7 @@ enum ZipSample {
         00000007000000000000000000000080013f0000006170702e62696e504b0506000000000200020070000000740000000000
         """)
 
-    /// Written to a pipe: sizes and CRC follow the bytes.
+    /// An archive that was written to a pipe. Sizes and CRC-32 follow the bytes of each entry.
     static let streamed = bytes(
         """
         504b03041400080008000000215c0000000000000000000000000d0000006d616e69666573742e6a736f6ecb2f4b2d5248cc

@@ -5,9 +5,10 @@ import OTACommands
 import Subprocess
 import Testing
 
-/// Commands over Bluetooth, with a bluetoothd that is none; the radio lab has the real one.
-@Suite struct BluetoothTests {
-    @Test func anUpdateEndsConfirmed() async throws {
+/// Commands over Bluetooth with a fake bluetoothd. The radio lab uses the real one.
+@Suite("Commands over BLE with a fake bluetoothd") struct BluetoothTests {
+    @Test("push over BLE ends confirmed and disconnects")
+    func anUpdateEndsConfirmed() async throws {
         try await World.run { world in
             let sandbox = try Sandbox()
             try await sandbox.releaseForWorld()
@@ -25,7 +26,9 @@ import Testing
         }
     }
 
-    @Test(arguments: ["ble:00:aa:01:01:00:42", "ble:name=Virtual", "ble:"])
+    @Test(
+        "a device is found by its BLE address, by its name, or as the only one in range",
+        arguments: ["ble:00:aa:01:01:00:42", "ble:name=Virtual", "ble:"])
     func aDeviceIsFound(address: String) async throws {
         try await World.run { world in
             let status = try await Sandbox().run("status", "--device", address, "--format", "json", in: world)
@@ -35,7 +38,8 @@ import Testing
         }
     }
 
-    @Test func severalAreListed() async throws {
+    @Test("ble: with several devices in range is refused with a list of them")
+    func severalAreListed() async throws {
         let other = FakeBlueZ.Neighbour(
             "00:AA:01:07:00:42", "Hall", services: ["c7e10001-63a0-486d-9bcb-a18d79d9acd9"])
         try await World.run(neighbours: [other]) { world in
@@ -50,7 +54,8 @@ import Testing
         }
     }
 
-    @Test func oneOtaflashAtATime() async throws {
+    @Test("a second otaflash on the same BLE device is refused with the process ID of the first")
+    func oneOtaflashAtATime() async throws {
         try await World.run { world in
             let run = try await Sandbox().shell(
                 """
@@ -67,8 +72,9 @@ import Testing
 
     // MARK: - SIGKILL
 
-    /// bluetoothd keeps the link of a program that was killed; its guard does not.
-    @Test func aKilledCommandLeavesNoLink() async throws {
+    /// bluetoothd keeps the link of a killed program. The guard process of the command closes the link.
+    @Test("the BLE link ends after kill -9 of the command")
+    func aKilledCommandLeavesNoLink() async throws {
         try await World.run { world in
             let sandbox = try Sandbox()
             let words = ["gatt", "notify", world.device, "c7e10005-63a0-486d-9bcb-a18d79d9acd9", "--timeout", "60"]
@@ -87,8 +93,9 @@ import Testing
         }
     }
 
-    /// A link that was there before is nobody's to end.
-    @Test func aKilledCommandLeavesASharedLink() async throws {
+    /// The command must not end a link that existed before it.
+    @Test("kill -9 of a command does not end a BLE link that another client opened")
+    func aKilledCommandLeavesASharedLink() async throws {
         try await World.run { world in
             let sandbox = try Sandbox()
             let client = try await BlueZClient.open(world.bus)
@@ -108,7 +115,8 @@ import Testing
         }
     }
 
-    @Test func noGuardOutlivesItsCommand() async throws {
+    @Test("the guard process ends with its command")
+    func noGuardOutlivesItsCommand() async throws {
         try await World.run { world in
             let run = try await Sandbox().run("status", "--device", world.device, in: world)
             #expect(run.exit == 0, "\(run.err)")
@@ -118,7 +126,9 @@ import Testing
 
     // MARK: - Pairing
 
-    @Test(arguments: [("123456", 0), ("654321", 77), (nil, 77)] as [(String?, Int32)])
+    @Test(
+        "a device with a passkey accepts the right one, and refuses a wrong or missing one with 77",
+        arguments: [("123456", 0), ("654321", 77), (nil, 77)] as [(String?, Int32)])
     func aDeviceMayWantAPasskey(passkey: String?, exit: Int32) async throws {
         try await World.run(passkey: 123_456) { world in
             let words = ["identify", "--device", world.device, "--format", "json"]
@@ -131,7 +141,8 @@ import Testing
         }
     }
 
-    @Test func thePasskeyIsAskedForOnATerminal() async throws {
+    @Test("a terminal user is asked for the passkey of the device")
+    func thePasskeyIsAskedForOnATerminal() async throws {
         try await World.run(passkey: 123_456) { world in
             let (status, screen) = try await Sandbox().onTerminal(
                 "identify", "--device", world.device, env: Sandbox.environment(of: world),
@@ -141,9 +152,10 @@ import Testing
         }
     }
 
-    // MARK: - What is not there
+    // MARK: - Missing parts
 
-    @Test func noBus() async throws {
+    @Test("a command without a D-Bus daemon exits with 69 and names otaflash doctor")
+    func noBus() async throws {
         let run = try await Sandbox().run(
             "status", "--device", "ble:AA:BB:CC:DD:EE:FF", "--format", "json",
             env: ["DBUS_SYSTEM_BUS_ADDRESS": "unix:path=/nonexistent"])
@@ -152,7 +164,9 @@ import Testing
         #expect(try run.json().error?.hint?.string?.contains("otaflash doctor") == true)
     }
 
-    @Test(arguments: [["status", "--device", "ble:00:AA:01:01:00:42"], ["scan"], ["gatt", "services", "ble:"]])
+    @Test(
+        "a command without bluetoothd exits with 69 and names bluetoothd",
+        arguments: [["status", "--device", "ble:00:AA:01:01:00:42"], ["scan"], ["gatt", "services", "ble:"]])
     func noBluetoothd(words: [String]) async throws {
         try await World.run { world in
             try await world.pull(.killService)
@@ -163,7 +177,9 @@ import Testing
         }
     }
 
-    @Test(arguments: [["status", "--device", "ble:00:AA:01:01:00:42"], ["scan"], ["gatt", "services", "ble:"]])
+    @Test(
+        "a command with a switched-off or missing adapter exits with 69 and names the adapter",
+        arguments: [["status", "--device", "ble:00:AA:01:01:00:42"], ["scan"], ["gatt", "services", "ble:"]])
     func noPower(words: [String]) async throws {
         try await World.run { world in
             try await world.setPower(false)
@@ -177,15 +193,17 @@ import Testing
         }
     }
 
-    @Test(arguments: [
-        ["status", "--device", "ble:AA:BB"], ["status", "--device", "ble:name="],
-        ["status", "--device", "ble:", "--adapter", "usb0"], ["status", "--device", "ble:", "--passkey", "12345"],
-        ["status", "--device", "sim:kitchen", "--adapter", "hci0"],
-        ["status", "--device", "sim:kitchen", "--passkey", "123456"], ["scan", "--timeout", "0"],
-        ["scan", "--protocol", "dfu"], ["scan", "--protocol", "ota", "--all"],
-        ["gatt", "read", "sim:kitchen", "2a19"], ["gatt", "read", "ble:", "2a1"],
-        ["gatt", "write", "ble:", "2a19", "0"], ["gatt"],
-    ])
+    @Test(
+        "an invalid BLE address, option or value exits with 64 and a hint",
+        arguments: [
+            ["status", "--device", "ble:AA:BB"], ["status", "--device", "ble:name="],
+            ["status", "--device", "ble:", "--adapter", "usb0"], ["status", "--device", "ble:", "--passkey", "12345"],
+            ["status", "--device", "sim:kitchen", "--adapter", "hci0"],
+            ["status", "--device", "sim:kitchen", "--passkey", "123456"], ["scan", "--timeout", "0"],
+            ["scan", "--protocol", "dfu"], ["scan", "--protocol", "ota", "--all"],
+            ["gatt", "read", "sim:kitchen", "2a19"], ["gatt", "read", "ble:", "2a1"],
+            ["gatt", "write", "ble:", "2a19", "0"], ["gatt"],
+        ])
     func whatCannotBeMeant(words: [String]) async throws {
         let run = try await Sandbox().run(words)
         #expect(run.exit == 64, "\(run.err)")

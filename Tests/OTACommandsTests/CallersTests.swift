@@ -5,8 +5,9 @@ import OTAUDP
 import OTAUpdate
 import Testing
 
-@Suite struct CallersTests {
-    @Test func whoComesAgainIsTheSame() {
+@Suite("Callers of a served device") struct CallersTests {
+    @Test("a caller has the same number in each call")
+    func whoComesAgainIsTheSame() {
         var callers = Callers<String>()
         let (number, _) = callers.number(of: "a")
         #expect(callers.number(of: "b").number != number)
@@ -14,8 +15,9 @@ import Testing
         #expect(callers.peer(number) == "a")
     }
 
-    /// Of any number of callers, 64 at a time are known, and each of the others was given up by its number.
-    @Test func theOldestIsForgotten() {
+    /// At most 64 callers are known at a time. The number of each discarded caller is returned.
+    @Test("the oldest of more than 64 callers is discarded and its number is returned")
+    func theOldestIsForgotten() {
         var callers = Callers<Int>()
         var known: Set<UInt16> = []
         for peer in 0..<70_000 {
@@ -31,8 +33,9 @@ import Testing
         #expect(callers.number(of: 0).forgotten != nil)
     }
 
-    /// As many connections as callers that are known: it does not keep those of all there ever were.
-    @Test func aServedDeviceForgetsThem() async throws {
+    /// The device keeps one connection for each known caller, not one for each past caller.
+    @Test("a served device disconnects a caller that is discarded")
+    func aServedDeviceForgetsThem() async throws {
         let device = try VirtualSMPDevice(VirtualSMPConfiguration(trustedKeys: []))
         _ = device.poll(at: .seconds(10))
         let listener = try await UDPListener(at: UDPAddress(host: "127.0.0.1", port: 0))
@@ -47,9 +50,12 @@ import Testing
         await serving
     }
 
-    /// As many callers as told, each asks once, after the one before was answered. All of them stay until the last is done: the port of
-    /// one that left could be given to the next, and they would be the same caller.
-    /// - Returns: how many were answered.
+    /// Each of `callers` callers sends one request after the answer to the previous caller.
+    ///
+    /// All callers stay open until the last one is done. The kernel could give the port of a closed caller to the next one, and both
+    /// would be the same caller.
+    ///
+    /// - Returns: the number of answered callers.
     private static func ask(_ address: UDPAddress, callers: Int) async -> Int {
         guard callers > 0 else { return 0 }
         let channel = Channel(service: 1, characteristic: 2)

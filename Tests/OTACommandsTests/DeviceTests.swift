@@ -1,8 +1,8 @@
 import Testing
 
-/// status, confirm, discard, identify; simulate create, list, remove.
-@Suite struct DeviceTests {
-    @Test func aVirtualDeviceComesAndGoes() async throws {
+@Suite("Commands status, discard, identify and simulate") struct DeviceTests {
+    @Test("simulate creates, lists and removes a virtual device")
+    func aVirtualDeviceComesAndGoes() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         let none = try await sandbox.run("simulate", "list", "--format", "json")
@@ -34,20 +34,25 @@ import Testing
         #expect(try await sandbox.run("simulate", "list", "--format", "json").json().devices == .array([]))
     }
 
-    @Test(arguments: [
-        ["kit/chen", "--product", "demo", "--version", "1.0.0"], ["kitchen", "--product", "a b", "--version", "1.0.0"],
-        ["kitchen", "--product", "demo", "--version", "1"], ["kitchen", "--product", "demo"],
-        ["kitchen", "--product", "demo", "--version", "1.0.0", "--hardware", "-1"],
-        ["kitchen", "--product", "demo", "--version", "1.0.0", "--image-format", "elf"],
-        ["kitchen", "--product", "demo", "--version", "1.0.0", "--trial", "-5"],
-    ])
+    @Test(
+        "simulate create refuses an invalid name or option with 64",
+        arguments: [
+            ["kit/chen", "--product", "demo", "--version", "1.0.0"],
+            ["kitchen", "--product", "a b", "--version", "1.0.0"],
+            ["kitchen", "--product", "demo", "--version", "1"], ["kitchen", "--product", "demo"],
+            ["kitchen", "--product", "demo", "--version", "1.0.0", "--hardware", "-1"],
+            ["kitchen", "--product", "demo", "--version", "1.0.0", "--image-format", "elf"],
+            ["kitchen", "--product", "demo", "--version", "1.0.0", "--trial", "-5"],
+        ])
     func aVirtualDeviceHasToBePossible(words: [String]) async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         #expect(try await sandbox.run(["simulate", "create", "--trust", "release.pub.pem"] + words).exit == 64)
     }
 
-    @Test("an answer time that is out of range is refused with value, option and range", arguments: ["99999999", "-1"])
+    @Test(
+        "an answer time out of range is refused with the value, the option and the range",
+        arguments: ["99999999", "-1"])
     func answerTimeHasARange(value: String) async throws {
         let run = try await Sandbox().run(
             "simulate", "create", "slow", "--protocol", "smp", "--product", "demo", "--version", "1.0.0",
@@ -59,7 +64,8 @@ import Testing
             "\(run.err)")
     }
 
-    @Test func whatLiesInItsFolderIsLookedAt() async throws {
+    @Test("a virtual device with a damaged file is refused with device-malformed")
+    func whatLiesInItsFolderIsLookedAt() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         try await sandbox.create()
@@ -77,8 +83,8 @@ import Testing
         }
     }
 
-    /// One that is damaged takes none of the others away.
-    @Test func whatCannotBeReadIsListedAsThat() async throws {
+    @Test("simulate list reports a damaged device as unreadable and still lists the others")
+    func whatCannotBeReadIsListedAsThat() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         try await sandbox.create()
@@ -94,14 +100,15 @@ import Testing
         let text = try await sandbox.run("simulate", "list")
         #expect(text.exit == 0 && text.out.contains("sim:kitchen") && !text.out.contains("attic"))
 
-        // Nor does it keep another from being made, and it can be removed.
+        // Another device can still be created, and the damaged one can be removed.
         try await sandbox.run("simulate", "remove", "kitchen")
         try await sandbox.create()
         #expect(try await sandbox.run("simulate", "remove", "attic").exit == 0)
         #expect(try await sandbox.run("simulate", "list", "--format", "json").json().unreadable == nil)
     }
 
-    @Test func statusAnswers() async throws {
+    @Test("status reports state, version and battery as JSON and as text")
+    func statusAnswers() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         try await sandbox.create()
@@ -120,7 +127,8 @@ import Testing
         #expect(text.out.contains("1.0.0, confirmed") && text.out.contains("mains"))
     }
 
-    @Test func identifyAndDiscardAnswer() async throws {
+    @Test("identify blinks for the given time, and discard deletes a half-received image")
+    func identifyAndDiscardAnswer() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         try await sandbox.create()
@@ -134,7 +142,9 @@ import Testing
         #expect(try await sandbox.run("status", "--device", device, "--format", "json").json().transfer == nil)
     }
 
-    @Test(arguments: ["status", "confirm", "discard", "identify"])
+    @Test(
+        "a command for a virtual device that does not exist exits with 69 and creates nothing",
+        arguments: ["status", "confirm", "discard", "identify"])
     func aDeviceHasToBeThere(verb: String) async throws {
         let sandbox = try Sandbox()
         for device in ["sim:", "sim:nobody"] {
@@ -142,11 +152,12 @@ import Testing
             #expect(run.exit == 69)
             #expect(try run.json().error?.code?.string == "no-such-device")
         }
-        #expect(!sandbox.exists("state"), "what is not there leaves no trace")
+        #expect(!sandbox.exists("state"), "the command created the state folder")
         #expect(try await sandbox.run(verb).exit == 64)
     }
 
-    @Test func theStateFolderHasToBePossible() async throws {
+    @Test("push reports cannot-create when the state folder cannot be created")
+    func theStateFolderHasToBePossible() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         let run = try await sandbox.run(
@@ -158,17 +169,21 @@ import Testing
 
     // MARK: Addresses
 
-    @Test(arguments: [
-        "", "demo", "usb:demo", "sim", "sim:a/b", "sim:?", "sim:x?mtu=9", "sim:x?mtu=247&mtu=247", "sim:x?colour=red",
-    ])
+    @Test(
+        "a malformed device address is refused with 64",
+        arguments: [
+            "", "demo", "usb:demo", "sim", "sim:a/b", "sim:?", "sim:x?mtu=9", "sim:x?mtu=247&mtu=247",
+            "sim:x?colour=red",
+        ])
     func anAddressHasToBeOne(address: String) async throws {
         let sandbox = try Sandbox()
         let run = try await sandbox.run("status", "--device", address, "--format", "json")
-        // An empty query is none.
+        // An empty query is allowed, so the device is not found.
         #expect(run.exit == (address == "sim:?" ? 69 : 64), "\(run.out)")
     }
 
-    @Test func anUnknownItemNamesTheKnownOnes() async throws {
+    @Test("an unknown item in a device address is refused with a list of the known items")
+    func anUnknownItemNamesTheKnownOnes() async throws {
         let run = try await Sandbox().run("status", "--device", "sim:x?colour=red")
         for item in [
             "mtu", "interval", "per-event", "loss", "drop-at", "gone-at", "gap", "reset-at", "battery", "pace", "seed",
@@ -177,7 +192,7 @@ import Testing
         }
     }
 
-    @Test("a relative path in OTAFLASH_STATE_DIR is refused, and a hint says what to type")
+    @Test("a relative path in OTAFLASH_STATE_DIR is refused, and the hint is a command with an absolute path")
     func relativeStateFolder() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()

@@ -2,8 +2,9 @@ import FakeBlueZ
 import OTACommands
 import Testing
 
-@Suite struct DoctorTests {
-    @Test func allIsWell() async throws {
+@Suite("Command doctor") struct DoctorTests {
+    @Test("doctor exits with 0 and reports adapter, versions and trusted keys when all checks pass")
+    func allIsWell() async throws {
         try await World.run { world in
             let sandbox = try Sandbox()
             try await sandbox.releaseForWorld()
@@ -17,7 +18,8 @@ import Testing
         }
     }
 
-    @Test func whatIsMissingIsNamedWithWhatToType() async throws {
+    @Test("doctor names each missing part with the command that fixes it, and exits with 69")
+    func whatIsMissingIsNamedWithWhatToType() async throws {
         try await World.run { world in
             try await world.setPower(false)
             let run = try await Sandbox().run("doctor", "--format", "json", in: world)
@@ -30,7 +32,8 @@ import Testing
         }
     }
 
-    @Test func noBus() async throws {
+    @Test("doctor reports a missing D-Bus daemon with the command that starts it")
+    func noBus() async throws {
         let run = try await Sandbox().run(
             "doctor", env: ["DBUS_SYSTEM_BUS_ADDRESS": "unix:path=/nonexistent"])
         #expect(run.exit == 69)
@@ -48,8 +51,9 @@ import Testing
 
     // MARK: - Settings
 
-    /// As Debian 12 ships it: what is commented out is the default of that version.
-    @Test func theDefaultsCostSpeed() {
+    /// The settings of Debian 12. A commented-out line shows the default of that version.
+    @Test("doctor reports the default BlueZ settings of Debian 12 as slow")
+    func theDefaultsCostSpeed() {
         let settings = SpeedSettings(
             parsing: "[General]\n#Channels = 9\n[LE]\n#MinConnectionInterval=\n[GATT]\n# Default to 3\n#Channels = 3\n")
         #expect(settings.channels == 3 && settings.longestInterval == nil)
@@ -58,7 +62,8 @@ import Testing
         #expect(checks.first?.advice?.first == "in /etc/bluetooth/main.conf, under [GATT]: Channels = 1")
     }
 
-    @Test func settingsThatCostNothing() {
+    @Test("doctor reports one GATT channel and a short connection interval as ok")
+    func settingsThatCostNothing() {
         let settings = SpeedSettings(
             parsing:
                 "[GATT]\n#Channels = 3\n Channels = 1 \n[LE]\nMinConnectionInterval=6\nMaxConnectionInterval = 12\n")
@@ -67,6 +72,7 @@ import Testing
     }
 
     @Test(
+        "the path of the settings file is read from the arguments of bluetoothd",
         arguments: [
             (["bluetoothd"], nil), (["bluetoothd", "-E", "-f", "/tmp/a"], "/tmp/a"),
             (["bluetoothd", "--configfile=/tmp/b"], "/tmp/b"), (["bluetoothd", "-f"], nil),
@@ -75,9 +81,11 @@ import Testing
         #expect(BluetoothDaemon.configuration(in: words) == file)
     }
 
-    @Test(arguments: [
-        ("0", "0", "ok", ""), ("1", "0", "missing", "rfkill unblock bluetooth"), ("0", "1", "missing", "switch"),
-    ])
+    @Test(
+        "doctor reports a blocked Bluetooth radio switch and how to unblock it",
+        arguments: [
+            ("0", "0", "ok", ""), ("1", "0", "missing", "rfkill unblock bluetooth"), ("0", "1", "missing", "switch"),
+        ])
     func switches(soft: String, hard: String, state: String, advice: String) throws {
         let sandbox = try Sandbox()
         for (entry, type) in [("rfkill0", "wlan"), ("rfkill1", "bluetooth")] {

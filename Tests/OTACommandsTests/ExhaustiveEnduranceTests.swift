@@ -4,14 +4,14 @@ import Subprocess
 import SystemPackage
 import Testing
 
-/// What goes on for long.
-@Suite struct ExhaustiveEnduranceTests {
+/// Long runs.
+@Suite("Endurance") struct ExhaustiveEnduranceTests {
     /// Pages of freed memory that an allocator keeps, in bytes.
     private static let slack = 2 << 20
 
-    /// A thousand pushes in a row, each of another image than the one before: the device's process has grown by nothing, and there is no
-    /// file more than after the first ones.
-    @Test func aThousandPushes() async throws {
+    /// The pushes alternate between two images. The first 100 pushes are the reference.
+    @Test("the virtual device uses no more memory, descriptors and files after 1000 pushes than after 100")
+    func aThousandPushes() async throws {
         let sandbox = try Sandbox()
         let images = ["even.bin", "odd.bin"]
         for (image, version) in zip(images, ["1.1.0", "1.2.0"]) {

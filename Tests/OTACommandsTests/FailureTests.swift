@@ -8,8 +8,8 @@ import OTASimulator
 import OTAUpdate
 import Testing
 
-/// Each error has a code, says what happened and what to do next, and ends with a status that fits.
-@Suite struct FailureTests {
+/// Each error has a code, a message, a hint and an exit status.
+@Suite("Errors: codes, hints and exit statuses") struct FailureTests {
     static let situations = [
         Invocation(command: "push", file: "fw.otaf", device: "sim:"),
         Invocation(command: "status", device: "sim:kitchen"),
@@ -24,7 +24,8 @@ import Testing
         #expect(failure.exit != .done && failure.exit != .terminated, "\(code)")
     }
 
-    @Test(arguments: situations, ["what was seen", ""])
+    @Test(
+        "every error has its code, a message, a hint and an exit status", arguments: situations, ["what was seen", ""])
     func allOfThem(invocation: Invocation, context: String) {
         for code in UpdateError.Code.allCases { check(UpdateError(code, context), code: code.rawValue, in: invocation) }
         for code in KeyError.Code.allCases { check(KeyError(code, context), code: code.rawValue, in: invocation) }
@@ -43,7 +44,7 @@ import Testing
         }
     }
 
-    @Test("the hint for a bundle of another board has the commands to sign the image for the board, and to push it")
+    @Test("the hint for a bundle of another board has the commands to sign the image for the board and to push it")
     func anotherBoard() {
         let invocation = Invocation(command: "push", file: "fw.otaf", device: "udp:192.0.2.1", trust: ["k.pub.pem"])
         let failure = Failure(UpdateError(.wrongProduct, "context", boardProduct: "nrf52840dk"), in: invocation)
@@ -60,8 +61,9 @@ import Testing
         )
     }
 
-    /// One code means one thing, and so one status; but for a digest, which both a device and a bundle can have wrong.
-    @Test func aCodeHasOneStatus() {
+    /// A digest can be wrong in a bundle and on a device, so these codes have two statuses.
+    @Test("each error code has one exit status, except digest-mismatch and image-too-large")
+    func aCodeHasOneStatus() {
         var statuses: [String: Set<Int32>] = [:]
         func add(_ error: any Error) {
             let failure = Failure(error, in: Invocation(command: "push"))
@@ -76,7 +78,9 @@ import Testing
         #expect(several == ["digest-mismatch", "image-too-large"])
     }
 
-    /// The rows of docs/errors.md that begin with a code, as cells: those of the tool, or those of the library BlueZ below them.
+    /// The rows of docs/errors.md that begin with a code, as cells.
+    ///
+    /// The rows of the BlueZ library follow the rows of the tool.
     private func rows(ofLibrary isLibrary: Bool) throws -> [[String]] {
         let page = try String(contentsOfFile: Sandbox.repository("docs/errors.md"), encoding: .utf8)
         let lines = page.split(separator: "\n")
@@ -85,7 +89,8 @@ import Testing
             .map { $0.split(separator: "|").map { $0.split(separator: " ").joined(separator: " ") } }
     }
 
-    @Test func theLibrarysCodesAreDocumented() throws {
+    @Test("docs/errors.md lists every BlueZ error code with the tool's code for it")
+    func theLibrarysCodesAreDocumented() throws {
         let rows = try rows(ofLibrary: true)
         #expect(rows.map { $0[0] } == BlueZError.Code.allCases.map { "`\($0.rawValue)`" })
         for (row, code) in zip(rows, BlueZError.Code.allCases) {
@@ -94,11 +99,12 @@ import Testing
         }
     }
 
-    /// docs/errors.md is what a script's author reads: `| code | exit | …` in its tables, 65 for a malformed bundle.
-    @Test func theStatusesAreTheDocumentedOnes() throws {
+    /// The tables of docs/errors.md have rows `| code | exit | …`. A malformed bundle has 65.
+    @Test("docs/errors.md lists every error code with its exit status")
+    func theStatusesAreTheDocumentedOnes() throws {
         var documented: [String: Set<Int32>] = [:]
         for cells in try rows(ofLibrary: false) {
-            // A table of two columns stands below the words "All exit with 65".
+            // A table of two columns follows the words "All exit with 65".
             let codes = cells.count > 2 ? cells[1].split { !$0.isNumber }.compactMap { Int32($0) } : []
             for code in cells[0].filter({ $0 != "`" && $0 != " " }).split(separator: ",") {
                 documented[String(code)] = codes.isEmpty ? [65] : Set(codes)
@@ -123,23 +129,26 @@ import Testing
         for code in IntelHexError.Code.allCases { #expect(documented[code.rawValue] == [65], "\(code.rawValue)") }
     }
 
-    /// What was to go wrong once is not to go wrong again; all else of an address stays.
-    @Test(arguments: [
-        ("sim:?gone-at=0.5", "sim:"), ("sim:a?gone-at=0.5&loss=0.1", "'sim:a?loss=0.1'"), ("sim:a", "sim:a"),
-        ("sim:a?mtu=23&gone-at=0.5&seed=2", "'sim:a?mtu=23&seed=2'"),
-        ("ble:name=a?gone-at=1", "'ble:name=a?gone-at=1'"),
-    ])
+    /// The hint keeps all other items of the address.
+    @Test(
+        "the hint for a lost link removes the injected link loss from the device's address",
+        arguments: [
+            ("sim:?gone-at=0.5", "sim:"), ("sim:a?gone-at=0.5&loss=0.1", "'sim:a?loss=0.1'"), ("sim:a", "sim:a"),
+            ("sim:a?mtu=23&gone-at=0.5&seed=2", "'sim:a?mtu=23&seed=2'"),
+            ("ble:name=a?gone-at=1", "'ble:name=a?gone-at=1'"),
+        ])
     func aLostDeviceIsInReachAgain(device: String, typed: String) {
         let failure = Failure(UpdateError(.linkLost, ""), in: Invocation(command: "push", file: "fw", device: device))
         #expect(failure.hint.hasSuffix("otaflash push fw --device \(typed) --resume"))
-        // Who looks for a fault of ours needs all of it.
+        // A bug report needs the complete address.
         struct Unheard: Error {}
         let internalFault = Failure(Unheard(), in: Invocation(command: "push", device: device))
         #expect(internalFault.hint.contains(device))
     }
 
-    /// A fault of ours is not put down to the user.
-    @Test func whatIsNotKnownIsAFaultOfOurs() {
+    /// The message must not blame the user for a bug in otaflash.
+    @Test("an unknown error is reported as internal, with the command to repeat")
+    func whatIsNotKnownIsAFaultOfOurs() {
         struct Unheard: Error {}
         let failure = Failure(Unheard(), in: Invocation(command: "push", file: "a b", device: "sim:?seed=2"))
         #expect(failure.exit == .fault && failure.code == "internal")

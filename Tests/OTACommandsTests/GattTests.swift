@@ -1,11 +1,12 @@
 import FakeBlueZ
 import Testing
 
-@Suite struct GattTests {
+@Suite("Command gatt") struct GattTests {
     private static let version = "c7e10006-63a0-486d-9bcb-a18d79d9acd9"
     private static let control = "c7e10003-63a0-486d-9bcb-a18d79d9acd9"
 
-    @Test func servicesAreListed() async throws {
+    @Test("gatt services lists the OTA service with the operations of its characteristics")
+    func servicesAreListed() async throws {
         try await World.run { world in
             let run = try await Sandbox().run("gatt", "services", world.device, "--format", "json", in: world)
             #expect(run.exit == 0, "\(run.err)")
@@ -16,20 +17,22 @@ import Testing
         }
     }
 
-    @Test func aValueIsRead() async throws {
+    @Test("gatt read prints the value in hexadecimal and as text")
+    func aValueIsRead() async throws {
         try await World.run { world in
             let run = try await Sandbox().run("gatt", "read", world.device, Self.version, in: world)
             #expect(run.exit == 0 && run.out == "312e302e30  \"1.0.0\"\n", "\(run.err)")
         }
     }
 
-    /// A CONFIRM with nothing to confirm is answered "bad state" (docs/ota-profile.md).
-    @Test func aValueIsWrittenAndNotified() async throws {
+    /// The device answers a CONFIRM without an image on trial with "bad state" (docs/ota-profile.md).
+    @Test("gatt write reports a refused write, and gatt notify returns no value when none arrives")
+    func aValueIsWrittenAndNotified() async throws {
         try await World.run { world in
             let sandbox = try Sandbox()
             let refused = try await sandbox.run(
                 "gatt", "write", world.device, Self.control, "0521", "--format", "json", in: world)
-            // Control wants to be subscribed to first.
+            // The device refuses writes to Control before a subscription.
             #expect(refused.exit == 76)
             #expect(try refused.json().error?.code?.string == "attribute-refused")
             let listening = try await sandbox.run(
@@ -39,7 +42,8 @@ import Testing
         }
     }
 
-    @Test func whatIsNotThere() async throws {
+    @Test("gatt read of a missing characteristic exits with 76, and the hint lists the services")
+    func whatIsNotThere() async throws {
         try await World.run { world in
             let run = try await Sandbox().run("gatt", "read", world.device, "2a20", "--format", "json", in: world)
             #expect(run.exit == 76)

@@ -4,12 +4,12 @@ import Subprocess
 import SystemPackage
 import Testing
 
-/// Names, versions and reasons from a device that try to control the terminal, through the commands that show them.
-@Suite struct HostileTextTests {
+/// Devices whose names, versions and error reasons contain control sequences for the terminal.
+@Suite("Hostile text from devices") struct HostileTextTests {
     private static let server = FilePath(#filePath).removingLastComponent()
         .appending("Support").appending("hostile_smp.py").string
 
-    /// Runs `body` with the address of an SMP server whose texts are hostile.
+    /// Runs `body` with the address of an SMP server that sends hostile text.
     private func withHostileDevice(_ body: (String) async throws -> Void) async throws {
         _ = try await Subprocess.run(
             .path("/usr/bin/python3"), arguments: [Self.server], input: .none, output: .sequence, error: .discarded
@@ -28,7 +28,7 @@ import Testing
         #expect(!text.split(separator: "\n").contains { $0.hasPrefix("✔") }, "\(what): \(text)")
     }
 
-    @Test("no text from an SMP device controls the terminal, in answers, errors, progress, logs and JSON")
+    @Test("no text from an SMP device controls the terminal in answers, errors, progress, logs and JSON")
     func smpDevice() async throws {
         let sandbox = try Sandbox()
         try await sandbox.mcuboot()
@@ -50,12 +50,12 @@ import Testing
                     if options.contains("json"), options.contains("--verbose") { _ = try run.events() }
                 }
             }
-            // Otherwise nothing was tested.
+            // The loop must have shown hostile text, or it tested nothing.
             #expect(shown >= 15)
         }
     }
 
-    @Test("a progress bar on a terminal shows no control sequence of a device")
+    @Test("status and push on a terminal show no control sequence of an SMP device")
     func smpDeviceOnTerminal() async throws {
         let sandbox = try Sandbox()
         try await sandbox.mcuboot()
@@ -68,7 +68,7 @@ import Testing
         }
     }
 
-    @Test("scan shows a hostile name escaped and cut, in its live table, its lines, its answer and its JSON")
+    @Test("scan shows a hostile name escaped and cut in its live table, its lines, its answer and its JSON")
     func scannedName() async throws {
         let name = TerminalLineTests.hostile.filter { $0 != "\0" }.joined() + String(repeating: "界", count: 60)
         let evil = FakeBlueZ.Neighbour(
@@ -97,7 +97,7 @@ import Testing
         }
     }
 
-    @Test("scan shows the hostile board name of a device that it connected to read, escaped")
+    @Test("scan shows the hostile board name that it read from a device escaped")
     func scannedBoard() async throws {
         let board = "evil\u{1B}]0;t\u{7}\u{1B}[31m\n✔ confirmed 9\r\u{202E}\u{9B}31m"
         try await World.run(board: board) { world in
@@ -114,13 +114,13 @@ import Testing
             }
             let (_, screen) = try await sandbox.onTerminal(
                 "scan", "--timeout", "2.5", columns: 140, env: Sandbox.environment(of: world))
-            // In the live table, and in the answer.
+            // Once in the live table and once in the answer.
             #expect(screen.ranges(of: "evil").count > 1, "\(screen.debugDescription)")
             expectOwnSequencesOnly(screen)
         }
     }
 
-    @Test("an argument with line feeds cannot forge the usage of a command")
+    @Test("an argument with line feeds cannot forge the usage text of a command")
     func forgedUsage() async throws {
         let run = try await Sandbox().run("verify", "a", "b\nUsage: forged\nmore")
         #expect(
@@ -129,7 +129,7 @@ import Testing
         #expect(run.err.contains("\nUsage: otaflash verify"))
     }
 
-    /// Besides text only the sequences of `TerminalPiece`, the colours of `TerminalLine`, and line feeds as a terminal writes them.
+    /// Expects only text, line feeds, the sequences of `TerminalPiece` and the colours of `TerminalLine`.
     private func expectOwnSequencesOnly(_ screen: String) {
         let rest = screen.replacing(/\r\n|\r(\u{1B}\[[0-9]+A)?\u{1B}\[[JK]|\u{1B}\[(1;31|1;33|36|2|0)m/, with: "\n")
         expectSafe(rest, "screen")

@@ -1,7 +1,8 @@
 import Testing
 
-@Suite struct InspectTests {
-    @Test func showsEveryFieldOfABundle() async throws {
+@Suite("Command inspect") struct InspectTests {
+    @Test("inspect shows every field of a bundle")
+    func showsEveryFieldOfABundle() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release(
             "--hardware", "1..3,7", "--counter", "5", "--requires", "1.0.0", "--minimum-battery", "30", "--source",
@@ -16,7 +17,8 @@ import Testing
         #expect(run.out.contains("Verified against release.pub.pem"))
     }
 
-    @Test func saysThatItOnlyRead() async throws {
+    @Test("inspect reports that a bundle is not verified, with the reason")
+    func saysThatItOnlyRead() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         let noTrust = try await sandbox.run("inspect", "fw.otaf")
@@ -37,10 +39,12 @@ import Testing
         #expect(changed.exit == 0 && changed.out.contains("Not verified: the digest of the image does not match"))
     }
 
-    @Test(arguments: [
-        ("acme-thermostat-1.1.0.bin", "esp-idf", "1.1.0"), ("acme-beacon-1.1.0.mcuboot.bin", "mcuboot", "1.1.0"),
-        ("acme-beacon-1.1.0.bin", "raw", nil), ("acme-beacon-1.1.0.hex", "raw", nil),
-    ])
+    @Test(
+        "inspect shows format and version of an image without a bundle",
+        arguments: [
+            ("acme-thermostat-1.1.0.bin", "esp-idf", "1.1.0"), ("acme-beacon-1.1.0.mcuboot.bin", "mcuboot", "1.1.0"),
+            ("acme-beacon-1.1.0.bin", "raw", nil), ("acme-beacon-1.1.0.hex", "raw", nil),
+        ])
     func showsABareImage(name: String, format: String, version: String?) async throws {
         let sandbox = try Sandbox()
         let json = try await sandbox.run("inspect", Sandbox.sample(name), "--format", "json").json()
@@ -50,7 +54,8 @@ import Testing
         #expect(text.out.contains("Not verified"))
     }
 
-    @Test func anImageWithACertificateInItIsNoKey() async throws {
+    @Test("a PEM block inside an image or bundle does not make the file a key")
+    func anImageWithACertificateInItIsNoKey() async throws {
         let sandbox = try Sandbox()
         let certificate = Array("\n-----BEGIN CERTIFICATE-----\n".utf8)
         for bytes in [
@@ -60,26 +65,27 @@ import Testing
             let run = try await sandbox.run("inspect", "fw.bin", "--format", "json")
             #expect(try run.json().image?.format?.string == "raw", "\(run.out)")
         }
-        // A bundle says first what it is.
+        // A bundle begins with its own magic.
         try await sandbox.run("keygen", "release")
         try await sandbox.run(
             "sign", "fw.bin", "--key", "release.pem", "--product", "demo", "--version", "1.0.0", "-o", "fw.otaf")
         let bundle = try await sandbox.run("inspect", "fw.otaf", "--format", "json").json().bundle
         #expect(bundle?.product?.string == "demo")
-        // Text before the block, as openssl writes it, leaves a key a key.
+        // openssl writes text before the PEM block of a key. The file is still a key.
         try sandbox.write("key", Array("Key: release\r\n\t1\r\n".utf8) + sandbox.read("release.pub.pem"))
         #expect(try await sandbox.run("inspect", "key", "--format", "json").json().key?.kind?.string == "public")
     }
 
-    /// The digest is the one that sha256sum tells.
-    @Test func hashesAnImage() async throws {
+    @Test("inspect prints the same SHA-256 of an image as sha256sum")
+    func hashesAnImage() async throws {
         let sandbox = try Sandbox()
         try sandbox.write("fw.bin", Array("abc".utf8))
         let image = try await sandbox.run("inspect", "fw.bin", "--format", "json").json().image
         #expect(image?.sha256?.string == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")
     }
 
-    @Test func showsAKeysID() async throws {
+    @Test("inspect shows the key ID and the kind of a key, and refuses an encrypted private key")
+    func showsAKeysID() async throws {
         let sandbox = try Sandbox()
         let made = try await sandbox.run("keygen", "release", "--format", "json").json().key?.key_id?.string
         for (file, kind) in [("release.pem", "private"), ("release.pub.pem", "public")] {

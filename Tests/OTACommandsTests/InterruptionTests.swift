@@ -5,12 +5,12 @@ import Subprocess
 import SystemPackage
 import Testing
 
-/// Pushes in real time that are ended from outside.
-@Suite struct InterruptionTests {
-    /// Minutes at the speed of `pushing`, so that a slow machine is in time for it, too.
+/// Pushes in real time that are ended by a signal or a timeout.
+@Suite("Push ended by a signal or a timeout") struct InterruptionTests {
+    /// The transfer takes minutes at the speed of `pushing`, so that a slow machine can react in time.
     private static let size = 1_900_000
 
-    /// Starts a push and does `body` once it is under way.
+    /// Starts a push and runs `body` during the transfer.
     private func pushing(
         _ sandbox: Sandbox, _ body: @Sendable (ProcessIdentifier) async throws -> Void
     ) async throws -> (status: TerminationStatus, output: String) {
@@ -48,7 +48,9 @@ import Testing
         #expect(offset > 0 && json.transfer?.sent_bytes?.number == Double(Self.size) - offset)
     }
 
-    @Test(arguments: zip([SIGINT, SIGTERM], [Int32(130), 143]))
+    @Test(
+        "SIGINT and SIGTERM end a push with its JSON, and --resume continues from the device's offset",
+        arguments: zip([SIGINT, SIGTERM], [Int32(130), 143]))
     func stopsCleanlyAndIsResumed(signal: Int32, exit: Int32) async throws {
         let sandbox = try Sandbox()
         let (status, output) = try await pushing(sandbox) { kill($0.value, signal) }
@@ -59,17 +61,19 @@ import Testing
         try await resume(sandbox)
     }
 
-    @Test func isKilledAndResumed() async throws {
+    @Test("a push resumes from the device's offset after kill -9")
+    func isKilledAndResumed() async throws {
         let sandbox = try Sandbox()
         let (status, output) = try await pushing(sandbox) { kill($0.value, SIGKILL) }
         #expect(status == .signaled(SIGKILL) && output.isEmpty)
         try await resume(sandbox)
     }
 
-    @Test func oneAtATime() async throws {
+    @Test("a second command on a device in use is refused with the process ID of the first")
+    func oneAtATime() async throws {
         let sandbox = try Sandbox()
         _ = try await pushing(sandbox) { process in
-            // It holds the device without going on.
+            // The stopped process keeps the lock of the device.
             kill(process.value, SIGSTOP)
             for words in [["push", "fw.otaf", "--trust", "release.pub.pem"], ["status"], ["discard"]] {
                 let run = try await sandbox.run(words + ["--device", "sim:kitchen", "--format", "json"])
@@ -81,13 +85,13 @@ import Testing
             #expect(try await sandbox.run("simulate", "remove", "kitchen").exit == 69)
             kill(process.value, SIGKILL)
         }
-        // The lock went with its holder.
+        // The lock ended with its process.
         #expect(try await sandbox.run("status", "--device", "sim:kitchen?pace=virtual").exit == 0)
     }
 
-    /// Runs a push to a device that does not answer, with a full pipe as its stderr.
+    /// Runs a push to a device that does not answer. The stderr of the push is a full pipe.
     ///
-    /// - Parameter body: runs once the push has sent its first packet; nil: nothing does.
+    /// - Parameter body: runs after the push has sent its first packet; nil: not used.
     private func pushingBlocked(
         _ options: [String], _ body: (@Sendable (ProcessIdentifier) -> Void)? = nil
     ) async throws -> TerminationStatus {
@@ -122,14 +126,14 @@ import Testing
 
     @Test("a second signal ends a push at once although its stderr is blocked", .timeLimit(.minutes(1)))
     func secondSignalBehindABlockedStream() async throws {
-        // Two signals of the same number that wait together are one.
+        // The kernel merges two pending signals of the same number.
         let status = try await pushingBlocked(["--progress", "none"]) { process in
             for signal in [SIGINT, SIGTERM] { kill(process.value, signal) }
         }
         #expect([.exited(130), .exited(143)].contains(status), "\(status)")
     }
 
-    @Test("a push of a FIFO that nobody writes to ends with 75 after --timeout", .timeLimit(.minutes(1)))
+    @Test("a push of a FIFO without a writer ends with 75 after --timeout", .timeLimit(.minutes(1)))
     func timeoutBehindAFIFO() async throws {
         let sandbox = try Sandbox()
         #expect(mkfifo(sandbox.path("fifo"), 0o600) == 0)

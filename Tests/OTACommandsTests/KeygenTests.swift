@@ -4,9 +4,9 @@ import Subprocess
 import SystemPackage
 import Testing
 
-@Suite struct KeygenTests {
-    /// The `openssl` command reads both halves, and has the same idea of the public one.
-    @Test func makesAKeyPair() async throws {
+@Suite("Command keygen and its passphrase prompt") struct KeygenTests {
+    @Test("keygen writes a key pair that openssl reads, and reports its key ID")
+    func makesAKeyPair() async throws {
         let sandbox = try Sandbox()
         let run = try await sandbox.run("keygen", "release", "--format", "json")
         #expect(run.exit == 0)
@@ -21,13 +21,16 @@ import Testing
         #expect(key.key_id?.string == Hex.encode(digest.prefix(8)))
     }
 
-    @Test func keepsThePrivateKeyToItsOwner() async throws {
+    @Test("the private key file has mode 600 under every umask")
+    func keepsThePrivateKeyToItsOwner() async throws {
         let sandbox = try Sandbox()
         #expect(try await sandbox.shell("umask 0; exec \"$0\" \"$@\"", "keygen", "release").exit == 0)
         #expect(try FilePath(sandbox.path("release.pem")).stat().permissions == .ownerReadWrite)
     }
 
-    @Test(arguments: ["release.pem", "release.pub.pem"])
+    @Test(
+        "keygen refuses to overwrite an existing key file and leaves no half key pair",
+        arguments: ["release.pem", "release.pub.pem"])
     func neverOverwrites(existing: String) async throws {
         let sandbox = try Sandbox()
         try sandbox.write(existing, [1, 2, 3])
@@ -35,16 +38,21 @@ import Testing
         #expect(run.exit == 73)
         #expect(try run.json().error?.code?.string == "output-exists")
         #expect(try sandbox.read(existing) == [1, 2, 3])
-        #expect(sandbox.exists("release.pem") != sandbox.exists("release.pub.pem"), "half a key pair was left")
+        #expect(
+            sandbox.exists("release.pem") != sandbox.exists("release.pub.pem"), "keygen left one file of a key pair")
     }
 
-    @Test func cannotCreate() async throws {
+    @Test("keygen in a folder that does not exist exits with 73")
+    func cannotCreate() async throws {
         #expect(try await Sandbox().run("keygen", "missing/release").exit == 73)
     }
 
-    @Test(arguments: [
-        ["--passphrase-fd", "3"], ["--encrypt", "--passphrase-fd", "3"], ["--encrypt", "--passphrase-env", "SECRET"],
-    ])
+    @Test(
+        "keygen encrypts the private key with a passphrase from a file descriptor or a variable",
+        arguments: [
+            ["--passphrase-fd", "3"], ["--encrypt", "--passphrase-fd", "3"],
+            ["--encrypt", "--passphrase-env", "SECRET"],
+        ])
     func encrypts(options: [String]) async throws {
         let sandbox = try Sandbox()
         try sandbox.write("secret", Array("correct horse\n".utf8))
@@ -59,7 +67,8 @@ import Testing
         #expect(try opened == sandbox.read("release.pub.pem"))
     }
 
-    @Test func asksTwiceOnATerminalAndShowsNothing() async throws {
+    @Test("keygen asks for the passphrase twice on a terminal and does not display it")
+    func asksTwiceOnATerminalAndShowsNothing() async throws {
         let sandbox = try Sandbox()
         let (status, screen) = try await sandbox.onTerminal(
             "keygen", "release", "--encrypt",
@@ -69,7 +78,8 @@ import Testing
         _ = try await sandbox.openssl("pkey", "-in", "release.pem", "-passin", "pass:correct horse", "-pubout")
     }
 
-    @Test func refusesTwoDifferentPassphrases() async throws {
+    @Test("keygen refuses two different passphrases and writes no key")
+    func refusesTwoDifferentPassphrases() async throws {
         let sandbox = try Sandbox()
         let (status, screen) = try await sandbox.onTerminal(
             "keygen", "release", "--encrypt", typing: [("Passphrase", "one\n"), ("Repeat", "two\n")])
@@ -78,8 +88,8 @@ import Testing
         #expect(!sandbox.exists("release.pem") && !sandbox.exists("release.pub.pem"))
     }
 
-    /// Ctrl-C at the prompt: the terminal shows again what is typed.
-    @Test func isInterruptedAtThePrompt() async throws {
+    @Test("Ctrl-C at the passphrase prompt ends keygen, restores the echo and leaves no private key")
+    func isInterruptedAtThePrompt() async throws {
         let sandbox = try Sandbox()
         let (status, screen) = try await sandbox.onTerminal(
             "keygen", "release", "--encrypt", typing: [("Passphrase", "\u{3}")],
@@ -100,7 +110,7 @@ import Testing
         #expect(!screen.contains("core dumped") && !sandbox.exists("release.pem") && !sandbox.exists("core"))
     }
 
-    @Test("Ctrl-Z at the passphrase prompt restores the echo while keygen is stopped, and asks again when it goes on")
+    @Test("Ctrl-Z at the passphrase prompt restores the echo, and keygen asks again when it continues")
     func stoppedAtThePrompt() async throws {
         let sandbox = try Sandbox()
         let (status, screen) = try await sandbox.onTerminal(
@@ -145,7 +155,7 @@ import Testing
     }
 
     @Test(
-        "a signal that stops keygen at the passphrase prompt restores the echo until keygen goes on and asks again",
+        "a signal that stops keygen at the passphrase prompt restores the echo, and keygen asks again when it continues",
         arguments: ["TSTP", "TTIN", "TTOU"])
     func stoppedBySignal(signal: String) async throws {
         let sandbox = try Sandbox()
@@ -191,7 +201,8 @@ import Testing
         #expect(status == .exited(0), "\(screen)")
     }
 
-    @Test func saysTheThreeWaysToAPassphrase() async throws {
+    @Test("keygen --encrypt without a passphrase names the three ways to give one")
+    func saysTheThreeWaysToAPassphrase() async throws {
         let run = try await Sandbox().run("keygen", "release", "--encrypt", "--format", "json")
         #expect(run.exit == 77)
         let error = try #require(try run.json().error)

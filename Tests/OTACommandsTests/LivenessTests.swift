@@ -1,13 +1,13 @@
 import Subprocess
 import Testing
 
-/// Commands against devices that never come to an end: each stops by itself, with a code that says why.
-@Suite struct LivenessTests {
+/// Commands for devices that never finish: each command ends by itself with a code for the reason.
+@Suite("Commands for devices that never finish") struct LivenessTests {
     private static let server = Sandbox.repository("Tests/OTACommandsTests/Support/lying_smp_server.py")
 
-    /// Runs a command against the lying server, whose address it is given.
+    /// Runs a command with the address of the lying server.
     ///
-    /// - Returns: the run, and how many bytes the server received in upload packets.
+    /// - Returns: the run, and the number of bytes that the server received in upload packets.
     private static func meet(
         _ way: String, _ command: (Sandbox, String) async throws -> Run
     ) async throws -> (Run, received: Int) {
@@ -61,7 +61,7 @@ import Testing
     }
 
     @Test(
-        "--timeout names the wrong value, what is expected, and an example",
+        "the error for a wrong --timeout has the value, the expected format and an example",
         arguments: [
             "0", "0s", "-1s", "1.", ".5", "1e3", "nan", "10 m", "m", "9999999999999999999h", "169h", "604801", "5d",
         ])
@@ -73,7 +73,7 @@ import Testing
     }
 
     @Test(
-        "--timeout accepts a plain number of seconds, and a number with s, m or h, in every command that has the option",
+        "--timeout accepts a number of seconds, and a number with s, m or h, in every command that has the option",
         arguments: ["10", "0.5", "30s", "1.5h", "10m", "168h"])
     func durations(text: String) async throws {
         let sandbox = try Sandbox()
@@ -81,7 +81,7 @@ import Testing
         try await sandbox.create()
         let status = try await sandbox.run("status", "--device", "sim:kitchen", "--timeout", text)
         #expect(status.exit == 0, "\(status.err)")
-        // Without a bus these commands end before they wait.
+        // Without a D-Bus daemon these commands end before they wait.
         let bus = ["DBUS_SYSTEM_BUS_ADDRESS": "unix:path=\(sandbox.path("none"))"]
         for words in [["scan"], ["gatt", "notify", "ble:AA:BB:CC:DD:EE:FF", "2a19"]] {
             let run = try await sandbox.run(words + ["--timeout", text], env: bus)

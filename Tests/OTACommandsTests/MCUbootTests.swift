@@ -1,12 +1,12 @@
 import FoundationEssentials
 import Testing
 
-/// MCUboot images on the command line: signed, verified, shown, and in packages.
-@Suite struct MCUbootTests {
+/// MCUboot images on the command line: sign, verify, inspect and packages.
+@Suite("MCUboot images: sign, verify, inspect and packages") struct MCUbootTests {
     static let sample = Sandbox.sample("acme-beacon-1.1.0.mcuboot.bin")
     static let key = Sandbox.sample("mcuboot-sample-key.pub.pem")
 
-    /// Makes `release` and, of a program, `fw.signed.bin`.
+    /// Makes the key pair `release` and the image `fw.signed.bin`.
     private func signed(_ sandbox: Sandbox, _ options: [String] = []) async throws {
         if !sandbox.exists("release.pem") { #expect(try await sandbox.run("keygen", "release").exit == 0) }
         try sandbox.write("fw.bin", Sandbox.image(3000))
@@ -20,7 +20,8 @@ import Testing
 
     // MARK: sign
 
-    @Test func signs() async throws {
+    @Test("sign --as mcuboot writes an image with header, security counter and signature")
+    func signs() async throws {
         let sandbox = try Sandbox()
         try await sandbox.run("keygen", "release")
         try sandbox.write("fw.bin", Sandbox.image(3000))
@@ -65,7 +66,7 @@ import Testing
         (["--as", "uf2"], "uf2"),
     ]
 
-    @Test(arguments: misfits)
+    @Test("sign refuses options that contradict each other or are missing, and names the option", arguments: misfits)
     func refusesWhatDoesNotFitTogether(options: [String], message: String) async throws {
         let sandbox = try Sandbox()
         try await sandbox.run("keygen", "release")
@@ -75,7 +76,8 @@ import Testing
         #expect(try sandbox.names().contains { $0.hasPrefix("fw.") && $0 != "fw.bin" || $0 == "out.hex" } == false)
     }
 
-    @Test func refusesAnImageThatDoesNotFit() async throws {
+    @Test("sign refuses an image that is too large for its slot, has no empty header, or is already signed")
+    func refusesAnImageThatDoesNotFit() async throws {
         let sandbox = try Sandbox()
         try await sandbox.run("keygen", "release")
         try sandbox.write("fw.bin", Sandbox.image(3000))
@@ -97,7 +99,9 @@ import Testing
 
     // MARK: verify and inspect
 
-    @Test(arguments: [[], ["--pure"], ["--pad", "--slot-size", "0x8000"]])
+    @Test(
+        "verify accepts a signed MCUboot image and compares its security counter",
+        arguments: [[], ["--pure"], ["--pad", "--slot-size", "0x8000"]])
     func verifies(options: [String]) async throws {
         let sandbox = try Sandbox()
         try await signed(sandbox, ["--security-counter", "3"] + options)
@@ -118,7 +122,8 @@ import Testing
                 == 77)
     }
 
-    @Test func saysWhatWasNotChecked() async throws {
+    @Test("verify of an MCUboot image lists the checks it made and the fields it did not check")
+    func saysWhatWasNotChecked() async throws {
         let sandbox = try Sandbox()
         let text = try await sandbox.run("verify", Self.sample, "--trust", Self.key)
         #expect(
@@ -127,7 +132,8 @@ import Testing
         #expect(text.out.contains("Not checked: product and hardware"))
     }
 
-    @Test func refusesByCode() async throws {
+    @Test("verify reports an untrusted key, a wrong signature and a wrong digest with different codes")
+    func refusesByCode() async throws {
         let sandbox = try Sandbox()
         try await sandbox.run("keygen", "other")
         let bytes = try Array(Data(contentsOf: URL(filePath: Self.sample)))
@@ -146,7 +152,8 @@ import Testing
         }
     }
 
-    @Test func inspectNeedsNoTrust() async throws {
+    @Test("inspect shows an MCUboot image without a trusted key, and verifies it with one")
+    func inspectNeedsNoTrust() async throws {
         let sandbox = try Sandbox()
         let json = try await sandbox.run("inspect", Self.sample, "--format", "json").json()
         #expect(json.verified?.bool == false && json.reason?.string?.contains("no key is trusted") == true)
@@ -159,7 +166,8 @@ import Testing
             trusted.exit == 0 && trusted.out.contains("Verified against") && trusted.out.contains("SEC_CNT: 02000000"))
     }
 
-    @Test func intelHexOfAnImage() async throws {
+    @Test("verify and inspect read an MCUboot image from an Intel HEX file")
+    func intelHexOfAnImage() async throws {
         let sandbox = try Sandbox()
         try sandbox.write("fw.hex", Self.intelHex(Array(Data(contentsOf: URL(filePath: Self.sample)))))
         #expect(try await sandbox.run("verify", "fw.hex", "--trust", Self.key).exit == 0)
@@ -206,7 +214,8 @@ import Testing
           {"type": "application", "image_index": 1, "file": "net.bin"}]}
         """
 
-    @Test func aPackageOfTwoImages() async throws {
+    @Test("verify accepts a package of two images only if both are signed by a trusted key")
+    func aPackageOfTwoImages() async throws {
         let sandbox = try Sandbox()
         try await signed(sandbox)
         try await pack(sandbox, Self.twoImages, ["app.bin": "fw.signed.bin", "net.bin": Self.sample])
@@ -217,23 +226,25 @@ import Testing
         #expect(json.images?[1]?.image?.version?.string == "1.1.0" && !json.holdsNull)
         let text = try await sandbox.run(["inspect", "fw.zip"] + trust)
         #expect(text.exit == 0 && text.out.contains("Verified against") && text.out.contains("net.bin"))
-        // One of two is not enough.
+        // One trusted image of two is not enough.
         let half = try await sandbox.run("verify", "fw.zip", "--trust", Self.key, "--format", "json")
         #expect(try half.exit == 77 && half.json().error?.code?.string == "untrusted-key")
         #expect(try await sandbox.run("inspect", "fw.zip", "--format", "json").json().verified?.bool == false)
     }
 
-    @Test(arguments: [
-        (#"{"files": []}"#, "bad-package-manifest"), ("[]", "bad-package-manifest"), ("{", "bad-package-manifest"),
-        (#"{"manifest": {"application": {"bin_file": "app.bin"}}}"#, "bad-package-manifest"),
-        (#"{"files": [{"file": "other.bin"}]}"#, "missing-package-file"),
-        (#"{"files": [{"file": "app.bin", "size": 1}]}"#, "package-file-mismatch"),
-        (#"{"files": [{"file": "app.bin", "version_MCUBOOT": "1.4.0"}]}"#, "package-file-mismatch"),
-        (#"{"files": [{"file": "app.bin", "image_index": "-1"}]}"#, "bad-package-manifest"),
-        (#"{"files": [{"file": "app.bin"}, {"file": "app.bin", "image_index": 0}]}"#, "duplicate-image"),
-        (#"{"files": [{"file": "app.bin"}, {"file": "app.bin", "image_index": 1}]}"#, "bad-package-manifest"),
-        (#"{"files": [{"file": "manifest.json"}]}"#, "wrong-image-format"),
-    ])
+    @Test(
+        "verify refuses a package with a malformed or contradictory manifest",
+        arguments: [
+            (#"{"files": []}"#, "bad-package-manifest"), ("[]", "bad-package-manifest"), ("{", "bad-package-manifest"),
+            (#"{"manifest": {"application": {"bin_file": "app.bin"}}}"#, "bad-package-manifest"),
+            (#"{"files": [{"file": "other.bin"}]}"#, "missing-package-file"),
+            (#"{"files": [{"file": "app.bin", "size": 1}]}"#, "package-file-mismatch"),
+            (#"{"files": [{"file": "app.bin", "version_MCUBOOT": "1.4.0"}]}"#, "package-file-mismatch"),
+            (#"{"files": [{"file": "app.bin", "image_index": "-1"}]}"#, "bad-package-manifest"),
+            (#"{"files": [{"file": "app.bin"}, {"file": "app.bin", "image_index": 0}]}"#, "duplicate-image"),
+            (#"{"files": [{"file": "app.bin"}, {"file": "app.bin", "image_index": 1}]}"#, "bad-package-manifest"),
+            (#"{"files": [{"file": "manifest.json"}]}"#, "wrong-image-format"),
+        ])
     func refusesAPackage(manifest: String, code: String) async throws {
         let sandbox = try Sandbox()
         try await signed(sandbox)

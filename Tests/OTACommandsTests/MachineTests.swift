@@ -2,19 +2,19 @@ import FoundationEssentials
 import Glibc
 import Testing
 
-/// A machine that has no room, or on which somebody has been before: each command says what is the matter and what to type, and
-/// leaves nothing half made.
-@Suite struct MachineTests {
-    /// Files may have 4 KiB, as on a disk that is full.
+/// Full disks, foreign lock files and missing permissions: each command reports the cause and a hint, and leaves no partial files.
+@Suite("Full disks, lock files and permissions") struct MachineTests {
+    /// Limits each file to 4 KiB, which simulates a full disk.
     private static let fullDisk = "trap '' XFSZ; ulimit -f 8; exec \"$0\" \"$@\""
 
-    /// A hint and no word on stdout; its exit status.
+    /// Expects a hint and an empty stdout; returns the exit status.
     private func refused(_ run: Run) -> Int32? {
         #expect(run.out.isEmpty && run.err.contains("hint: "), "\(run.err)")
         return run.exit
     }
 
-    @Test func thereIsNoRoomForABundle() async throws {
+    @Test("sign on a full disk exits with 74 and leaves no partial bundle")
+    func thereIsNoRoomForABundle() async throws {
         let sandbox = try Sandbox()
         try await sandbox.run("keygen", "release")
         try sandbox.write("image", Array(repeating: 7, count: 20_000))
@@ -25,7 +25,8 @@ import Testing
         #expect(try sandbox.names() == ["home", "image", "release.pem", "release.pub.pem"])
     }
 
-    @Test func thereIsNoRoomForAVirtualDevice() async throws {
+    @Test("simulate create on a full disk exits with 74 and leaves no partial device")
+    func thereIsNoRoomForAVirtualDevice() async throws {
         let sandbox = try Sandbox()
         try await sandbox.run("keygen", "release")
         let run = try await sandbox.shell(
@@ -35,7 +36,8 @@ import Testing
         #expect(try sandbox.names(in: "state").filter { !$0.hasSuffix(".lock") }.isEmpty)
     }
 
-    @Test func aDeviceCannotBeLocked() async throws {
+    @Test("push exits with 73 when the lock path of the device is a folder")
+    func aDeviceCannotBeLocked() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release(size: 5000)
         try await sandbox.create()
@@ -46,14 +48,14 @@ import Testing
                 == 73)
     }
 
-    /// What another user, or an archive, may have put in the place of a lock.
+    /// Commands that create a file other than a lock at the path of the lock. Another user or an archive could do the same.
     private static let notLocks = [
         "ln -s ../precious $0", "ln ../precious $0", "ln ../1234 $0", "cp ../precious $0", "mkfifo $0",
         "ln -s ../nothing $0",
         "mkdir $0", "ln -s /dev/null $0",
     ]
 
-    @Test("a file that is not a lock is neither followed, nor waited for, nor changed", arguments: notLocks)
+    @Test("a file that is not a lock is not followed, not waited for and not changed", arguments: notLocks)
     func notALock(making: String) async throws {
         let sandbox = try Sandbox()
         try await sandbox.release(size: 5000)
@@ -87,7 +89,7 @@ import Testing
         #expect(try sandbox.read("precious") == before)
     }
 
-    @Test("a lock that belongs to another user is refused and not changed", .enabled(if: geteuid() == 0))
+    @Test("a lock of another user is refused and not changed", .enabled(if: geteuid() == 0))
     func anotherUsersLock() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release(size: 5000)
@@ -99,7 +101,7 @@ import Testing
         #expect(try sandbox.read("state/.kitchen.lock") == Array("1234\n".utf8))
     }
 
-    @Test("a lock of a user is taken again, and holds the process id of its new owner alone")
+    @Test("a lock left by the same user is locked again and holds only the process ID of its new owner")
     func lockAgain() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release(size: 5000)
@@ -115,8 +117,8 @@ import Testing
         }
     }
 
-    /// Where nothing may be written nothing is lost, and what only reads goes on.
-    @Test func foldersThatCannotBeWritten() async throws {
+    @Test("commands that write fail without changes in read-only folders, and verify still works")
+    func foldersThatCannotBeWritten() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release(size: 5000)
         try await sandbox.create()
@@ -137,10 +139,12 @@ import Testing
         for file in ["state", "trust"] { chmod(sandbox.path(file), 0o755) }
     }
 
-    /// A flash that was cut short, and a device that a later version made.
-    @Test(arguments: [
-        ("state/kitchen/flash", Array("short".utf8)), ("state/kitchen/device.json", Array("{\"schema\":9}".utf8)),
-    ])
+    /// A truncated flash file, and a device file of a later schema.
+    @Test(
+        "a virtual device with a truncated flash or a later schema is refused with 65 and not changed",
+        arguments: [
+            ("state/kitchen/flash", Array("short".utf8)), ("state/kitchen/device.json", Array("{\"schema\":9}".utf8)),
+        ])
     func aDeviceIsNotWhatItWas(file: (name: String, bytes: [UInt8])) async throws {
         let sandbox = try Sandbox()
         try await sandbox.release(size: 5000)
@@ -156,7 +160,7 @@ extension Sandbox {
         try FileManager.default.contentsOfDirectory(atPath: path(folder)).sorted()
     }
 
-    /// Whether it is there or not.
+    /// Removes the file if it exists.
     fileprivate func remove(_ name: String) throws {
         if exists(name) { try FileManager.default.removeItem(atPath: path(name)) }
     }

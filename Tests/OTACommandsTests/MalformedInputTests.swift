@@ -5,8 +5,8 @@ import Subprocess
 import SystemPackage
 import Testing
 
-/// Whatever a file holds, the tool says what is wrong with it, and with a status that fits.
-@Suite struct MalformedInputTests {
+/// The tool reports the error in every malformed file, with the correct exit status.
+@Suite("Malformed files") struct MalformedInputTests {
     static let bundles: [(name: String, bytes: [UInt8], code: String)] = [
         ("nothing", [], "empty-file"),
         ("one byte", [0x4F], "truncated"),
@@ -19,7 +19,7 @@ import Testing
         ),
     ]
 
-    @Test(arguments: bundles, ["verify", "push"])
+    @Test("a malformed bundle is refused with 65 and the code of its error", arguments: bundles, ["verify", "push"])
     func aBundleThatIsNone(file: (name: String, bytes: [UInt8], code: String), verb: String) async throws {
         let sandbox = try Sandbox()
         try sandbox.write("fw.otaf", file.bytes)
@@ -29,7 +29,8 @@ import Testing
         #expect(try run.json().error?.code?.string == file.code, "\(run.out)")
     }
 
-    @Test func aKeyIsNoFirmware() async throws {
+    @Test("sign refuses a key file as an image")
+    func aKeyIsNoFirmware() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release(size: 100)
         let run = try await sandbox.run(
@@ -39,7 +40,8 @@ import Testing
         #expect(try run.json().error?.code?.string == "not-an-image")
     }
 
-    @Test func aBundleThatIsCutOrLengthened() async throws {
+    @Test("a truncated bundle and a bundle with trailing bytes are refused")
+    func aBundleThatIsCutOrLengthened() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release(size: 1000)
         let bundle = try sandbox.read("fw.otaf")
@@ -55,8 +57,8 @@ import Testing
         #expect(try run.json().error?.code?.string == "trailing-bytes")
     }
 
-    /// What an attacker may send: never a trap, and nothing but the statuses that say so.
-    @Test func mutatedBundlesAndImages() async throws {
+    @Test("verify and inspect of a randomly changed bundle exit with 0, 65 or 77 and never crash")
+    func mutatedBundlesAndImages() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release(size: 200)
         let bundle = try sandbox.read("fw.otaf")
@@ -70,7 +72,7 @@ import Testing
         }
     }
 
-    @Test(arguments: ["verify", "inspect"])
+    @Test("a missing file or a folder in place of a file exits with 66", arguments: ["verify", "inspect"])
     func aFileThatCannotBeRead(verb: String) async throws {
         let sandbox = try Sandbox()
         let missing = try await sandbox.run(verb, "missing", "--format", "json")
@@ -83,7 +85,8 @@ import Testing
         #expect(below.exit == 66)
     }
 
-    @Test func aFileOfSomebodyElse() async throws {
+    @Test("a file without read permission exits with 74 and read-failed")
+    func aFileOfSomebodyElse() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         chmod(sandbox.path("fw.otaf"), getuid() == 0 ? 0o600 : 0o000)
@@ -92,7 +95,8 @@ import Testing
         #expect(try run.json().error?.code?.string == "read-failed")
     }
 
-    @Test func aFileOfAbsurdSize() async throws {
+    @Test("a file of 1 TiB is refused with file-too-large")
+    func aFileOfAbsurdSize() async throws {
         let sandbox = try Sandbox()
         try sandbox.write("huge", [1])
         #expect(truncate(sandbox.path("huge"), 1 << 40) == 0)
@@ -101,7 +105,8 @@ import Testing
         #expect(try run.json().error?.code?.string == "file-too-large")
     }
 
-    @Test func keysThatAreNone() async throws {
+    @Test("a file that is not an Ed25519 key is refused as a signing key and as a trusted key")
+    func keysThatAreNone() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         try await sandbox.openssl(
@@ -132,7 +137,8 @@ import Testing
             try await sandbox.run("sign", "fw.bin", "--key", ".", "--product", "d", "--version", "1.0.0").exit == 66)
     }
 
-    @Test func imagesThatAreNone() async throws {
+    @Test("a malformed or unsupported image is refused by sign and inspect")
+    func imagesThatAreNone() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         let esp = try sandbox.read(FilePath(Sandbox.sample("acme-thermostat-1.1.0.bin")))

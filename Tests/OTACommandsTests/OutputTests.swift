@@ -3,7 +3,7 @@ import OTACommands
 import Subprocess
 import Testing
 
-@Suite struct OutputTests {
+@Suite("Output: progress, terminal, streams, usage and help") struct OutputTests {
     private func released() async throws -> Sandbox {
         let sandbox = try Sandbox()
         try await sandbox.release()
@@ -12,7 +12,8 @@ import Testing
 
     private let push = ["push", "fw.otaf", "--device", "sim:?pace=virtual", "--trust", "release.pub.pem"]
 
-    @Test func progressInJSONIsNothingElse() async throws {
+    @Test("--progress json writes only JSON events on stderr")
+    func progressInJSONIsNothingElse() async throws {
         let sandbox = try await released()
         let words = ["push", "fw.otaf", "--device", "sim:?pace=virtual&drop-at=0.5", "--trust", "release.pub.pem"]
         let run = try await sandbox.run(words + ["--progress", "json", "--verbose"])
@@ -40,7 +41,8 @@ import Testing
         #expect(try usage.events().map { $0.event?.string } == ["error"])
     }
 
-    @Test func progressInLines() async throws {
+    @Test("--progress lines reports the phases and the percentage without control sequences")
+    func progressInLines() async throws {
         let run = try await released().run(push)
         #expect(run.exit == 0)
         for line in ["Connecting\n", "Sending the image\n", "50 %, ", "100 %, 20000 of 20000 bytes, ", "confirmed\n"] {
@@ -49,8 +51,9 @@ import Testing
         #expect(!run.err.contains("\u{1B}"))
     }
 
-    /// What is over at once is no news in a log; who asks for it is told.
-    @Test func onlyAPushTellsALogHowFarItIs() async throws {
+    /// Short commands report progress on a terminal, or with --progress.
+    @Test("only push reports progress to a log by default")
+    func onlyAPushTellsALogHowFarItIs() async throws {
         let sandbox = try await released()
         try await sandbox.create()
         for verb in ["status", "identify", "discard"] {
@@ -66,8 +69,9 @@ import Testing
         #expect(screen.contains("Connecting"))
     }
 
-    /// A file's name neither speaks to the terminal nor adds a line of its own.
-    @Test(arguments: ["x\u{1B}[31mred", "x\notaflash: error: y", "x\u{202E}y", "x\u{9B}y", "it's\r\n"])
+    @Test(
+        "a file name with control characters is escaped in every message",
+        arguments: ["x\u{1B}[31mred", "x\notaflash: error: y", "x\u{202E}y", "x\u{9B}y", "it's\r\n"])
     func whatAFileIsCalledIsWrittenOut(name: String) async throws {
         let sandbox = try await released()
         let missing = try await sandbox.run("verify", name)
@@ -88,13 +92,14 @@ import Testing
             #expect(isSafe, "\(text)")
             #expect(!text.split(separator: "\n").contains("otaflash: error: y"))
         }
-        // What is to be typed can be typed, in a shell that knows $'…'.
+        // The command in the hint runs in a shell that supports $'…'.
         let hint = try #require(missing.err.split(separator: "hint: check the path: ").last)
         let shown = try await sandbox.shell("exec /bin/bash -c \"$1\"", String(hint))
         #expect(shown.exit == 0, "\(hint)\(shown.err)")
     }
 
-    @Test func canBeSilent() async throws {
+    @Test("--quiet and --progress none write nothing to stderr but errors")
+    func canBeSilent() async throws {
         let sandbox = try await released()
         let quiet = try await sandbox.run(push + ["--quiet"])
         #expect(quiet.exit == 0 && quiet.err.isEmpty && !quiet.out.isEmpty)
@@ -104,8 +109,8 @@ import Testing
         #expect(none.exit == 0 && none.err.isEmpty)
     }
 
-    /// On a terminal: drawn over and over, in no line wider than it.
-    @Test(arguments: [UInt16(100), 60, 30])
+    /// Each new bar replaces the previous one.
+    @Test("the progress bar is never wider than the terminal", arguments: [UInt16(100), 60, 30])
     func aBarFitsItsTerminal(columns: UInt16) async throws {
         let sandbox = try await released()
         let (status, screen) = try await sandbox.onTerminal(
@@ -117,8 +122,9 @@ import Testing
         #expect(screen.contains("now runs 1.1.0"))
     }
 
-    /// From the next time on that it is drawn. The push would take a minute, so that a slow machine is in time for it, too: Ctrl-C ends it.
-    @Test func aBarFitsATerminalThatIsResized() async throws {
+    /// The bar has the new width when it is next drawn. The push takes a minute, so that a slow machine can react in time. Ctrl-C ends it.
+    @Test("the progress bar fits the terminal after a resize")
+    func aBarFitsATerminalThatIsResized() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release(size: 400_000)
         let drawn = Array(repeating: (prompt: "━", answer: ""), count: 5)
@@ -129,19 +135,19 @@ import Testing
         let parts = screen.split(separator: "<resized>").map { bars(on: String($0)) }
         try #require(parts.count == 2)
         #expect(parts[0].contains { $0.count > 60 }, "\(parts[0])")
-        // One may have been on its way, and behind the last the terminal shows ^C.
+        // The first bars may have the old width. The terminal shows ^C after the last one.
         let later = parts[1].filter { $0.contains("━") }.dropFirst(2).dropLast()
         #expect(later.count > 1 && later.allSatisfy { $0.count < 40 }, "\(parts[1])")
     }
 
-    /// The lines that were drawn one over the other, without their colours.
+    /// The lines that the terminal overwrote, without colours.
     private func bars(on screen: String) -> [Substring] {
         screen.replacing(/\u{1B}\[[0-9;]*m/, with: "").split(separator: "\r\u{1B}[K")
             .compactMap { $0.split(whereSeparator: \.isNewline).first }
             .filter { $0.contains("━") || $0.contains("…") }
     }
 
-    @Test(arguments: [["NO_COLOR": "1"], ["TERM": "dumb"]])
+    @Test("NO_COLOR or TERM=dumb removes the colours", arguments: [["NO_COLOR": "1"], ["TERM": "dumb"]])
     func coloursAreLeftOut(environment: [String: String]) async throws {
         let sandbox = try await released()
         let (_, screen) = try await sandbox.onTerminal(
@@ -152,15 +158,16 @@ import Testing
         #expect(coloured.firstMatch(of: /\u{1B}\[[0-9;]*m/) != nil)
     }
 
-    @Test func theLogIsOnStderr() async throws {
+    @Test("--verbose writes the log to stderr and leaves the JSON on stdout")
+    func theLogIsOnStderr() async throws {
         let run = try await released().run(push + ["--verbose", "--format", "json"])
         #expect(run.exit == 0 && run.err.contains("otaflash: debug: "))
         _ = try run.json()
     }
 
-    // MARK: A stdout that takes nothing
+    // MARK: Closed streams
 
-    @Test(arguments: [">&-", ">/dev/full"])
+    @Test("a closed or full stdout ends a command with 74", arguments: [">&-", ">/dev/full"])
     func anAnswerThatCannotBeWritten(redirection: String) async throws {
         let sandbox = try await released()
         for format in ["text", "json"] {
@@ -174,15 +181,17 @@ import Testing
         #expect(try await sandbox.shell("exec \"$0\" \"$@\" \(redirection)", "--help").exit == 74)
     }
 
-    @Test func aReaderThatWentAway() async throws {
+    @Test("a command exits with 74 when the reader of its stdout is gone")
+    func aReaderThatWentAway() async throws {
         let run = try await released().shell(
             "{ sleep 0.2; \"$0\" \"$@\"; echo $? >status; } | true; cat status", "verify", "fw.otaf", "--trust",
             "release.pub.pem")
         #expect(run.out == "74\n")
     }
 
-    /// What is opened first must not take the place of a stream that is closed.
-    @Test func noFileBecomesAStream() async throws {
+    /// The first opened file must not get the descriptor of a closed stream.
+    @Test("sign with closed streams writes the correct bundle")
+    func noFileBecomesAStream() async throws {
         let sandbox = try await released()
         let run = try await sandbox.shell(
             "exec \"$0\" \"$@\" <&- >&- 2>&-", "sign", "fw.bin", "--key", "release.pem", "--product", "demo",
@@ -194,10 +203,12 @@ import Testing
 
     // MARK: Usage
 
-    @Test(arguments: [
-        [], ["simulate"], ["frobnicate"], ["push"], ["push", "--frobnicate"], ["--format", "xml", "scan"],
-        ["push", "fw.otaf", "--device"], ["verify", "a", "b"],
-    ])
+    @Test(
+        "wrong usage exits with 64 and a hint, and writes nothing to stdout",
+        arguments: [
+            [], ["simulate"], ["frobnicate"], ["push"], ["push", "--frobnicate"], ["--format", "xml", "scan"],
+            ["push", "fw.otaf", "--device"], ["verify", "a", "b"],
+        ])
     func usage(words: [String]) async throws {
         let sandbox = try Sandbox()
         let text = try await sandbox.run(words)
@@ -207,7 +218,9 @@ import Testing
         #expect(json.ok?.bool == false && json.exit?.number == 64 && json.error?.code?.string == "usage")
     }
 
-    @Test(arguments: [["puhs"], ["simulate", "puhs", "demo"], ["gatt", "puhs"], ["puhs", "--help"]])
+    @Test(
+        "an unknown command is named, with a list of the commands",
+        arguments: [["puhs"], ["simulate", "puhs", "demo"], ["gatt", "puhs"], ["puhs", "--help"]])
     func aCommandThatIsNone(words: [String]) async throws {
         let run = try await Sandbox().run(words)
         #expect(
@@ -215,6 +228,7 @@ import Testing
     }
 
     @Test(
+        "the JSON of a usage error names the command",
         arguments: zip(
             [["--format", "json", "push"], ["simulate", "create", "--format=json"], ["--format", "json"]],
             ["push", "simulate create", ""]))
@@ -222,28 +236,30 @@ import Testing
         #expect(try await Sandbox().run(words).json().command?.string == command)
     }
 
-    @Test(arguments: [
-        ["--help"], ["-h"], ["help"], ["push", "--help"], ["help", "sign"], ["simulate", "create", "-h"],
-    ])
+    @Test(
+        "help is printed to stdout with exit 0",
+        arguments: [
+            ["--help"], ["-h"], ["help"], ["push", "--help"], ["help", "sign"], ["simulate", "create", "-h"],
+        ])
     func help(words: [String]) async throws {
         let run = try await Sandbox().run(words)
         #expect(run.exit == 0 && run.err.isEmpty && run.out.contains("USAGE: otaflash"))
     }
 
-    @Test(arguments: ["bash", "zsh", "fish"])
+    @Test("a completion script is generated for each shell", arguments: ["bash", "zsh", "fish"])
     func completions(shell: String) async throws {
         let run = try await Sandbox().run("--generate-completion-script", shell)
         #expect(run.exit == 0 && run.out.contains("no-downgrade"))
     }
 
-    /// An option that every command has may stand before the command, too.
-    @Test func theFormatMayComeFirst() async throws {
+    @Test("--format is accepted before the command")
+    func theFormatMayComeFirst() async throws {
         let run = try await Sandbox().run("--format", "json", "simulate", "list")
         #expect(try run.exit == 0 && run.json().command?.string == "simulate list")
     }
 
-    /// What a file's name brings along does not speak to the terminal.
-    @Test func controlCharactersAreWrittenOut() async throws {
+    @Test("a control character in a file name is escaped in the message")
+    func controlCharactersAreWrittenOut() async throws {
         let run = try await Sandbox().run("verify", "a\u{1B}[2Jb")
         #expect(run.exit == 66 && !run.err.contains("\u{1B}") && run.err.contains("\\u{1B}"))
     }

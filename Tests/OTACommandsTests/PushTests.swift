@@ -1,8 +1,9 @@
 import OTAFirmware
 import Testing
 
-@Suite struct PushTests {
-    @Test func answersInJSON() async throws {
+@Suite("Command push over the OTA profile") struct PushTests {
+    @Test("push --format json reports the bundle, the device and the transfer")
+    func answersInJSON() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         let run = try await sandbox.push()
@@ -27,7 +28,7 @@ import Testing
         #expect(transfer.sent_bytes?.number == 20_000 && transfer.resent_bytes?.number == 0)
         #expect(transfer.chunk_size?.number == 244 && transfer.mtu?.number == 247)
         #expect(transfer.disconnects?.number == 0 && transfer.gaps?.number == 0)
-        // 6 packets of 251 bytes less 7 of headers each, every 15 ms.
+        // 6 packets of 244 bytes (251 minus 7 header bytes) every 15 ms.
         #expect(transfer.link_bound_bytes_per_second?.number == 97_600)
         let seconds = try #require(transfer.seconds?.number)
         let rate = try #require(transfer.bytes_per_second?.number)
@@ -36,7 +37,8 @@ import Testing
         #expect(abs(efficiency - rate / 97_600) < 0.001 && efficiency > 0.8)
     }
 
-    @Test func saysHowItWent() async throws {
+    @Test("push reports the new version, the old version and the bytes sent again")
+    func saysHowItWent() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         let run = try await sandbox.run(
@@ -46,7 +48,8 @@ import Testing
         #expect(run.out.contains("sent again after 1 lost link."))
     }
 
-    @Test func sendsNothingTwice() async throws {
+    @Test("push sends nothing when the device already runs the image")
+    func sendsNothingTwice() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         #expect(try await sandbox.push().exit == 0)
@@ -62,11 +65,13 @@ import Testing
         #expect(text.out.contains("nothing was sent"))
     }
 
-    // MARK: What goes wrong on the way
+    // MARK: Faults during the transfer
 
-    @Test(arguments: [
-        "drop-at=0.4", "drop-at=0.1,0.5,1", "gap=0.05", "loss=0.2", "reset-at=0.6", "mtu=23", "interval=50ms",
-    ])
+    @Test(
+        "push completes after one injected fault of the link",
+        arguments: [
+            "drop-at=0.4", "drop-at=0.1,0.5,1", "gap=0.05", "loss=0.2", "reset-at=0.6", "mtu=23", "interval=50ms",
+        ])
     func arrivesAllTheSame(fault: String) async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
@@ -79,7 +84,8 @@ import Testing
         #expect(sent == 20_000 + again)
     }
 
-    @Test func goesOnWhereALostLinkStopped() async throws {
+    @Test("push --resume continues from the device's offset after a lost link")
+    func goesOnWhereALostLinkStopped() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         let lost = try await sandbox.push("sim:?pace=virtual&gone-at=0.6")
@@ -98,8 +104,9 @@ import Testing
         #expect(try resumed.json().transfer?.sent_bytes?.number == 20_000 - offset)
     }
 
-    /// Typed as it stands it does what was asked for first, but for the fault that was asked for, too.
-    @Test func whatIsToBeTypedKeepsWhatWasGiven() async throws {
+    /// The hint removes only the injected fault from the device's address.
+    @Test("the command in the hint of push keeps all options of the failed command")
+    func whatIsToBeTypedKeepsWhatWasGiven() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         let options = ["--no-confirm", "--no-downgrade", "--allow-demo-key"]
@@ -117,12 +124,13 @@ import Testing
         try await sandbox.create("--trial", "0")
         let permanent = try await push("sim:kitchen?pace=virtual&gone-at=0.5", ["--permanent"])
         #expect(permanent.exit == 75 && permanent.hint.hasSuffix(" --permanent --resume"))
-        // The two exclude each other.
+        // --permanent and --no-confirm exclude each other.
         let noTrial = try await push("sim:kitchen?pace=virtual", ["--no-confirm"])
         #expect(noTrial.hint.hasSuffix(" --permanent") && !noTrial.hint.contains("--no-confirm"))
     }
 
-    @Test func givesUpWhatNobodyAskedToResume() async throws {
+    @Test("push without --resume discards a half-received image and starts at offset 0")
+    func givesUpWhatNobodyAskedToResume() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         #expect(try await sandbox.push("sim:?pace=virtual&gone-at=0.6").exit == 75)
@@ -133,8 +141,9 @@ import Testing
         #expect(try run.json().transfer?.resumed_from?.number == 0)
     }
 
-    /// The trial is over before the confirmation comes, with so few connection events.
-    @Test func reportsThatADeviceRolledBack() async throws {
+    /// The long connection interval ends the trial of 1 s before the confirmation arrives.
+    @Test("push reports rolled-back when the trial ends before the confirmation")
+    func reportsThatADeviceRolledBack() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release(size: 2000)
         try await sandbox.create("--trial", "1")
@@ -147,7 +156,8 @@ import Testing
 
     // MARK: The trial
 
-    @Test func isConfirmedByHand() async throws {
+    @Test("push --no-confirm leaves the image on trial until the confirm command")
+    func isConfirmedByHand() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         let run = try await sandbox.run(
@@ -170,7 +180,8 @@ import Testing
         #expect(try twice.json().error?.code?.string == "not-in-trial")
     }
 
-    @Test func isTakenUpBetweenTheLastByteAndTheConfirmation() async throws {
+    @Test("push --resume confirms an image on trial without a transfer")
+    func isTakenUpBetweenTheLastByteAndTheConfirmation() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         #expect(try await sandbox.push("sim:?pace=virtual", "--no-confirm").exit == 0)
@@ -180,7 +191,8 @@ import Testing
         #expect(try run.json().transfer?.sent_bytes?.number == 0)
     }
 
-    @Test func isGivenUpByHand() async throws {
+    @Test("discard returns a device on trial to its previous version")
+    func isGivenUpByHand() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         #expect(try await sandbox.push("sim:?pace=virtual", "--no-confirm").exit == 0)
@@ -191,7 +203,8 @@ import Testing
         #expect(device.state?.string == "idle")
     }
 
-    @Test func isForGoodWhereThereIsNoTrial() async throws {
+    @Test("push to a device without a trial requires --permanent")
+    func isForGoodWhereThereIsNoTrial() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         try await sandbox.create("--trial", "0")
@@ -219,7 +232,7 @@ import Testing
         ([], ["--trust", "other.pub.pem"], "", "untrusted-by-device"),
     ]
 
-    @Test(arguments: refusals)
+    @Test("push reports why the device refuses a bundle, with a hint", arguments: refusals)
     func isRefused(refusal: (bundle: [String], device: [String], query: String, code: String)) async throws {
         let sandbox = try Sandbox()
         try await sandbox.release(options: refusal.bundle)
@@ -233,7 +246,7 @@ import Testing
     }
 
     @Test(
-        "the hint for a bundle of another product makes the virtual device again such that the same push passes",
+        "push succeeds after the commands in the wrong-product hint create the virtual device again",
         arguments: [
             ([], "--product demo --version 0.0.0"),
             (["--hardware", "7..9", "--requires", "1.1.0"], "--product demo --version 1.1.0 --hardware 7"),
@@ -252,7 +265,8 @@ import Testing
         #expect(try await sandbox.push("sim:kitchen?pace=virtual").exit == 0)
     }
 
-    @Test func isRefusedWhereItDoesNotFit() async throws {
+    @Test("push refuses an image that is larger than the slot")
+    func isRefusedWhereItDoesNotFit() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release(size: 2_200_000)
         let run = try await sandbox.push()
@@ -260,7 +274,8 @@ import Testing
         #expect(try run.json().error?.code?.string == "image-too-large")
     }
 
-    @Test func goesDownWithARemarkOrNotAtAll() async throws {
+    @Test("push installs a lower version with a warning, and refuses it with --no-downgrade")
+    func goesDownWithARemarkOrNotAtAll() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release(version: "0.9.0")
         try await sandbox.create()
@@ -272,7 +287,8 @@ import Testing
         #expect(run.exit == 0 && run.err.contains("0.9.0 is lower than 1.0.0"))
     }
 
-    @Test func verifiesFirst() async throws {
+    @Test("push verifies the bundle before it creates or contacts the device")
+    func verifiesFirst() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         try await sandbox.run("keygen", "other")
@@ -280,23 +296,24 @@ import Testing
             "push", "fw.otaf", "--device", "sim:", "--trust", "other.pub.pem", "--format", "json")
         #expect(run.exit == 77)
         #expect(try run.json().error?.code?.string == "untrusted-key")
-        #expect(!sandbox.exists("state/demo"), "nothing unverified makes a device, or gets to one")
+        #expect(!sandbox.exists("state/demo"), "an unverified bundle created a virtual device")
     }
 
-    /// To a virtual device without leave.
-    @Test func takesTheDemoKey() async throws {
+    @Test("push to a virtual device accepts a trusted demo key without --allow-demo-key")
+    func takesTheDemoKey() async throws {
         let sandbox = try Sandbox()
         try sandbox.write("fw.bin", [1, 2, 3])
         try sandbox.takeDemoKey()
         try await sandbox.run(
             "sign", "fw.bin", "--key", "demo.pem", "--product", "demo", "--version", "1.0.0", "-o", "fw.otaf")
         let words = ["push", "fw.otaf", "--device", "sim:?pace=virtual"]
-        #expect(try await sandbox.run(words).exit == 77, "known, but not trusted")
+        #expect(try await sandbox.run(words).exit == 77, "the demo key is not in the trust store")
         #expect(try await sandbox.run(words + ["--trust", "demo.pub.pem"]).exit == 0)
     }
 
-    /// The demonstration's own image, for a device that was made without a word on formats.
-    @Test func sendsAnESPIDFImage() async throws {
+    /// The image of the demonstration; the device is created without --image-format.
+    @Test("push sends an ESP-IDF image to a device that was created without an image format")
+    func sendsAnESPIDFImage() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         let image = Sandbox.sample("acme-thermostat-1.1.0.bin")

@@ -4,15 +4,15 @@ import OTATestSupport
 import SystemPackage
 import Testing
 
-/// The scripts that make a release: its signature, and the versions that it is built from.
-@Suite struct ReleaseTests {
+/// The scripts that make a release: its signature and the recorded versions of its dependencies.
+@Suite("Release scripts: signature and recorded versions") struct ReleaseTests {
     private let sandbox: Sandbox
 
     init() throws { sandbox = try Sandbox() }
 
     private func script(_ name: String, _ arguments: String..., env: [String: String] = [:]) async throws -> Run {
         var variables = env
-        // Python keeps no compiled copy in the repository, and finds the toolchain where the tests do.
+        // Python must not write compiled files into the repository. It must find the same toolchain as the tests.
         variables["PYTHONDONTWRITEBYTECODE"] = "1"
         variables["PATH"] = getenv("PATH").map { String(cString: $0) }
         return Run(
@@ -30,7 +30,7 @@ import Testing
         return try await script("minisign.py", key, "SHA256SUMS", comment, env: env)
     }
 
-    /// Whether openssl alone finds the signature of the sums by the public key in `k.pub.pem` right, as docs/releases.md says.
+    /// Verifies the signature of the sums with the public key `k.pub.pem` and openssl alone, as in docs/releases.md.
     private func opensslVerifies() async throws -> Bool {
         let run = try await sandbox.shell(
             """
@@ -40,7 +40,7 @@ import Testing
         return run.exit == 0
     }
 
-    @Test("the signature of the sums is minisign's, and openssl alone verifies it")
+    @Test("the signature of the sums has the format of minisign, and openssl alone verifies it")
     func signsAsMinisignDoes() async throws {
         #expect(try await sandbox.run("keygen", "k").exit == 0)
         let run = try await sign()
@@ -53,7 +53,7 @@ import Testing
         let (signature, whole) = (try base64(lines[1]), try base64(lines[3]))
         let key = try base64(run.out.split(separator: "\n")[0])
         #expect(signature.count == 74 && key.count == 42 && whole.count == 64)
-        // The algorithm and the key's id are in both.
+        // The signature and the key both begin with the algorithm and the key ID.
         #expect(signature.starts(with: Array("Ed".utf8)) && signature.prefix(10) == key.prefix(10))
         // The comment is signed together with the signature.
         try sandbox.write("SHA256SUMS", signature.suffix(64) + Array("otaflash 1.2.3".utf8))
@@ -81,7 +81,7 @@ import Testing
         #expect(try await opensslVerifies())
     }
 
-    @Test("a release key that others can read, that is missing or that is not Ed25519 is refused with a hint")
+    @Test("a release key that is missing, not Ed25519 or readable by others is refused with a hint")
     func refusesAKey() async throws {
         #expect(try await sandbox.run("keygen", "k").exit == 0)
         #expect(
@@ -96,7 +96,7 @@ import Testing
         #expect(!sandbox.exists("SHA256SUMS.minisig"))
     }
 
-    @Test("a release that has to be signed fails before it builds when no key is named, or one that is not there")
+    @Test("scripts/release fails before the build when the signing key is not named or does not exist")
     func aSignedReleaseNeedsAKey() async throws {
         let run = try await script("release", "--signed")
         #expect(run.exit == 77 && run.out.isEmpty, "\(run.out)")
@@ -120,7 +120,7 @@ import Testing
         try sandbox.write("Package.resolved", Array(pins.utf8))
     }
 
-    /// A checkout of one package, and the record of it.
+    /// Makes a checkout of one package and records it.
     private func record() async throws {
         try sandbox.makeFolder("scripts")
         try sandbox.makeFolder(".build/checkouts/Swift-Log/.git")
@@ -137,13 +137,13 @@ import Testing
         return run.err
     }
 
-    @Test("a release is built from the versions that are recorded; git's own files do not count")
+    @Test("a release is built from the recorded versions; git's own files are not compared")
     func acceptsWhatIsRecorded() async throws {
         try await record()
         try sandbox.write(".build/checkouts/Swift-Log/.git/HEAD", Array("two".utf8))
         let run = try await versions("check")
         #expect(run.exit == 0 && run.err.isEmpty, "\(run.err)")
-        // The hash is the one that the script says how to compute by hand.
+        // The script documents these commands to compute the hash by hand.
         let sum = try await sandbox.shell(
             "cd .build/checkouts/Swift-Log && find . -name .git -prune -o -type f -print0 | LC_ALL=C sort -z "
                 + "| xargs -0 sha256sum | sha256sum")
@@ -151,7 +151,7 @@ import Testing
         #expect(text.contains("package swift-log 1.2.3 sha256:\(sum.out.prefix(64))\n"), "\(text)")
     }
 
-    @Test("a release fails when a package has another version than is recorded, and says how to get it")
+    @Test("a release fails when a package differs from the recorded version, and the hint resolves the recorded one")
     func refusesAnotherVersion() async throws {
         try await record()
         try resolve("1.2.4")
@@ -169,7 +169,7 @@ import Testing
         #expect(text.contains("scripts/release --record"))
     }
 
-    @Test("a release fails when a library is missing from the record, and when a recorded one is not there")
+    @Test("a release fails when a library is not recorded, or when a recorded library is missing")
     func refusesAnotherList() async throws {
         try await record()
         let lines = String(decoding: try sandbox.read("scripts/release-versions.txt"), as: UTF8.self)
@@ -181,7 +181,7 @@ import Testing
         #expect(text.contains("library zlob: 1.0 is recorded, and it is not here"))
     }
 
-    @Test("a record with a line that the script does not write is refused with its number")
+    @Test("a malformed line in the record of versions is refused with its line number")
     func refusesADamagedRecord() async throws {
         try await record()
         try sandbox.write("scripts/release-versions.txt", Array("# one\nlibrary zlib\n".utf8))

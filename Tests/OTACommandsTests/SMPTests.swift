@@ -2,8 +2,8 @@ import Glibc
 import Subprocess
 import Testing
 
-/// Virtual devices that speak SMP, over the modelled radio: whole updates, and every refusal, with its exit code.
-@Suite struct SMPTests {
+/// Virtual SMP devices over the modelled radio: complete updates, and refusals with their exit codes.
+@Suite("Commands for virtual SMP devices") struct SMPTests {
     private static func sandbox(_ options: String..., size: Int = 20_000) async throws -> Sandbox {
         let sandbox = try Sandbox()
         try await sandbox.mcuboot(size: size)
@@ -13,7 +13,8 @@ import Testing
 
     private static let device = "sim:kitchen?pace=virtual"
 
-    @Test func anImageIsPushedConfirmedAndNotSentTwice() async throws {
+    @Test("push of an MCUboot image ends confirmed, and a second push sends nothing")
+    func anImageIsPushedConfirmedAndNotSentTwice() async throws {
         let sandbox = try await Self.sandbox()
         let run = try await sandbox.push(Self.device, image: "fw.signed.bin")
         #expect(run.exit == 0, "\(run.err)")
@@ -28,7 +29,8 @@ import Testing
         #expect(try again.json().outcome?.string == "already-running")
     }
 
-    @Test func aTrialLastsUntilItIsConfirmedOrGivenUp() async throws {
+    @Test("an image stays on trial until confirm or discard, and another image is refused meanwhile")
+    func aTrialLastsUntilItIsConfirmedOrGivenUp() async throws {
         let sandbox = try await Self.sandbox()
         let run = try await sandbox.push(Self.device, image: "fw.signed.bin", "--no-confirm")
         #expect(run.exit == 0, "\(run.err)")
@@ -49,7 +51,8 @@ import Testing
         #expect(try confirmed.json().device?.running_version?.string == "1.1.0")
     }
 
-    @Test func itMayBeForGoodAtOnceOrForNoStartAtAll() async throws {
+    @Test("--upload-only does not boot the image, and --permanent boots the uploaded image without a new transfer")
+    func itMayBeForGoodAtOnceOrForNoStartAtAll() async throws {
         let sandbox = try await Self.sandbox()
         let held = try await sandbox.push(Self.device, image: "fw.signed.bin", "--upload-only")
         #expect(held.exit == 0, "\(held.err)")
@@ -57,12 +60,13 @@ import Testing
         #expect(try held.json().device?.running_version?.string == "1.0.0")
         let permanent = try await sandbox.push(Self.device, image: "fw.signed.bin", "--permanent")
         #expect(permanent.exit == 0, "\(permanent.err)")
-        // It was there already.
+        // The device already has the image.
         #expect(try permanent.json().transfer?.sent_bytes?.number == 0)
         #expect(try permanent.json().device?.running_version?.string == "1.1.0")
     }
 
-    @Test func aKeyThatTheDeviceDoesNotTrust() async throws {
+    @Test("an image with an untrusted key is refused by push, and by the bootloader after --unverified-image")
+    func aKeyThatTheDeviceDoesNotTrust() async throws {
         let sandbox = try await Self.sandbox()
         try await sandbox.mcuboot(key: "stranger", as: "foreign.bin")
         let refused = try await sandbox.push(Self.device, image: "foreign.bin")
@@ -77,8 +81,8 @@ import Testing
         #expect(try status.json().device?.running_version?.string == "1.0.0")
     }
 
-    /// What a file is its bytes say, whatever its name.
-    @Test func theHintGoesByWhatTheFileIs() async throws {
+    @Test("the hint of push depends on the content of the file, not on its name")
+    func theHintGoesByWhatTheFileIs() async throws {
         let sandbox = try await Self.sandbox()
         try await sandbox.mcuboot(key: "stranger", as: "image.otaf")
         let image = try await sandbox.push(Self.device, image: "image.otaf")
@@ -93,7 +97,8 @@ import Testing
         #expect(try bundle.json().error?.hint?.string?.contains("--unverified-image") == false)
     }
 
-    @Test func consentNeedsNoTrustedKey() async throws {
+    @Test("--unverified-image sends an image without a trusted key and reports the consent")
+    func consentNeedsNoTrustedKey() async throws {
         let sandbox = try await Self.sandbox()
         let run = try await sandbox.run(
             "push", "fw.signed.bin", "--device", Self.device, "--unverified-image", "--format", "json", "--progress",
@@ -103,7 +108,8 @@ import Testing
         #expect(try run.json().image?.unverified?.string == "untrusted-key")
     }
 
-    @Test func whatDoesNotFitIsRefusedEarly() async throws {
+    @Test("push refuses an image that is too large, a downgrade with --no-downgrade, and a raw image")
+    func whatDoesNotFitIsRefusedEarly() async throws {
         let sandbox = try await Self.sandbox(size: 2 << 20)
         let large = try await sandbox.push(Self.device, image: "fw.signed.bin")
         #expect(large.exit == 77, "\(large.err)")
@@ -117,8 +123,9 @@ import Testing
         #expect(try await sandbox.push(Self.device, image: "raw.bin").exit == 65)
     }
 
-    /// Neither buffers nor slots nor parts of packets, as of the plainest device.
-    @Test func aDeviceThatCanDoLittle() async throws {
+    /// The device does not report its buffers or its slots. It does not reassemble packets.
+    @Test("push to a device without parameters, slots and reassembly uses chunks of 244 bytes")
+    func aDeviceThatCanDoLittle() async throws {
         let sandbox = try await Self.sandbox(
             "--without", "parameters", "--without", "reassembly", "--without", "slots", "--buffers", "2")
         let run = try await sandbox.push(Self.device, image: "fw.signed.bin")
@@ -126,7 +133,8 @@ import Testing
         #expect(try run.json().transfer?.chunk_size?.number == 244)
     }
 
-    @Test func aDeviceThatCannotMarkImages() async throws {
+    @Test("push to a device that cannot mark images is refused, except with --upload-only")
+    func aDeviceThatCannotMarkImages() async throws {
         let sandbox = try await Self.sandbox("--without", "marks")
         let run = try await sandbox.push(Self.device, image: "fw.signed.bin")
         #expect(run.exit == 76)
@@ -135,7 +143,8 @@ import Testing
         #expect(held.exit == 0, "\(held.err)")
     }
 
-    @Test func aLinkThatBreaksIsResumed() async throws {
+    @Test("push resumes after broken links, and reports link-lost when the device is gone")
+    func aLinkThatBreaksIsResumed() async throws {
         let sandbox = try await Self.sandbox(size: 100_000)
         let run = try await sandbox.push(Self.device + "&drop-at=0.3,0.6&loss=0.1", image: "fw.signed.bin")
         #expect(run.exit == 0, "\(run.err)")
@@ -146,7 +155,8 @@ import Testing
         #expect(try gone.json().error?.code?.string == "link-lost")
     }
 
-    @Test func thePlainAddressMakesADevice() async throws {
+    @Test("push of an MCUboot image to sim: creates the device sim:demo")
+    func thePlainAddressMakesADevice() async throws {
         let sandbox = try Sandbox()
         try await sandbox.mcuboot()
         let run = try await sandbox.push("sim:?pace=virtual", image: "fw.signed.bin")
@@ -154,9 +164,10 @@ import Testing
         #expect(try run.json().device?.address?.string == "sim:demo")
     }
 
-    // MARK: Pairs
+    // MARK: Bundles and images
 
-    @Test func aBundleGoesWhereItsImageFits() async throws {
+    @Test("a bundle is accepted over SMP only if its image is an MCUboot image")
+    func aBundleGoesWhereItsImageFits() async throws {
         let sandbox = try await Self.sandbox()
         try await sandbox.release()
         let raw = try await sandbox.push(Self.device)
@@ -184,7 +195,7 @@ import Testing
         return try status.json().device?.running_version?.string == version
     }
 
-    @Test("over SMP, a bundle for another product or an older running version is refused, whatever the options")
+    @Test("over SMP, --unchecked-target does not accept a bundle for another product or an older running version")
     func aBundleForAnotherDeviceIsRefused() async throws {
         let sandbox = try await Self.sandbox()
         let product = try await pushBundle(sandbox, ["--product", "toaster"], "--unchecked-target")
@@ -197,7 +208,7 @@ import Testing
         #expect(try await runs("1.0.0", sandbox))
     }
 
-    @Test("over SMP, the hint for a bundle of another product makes the virtual device again, with SMP")
+    @Test("over SMP, push succeeds after the commands in the wrong-product hint create the virtual device again")
     func makesTheDeviceAgain() async throws {
         let sandbox = try await Self.sandbox()
         let refused = try await pushBundle(sandbox, ["--product", "toaster"])
@@ -229,11 +240,11 @@ import Testing
             try accepted.json().unchecked?.array?.compactMap(\.string) == [
                 "hardware", "security_counter", "minimum_battery",
             ])
-        // The same image again: nothing is changed, so nothing is refused.
+        // A push of the same image changes nothing, so it is not refused.
         #expect(try await pushBundle(sandbox, fields).json().outcome?.string == "already-running")
     }
 
-    @Test("over SMP, a device that does not report its board gets a bundle only with --unchecked-target")
+    @Test("over SMP, a device that does not report its board accepts a bundle only with --unchecked-target")
     func aDeviceWithoutABoardName() async throws {
         let sandbox = try await Self.sandbox("--without", "board")
         let refused = try await pushBundle(sandbox, ["--product", "demo"])
@@ -245,7 +256,8 @@ import Testing
         #expect(try accepted.json().unchecked?.array?.compactMap(\.string) == ["product"])
     }
 
-    @Test func anImageDoesNotGoToADeviceWithTheProfile() async throws {
+    @Test("a device with the OTA profile refuses MCUboot images, --protocol smp and --upload-only")
+    func anImageDoesNotGoToADeviceWithTheProfile() async throws {
         let sandbox = try Sandbox()
         try await sandbox.mcuboot()
         try await sandbox.create()
@@ -263,26 +275,30 @@ import Testing
         #expect(try held.json().error?.code?.string == "unsupported-device")
     }
 
-    @Test func identifyIsRefused() async throws {
+    @Test("identify is refused by an SMP device with 76")
+    func identifyIsRefused() async throws {
         let sandbox = try await Self.sandbox()
         let run = try await sandbox.run("identify", "--device", Self.device, "--format", "json")
         #expect(run.exit == 76)
         #expect(try run.json().error?.code?.string == "unsupported-device")
     }
 
-    // MARK: Making and listing
+    // MARK: Create and list
 
-    @Test func aListTellsThem() async throws {
+    @Test("simulate list shows an SMP device with its protocol and product and without hardware")
+    func aListTellsThem() async throws {
         let sandbox = try await Self.sandbox()
         let list = try await sandbox.run("simulate", "list", "--format", "json")
         let device = try list.json().devices?[0]
         #expect(device?.protocol?.string == "smp" && device?.product?.string == "demo" && device?.hardware == nil)
     }
 
-    @Test(arguments: [
-        ["--protocol", "smp", "--hardware", "2"], ["--protocol", "smp", "--trial", "5"], ["--buffers", "2"],
-        ["--without", "marks"],
-    ])
+    @Test(
+        "simulate create refuses options of the other protocol with 64",
+        arguments: [
+            ["--protocol", "smp", "--hardware", "2"], ["--protocol", "smp", "--trial", "5"], ["--buffers", "2"],
+            ["--without", "marks"],
+        ])
     func optionsOfTheOtherKindAreRefused(_ options: [String]) async throws {
         let sandbox = try Sandbox()
         #expect(try await sandbox.run("keygen", "release").exit == 0)

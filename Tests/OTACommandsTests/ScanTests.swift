@@ -2,7 +2,7 @@ import FakeBlueZ
 import Subprocess
 import Testing
 
-@Suite struct ScanTests {
+@Suite("Command scan with a fake bluetoothd") struct ScanTests {
     private static let far = FakeBlueZ.Neighbour(
         "00:AA:01:07:00:42", "Hall", services: ["c7e10001-63a0-486d-9bcb-a18d79d9acd9"], rssi: -90)
     private static let stranger = FakeBlueZ.Neighbour("00:AA:01:08:00:42", "Radio", rssi: -40)
@@ -17,7 +17,8 @@ import Testing
         }
     }
 
-    @Test func theNearestFirst() async throws {
+    @Test("scan lists the devices by signal strength, with product and version")
+    func theNearestFirst() async throws {
         let devices = try await scan()
         #expect(devices.map { $0.name?.string } == ["Virtual", "Hall"])
         let first = try #require(devices.first)
@@ -28,13 +29,15 @@ import Testing
         #expect(devices.last?.rssi?.number == -90 && devices.last?.product == nil)
     }
 
-    @Test func aProximityGate() async throws {
+    @Test("scan --rssi hides devices with a weaker signal")
+    func aProximityGate() async throws {
         #expect(try await scan("--rssi", "-80").map { $0.name?.string } == ["Virtual"])
         #expect(try await scan("--rssi=-10").isEmpty)
     }
 
-    /// One with the profile, and one that runs MCUmgr's server; which of them is asked is another matter.
+    /// One neighbour has the OTA profile, the other is an MCUmgr server.
     @Test(
+        "scan --protocol lists only the devices with this protocol",
         arguments: [
             ([], ["Virtual", "Sensor", "Hall"]), (["--protocol", "ota"], ["Virtual", "Hall"]),
             (["--protocol=smp"], ["Sensor"]),
@@ -55,13 +58,16 @@ import Testing
         }
     }
 
-    @Test func aName() async throws {
+    @Test("scan --name lists only the device with this name")
+    func aName() async throws {
         let devices = try await scan("--name", "Hall", "--no-read")
         #expect(devices.map { $0.name?.string } == ["Hall"])
     }
 
-    /// bluetoothd tells the name in the GAP service as soon as the device is connected to be read.
-    @Test(arguments: [[], ["--name", "Virtual"]])
+    /// bluetoothd reports the name in the GAP service after the scan connects to the device.
+    @Test(
+        "scan shows the advertised name although the GAP service has another one",
+        arguments: [[], ["--name", "Virtual"]])
     func anotherNameInTheGAPService(options: [String]) async throws {
         try await World.run { world in
             await world.fake?.adjust { $0.nameInService = "nRF5x" }
@@ -72,26 +78,29 @@ import Testing
         }
     }
 
-    @Test func allThereAre() async throws {
+    @Test("scan --all lists every advertising device, and --no-read reads no product")
+    func allThereAre() async throws {
         let devices = try await scan("--all", "--no-read")
         #expect(Set(devices.map { $0.name?.string }) == ["Radio", "Virtual", "Hall"])
         #expect(devices.first?.protocols?.array?.isEmpty == true)
         #expect(devices.allSatisfy { $0.product == nil })
     }
 
-    @Test func onATerminalATable() async throws {
+    @Test("scan on a terminal shows a live table and ends with the final table")
+    func onATerminalATable() async throws {
         try await World.run { world in
             let (status, screen) = try await Sandbox().onTerminal(
                 "scan", "--timeout", "1.5", env: Sandbox.environment(of: world))
             #expect(status == .exited(0))
             #expect(screen.contains("Scanning"))
-            // What stays is below what was drawn over.
+            // The final table follows the last erase sequence.
             let rest = try #require(screen.components(after: "\u{1B}[J").last)
             #expect(rest.contains("NAME") && rest.contains("Virtual") && !rest.contains("Scanning"))
         }
     }
 
-    @Test func nobodyThere() async throws {
+    @Test("scan without a matching device exits with 0 and reports it")
+    func nobodyThere() async throws {
         try await World.run { world in
             let run = try await Sandbox().run("scan", "--timeout", "0.5", "--name", "Nobody", in: world)
             #expect(run.exit == 0)

@@ -3,16 +3,17 @@ import OTATestSupport
 import SystemPackage
 import Testing
 
-/// Passphrases and private keys are wiped as soon as they have served: a process that has signed, and has only to say so, is
-/// searched for them, its arguments and its environment included.
-@Suite struct SecretsTests {
+/// Searches the memory, arguments and environment of a process for passphrases and private keys.
+///
+/// The process has used the secrets and is about to print its result. It must have wiped them.
+@Suite("Passphrases and private keys in memory") struct SecretsTests {
     private static let isRoot = geteuid() == 0
     private static let whyRoot: Comment = "only root can read the memory of a process that is not dumpable"
 
     private static let script = FilePath(#filePath).removingLastComponent()
         .appending("Support").appending("search_memory.py")
 
-    /// How often each secret is found, and last of all the marker's name, which is an argument.
+    /// Returns the count of each secret, and last the count of the marker's name, which is an argument.
     private func search(
         _ sandbox: Sandbox, marker: String, secrets: [String], _ command: [String], env: [String: String] = [:]
     ) async throws -> [Int] {
@@ -32,16 +33,18 @@ import Testing
         return sandbox
     }
 
-    @Test(.enabled(if: isRoot, whyRoot)) func keygenLeavesNoPassphrase() async throws {
+    @Test("keygen wipes the passphrase from its memory after use", .enabled(if: isRoot, whyRoot))
+    func keygenLeavesNoPassphrase() async throws {
         let found = try await search(
             sandbox(), marker: "release.pub.pem", secrets: ["secret"],
             ["keygen", "release", "--encrypt", "--passphrase-fd", "3"])
         #expect(found[0] == 0 && found[1] > 0)
     }
 
-    @Test(.enabled(if: isRoot, whyRoot), arguments: [true, false]) func signLeavesNeitherPassphraseNorKey(
-        isEncrypted: Bool
-    ) async throws {
+    @Test(
+        "sign wipes the passphrase and the private key from its memory after use", .enabled(if: isRoot, whyRoot),
+        arguments: [true, false])
+    func signLeavesNeitherPassphraseNorKey(isEncrypted: Bool) async throws {
         let sandbox = try sandbox()
         let options = isEncrypted ? ["--passphrase-fd", "3"] : []
         let keygen = try await sandbox.shell(
@@ -56,16 +59,18 @@ import Testing
         #expect(found[0] == 0 && found[1] == 0 && found[2] > 0)
     }
 
-    /// What the caller puts there stays there; and so this search can find something.
-    @Test(.enabled(if: isRoot, whyRoot)) func theEnvironmentIsTheCallersOwn() async throws {
+    /// otaflash does not change its environment. The test also proves that the search finds a secret.
+    @Test("a passphrase in an environment variable stays in the environment", .enabled(if: isRoot, whyRoot))
+    func theEnvironmentIsTheCallersOwn() async throws {
         let found = try await search(
             sandbox(), marker: "release.pub.pem", secrets: ["secret"],
             ["keygen", "release", "--encrypt", "--passphrase-env", "SECRET"], env: ["SECRET": "correct horse 8841"])
         #expect(found[0] > 0)
     }
 
-    /// Signs with two keys, the second of which is a pipe that nobody writes to: the first one is in memory then. It has the limits of a
-    /// shell that wants core dumps, runs as another user than root, and ends by the signal.
+    /// Signs with two keys. The second key is a pipe without a writer, so sign waits with the first key in memory.
+    ///
+    /// The process has the limits of a shell that allows core dumps. It does not run as root. The signal ends it.
     private static let midSign = """
         mkfifo slow && ulimit -c unlimited && chmod 777 . || exit 99
         rights=; [ "$(id -u)" != 0 ] || { install --mode=755 "$0" otaflash; rights='setpriv --reuid=65534 --clear-groups'; chown 65534 release.pem slow; }
@@ -81,7 +86,7 @@ import Testing
         """
 
     @Test(
-        "a signal in mid sign leaves no core dump and no crash report, and nobody but root can read the process's memory",
+        "a signal during sign leaves no core dump and no crash report, and only root can read the process's memory",
         arguments: ["SEGV", "QUIT", "ABRT"])
     func crashInMidSign(signal: String) async throws {
         let sandbox = try sandbox()
@@ -89,7 +94,7 @@ import Testing
         for env in [[:], ["SWIFT_BACKTRACE": "enable=yes"]] {
             let run = try await sandbox.shell(Self.midSign + "\nrm slow", signal, env: env)
             let lines = run.out.split(separator: "\n")
-            // Soft and hard.
+            // The soft limit and the hard limit.
             #expect(lines.first?.split(separator: " ").filter { $0 == "0" }.count == 2, "\(run.out)\(run.err)")
             #expect(lines.contains("owner of its memory: 0"), "\(run.out)")
             let number = ["SEGV": 11, "QUIT": 3, "ABRT": 6][signal] ?? 0

@@ -4,9 +4,9 @@ import Subprocess
 import SystemPackage
 import Testing
 
-@Suite struct SignTests {
-    /// The recipe of docs/bundle-format.md, with no tool of ours.
-    @Test func opensslHoldsTheSignatureForGood() async throws {
+@Suite("Command sign") struct SignTests {
+    @Test("openssl alone verifies the signature of a bundle with the commands of docs/bundle-format.md")
+    func opensslHoldsTheSignatureForGood() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         let bundle = try sandbox.read("fw.otaf")
@@ -18,7 +18,8 @@ import Testing
         #expect(Array(bundle.suffix(20_000)) == Sandbox.image(20_000))
     }
 
-    @Test func answersInJSON() async throws {
+    @Test("sign --format json returns every field of the new bundle")
+    func answersInJSON() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         let run = try await sandbox.run(
@@ -40,17 +41,21 @@ import Testing
         #expect(bundle.source?.string == "abc")
         #expect(bundle.image_sha256?.string?.count == 64 && bundle.manifest_sha256?.string?.count == 64)
         let signature = try #require(bundle.signatures?[0])
-        #expect(signature.members == ["algorithm", "key_id"], "not verified, so nothing is said of it")
+        #expect(
+            signature.members == ["algorithm", "key_id"], "not verified, so the JSON has neither trusted nor valid")
     }
 
-    @Test func isReproducible() async throws {
+    @Test("two runs of sign on the same input write the same bytes")
+    func isReproducible() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release(as: "one.otaf")
         try await sandbox.release(as: "two.otaf")
         #expect(try sandbox.read("one.otaf") == sandbox.read("two.otaf"))
     }
 
-    @Test(arguments: ["", "now", "-1", "+1", "1.5", " 1", "253402300800", "99999999999999999999"])
+    @Test(
+        "a malformed SOURCE_DATE_EPOCH is refused with 64 and no bundle is written",
+        arguments: ["", "now", "-1", "+1", "1.5", " 1", "253402300800", "99999999999999999999"])
     func refusesAnEpochThatIsNone(epoch: String) async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
@@ -61,7 +66,8 @@ import Testing
         #expect(!sandbox.exists("fw.bin.otaf"))
     }
 
-    @Test func replacesNothingWithoutForce() async throws {
+    @Test("sign replaces an existing output file only with --force")
+    func replacesNothingWithoutForce() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         try sandbox.write("there", [1])
@@ -76,13 +82,15 @@ import Testing
         #expect(try sandbox.read("there").count > 20_000)
     }
 
-    @Test(arguments: [
-        ["--product", "two words"], ["--product", ""], ["--version", "1"], ["--version", "1.0.0.0"],
-        ["--hardware", "3..1"], ["--hardware", "x"], ["--counter", "-1"], ["--counter", "4294967296"],
-        ["--requires", "1.2"], ["--minimum-battery", "101"], ["--source", ""], ["--source", "a\u{7}b"],
-        ["--source", "a\nb"], ["--source", "a\r\nb"], ["--source", "\u{85}"],
-        ["--source", String(repeating: "x", count: 128)], ["--frobnicate"], ["--key"], ["stray"],
-    ])
+    @Test(
+        "sign refuses an invalid option or value with 64 and writes no bundle",
+        arguments: [
+            ["--product", "two words"], ["--product", ""], ["--version", "1"], ["--version", "1.0.0.0"],
+            ["--hardware", "3..1"], ["--hardware", "x"], ["--counter", "-1"], ["--counter", "4294967296"],
+            ["--requires", "1.2"], ["--minimum-battery", "101"], ["--source", ""], ["--source", "a\u{7}b"],
+            ["--source", "a\nb"], ["--source", "a\r\nb"], ["--source", "\u{85}"],
+            ["--source", String(repeating: "x", count: 128)], ["--frobnicate"], ["--key"], ["stray"],
+        ])
     func refusesOptionsThatCannotBeMeant(options: [String]) async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
@@ -92,7 +100,8 @@ import Testing
         #expect(!sandbox.exists("fw.bin.otaf"))
     }
 
-    @Test func saysWhatTheImageDoesNot() async throws {
+    @Test("sign names --product or --version when neither the image nor an option gives the value")
+    func saysWhatTheImageDoesNot() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         let product = try await sandbox.run("sign", "fw.bin", "--key", "release.pem", "--version", "1.0.0")
@@ -101,7 +110,8 @@ import Testing
         #expect(version.exit == 64 && version.err.contains("--version"))
     }
 
-    @Test func takesFromTheImageWhatItSays() async throws {
+    @Test("sign reads product, version and format from an ESP-IDF image")
+    func takesFromTheImageWhatItSays() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         let image = Sandbox.sample("acme-thermostat-1.1.0.bin")
@@ -111,7 +121,9 @@ import Testing
         #expect(bundle.image_format?.string == "esp-idf")
     }
 
-    @Test(arguments: [["--product", "acme-kettle"], ["--version", "1.1.1"]])
+    @Test(
+        "sign refuses a --product or --version that differs from the value in the image",
+        arguments: [["--product", "acme-kettle"], ["--version", "1.1.1"]])
     func refusesToContradictTheImage(options: [String]) async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
@@ -121,7 +133,8 @@ import Testing
         #expect(!sandbox.exists("t.otaf"))
     }
 
-    @Test func addsASignatureToABundle() async throws {
+    @Test("sign adds one signature per key to a bundle and leaves the image unchanged")
+    func addsASignatureToABundle() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         let before = try sandbox.read("fw.otaf")
@@ -142,7 +155,8 @@ import Testing
         #expect(more.exit == 64)
     }
 
-    @Test func takesUpToFourKeys() async throws {
+    @Test("sign accepts four keys and refuses a fifth with too-many-signatures")
+    func takesUpToFourKeys() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         var words = [
@@ -158,7 +172,8 @@ import Testing
         #expect(try five.json().error?.code?.string == "too-many-signatures")
     }
 
-    @Test func takesAKeyOnce() async throws {
+    @Test("sign refuses the same key twice, also as a copy in another file")
+    func takesAKeyOnce() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         try sandbox.write("copy.pem", sandbox.read("release.pem"))
@@ -175,7 +190,7 @@ import Testing
         #expect(!sandbox.exists("fw.bin.otaf"))
     }
 
-    @Test(arguments: [0o644, 0o600] as [mode_t])
+    @Test("sign refuses a public key and names the private key to use", arguments: [0o644, 0o600] as [mode_t])
     func aPublicKeyIsNotWhatSigns(mode: mode_t) async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
@@ -192,7 +207,8 @@ import Testing
         }
     }
 
-    @Test func takesAKeyFromAVariable() async throws {
+    @Test("sign reads a private key from an environment variable with --key env:NAME")
+    func takesAKeyFromAVariable() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         let words = ["sign", "fw.bin", "--key", "env:SIGNING_KEY", "--product", "demo", "--version", "1.0.0"]
@@ -203,7 +219,8 @@ import Testing
         #expect(try await sandbox.run("verify", "fw.bin.otaf", "--trust", "release.pub.pem").exit == 0)
     }
 
-    @Test func refusesAKeyThatOthersCanRead() async throws {
+    @Test("sign refuses a key file that other users can read, with a chmod hint")
+    func refusesAKeyThatOthersCanRead() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         chmod(sandbox.path("release.pem"), 0o644)
@@ -213,7 +230,8 @@ import Testing
         #expect(try run.json().error?.hint?.string == "chmod 600 release.pem")
     }
 
-    @Test func opensAnEncryptedKey() async throws {
+    @Test("sign opens an encrypted key with a passphrase from a file descriptor, a variable or the terminal")
+    func opensAnEncryptedKey() async throws {
         let sandbox = try Sandbox()
         try sandbox.write("fw.bin", [1, 2, 3])
         try sandbox.write("secret", Array("correct horse".utf8))
@@ -239,7 +257,7 @@ import Testing
         #expect(both.exit == 64)
     }
 
-    @Test("sign warns when the security counter is more than 1000 above that of the bundle it replaces, or above 0")
+    @Test("sign warns when the security counter is more than 1000 above the counter of the replaced bundle, or above 0")
     func warnsOfACounterJump() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
@@ -267,7 +285,7 @@ import Testing
     }
 
     @Test(
-        "sign warns of a bundle's own security counter when it adds a signature, unless the output replaces that counter"
+        "sign warns of a high security counter in a bundle that it adds a signature to, unless the output already has that counter"
     )
     func warnsOfACounterJumpInABundle() async throws {
         let sandbox = try Sandbox()
@@ -305,7 +323,8 @@ import Testing
         #expect(try await sign("auto") == "")
     }
 
-    @Test func warnsOfTheDemoKey() async throws {
+    @Test("sign warns about the demo key even with --quiet")
+    func warnsOfTheDemoKey() async throws {
         let sandbox = try Sandbox()
         try sandbox.write("fw.bin", [1, 2, 3])
         try sandbox.takeDemoKey()
@@ -315,8 +334,8 @@ import Testing
         #expect(run.err.contains("otaflash: warning: this is the demo key"))
     }
 
-    /// Interrupted in the middle, it leaves neither half a bundle nor anything else behind.
-    @Test func leavesNothingBehindWhenInterrupted() async throws {
+    @Test("sign leaves no partial bundle or temporary file when SIGINT interrupts it")
+    func leavesNothingBehindWhenInterrupted() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         #expect(truncate(sandbox.path("fw.bin"), 3 << 30) == 0)

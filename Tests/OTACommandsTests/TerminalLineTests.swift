@@ -2,7 +2,7 @@ import FoundationEssentials
 import OTACommands
 import Testing
 
-@Suite struct TerminalLineTests {
+@Suite("Terminal and JSON lines") struct TerminalLineTests {
     /// Texts that control a terminal, forge a line, or are invisible.
     static let hostile = [
         "\u{1B}]0;title\u{7}", "\u{1B}[31mred", "\n✔ confirmed 9.9.9", "\rover", "a\r\nb", "\u{202E}gnp.exe",
@@ -22,7 +22,7 @@ import Testing
         #expect(interpolated == TerminalLine("before " + text + " after"))
     }
 
-    @Test("no control character of Unicode passes a terminal line")
+    @Test("a terminal line escapes every control, format and separator character of Unicode")
     func allScalars() {
         for value in UInt32(0)...0x10FFFF {
             guard let scalar = Unicode.Scalar(value) else { continue }
@@ -52,7 +52,7 @@ import Testing
         #expect(TerminalPiece.eraseLines(2).rendered(hasColours: false) == "\r\u{1B}[2A\u{1B}[J")
     }
 
-    @Test("a line is cut at a number of columns, where a wide character takes two and a combining mark none")
+    @Test("a line is cut at a number of columns; a wide character counts as two, a combining mark as zero")
     func columns() {
         #expect(TerminalLine("kitchen").columns == 7 && TerminalLine("温度計").columns == 6)
         #expect(TerminalLine("e\u{301}").columns == 1)
@@ -65,14 +65,14 @@ import Testing
         #expect(stacked.rendered(hasColours: false).unicodeScalars.count < 50)
     }
 
-    @Test("a JSON line holds no control or invisible character, and decodes to the same text", arguments: hostile)
+    @Test("a JSON line contains no control or invisible character, and decodes to the same text", arguments: hostile)
     func jsonIsEscaped(text: String) throws {
         let line = try JSONLine(["name": text]).text
         #expect(Self.isSafe(line), "\(line)")
         #expect(try JSONDecoder().decode([String: String].self, from: Data(line.utf8)) == ["name": text])
     }
 
-    /// Without anything that a terminal acts on, by another definition than that of the source.
+    /// Whether the text contains no character that a terminal interprets. The list is independent of the source.
     static func isSafe(_ text: String) -> Bool {
         text.unicodeScalars.allSatisfy { scalar in
             switch scalar.value {

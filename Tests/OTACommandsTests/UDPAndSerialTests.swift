@@ -5,9 +5,10 @@ import Subprocess
 import SystemPackage
 import Testing
 
-/// Updates in real time over UDP and a serial line, of a virtual device in a process of its own. One after the other: a
-/// pseudo-terminal whose device is gone is soon another one's, of the same name.
-@Suite(.serialized) struct UDPAndSerialTests {
+/// Updates in real time over UDP and a serial line. The virtual device is a separate process.
+///
+/// The tests run one after the other, because the kernel reuses the name of a closed pseudo-terminal.
+@Suite("Updates over UDP and serial in real time", .serialized) struct UDPAndSerialTests {
     private static func sandbox(_ options: String..., size: Int = 20_000) async throws -> Sandbox {
         let sandbox = try Sandbox()
         try await sandbox.mcuboot(size: size)
@@ -16,10 +17,10 @@ import Testing
     }
 
     private static let transports = [["--udp", "0"], ["--serial"]]
-    /// Values of a push: there are some hundred in half a megabyte, of a kilobyte or two each.
+    /// The number of the value in the middle of a transfer. A push of 500 kB sends some hundred values of 1 to 2 kB.
     private static let midTransfer = 100
 
-    @Test(arguments: transports)
+    @Test("an update over UDP or serial ends confirmed, and a second push sends nothing", arguments: transports)
     func aWholeUpdate(_ transport: [String]) async throws {
         let sandbox = try await Self.sandbox()
         try await sandbox.serving(transport) { address, _ in
@@ -35,7 +36,7 @@ import Testing
         }
     }
 
-    @Test(arguments: transports)
+    @Test("a device on trial that loses power rolls back and keeps the image", arguments: transports)
     func aTrialEndsWithThePower(_ transport: [String]) async throws {
         let sandbox = try await Self.sandbox()
         try await sandbox.serving(transport, endingBy: .kill) { address, _ in
@@ -46,14 +47,14 @@ import Testing
         try await sandbox.serving(transport) { address, _ in
             let status = try await sandbox.run("status", "--device", address, "--format", "json")
             #expect(try status.json().device?.running_version?.string == "1.0.0")
-            // The image is still there, and needs only a mark.
+            // The device still has the image. Only the mark is missing.
             let run = try await sandbox.push(address, image: "fw.signed.bin", "--permanent")
             #expect(run.exit == 0, "\(run.err)")
             #expect(try run.json().transfer?.sent_bytes?.number == 0)
         }
     }
 
-    @Test(arguments: transports)
+    @Test("a push resumes from the device's offset after kill -9 of the previous push", arguments: transports)
     func aClientThatIsKilledIsFollowedByOneThatGoesOn(_ transport: [String]) async throws {
         let sandbox = try await Self.sandbox(size: 500_000)
         try await sandbox.serving(transport) { device, _ in
@@ -78,11 +79,11 @@ import Testing
         }
     }
 
-    @Test(arguments: transports)
+    @Test("push exits with 75 when the device loses power and does not return", arguments: transports)
     func aDeviceThatLosesPowerAndDoesNotComeBack(_ transport: [String]) async throws {
         let sandbox = try await Self.sandbox(size: 1_900_000)
         try await sandbox.serving(transport) { address, device in
-            // A terminal that is still open somewhere does not become another device's when its own is gone.
+            // The kernel does not reuse the name of a terminal that is still open.
             let terminal = open(String(address.drop { $0 != "/" }), O_RDONLY | O_NOCTTY | O_NONBLOCK)
             defer { if terminal >= 0 { close(terminal) } }
             let words = [
@@ -101,14 +102,16 @@ import Testing
                 }
             }
             #expect(result.terminationStatus == .exited(75))
-            // A line is silent first, where its process takes a while to die; and on a slow machine all was sent before it died.
+            // The code depends on timing: the process may take a while to end, or end only after all bytes were sent.
             let code = try JSONValue(parsing: result.standardOutput).error?.code?.string
             #expect(["link-lost", "no-answer", "did-not-return"].contains(code))
         }
     }
 
-    /// It tells neither its buffers nor its slots, and takes a packet in one value only.
-    @Test(arguments: transports)
+    /// The device reports neither its buffers nor its slots. It accepts a packet only in one value.
+    @Test(
+        "push to a device without parameters, slots and reassembly uses its buffer size as chunk size",
+        arguments: transports)
     func aDeviceThatCanDoLittle(_ transport: [String]) async throws {
         let sandbox = try await Self.sandbox(
             "--without", "parameters", "--without", "slots", "--without", "reassembly", "--buffers", "2",
@@ -121,8 +124,8 @@ import Testing
         }
     }
 
-    /// As where MCUboot loads to RAM.
-    @Test(arguments: transports)
+    /// MCUboot in RAM-load mode has no marks.
+    @Test("push to a device that cannot mark images is refused, except with --upload-only", arguments: transports)
     func aDeviceThatCannotMarkImages(_ transport: [String]) async throws {
         let sandbox = try await Self.sandbox("--without", "marks")
         try await sandbox.serving(transport) { address, _ in
@@ -133,8 +136,8 @@ import Testing
         }
     }
 
-    /// The device forgets the upload, and the file is sent once more from its beginning, by the same command.
-    @Test(arguments: transports)
+    /// The device loses the upload at the restart.
+    @Test("the same push sends the image again from offset 0 after the device restarts", arguments: transports)
     func aDeviceThatRestartsByItself(_ transport: [String]) async throws {
         let sandbox = try await Self.sandbox(size: 500_000)
         try await sandbox.serving(transport) { device, served in
@@ -159,8 +162,8 @@ import Testing
     /// SMP's reset (version 2, write, group 0, command 5), with an empty map.
     private static let reset: [UInt8] = [0x0A, 0, 0, 1, 0, 0, 0, 5, 0xA0]
 
-    /// Datagrams are lost, doubled, and overtake one another.
-    @Test func aNetworkThatHarms() async throws {
+    @Test("push over UDP ends confirmed although datagrams are lost, doubled and reordered")
+    func aNetworkThatHarms() async throws {
         let sandbox = try await Self.sandbox(size: 300_000)
         try await sandbox.serving(["--udp", "0"]) { device, _ in
             let harm = Relay.Harm(loss: 0.02, doubling: 0.03, delay: 0.03)
@@ -174,8 +177,10 @@ import Testing
         }
     }
 
-    /// One device, and one thing after the other: what is refused, what the bootloader takes back, and what stays in the end.
-    @Test(arguments: transports)
+    /// One device receives all pushes in sequence.
+    @Test(
+        "a device refuses six images, accepts a trial, discards it, and accepts a permanent update",
+        arguments: transports)
     func aLife(_ transport: [String]) async throws {
         let sandbox = try await Self.sandbox(size: 512 << 10)
         try await sandbox.mcuboot(key: "stranger", as: "foreign.bin")
@@ -211,7 +216,8 @@ import Testing
         }
     }
 
-    @Test func nobodyIsThere() async throws {
+    @Test("an address without a device exits with 69")
+    func nobodyIsThere() async throws {
         let sandbox = try await Self.sandbox()
         let address = try await sandbox.serving(["--udp", "0"]) { address, _ in address }
         let run = try await sandbox.push(address, image: "fw.signed.bin")
@@ -222,7 +228,8 @@ import Testing
         #expect(try await sandbox.run("status", "--device", "udp:board.invalid").exit == 69)
     }
 
-    @Test func oneAtATime() async throws {
+    @Test("a second command on a serial port in use is refused with device-in-use")
+    func oneAtATime() async throws {
         let sandbox = try await Self.sandbox(size: 500_000)
         try await sandbox.serving(["--serial"]) { device, _ in
             let second = Guarded<Run?>(nil)
@@ -240,20 +247,25 @@ import Testing
         }
     }
 
-    @Test(arguments: ["udp:", "udp:fe80::1", "udp:host:0", "serial:", "serial:ttyACM0", "serial:/dev/ttyACM0?baud=1"])
+    @Test(
+        "a malformed UDP or serial address is refused with 64",
+        arguments: ["udp:", "udp:fe80::1", "udp:host:0", "serial:", "serial:ttyACM0", "serial:/dev/ttyACM0?baud=1"])
     func badAddresses(_ address: String) async throws {
         let run = try await Sandbox().run("status", "--device", address, "--format", "json")
         #expect(run.exit == 64)
         #expect(try run.json().error?.code?.string == "usage")
     }
 
-    @Test(arguments: [["--protocol", "ota"], ["--adapter", "hci0"], ["--passkey", "123456"]])
+    @Test(
+        "an option for BLE is refused with a UDP address",
+        arguments: [["--protocol", "ota"], ["--adapter", "hci0"], ["--passkey", "123456"]])
     func whatIsForBluetoothOnly(_ options: [String]) async throws {
         let run = try await Sandbox().run(["status", "--device", "udp:127.0.0.1"] + options)
         #expect(run.exit == 64, "\(run.err)")
     }
 
-    @Test func aDeviceWithTheProfileIsNotServedThere() async throws {
+    @Test("simulate serve refuses a device with the OTA profile, and two transports at once")
+    func aDeviceWithTheProfileIsNotServedThere() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         try await sandbox.create()
@@ -261,8 +273,9 @@ import Testing
         #expect(try await sandbox.run("simulate", "serve", "kitchen", "--udp", "0", "--serial").exit == 64)
     }
 
-    /// PyPI's smpclient, which is not ours, drives the device to a confirmed update.
-    @Test func theClientOfOthers() async throws {
+    /// smpclient from PyPI is an independent SMP client.
+    @Test("smpclient from PyPI updates a virtual SMP device and confirms the image")
+    func theClientOfOthers() async throws {
         let sandbox = try await Self.sandbox(size: 100_000)
         try await sandbox.serving(["--udp", "0"]) { address, _ in
             let script = FilePath(#filePath).removingLastComponent().appending("Support/smp_update.py").string

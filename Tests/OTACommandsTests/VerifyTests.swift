@@ -3,8 +3,9 @@ import Subprocess
 import SystemPackage
 import Testing
 
-@Suite struct VerifyTests {
-    @Test func answersInJSON() async throws {
+@Suite("Command verify and the trust store") struct VerifyTests {
+    @Test("verify --format json reports the algorithm, trust and validity of each signature")
+    func answersInJSON() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         let run = try await sandbox.run("verify", "fw.otaf", "--trust", "release.pub.pem", "--format", "json")
@@ -23,7 +24,7 @@ import Testing
         (["--hardware", "65536"], 64), (["--counter", "x"], 64),
     ]
 
-    @Test(arguments: demands)
+    @Test("verify compares product, hardware and counter of the bundle with the options", arguments: demands)
     func holdsTheBundleAgainstWhatIsAsked(options: [String], exit: Int32) async throws {
         let sandbox = try Sandbox()
         try await sandbox.release("--hardware", "1..3", "--counter", "4")
@@ -31,7 +32,8 @@ import Testing
         #expect(run.exit == exit, "\(run.err)")
     }
 
-    @Test func refusesWhatWasChanged() async throws {
+    @Test("verify refuses a bundle whose image or manifest was changed after signing")
+    func refusesWhatWasChanged() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         var bundle = try sandbox.read("fw.otaf")
@@ -49,7 +51,7 @@ import Testing
     }
 
     @Test(
-        "a key outside of its scope counts as not trusted by verify, push and inspect, and the message names the scope file"
+        "verify, push and inspect do not trust a key outside its scope, and the message names the scope file"
     )
     func obeysTheScopeOfAKey() async throws {
         let sandbox = try Sandbox()
@@ -80,7 +82,7 @@ import Testing
         let image = try await sandbox.run("verify", "fw.signed.bin", "--trust", "release.pub.pem", "--format", "json")
         #expect(image.exit == 77)
         #expect(try image.json().error?.code?.string == "key-out-of-scope")
-        // The user's own limit holds for --unverified-image as well.
+        // --unverified-image does not override the scope of the user's own key.
         for options in [[], ["--unverified-image"]] {
             let run = try await sandbox.run(
                 [
@@ -102,7 +104,8 @@ import Testing
         #expect(try misspelt.json().error?.message?.string?.contains("release.pub.pem.scope:2: 'products'") == true)
     }
 
-    @Test func refusesWhoIsNotTrusted() async throws {
+    @Test("verify refuses a bundle that is not signed by a trusted key")
+    func refusesWhoIsNotTrusted() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         try await sandbox.run("keygen", "other")
@@ -116,8 +119,8 @@ import Testing
         #expect(run.err.hasPrefix("otaflash: error: ") && run.err.contains("\notaflash: hint: "))
     }
 
-    /// The line to type asks for no less.
-    @Test func whatIsToBeTypedKeepsTheDemands() async throws {
+    @Test("the command in the hint of verify keeps all options of the failed command")
+    func whatIsToBeTypedKeepsTheDemands() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         try await sandbox.run("keygen", "other")
@@ -128,21 +131,22 @@ import Testing
         #expect(try run.json().error?.hint?.string?.hasSuffix("--trust other.pub.pem \(demands)") == true, "\(run.out)")
     }
 
-    // MARK: Where trust comes from
+    // MARK: Sources of trusted keys
 
-    @Test func trustIsFound() async throws {
+    @Test("trusted keys come from --trust, else from OTAFLASH_TRUST, else from the trust folder")
+    func trustIsFound() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         let trust = sandbox.home.appending(".config/otaflash/trust")
         try sandbox.makeFolder("home/.config/otaflash/trust")
         try sandbox.write("home/.config/otaflash/trust/release.pub.pem", sandbox.read("release.pub.pem"))
-        // Only *.pub.pem count.
+        // Only files named *.pub.pem are read.
         try sandbox.write("home/.config/otaflash/trust/notes.txt", [1])
         #expect(try await sandbox.run("verify", "fw.otaf").exit == 0)
         #expect(try await sandbox.run("verify", "fw.otaf", env: ["XDG_CONFIG_HOME": "/nowhere"]).exit == 77)
         #expect(try await sandbox.run("verify", "fw.otaf", "--trust", trust.string).exit == 0)
 
-        // A variable takes the folder's place, and an option the variable's.
+        // The variable replaces the folder. The option replaces the variable.
         try await sandbox.run("keygen", "other")
         #expect(
             try await sandbox.run("verify", "fw.otaf", env: ["OTAFLASH_TRUST": sandbox.path("other.pub.pem")]).exit
@@ -152,8 +156,9 @@ import Testing
         #expect(try await sandbox.run("verify", "fw.otaf", "--trust", "other.pub.pem", env: both).exit == 77)
     }
 
-    /// Whoever sends an archive must not choose whom it is verified against.
-    @Test func theCurrentFolderIsNoTrust() async throws {
+    /// An unpacked archive must not be able to add trusted keys.
+    @Test("verify does not trust keys in the current directory")
+    func theCurrentFolderIsNoTrust() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         for folder in ["trust", "otaflash/trust", ".config/otaflash/trust"] {
@@ -170,7 +175,7 @@ import Testing
     }
 
     @Test(
-        "a relative path in OTAFLASH_TRUST is refused, and a hint says what to type",
+        "a relative path in OTAFLASH_TRUST is refused, and the hint is a command with an absolute path",
         arguments: [
             ("release.pub.pem", "\"$PWD/release.pub.pem\""), (".", "\"$PWD/.\""), ("/:keys", "\"/:$PWD/keys\""),
             ("~/keys", "\"$HOME/keys\"; the shell does not expand ~ inside quotes"), ("a$b", "\"$PWD/a\\$b\""),
@@ -185,12 +190,13 @@ import Testing
             #expect(error.code?.string == "relative-trust-path")
             #expect(error.hint?.string == "export OTAFLASH_TRUST=\(absolute)")
         }
-        // The option takes the variable's place.
+        // The option replaces the variable.
         let words = ["verify", "fw.otaf", "--trust", "release.pub.pem"]
         #expect(try await sandbox.run(words, env: ["OTAFLASH_TRUST": list]).exit == 0)
     }
 
-    @Test("a path in OTAFLASH_TRUST that leads to the current directory through /proc is refused as a relative one is")
+    @Test(
+        "a path in OTAFLASH_TRUST that resolves to the current directory through /proc is refused like a relative path")
     func trustThroughProc() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
@@ -203,7 +209,7 @@ import Testing
         }
     }
 
-    @Test("verify reads a bundle from a pipe, and a public key too")
+    @Test("verify reads a bundle or a public key from a pipe")
     func readsFromPipes() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
@@ -217,7 +223,7 @@ import Testing
         #expect(run.exit == 0, "\(run.err)")
     }
 
-    @Test("verify waits for the writer of a named pipe, and Ctrl-C ends it")
+    @Test("verify waits for the writer of a named pipe, and Ctrl-C ends the wait")
     func waitsForAWriter() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
@@ -232,7 +238,7 @@ import Testing
     }
 
     @Test(
-        "a trust folder below a folder that everybody can write to is refused, in the default place, the variable and the option"
+        "a trust folder in a folder that all users can write to is refused, from the default path, the variable and the option"
     )
     func trustFolderBelowWritable() async throws {
         let sandbox = try Sandbox()
@@ -254,7 +260,8 @@ import Testing
         }
     }
 
-    @Test func aTrustedPathHasToBeThere() async throws {
+    @Test("verify reports a trust path that does not exist, and a trust folder without keys")
+    func aTrustedPathHasToBeThere() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         #expect(try await sandbox.run("verify", "fw.otaf", "--trust", "missing").exit == 66)
@@ -263,7 +270,8 @@ import Testing
         #expect(try await sandbox.run("verify", "fw.otaf", "--trust", "empty").exit == 77)
     }
 
-    @Test func aFileThatIsNoKeyIsNamed() async throws {
+    @Test("verify names the file in the trust folder that is not an Ed25519 key")
+    func aFileThatIsNoKeyIsNamed() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         try sandbox.makeFolder("trust")
@@ -276,7 +284,9 @@ import Testing
         #expect(run.err.contains("trust/rsa.pub.pem"))
     }
 
-    @Test(arguments: ["trust", "trust/release.pub.pem"])
+    @Test(
+        "verify refuses a trust folder or key file that all users can write to, with a chmod hint",
+        arguments: ["trust", "trust/release.pub.pem"])
     func whatAnybodyMayWriteToIsNoTrust(open: String) async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
@@ -288,8 +298,10 @@ import Testing
         #expect(try run.json().error?.hint?.string == "chmod go-w \(sandbox.path(open))")
     }
 
-    /// To make them less open would be bad advice.
-    @Test(arguments: ["/dev/null", "/dev/zero"])
+    /// A hint to change the permissions of a device file would be harmful.
+    @Test(
+        "a device file given as a key is refused as not-a-file, without a chmod hint",
+        arguments: ["/dev/null", "/dev/zero"])
     func aDeviceIsNoKey(path: String) async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
@@ -301,7 +313,8 @@ import Testing
         }
     }
 
-    @Test func theDemoKeyHasToBeAllowed() async throws {
+    @Test("verify accepts a bundle signed by the demo key only with --allow-demo-key")
+    func theDemoKeyHasToBeAllowed() async throws {
         let sandbox = try Sandbox()
         try sandbox.write("fw.bin", [1, 2, 3])
         try sandbox.takeDemoKey()

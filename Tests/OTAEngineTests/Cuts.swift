@@ -3,21 +3,25 @@ import OTASimulator
 import OTAUpdate
 import Testing
 
-/// A whole update, cut at every place where it can be cut: each run ends with the new image running for good, byte for byte, or with the
-/// old one and a cause. Never is there nothing to boot.
+/// Repeats an update with one fault at each possible position.
+///
+/// Each run must end with the new image confirmed, byte for byte, or with the old image and an error. The device can always boot.
 struct Cuts<Kind: Wire> {
     private let world: (FaultPlan) throws -> World<Kind>
     private let push, resume: Kind.Task
-    /// What was on its way at a break is sent again, and no more.
+    /// The limit of bytes that are sent again after a lost link: the bytes in flight.
     private let windowBytes: Int
-    /// What the device may have lost besides when it loses power; nil: all.
+    /// The additional bytes that the device may lose with its power; nil: all bytes.
     private let pageBytes: Int?
-    /// What an update without a fault takes.
+    /// The counts of an update without a fault.
     private let hostEvents, devicePackets, sessionEvents, flashOperations, restarts: Int
 
     /// - Parameters:
-    ///   - push: the update; `resume`: goes on with it after a client that was killed.
-    ///   - world: a new world with such faults.
+    ///   - push: the update.
+    ///   - resume: the update after a killed client.
+    ///   - windowBytes: the bytes in flight.
+    ///   - pageBytes: the additional bytes that the device may lose with its power; nil: all bytes.
+    ///   - world: makes a new world with these faults.
     init(
         of push: Kind.Task, resume: Kind.Task, windowBytes: Int, pageBytes: Int?,
         world: @escaping (FaultPlan) throws -> World<Kind>
@@ -42,7 +46,7 @@ struct Cuts<Kind: Wire> {
         return try world(plan)
     }
 
-    /// What must hold whatever happened.
+    /// Checks the conditions that hold after every fault.
     private func check(_ world: World<Kind>, _ run: Run, resent: Int?, _ what: Comment) {
         #expect(!world.device.isUnbootable, what)
         #expect(world.device.flashViolationCount == 0, what)
@@ -73,11 +77,11 @@ struct Cuts<Kind: Wire> {
             breaks += run.report?.transfer?.disconnects ?? 0
             check(world, run, resent: windowBytes, "cut after \(place)")
         }
-        // But for the breaks that come with the restart anyway, and the one behind the last answer.
+        // The restart breaks the link anyway. The cut after the last answer has no effect.
         #expect(breaks >= places.count - 5)
     }
 
-    /// A power cut while the new image boots on trial is a trial that ended: then the device has gone back, and it is said.
+    /// A power cut during the first boot of the new image ends the trial. Then the device rolls back and the update reports it.
     func ofThePowerAtEveryFlashOperation(_ moment: PowerCut.Moment) throws {
         var (cut, rolledBack) = (0, 0)
         for operation in 1...flashOperations {
@@ -92,14 +96,15 @@ struct Cuts<Kind: Wire> {
             let resent = pageBytes.map { windowBytes + $0 }
             check(world, run, resent: resent, "power cut \(moment) operation \(operation) of \(flashOperations)")
         }
-        // The bootloader's mark that the trial was booted is one operation, the confirmation another.
+        // One operation is the bootloader's mark that the trial was booted. The other is the confirmation.
         #expect(rolledBack <= 2)
-        // But right behind the bootloader's mark the cut takes the place of the restart.
+        // A power cut directly after the bootloader's mark replaces the restart.
         #expect(cut >= flashOperations - 2)
     }
 
-    /// One flash operation fails with the power on. The push ends well or names a cause; a second one, on a flash that works
-    /// again, ends with the new image.
+    /// One flash operation fails with the power on. The first push succeeds or reports an error.
+    ///
+    /// The second push runs without a fault and ends with the new image.
     func ofTheFlashAtEveryOperation(_ kind: FlashFault.Kind) throws {
         var failed = 0
         for operation in 1...flashOperations {
@@ -107,7 +112,7 @@ struct Cuts<Kind: Wire> {
             let world = try world { $0.flashFaults = [FlashFault(operation: operation, kind: kind)] }
             let runs = try world.run([push, resume])
             #expect(!world.device.isUnbootable, what)
-            // An erase that lies about its success has the core write on bytes that are not erased.
+            // After an erase that wrongly reports success, the core writes to bytes that are not erased.
             #expect(kind == .silently || world.device.flashViolationCount == 0, what)
             if case .failure(let error) = runs[0].outcome {
                 failed += 1
@@ -118,7 +123,7 @@ struct Cuts<Kind: Wire> {
             let runsNewImage = world.runsNewImage
             #expect(runsNewImage, what)
         }
-        // The transfer retries by itself: only the mark and the confirmation are refused for good.
+        // The transfer retries by itself. Only a failed mark or confirmation ends the push.
         #expect(failed <= 4, "\(failed)")
     }
 

@@ -4,8 +4,8 @@ import OTASimulator
 import OTAUpdate
 import Testing
 
-/// 100 KiB at MTU 247: 242 image bytes in a chunk, 64 chunks in a window.
-@Suite(.serialized) struct ExhaustiveCutTests {
+/// 100 KiB at MTU 247: a chunk has 242 image bytes, and a window has 64 chunks.
+@Suite("Faults at every position of an update over the OTA profile", .serialized) struct ExhaustiveCutTests {
     private let cuts: Cuts<ProfileWire>
 
     init() throws {
@@ -16,19 +16,24 @@ import Testing
         ) { try World(release, faults: $0) }
     }
 
-    @Test func theLinkIsCutAfterEveryEventOfTheHost() throws { try cuts.ofTheLinkAfterEveryEventOfTheHost() }
+    @Test("an update ends confirmed when the link is lost after any event of the host")
+    func theLinkIsCutAfterEveryEventOfTheHost() throws { try cuts.ofTheLinkAfterEveryEventOfTheHost() }
 
-    @Test func theLinkIsCutAfterEveryPacketToTheDevice() throws { try cuts.ofTheLinkAfterEveryPacketToTheDevice() }
+    @Test("an update ends confirmed when the link is lost after any packet to the device")
+    func theLinkIsCutAfterEveryPacketToTheDevice() throws { try cuts.ofTheLinkAfterEveryPacketToTheDevice() }
 
-    @Test(arguments: PowerCut.Moment.allCases)
+    @Test(
+        "an update ends confirmed or rolled back when the device loses power at any flash operation",
+        arguments: PowerCut.Moment.allCases)
     func theDeviceLosesPowerAtEveryFlashOperation(moment: PowerCut.Moment) throws {
         try cuts.ofThePowerAtEveryFlashOperation(moment)
     }
 
     @Test(
-        "one flash operation that fails with the power on costs a retry, and never the device",
+        "after any single failed flash operation the device still boots, and the next push ends with the new image",
         arguments: FlashFault.Kind.allCases)
     func oneFlashOperationFails(kind: FlashFault.Kind) throws { try cuts.ofTheFlashAtEveryOperation(kind) }
 
-    @Test func theClientIsKilledAtEveryEvent() throws { try cuts.ofTheClientAtEveryEvent() }
+    @Test("the next push resumes or completes an update whose client was killed at any event")
+    func theClientIsKilledAtEveryEvent() throws { try cuts.ofTheClientAtEveryEvent() }
 }

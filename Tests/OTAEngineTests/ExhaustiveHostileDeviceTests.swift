@@ -2,12 +2,12 @@ import Gauntlet
 import OTAUpdate
 import Testing
 
-/// Devices that lie by a plan: each command ends within the limits of time and bytes, over both protocols.
-@Suite struct ExhaustiveHostileDeviceTests {
-    /// Enough for each strategy, with each of its forms.
+/// Devices that send wrong answers by a plan. Each command ends within the limits of time and bytes, over both protocols.
+@Suite("Hostile devices") struct ExhaustiveHostileDeviceTests {
+    /// Enough plans for every variant of every strategy.
     private static let plans: Range<UInt64> = 0..<300
 
-    @Test("a host ends within its limits, however a device with the GATT OTA profile lies")
+    @Test("a host ends within its limits with a hostile device that has the OTA profile")
     func profile() throws {
         let release = try Release(bytes: 16_384, version: "1.1.0", counter: 2, keySeed: 1)
         for seed in Self.plans {
@@ -17,7 +17,7 @@ import Testing
         }
     }
 
-    @Test("a host ends within its limits, however an SMP server lies")
+    @Test("a host ends within its limits with a hostile SMP server")
     func smp() throws {
         let release = try SMPRelease(bytes: 16_384, version: (1, 1, 0, 0), keySeed: 1)
         for seed in Self.plans {

@@ -4,8 +4,8 @@ import OTASimulator
 import OTAUpdate
 import Testing
 
-/// As fast as the link: 512 KiB in virtual time, against what the modelled link can carry (docs/performance.md).
-@Suite struct ExhaustiveSpeedTests {
+/// Compares the speed of 512 KiB in virtual time with the bound of the modelled link (docs/performance.md).
+@Suite("Speed over the OTA profile") struct ExhaustiveSpeedTests {
     struct Radio: Sendable, CustomTestStringConvertible {
         var interval: Duration
         var perEvent: Int
@@ -33,7 +33,7 @@ import Testing
 
     private static let release = Result { try Release(bytes: 512 * 1024) }
 
-    /// The transfer's speed as a part of the bound without loss.
+    /// The speed of the transfer divided by the bound without loss.
     private func efficiency(_ radio: RadioModel) throws -> Double {
         let transfer = try transfer(radio)
         return transfer.bytesPerSecond / radio.bytesPerSecondBound(valueLength: transfer.chunkSize)
@@ -48,18 +48,21 @@ import Testing
         return try #require(report.transfer)
     }
 
-    @Test(arguments: Radio.all) func reaches97PerCentOfTheBound(radio: Radio) throws {
+    @Test("the transfer reaches 97 % of the bound of the link", arguments: Radio.all)
+    func reaches97PerCentOfTheBound(radio: Radio) throws {
         let efficiency = try efficiency(radio.model)
         #expect(efficiency >= 0.97 && efficiency <= 1)
     }
 
-    @Test(arguments: Radio.all) func reaches90PerCentOfTheBoundWith5PerCentOfEventsLost(radio: Radio) throws {
+    @Test("the transfer reaches 90 % of the bound when 5 % of the connection events are lost", arguments: Radio.all)
+    func reaches90PerCentOfTheBoundWith5PerCentOfEventsLost(radio: Radio) throws {
         var model = radio.model
         model.loss = 0.05
         #expect(try efficiency(model) >= 0.90)
     }
 
-    @Test func worksAtTheSmallestMTU() throws {
+    @Test("the transfer reaches 97 % of the bound at MTU 23")
+    func worksAtTheSmallestMTU() throws {
         var model = RadioModel()
         model.mtu = 23
         // 18 image bytes in each of 6 packets every 15 ms.

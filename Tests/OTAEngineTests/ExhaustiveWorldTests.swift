@@ -1,11 +1,12 @@
 import Gauntlet
 import Testing
 
-/// Whole updates in random worlds, many faults at once: what `otaflash-gauntlet` plays, a part of it for every run of the tests.
-@Suite struct ExhaustiveWorldTests {
+/// Complete updates in random worlds with many faults at once. `otaflash-gauntlet` plays more of these worlds.
+@Suite("Updates in random worlds") struct ExhaustiveWorldTests {
     private static let worlds: ClosedRange<UInt64> = 1...1000
 
-    @Test func nothingIsEverLost() throws {
+    @Test("no random world breaks a rule of the gauntlet, and more than 60 % of the pushes are confirmed")
+    func nothingIsEverLost() throws {
         let gauntlet = try Gauntlet()
         var confirmed = 0
         for seed in Gauntlet.formerFailures + Array(Self.worlds) {
@@ -13,11 +14,12 @@ import Testing
             #expect(ending.offences.isEmpty, "\(Gauntlet.replay(seed))")
             if ending.isConfirmed { confirmed += 1 }
         }
-        // Faults are there to be survived: where most pushes fail, little was tried.
+        // If most pushes failed, the worlds would test little.
         #expect(confirmed > Self.worlds.count * 6 / 10)
     }
 
-    @Test func sameSeedSameTranscript() throws {
+    @Test("two plays of a world with the same seed have the same transcript")
+    func sameSeedSameTranscript() throws {
         let gauntlet = try Gauntlet()
         for seed in Self.worlds.prefix(20) {
             let (one, other) = (try gauntlet.play(seed: seed, keepsTranscript: true), try gauntlet.play(seed: seed))

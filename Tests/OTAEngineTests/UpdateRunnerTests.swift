@@ -5,7 +5,7 @@ import OTASimulator
 import OTAUpdate
 import Testing
 
-@Suite struct UpdateRunnerTests {
+@Suite("Time limit and cancellation of a run") struct UpdateRunnerTests {
     private func run(limit: Duration?) throws -> (Result<UpdateReport, UpdateError>, Duration) {
         let world = try World(try Release(bytes: 200_000))
         let (time, transport, bundle) = (world.time, world.transport, world.release.bundle)
@@ -25,14 +25,14 @@ import Testing
         }
     }
 
-    @Test("a run that reaches its limit ends with timed-out, within 2 s")
+    @Test("a run that reaches its time limit ends with timed-out at most 2 s later")
     func limit() throws {
         let (outcome, duration) = try run(limit: .seconds(1))
         #expect(throws: UpdateError(.timedOut, "")) { try outcome.get() }
         #expect(duration >= .seconds(1) && duration <= .seconds(3))
     }
 
-    @Test("a run that is done before its limit does not wait for it")
+    @Test("a run that ends before its time limit does not wait for the limit")
     func doneBefore() throws {
         let (outcome, duration) = try run(limit: .seconds(3600))
         #expect(try outcome.get().outcome == .confirmed)
@@ -40,7 +40,7 @@ import Testing
         #expect(try run(limit: nil).1 == duration)
     }
 
-    @Test("a run whose task is cancelled before its limit ends with interrupted, not with timed-out")
+    @Test("a run whose task is cancelled before its time limit ends with interrupted, not with timed-out")
     func cancelled() throws {
         let world = try World(try Release(bytes: 1000))
         let (time, transport, bundle) = (world.time, world.transport, world.release.bundle)
@@ -51,7 +51,7 @@ import Testing
                     clock: time, limit: .seconds(1),
                     report: { _, _ in
                         withUnsafeCurrentTask { $0?.cancel() }
-                        // The sleepers learn of it before the run reads its messages.
+                        // The sleeping tasks see the cancellation before the run reads its messages.
                         jobs.run()
                     }
                 ).run(

@@ -4,9 +4,10 @@ import OTASimulator
 import OTAUpdate
 import Testing
 
-/// Whole updates, from the session through the runner and the modelled radio to the device core in C and back.
-@Suite struct UpdateTests {
-    @Test func endsConfirmed() throws {
+/// Complete updates with the session, the runner, the modelled radio and the device core in C.
+@Suite("Updates over the OTA profile") struct UpdateTests {
+    @Test("an update ends confirmed without resent bytes")
+    func endsConfirmed() throws {
         let world = try World(try Release(bytes: 20_000))
         let run = try world.push()
         let report = try #require(run.report)
@@ -17,7 +18,8 @@ import Testing
         #expect(world.runsNewImage)
     }
 
-    @Test func sendsNothingTwice() throws {
+    @Test("a second push of the same bundle sends nothing")
+    func sendsNothingTwice() throws {
         let world = try World(try Release(bytes: 5000))
         let runs = try world.run(
             Array(repeating: .push(world.release.bundle, UpdateOptions()), count: 2))
@@ -26,7 +28,8 @@ import Testing
         #expect(runs[1].report?.transfer?.sentBytes == 0)
     }
 
-    @Test func sameSeedSameTranscript() throws {
+    @Test("updates with the same seed and faults have the same transcript")
+    func sameSeedSameTranscript() throws {
         let release = try Release(bytes: 50_000)
         var faults = FaultPlan()
         faults.gap = 0.02
@@ -41,7 +44,8 @@ import Testing
         #expect(Set(transcripts).count == 1)
     }
 
-    @Test func mendsGapsLossAndBreaks() throws {
+    @Test("an update ends confirmed despite gaps, loss, lost links and a device reset")
+    func mendsGapsLossAndBreaks() throws {
         var faults = FaultPlan()
         faults.gap = 0.05
         faults.notificationLoss = 0.05
@@ -58,8 +62,8 @@ import Testing
         #expect(run.tally.reports.contains { if case .deviceReset = $0 { true } else { false } })
     }
 
-    /// The second link carries less than the first.
-    @Test func tellsTheLongestChunkUsed() throws {
+    @Test("the report has the longest chunk when the second link has shorter values")
+    func tellsTheLongestChunkUsed() throws {
         var plan = FaultPlan()
         plan.dropAt = [0.5]
         var faults = WorldFaults()
@@ -71,7 +75,8 @@ import Testing
         #expect(report.transfer?.chunkSize == 244)
     }
 
-    @Test func leavesTheTrialOpen() throws {
+    @Test("an image on trial stays unconfirmed until the confirm task")
+    func leavesTheTrialOpen() throws {
         let world = try World(try Release(bytes: 5000))
         let push = UpdateTask.push(world.release.bundle, UpdateOptions(ending: .trial))
         let runs = try world.run([push, .confirm, .status])
@@ -82,8 +87,9 @@ import Testing
         #expect(world.runsNewImage)
     }
 
-    /// The trial ended by itself, the image is still there: it is tried again, and not sent again.
-    @Test func resumesATrialThatEndedByItself() throws {
+    /// The trial expires. The device rolls back and keeps the image.
+    @Test("a push with resume after an expired trial confirms the image without a transfer")
+    func resumesATrialThatEndedByItself() throws {
         let world = try World(try Release(bytes: 50_000))
         let push = { UpdateTask.push(world.release.bundle, UpdateOptions(resume: true, ending: $0)) }
         let runs = try world.run([push(.trial), .status, push(.confirm)], pauses: [.seconds(90)])
@@ -94,7 +100,8 @@ import Testing
         #expect(world.runsNewImage)
     }
 
-    @Test func discardsATrial() throws {
+    @Test("discard returns a device on trial to the old image")
+    func discardsATrial() throws {
         let world = try World(try Release(bytes: 5000))
         let runs = try world.run([.push(world.release.bundle, UpdateOptions(ending: .trial)), .discard])
         #expect(runs[1].report?.device.runningVersion == "1.0.0")
@@ -102,7 +109,8 @@ import Testing
         #expect(world.runsOldImage)
     }
 
-    @Test func tellsThatAnOutOfReachDeviceMayBeResumed() throws {
+    @Test("a device that goes out of range ends the push with link-lost and keeps the old image")
+    func tellsThatAnOutOfReachDeviceMayBeResumed() throws {
         var faults = FaultPlan()
         faults.goneAt = 0.5
         let world = try World(try Release(bytes: 20_000), faults: faults)
@@ -110,12 +118,14 @@ import Testing
         #expect(world.runsOldImage)
     }
 
-    @Test func needsTheDevicesBattery() throws {
+    @Test("a battery below the minimum of the bundle is refused with battery-low")
+    func needsTheDevicesBattery() throws {
         let world = try World(try Release(bytes: 5000, minimumBattery: 50)) { $0.battery = 49 }
         #expect(try world.push().error == .batteryLow)
     }
 
-    @Test func isPermanentWhereThereIsNoTrial() throws {
+    @Test("a device without a trial refuses a push with a trial and accepts a permanent one")
+    func isPermanentWhereThereIsNoTrial() throws {
         let world = try World(try Release(bytes: 5000)) { $0.trialSeconds = 0 }
         let push = { UpdateTask.push(world.release.bundle, UpdateOptions(ending: $0)) }
         let runs = try world.run([push(.confirm), push(.permanent)])
@@ -124,7 +134,10 @@ import Testing
         #expect(world.runsNewImage)
     }
 
-    @Test(arguments: [23, 50, 185, 247, 498, 517]) func worksAtAnyMTU(mtu: Int) throws {
+    @Test(
+        "an update ends confirmed at each MTU from 23 to 517 with at most 64 chunks in flight",
+        arguments: [23, 50, 185, 247, 498, 517])
+    func worksAtAnyMTU(mtu: Int) throws {
         var radio = RadioModel()
         radio.mtu = mtu
         let world = try World(try Release(bytes: 5000), radio: radio)

@@ -1,7 +1,7 @@
 import OTAFirmware
 import Testing
 
-/// SHA-256 as FIPS 180-4 writes it down: this module has none, and its tests shall need no other.
+/// SHA-256 by FIPS 180-4. The module does not contain a hash, and its tests do not depend on another module for one.
 struct ReferenceSHA256: IncrementalHash {
     private var state: [UInt32] = [
         0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19,
@@ -68,16 +68,18 @@ struct ReferenceSHA256: IncrementalHash {
     ]
 }
 
-@Suite struct ReferenceSHA256Tests {
-    /// FIPS 180-2, appendix B, and the empty message.
-    @Test(arguments: [
-        ("", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"),
-        ("abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
-        (
-            "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
-            "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1"
-        ),
-    ])
+@Suite("SHA-256 of the tests") struct ReferenceSHA256Tests {
+    /// The values are from FIPS 180-2, appendix B, and of the empty message.
+    @Test(
+        "the digest of a text is equal to its published value",
+        arguments: [
+            ("", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"),
+            ("abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
+            (
+                "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
+                "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1"
+            ),
+        ])
     func knownValues(text: String, expected: String) {
         #expect(sha256(Array(text.utf8)).description == expected)
     }

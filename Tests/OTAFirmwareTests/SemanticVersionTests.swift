@@ -1,8 +1,8 @@
 import OTAFirmware
 import Testing
 
-@Suite struct SemanticVersionTests {
-    /// The lists behind semver.org's regular expression (regex101.com/r/Ly7O1x/3).
+@Suite("Semantic versions") struct SemanticVersionTests {
+    /// The test lists of semver.org's regular expression (regex101.com/r/Ly7O1x/3).
     static let valid = """
         0.0.4
         1.2.3
@@ -79,39 +79,45 @@ import Testing
         99999999999999999999999.999999999999999999.99999999999999999----RC-SNAPSHOT.12.09.1--------------------------------..12
         """.split(separator: "\n").map(String.init)
 
-    @Test(arguments: valid)
+    @Test("a valid version of the SemVer list is accepted", arguments: valid)
     func isTaken(text: String) throws {
         let version = try #require(SemanticVersion(text))
         #expect(version.text == text)
         #expect("\(version)" == text)
     }
 
-    @Test(arguments: invalid)
+    @Test("an invalid version of the SemVer list is refused", arguments: invalid)
     func isRefused(text: String) {
         #expect(SemanticVersion(text) == nil)
     }
 
-    /// semver.org's own list has a number of 24 digits among the valid ones; here they stop at 2^32 − 1.
-    @Test func numbersStopBelowTwoToTheThirtySecond() throws {
+    /// The list of semver.org has a valid version with a number of 24 digits. Here the limit is 2^32 − 1.
+    @Test("a version number of 2^32 or more is refused")
+    func numbersStopBelowTwoToTheThirtySecond() throws {
         let highest = try #require(SemanticVersion("4294967295.4294967295.4294967295"))
         #expect((highest.major, highest.minor, highest.patch) == (.max, .max, .max))
         for text in ["4294967296.0.0", "0.4294967296.0", "0.0.4294967296"] { #expect(SemanticVersion(text) == nil) }
     }
 
-    @Test func lengthIsFiveToSixtyThreeBytes() {
+    @Test("a version of more than 63 bytes is refused")
+    func lengthIsFiveToSixtyThreeBytes() {
         #expect(SemanticVersion("0.0.0-" + String(repeating: "a", count: 57)) != nil)
         #expect(SemanticVersion("0.0.0-" + String(repeating: "a", count: 58)) == nil)
     }
 
-    @Test(arguments: [
-        "", " 1.0.0", "1.0.0\n", "v1.0.0", "1.0.0-ä", "1.0.0+\u{301}", "١.٠.٠", "1.0.0-", "1.0.0+", "+1.0.0", "1.+0.0",
-    ])
+    @Test(
+        "text with characters outside of SemVer is refused",
+        arguments: [
+            "", " 1.0.0", "1.0.0\n", "v1.0.0", "1.0.0-ä", "1.0.0+\u{301}", "١.٠.٠", "1.0.0-", "1.0.0+", "+1.0.0",
+            "1.+0.0",
+        ])
     func foreignTextIsRefused(text: String) {
         #expect(SemanticVersion(text) == nil)
     }
 
-    /// SemVer 2.0.0, item 11, and numbers that no machine integer holds.
-    @Test func precedence() throws {
+    /// The order is that of SemVer 2.0.0, item 11. It includes numbers that do not fit into a machine integer.
+    @Test("versions are ordered by the SemVer rules")
+    func precedence() throws {
         let ascending = try [
             "0.9.9", "1.0.0-0", "1.0.0-9", "1.0.0-10", "1.0.0-99999999999999999999998", "1.0.0-99999999999999999999999",
             "1.0.0--", "1.0.0-Alpha", "1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.1.0", "1.0.0-alpha.beta",
@@ -124,7 +130,8 @@ import Testing
         }
     }
 
-    @Test func buildMetadataTellsApartButDoesNotRank() throws {
+    @Test("build metadata makes versions different, but not newer")
+    func buildMetadataTellsApartButDoesNotRank() throws {
         let first = try #require(SemanticVersion("1.0.0+1"))
         let second = try #require(SemanticVersion("1.0.0+2"))
         #expect(first != second)

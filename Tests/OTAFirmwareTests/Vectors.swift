@@ -1,7 +1,7 @@
 import OTAFirmware
 import Testing
 
-/// Bytes written as hex, with white space where it helps.
+/// Decodes hex digits. White space is ignored.
 func hex(_ text: String) throws -> [UInt8] {
     try #require(Hex.decode(text.filter { !$0.isWhitespace }))
 }

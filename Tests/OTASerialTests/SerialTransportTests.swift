@@ -4,14 +4,14 @@ import OTATransport
 import OTAUpdate
 import Testing
 
-@Suite struct SerialTransportTests {
+@Suite("Serial transport") struct SerialTransportTests {
     static let channel = Channel(service: 1, characteristic: 2)
 
     private static func transport(_ path: String) throws -> SerialTransport {
         SerialTransport(try SerialAddress(parsing: path), channel: channel)
     }
 
-    /// What a link tells after a value was sent, up to as many events.
+    /// Sends a value over a link and returns its first `count` events.
     private static func events(_ count: Int, over transport: SerialTransport, sending value: [UInt8]) async throws
         -> [LinkEvent]
     {
@@ -26,7 +26,7 @@ import Testing
         }
     }
 
-    /// The client and the device: when one of them fails, the other waits for nothing more.
+    /// Runs the client and the device. If one of them fails, the other is cancelled.
     private static func together(
         _ client: @escaping @Sendable () async throws -> Void,
         _ device: @escaping @Sendable () async throws -> Void
@@ -38,12 +38,14 @@ import Testing
         }
     }
 
-    @Test(arguments: [1, 86, 87, 1500, 20_000])
+    @Test(
+        "packets of 1 to 20000 bytes pass in both directions, over two links in sequence",
+        arguments: [1, 86, 87, 1500, 20_000])
     func packetsGoBothWays(_ length: Int) async throws {
         let terminal = try PseudoTerminal()
         let value = (0..<length).map { UInt8(truncatingIfNeeded: $0) }
         let transport = try Self.transport(terminal.path)
-        // One client after the other.
+        // The second client opens the port after the first one.
         for _ in 0..<2 {
             try await Self.together {
                 let events = try await Self.events(1, over: transport, sending: value)
@@ -56,7 +58,8 @@ import Testing
         }
     }
 
-    @Test func aPulledCableIsTheLinksEnd() async throws {
+    @Test("the link ends with lost when the serial port disappears")
+    func aPulledCableIsTheLinksEnd() async throws {
         var terminal: PseudoTerminal? = try PseudoTerminal()
         let (path, device) = (try #require(terminal?.path), try #require(terminal?.device))
         let transport = try Self.transport(path)
@@ -67,7 +70,8 @@ import Testing
         #expect(try await events == [.lost(LinkError(.lost, ""))])
     }
 
-    @Test func onePortIsOnesAlone() async throws {
+    @Test("a second link on a serial port in use is refused with in-use")
+    func onePortIsOnesAlone() async throws {
         let terminal = try PseudoTerminal()
         let transport = try Self.transport(terminal.path)
         let error = try await transport.withLink { _ in
@@ -76,18 +80,19 @@ import Testing
         #expect(error?.detail == "another program uses the serial port \(terminal.path)")
     }
 
-    /// Each process that is started has a copy of all that is open, for a moment.
-    @Test func aCopyDoesNotKeepThePort() async throws {
+    /// A starting process has copies of all open descriptors for a moment.
+    @Test("a copied descriptor does not keep the serial port locked after the link ends")
+    func aCopyDoesNotKeepThePort() async throws {
         let terminal = try PseudoTerminal()
         let transport = try Self.transport(terminal.path)
         let copies = try await transport.withLink { _ in Self.copies(of: terminal.path) }
         defer { copies.forEach { _ = close($0) } }
-        // One is of the end that the terminal keeps open.
+        // One of the two is the end that the pseudo-terminal keeps open.
         #expect(copies.count == 2)
         try await transport.withLink { _ in }
     }
 
-    /// One of each of this process's descriptors that are this file's.
+    /// A copy of each descriptor of this process that refers to this file.
     private static func copies(of path: String) -> [CInt] {
         (0..<1024).filter { descriptor in
             var target = [UInt8](repeating: 0, count: path.utf8.count + 1)
@@ -96,7 +101,8 @@ import Testing
         }.map { dup($0) }
     }
 
-    @Test func thePortIsRawAndKeepsDTR() async throws {
+    @Test("the serial port is set to raw mode and the baud rate, and keeps DTR when it closes")
+    func thePortIsRawAndKeepsDTR() async throws {
         let terminal = try PseudoTerminal()
         try await Self.transport(terminal.path + "?baud=9600").withLink { _ in }
         let port = open(terminal.path, O_RDWR | O_NOCTTY)
@@ -109,7 +115,9 @@ import Testing
         #expect(cfgetospeed(&settings) == speed_t(B9600))
     }
 
-    @Test(arguments: [("/dev/no-such-port", LinkError.Code.noSuchDevice), ("/dev/null", .unavailable)])
+    @Test(
+        "a missing path is refused with no-such-device, and a file that is not a serial port with unavailable",
+        arguments: [("/dev/no-such-port", LinkError.Code.noSuchDevice), ("/dev/null", .unavailable)])
     func whatIsNoPort(_ path: String, _ code: LinkError.Code) async throws {
         let transport = try Self.transport(path)
         await #expect(throws: LinkError(code, "")) { try await transport.withLink { _ in } }

@@ -2,11 +2,11 @@ import OTATransport
 import OTAUpdate
 import Testing
 
-@Suite struct SingleChannelLinkTests {
+@Suite("Link with a single channel") struct SingleChannelLinkTests {
     static let channel = Channel(service: 1, characteristic: 2)
     static let other = Channel(service: 1, characteristic: 3)
 
-    /// Brings back what is sent, until it is told to break.
+    /// Returns each sent value. The value FF breaks the pipe.
     private actor Echo: ValuePipe {
         private let values: AsyncStream<[UInt8]>
         private let feed: AsyncStream<[UInt8]>.Continuation
@@ -30,7 +30,7 @@ import Testing
         }
     }
 
-    /// The events of a link that is closed when as many have come.
+    /// The events of a link that is closed after `count` events.
     private static func events(_ count: Int, of commands: [LinkCommand], over pipe: Echo = Echo()) async -> [LinkEvent]
     {
         let link = SingleChannelLink(pipe, channel: channel, maximumValueLength: 10)
@@ -49,7 +49,8 @@ import Testing
 
     private static let closed = LinkEvent.lost(LinkError(.lost, "the link was closed"))
 
-    @Test func valuesGoOutInOrderAndComeIn() async {
+    @Test("values are sent in order and received as notifications, and closing the link closes the pipe")
+    func valuesGoOutInOrderAndComeIn() async {
         let pipe = Echo()
         let events = await Self.events(
             4, of: [.subscribe(Self.channel), .send([[1], [2, 3], []], Self.channel)], over: pipe)
@@ -58,7 +59,8 @@ import Testing
         #expect(await pipe.isClosed)
     }
 
-    @Test func requestsAreRefused() async {
+    @Test("read, write and other channels are refused")
+    func requestsAreRefused() async {
         let commands: [LinkCommand] = [
             .read(Self.channel), .write([1], Self.channel), .subscribe(Self.other), .send([[1]], Self.other),
         ]
@@ -67,7 +69,8 @@ import Testing
         #expect(await Self.events(4, of: commands) == refusals + [Self.closed])
     }
 
-    @Test func aBrokenPipeIsTheLinksEnd() async {
+    @Test("the link ends with lost when its pipe fails")
+    func aBrokenPipeIsTheLinksEnd() async {
         let events = await Self.events(9, of: [.send([[0xFF], [1]], Self.channel)])
         #expect(events == [.lost(LinkError(.lost, "broken"))])
     }

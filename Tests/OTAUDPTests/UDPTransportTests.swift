@@ -3,10 +3,10 @@ import OTAUDP
 import OTAUpdate
 import Testing
 
-@Suite struct UDPTransportTests {
+@Suite("UDP transport") struct UDPTransportTests {
     static let channel = Channel(service: 1, characteristic: 2)
 
-    /// What a link to this address tells, up to the second event.
+    /// The first two events of a link to this address.
     private static func twoEvents(of address: UDPAddress, sending value: [UInt8]) async throws -> [LinkEvent] {
         try await UDPTransport(address, channel: channel).withLink { link in
             link.submit(.subscribe(channel))
@@ -20,9 +20,11 @@ import Testing
         }
     }
 
-    @Test(arguments: ["127.0.0.1", "::1", "localhost"])
+    @Test(
+        "each datagram is one value in both directions, up to 1452 bytes, and an empty one is ignored",
+        arguments: ["127.0.0.1", "::1", "localhost"])
     func aDatagramIsAValue(_ host: String) async throws {
-        // The longest of an IPv6 packet without pieces.
+        // The longest payload of an IPv6 packet of 1500 bytes, which needs no fragmentation.
         let value = (0..<1452).map { UInt8(truncatingIfNeeded: $0) }
         let listener = try await UDPListener(at: UDPAddress(host: host, port: 0))
         async let events = Self.twoEvents(of: UDPAddress(host: host, port: listener.port), sending: value)
@@ -33,7 +35,8 @@ import Testing
         #expect(try await events == [.subscribed(Self.channel), .notified(value.reversed(), Self.channel)])
     }
 
-    @Test func nobodyElseIsHeard() async throws {
+    @Test("a datagram from another sender than the device is ignored")
+    func nobodyElseIsHeard() async throws {
         let device = try await UDPListener(at: UDPAddress(host: "127.0.0.1", port: 0))
         let stranger = try await UDPListener(at: UDPAddress(host: "127.0.0.1", port: 0))
         async let events = Self.twoEvents(of: UDPAddress(host: "127.0.0.1", port: device.port), sending: [1])
@@ -43,8 +46,9 @@ import Testing
         #expect(try await events == [.subscribed(Self.channel), .notified([2], Self.channel)])
     }
 
-    @Test func aRefusalIsTheLinksEnd() async throws {
-        // Not one that was just closed: a process that is being started may still have it open, and would take the datagram.
+    @Test("the link ends with no-such-device when the port is closed")
+    func aRefusalIsTheLinksEnd() async throws {
+        // A port that was just closed is not suitable: a starting process may still have it open and would receive the datagram.
         let nobody = UDPAddress(host: "127.0.0.1", port: 1)
         let events = try await Self.twoEvents(of: nobody, sending: [1])
         #expect(events == [.subscribed(Self.channel), .lost(LinkError(.noSuchDevice, ""))])
@@ -52,13 +56,15 @@ import Testing
         #expect(error.detail == "no program listens on udp:127.0.0.1:1 (connection refused)")
     }
 
-    @Test func aHostThatDoesNotExist() async throws {
-        // RFC 6761: never a name.
+    @Test("a host name that does not exist is refused with no-such-device")
+    func aHostThatDoesNotExist() async throws {
+        // RFC 6761: a name under .invalid never resolves.
         let transport = UDPTransport(UDPAddress(host: "board.invalid"), channel: Self.channel)
         await #expect(throws: LinkError(.noSuchDevice, "")) { try await transport.withLink { _ in } }
     }
 
-    @Test func whatCarriesNoPieces() async throws {
+    @Test("the longest value is the payload of a packet without fragmentation: 1472 bytes on IPv4, 1452 on IPv6")
+    func whatCarriesNoPieces() async throws {
         for (host, length) in [("127.0.0.1", 1472), ("::1", 1452)] {
             let properties = try await UDPTransport(UDPAddress(host: host), channel: Self.channel).withLink {
                 $0.properties

@@ -1,10 +1,10 @@
 import OTAUpdate
 import Testing
 
-@Suite struct ProgressBudgetTests {
+@Suite("Progress budget of a push") struct ProgressBudgetTests {
     private static let imageBytes = 60_000
 
-    @Test("requests for the same bytes end a push, and an acknowledged byte resets their number")
+    @Test("repeated requests for the same bytes end a push, and an acknowledged byte resets their count")
     func rewinds() {
         var budget = ProgressBudget(imageBytes: Self.imageBytes)
         for _ in 1..<ProgressBudget.mostRewinds { budget.rewound(losesBytes: false) }
@@ -17,7 +17,7 @@ import Testing
     }
 
     @Test(
-        "a device that loses received bytes again and again ends a push, whatever it acknowledges below the furthest offset"
+        "a device that repeatedly loses received bytes ends a push unless the furthest offset advances"
     )
     func losses() {
         var budget = ProgressBudget(imageBytes: Self.imageBytes)
@@ -36,7 +36,7 @@ import Testing
         #expect(budget.exhausted?.code == .noProgress)
     }
 
-    @Test("bytes sent are limited whatever the progress, since a device may creep by one byte for each window")
+    @Test("the number of sent bytes is limited even if each window makes one byte of progress")
     func bytes() {
         var budget = ProgressBudget(imageBytes: Self.imageBytes)
         budget.sent(ProgressBudget.mostBytes(ofImage: Self.imageBytes))
@@ -46,7 +46,7 @@ import Testing
         #expect(budget.exhausted?.code == .noProgress)
     }
 
-    @Test("a transfer slower than the slowest rate ends, and progress buys time at that rate")
+    @Test("a transfer below the slowest rate ends, and progress adds time at that rate")
     func time() {
         var budget = ProgressBudget(imageBytes: Self.imageBytes)
         var now = Duration.zero
@@ -67,12 +67,12 @@ import Testing
         #expect(budget.exhausted?.code == .noProgress)
     }
 
-    @Test("a host that was asleep has not used up its time")
+    @Test("the time while the host sleeps does not count")
     func sleep() {
         var budget = ProgressBudget(imageBytes: Self.imageBytes)
         budget.pass(to: .seconds(86_400), counts: true)
         #expect(budget.exhausted == nil)
-        // What has a limit of its own is not counted.
+        // Time in phases with their own limit does not count.
         for second in 1...10_000 { budget.pass(to: .seconds(86_400 + second), counts: false) }
         #expect(budget.exhausted == nil)
     }

@@ -1,8 +1,11 @@
 import OTAUpdate
 import Testing
 
-@Suite struct RetryPolicyTests {
-    @Test(arguments: 1...20 as ClosedRange<UInt64>) func endsAfterThreeFailuresInARow(seed: UInt64) throws {
+@Suite("Retry policy for links") struct RetryPolicyTests {
+    @Test(
+        "after three retries with doubled waits, the next failure in a row is final",
+        arguments: 1...20 as ClosedRange<UInt64>)
+    func endsAfterThreeFailuresInARow(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
         var policy = RetryPolicy()
         for doubling in [1.0, 2, 4] {
@@ -13,7 +16,8 @@ import Testing
         #expect(policy.failed(random: &random) == nil)
     }
 
-    @Test func progressResetsTheCount() {
+    @Test("progress resets the count of failures")
+    func progressResetsTheCount() {
         var random = SplitMix64(seed: 1)
         var policy = RetryPolicy()
         for _ in 0..<100 {
@@ -23,7 +27,7 @@ import Testing
         }
     }
 
-    @Test("three late losses extend the look for a device, each by one restart")
+    @Test("up to three late link losses extend the reconnect time, each by one restart time")
     func lateLossesExtendTheLook() {
         var policy = RetryPolicy()
         func look(_ now: Int64, _ end: Int64) -> Duration {
@@ -37,7 +41,8 @@ import Testing
         #expect(look(130, 120) == .seconds(120))
     }
 
-    @Test func withinTimeItNeverEndsAndStaysBrisk() {
+    @Test("failures within the reconnect time never end the retries, and each wait is at most 2.5 s")
+    func withinTimeItNeverEndsAndStaysBrisk() {
         var random = SplitMix64(seed: 1)
         var policy = RetryPolicy()
         for _ in 0..<100 {

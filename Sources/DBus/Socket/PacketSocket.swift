@@ -7,8 +7,7 @@ public actor PacketSocket {
     public nonisolated let executor: DBusExecutor
     public nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }
 
-    /// The descriptor; -1 after `close`.
-    private var descriptor: CInt
+    private let descriptor: LoopDescriptor
     private var scratch: [UInt8] = []
     private static let longestPacket = 1 << 16
 
@@ -16,49 +15,37 @@ public actor PacketSocket {
     /// `socketFailed`.
     public init(_ owner: DBusFileDescriptor, on executor: DBusExecutor) throws(DBusError) {
         guard let descriptor = owner.take() else { throw .socketIsClosed }
-        let flags = fcntl(descriptor, F_GETFL)
-        guard flags >= 0, fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) == 0 else {
-            let reason = errno
-            _ = Glibc.close(descriptor)
-            throw .socket(reason)
+        do throws(DescriptorError) {
+            self.descriptor = try LoopDescriptor(adopting: descriptor, on: executor.loop)
+        } catch {
+            throw .socket(error)
         }
-        self.descriptor = descriptor
         self.executor = executor
-    }
-
-    deinit {
-        if descriptor >= 0 { _ = Glibc.close(descriptor) }
     }
 
     /// Creates two connected sockets: one for this program and one for another program. Throws `socketFailed`.
     public static func pair(on executor: DBusExecutor) throws(DBusError) -> (PacketSocket, DBusFileDescriptor) {
         let type = CInt(SOCK_SEQPACKET.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
         var ends: [CInt] = [-1, -1]
-        guard socketpair(AF_UNIX, type, 0, &ends) == 0 else { throw .socket(errno) }
+        guard socketpair(AF_UNIX, type, 0, &ends) == 0 else { throw .socket(.system("socketpair failed", errno)) }
         let other = DBusFileDescriptor(adopting: ends[1])
         return (try PacketSocket(DBusFileDescriptor(adopting: ends[0]), on: executor), other)
     }
 
     /// Closes the socket. Pending sends and receives throw `socketClosed`. May be called more than once.
-    public func close() {
-        guard descriptor >= 0 else { return }
-        executor.loop.endWaits(on: descriptor)
-        _ = Glibc.close(descriptor)
-        descriptor = -1
-    }
+    public func close() { descriptor.close() }
 
     /// Sends the packets in this order, each as a whole, and waits while the socket is full. Only one caller may send at a
     /// time; otherwise the packets of two callers mix. Throws `socketClosed`, `socketFailed` and `cancelled`. After an
     /// error, the first packets may have been sent.
     public func send(_ packets: [[UInt8]]) async throws(DBusError) {
         for packet in packets {
-            while true {
-                guard descriptor >= 0 else { throw .socketIsClosed }
-                let sent = packet.withUnsafeBytes {
-                    Glibc.send(descriptor, $0.baseAddress, $0.count, CInt(MSG_NOSIGNAL))
+            do throws(DescriptorError) {
+                _ = try await descriptor.retry("send failed", waitingFor: POLLOUT) { descriptor in
+                    packet.withUnsafeBytes { Glibc.send(descriptor, $0.baseAddress, $0.count, CInt(MSG_NOSIGNAL)) }
                 }
-                if sent >= 0 { break }
-                try await waitForReadiness(errno, waitingFor: POLLOUT)
+            } catch {
+                throw .socket(error)
             }
         }
     }
@@ -66,12 +53,12 @@ public actor PacketSocket {
     /// Whether the other end has received every sent packet. Throws `socketClosed` and `socketFailed`.
     public var isDrained: Bool {
         get throws(DBusError) {
-            guard descriptor >= 0 else { throw .socketIsClosed }
-            var entry = pollfd(fd: descriptor, events: 0, revents: 0)
-            if poll(&entry, 1, 0) > 0, CInt(entry.revents) & POLLHUP != 0 { throw .socketIsClosed }
+            guard try hasOtherEnd else { throw .socketIsClosed }
             // SIOCOUTQ returns the memory of all unreceived packets, in bytes.
             var waiting: CInt = 0
-            guard ioctl(descriptor, UInt(TIOCOUTQ), &waiting) == 0 else { throw .socket(errno) }
+            guard ioctl(try number, UInt(TIOCOUTQ), &waiting) == 0 else {
+                throw .socket(.system("ioctl failed", errno))
+            }
             return waiting == 0
         }
     }
@@ -88,52 +75,53 @@ public actor PacketSocket {
     func receive() async throws(DBusError) -> [[UInt8]] {
         if scratch.isEmpty { scratch = Array(repeating: 0, count: Self.longestPacket) }
         var packets: [[UInt8]] = []
-        while packets.count < 32 {
-            guard descriptor >= 0 else { throw .socketIsClosed }
-            // With MSG_TRUNC, `recv` returns the packet's full length, even if the buffer is smaller.
-            let count = recv(descriptor, &scratch, scratch.count, CInt(MSG_TRUNC))
-            if count > scratch.count {
+        var next: Int?
+        do throws(DescriptorError) {
+            next = try await descriptor.retry("receive failed", waitingFor: POLLIN) { receivePacket(from: $0) }
+        } catch {
+            throw .socket(error)
+        }
+        while let count = next {
+            guard count <= scratch.count else {
                 throw DBusError(.socketFailed, "received a packet of \(count) bytes; the maximum is \(scratch.count)")
-            } else if count > 0 {
-                packets.append(Array(scratch[..<count]))
-            } else if count == 0 {
-                // An empty packet, or the end of the stream.
-                guard try hasOtherEnd else { return packets }
-                packets.append([])
-            } else if packets.isEmpty {
-                try await waitForReadiness(errno, waitingFor: POLLIN)
-            } else {
-                break
             }
+            // An empty result is an empty packet, or the end of the stream.
+            if count == 0, try !hasOtherEnd { return packets }
+            packets.append(Array(scratch[..<count]))
+            // An error ends only this batch, so that the received packets are not lost.
+            next = packets.count < 32 ? try? descriptor.attempt("receive failed") { receivePacket(from: $0) } : nil
         }
         return packets
     }
 
+    /// Receives a packet into `scratch`. With MSG_TRUNC, the result is the packet's full length, even if `scratch` is shorter.
+    private func receivePacket(from descriptor: CInt) -> Int {
+        recv(descriptor, &scratch, scratch.count, CInt(MSG_TRUNC))
+    }
+
     private var hasOtherEnd: Bool {
         get throws(DBusError) {
-            var entry = pollfd(fd: descriptor, events: 0, revents: 0)
-            guard poll(&entry, 1, 0) >= 0 else { throw .socket(errno) }
+            var entry = pollfd(fd: try number, events: 0, revents: 0)
+            guard poll(&entry, 1, 0) >= 0 else { throw .socket(.system("poll failed", errno)) }
             return CInt(entry.revents) & POLLHUP == 0
         }
     }
 
-    /// Waits until the caller can try the same operation again.
-    private func waitForReadiness(_ reason: CInt, waitingFor events: CInt) async throws(DBusError) {
-        switch reason {
-        case EINTR: return
-        case EAGAIN:
-            do throws(DescriptorError) { try await executor.loop.wait(for: events, on: descriptor) } catch {
-                throw DBusError(error)
-            }
-        case EPIPE, ECONNRESET, ENOTCONN: throw .socketIsClosed
-        default: throw .socket(reason)
+    private var number: CInt {
+        get throws(DBusError) {
+            do throws(DescriptorError) { return try descriptor.value } catch { throw .socket(error) }
         }
     }
 }
 
 extension DBusError {
     fileprivate static var socketIsClosed: DBusError { DBusError(.socketClosed, "the socket is closed") }
-    fileprivate static func socket(_ reason: CInt) -> DBusError {
-        DBusError(.socketFailed, DescriptorError.text(of: reason))
+
+    fileprivate static func socket(_ error: DescriptorError) -> DBusError {
+        switch error {
+        case .closed, .system(_, EPIPE), .system(_, ECONNRESET), .system(_, ENOTCONN): .socketIsClosed
+        case .cancelled: .taskCancelled
+        case .system(_, let reason): DBusError(.socketFailed, DescriptorError.text(of: reason))
+        }
     }
 }

@@ -91,7 +91,7 @@ struct Push: DeviceVerb {
     private func invocation(for update: VerifiedUpdate) -> Invocation {
         var invocation = invocation
         guard let name = invocation.virtualDevice, case .bundle(let bundle) = update else { return invocation }
-        let manifest = bundle.bundle.envelope.manifest
+        let manifest = bundle.manifest
         let isSMP = (try? VirtualDevices().store.updateProtocol(of: name)) == .smp
         var options = isSMP ? ["--protocol", "smp"] : []
         options += ["--product", manifest.product.text, "--version", manifest.requires?.description ?? "0.0.0"]

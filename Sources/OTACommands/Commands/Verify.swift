@@ -68,7 +68,7 @@ struct VerifyAnswer: Answer {
     }
 
     init(_ verified: VerifiedBundle, file: String) {
-        let bundle = BundleSummary(verified.bundle.envelope, reports: verified.signatures)
+        let bundle = BundleSummary(verified.envelope, reports: verified.signatures)
         self.bundle = bundle
         let signers = verified.signers.map(\.description).joined(separator: ", ")
         lines = [

@@ -62,7 +62,7 @@ struct ProtocolChoice: Sendable {
         switch update {
         case .images(let images): return images.map { SMPImage($0.image, number: Int($0.number)) }
         case .bundle(let bundle):
-            let format = bundle.bundle.envelope.manifest.imageFormat
+            let format = bundle.manifest.imageFormat
             guard format == .mcuboot else {
                 throw UpdateError(
                     .wrongImageFormat,

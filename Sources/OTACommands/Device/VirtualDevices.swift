@@ -48,7 +48,7 @@ struct VirtualDevices {
     }
 
     private static func demo(for bundle: VerifiedBundle, _ trust: TrustStore) -> VirtualDeviceConfiguration {
-        let manifest = bundle.bundle.envelope.manifest
+        let manifest = bundle.manifest
         // A device stores at most 16 keys: the keys that signed the bundle come first.
         let signers = trust.keys.filter { bundle.signers.contains($0.id) }
         let others = trust.keys.filter { !bundle.signers.contains($0.id) }

@@ -26,7 +26,7 @@ struct PushAnswer: Answer {
     init(_ update: VerifiedUpdate, _ outcome: DeviceOutcome, _ invocation: Invocation) {
         switch update {
         case .bundle(let bundle):
-            self.bundle = BundleSummary(bundle.bundle.envelope, reports: bundle.signatures)
+            self.bundle = BundleSummary(bundle.envelope, reports: bundle.signatures)
             (image, images) = (nil, nil)
         case .images(let numbered):
             let all = numbered.map { PushedImage($0) }

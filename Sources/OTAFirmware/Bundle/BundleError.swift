@@ -1,24 +1,25 @@
-/// Why bytes are not a bundle, a manifest or an envelope (docs/bundle-format.md), or why one cannot be made. Two errors
-/// are equal when their codes are.
+/// An error in the bytes of a bundle, an envelope or a manifest (docs/bundle-format.md), or in the values for a new one.
+///
+/// Two errors are equal if their codes are equal.
 public struct BundleError: Error, Sendable, Equatable, CustomStringConvertible {
     public enum Code: String, Sendable, CaseIterable {
-        /// The bytes end before what their own length fields announce.
+        /// There are fewer bytes than the length fields state.
         case truncated
-        /// Something follows the end.
+        /// There are bytes after the end.
         case trailingBytes = "trailing-bytes"
         case badMagic = "bad-magic"
-        /// A format version that is not listed.
+        /// The format version is not supported.
         case unsupportedVersion = "unsupported-version"
         case unsupportedImageFormat = "unsupported-image-format"
-        /// The manifest's length, M, is impossible.
+        /// The manifest's length, M, is outside the limits.
         case badManifestLength = "bad-manifest-length"
         case badImageSize = "bad-image-size"
-        /// A byte that has to be zero is not.
+        /// A byte that must be zero is not zero.
         case notZero = "not-zero"
         case badCreationTime = "bad-creation-time"
-        /// A field reaches behind the end of the manifest.
+        /// A field extends past the end of the manifest.
         case fieldOverrun = "field-overrun"
-        /// Field types do not strictly ascend, or one occurs twice.
+        /// The fields are not in strictly ascending order of type.
         case fieldOrder = "field-order"
         case badVersion = "bad-version"
         case badMinimumBattery = "bad-minimum-battery"
@@ -30,16 +31,16 @@ public struct BundleError: Error, Sendable, Equatable, CustomStringConvertible {
         case missingProduct = "missing-product"
         case badSignatureCount = "bad-signature-count"
         case unsupportedAlgorithm = "unsupported-algorithm"
-        /// Key ids do not strictly ascend, or one occurs twice.
+        /// The signatures are not in strictly ascending order of key id.
         case signatureOrder = "signature-order"
     }
 
     public let code: Code
-    /// Bytes from the start of what was read; where a bundle is made, from the start of what it would be.
+    /// The position of the wrong value, in bytes from the start of the parsed bytes or of the new manifest, envelope or bundle.
     public let offset: Int
-    /// What the format wants there, for people.
+    /// A description of the expected value, for the user.
     public let expected: String
-    /// What is there instead, for people; safe to show on a terminal.
+    /// A description of the found value, for the user. It is safe to show on a terminal.
     public let found: String
 
     init(_ code: Code, offset: Int, expected: String, found: String) {
@@ -52,4 +53,45 @@ public struct BundleError: Error, Sendable, Equatable, CustomStringConvertible {
     public static func == (left: BundleError, right: BundleError) -> Bool { left.code == right.code }
 
     public var description: String { "at offset \(offset): expected \(expected), found \(found)" }
+}
+
+// These functions read the bytes of a bundle and throw `BundleError`.
+
+extension ByteReader {
+    /// Reads the next integer, little-endian.
+    mutating func next<Integer: FixedWidthInteger & UnsignedInteger>(
+        _ type: Integer.Type = Integer.self, orElse code: BundleError.Code = .truncated
+    ) throws(BundleError) -> Integer {
+        do { return try read(type) } catch { throw BundleError(code, error) }
+    }
+
+    /// Reads the next `count` bytes.
+    mutating func next(_ count: Int, orElse code: BundleError.Code = .truncated) throws(BundleError) -> ArraySlice<
+        UInt8
+    > {
+        do { return try read(count) } catch { throw BundleError(code, error) }
+    }
+
+    /// Reads bytes that must be equal to `bytes`.
+    mutating func expect(_ bytes: [UInt8], _ code: BundleError.Code, _ expected: String) throws(BundleError) {
+        let start = offset
+        let found = try next(bytes.count)
+        guard found.elementsEqual(bytes) else {
+            throw BundleError(code, offset: start, expected: expected, found: Hex.encode(found))
+        }
+    }
+
+    /// Checks that no bytes remain.
+    func expectEnd(of whole: String) throws(BundleError) {
+        guard remaining == 0 else {
+            throw BundleError(
+                .trailingBytes, offset: offset, expected: "the end of the \(whole)", found: "\(remaining) more bytes")
+        }
+    }
+}
+
+extension BundleError {
+    fileprivate init(_ code: Code, _ error: ByteReader.Truncated) {
+        self.init(code, offset: error.offset, expected: "\(error.expected) bytes", found: "\(error.found)")
+    }
 }

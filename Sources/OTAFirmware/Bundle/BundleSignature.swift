@@ -1,19 +1,19 @@
-/// A signature over a manifest, as a bundle carries it: read, not checked.
+/// A signature over a manifest, as a bundle contains it. It is not verified.
 public struct BundleSignature: Sendable, Hashable {
     public enum Algorithm: UInt8, Sendable {
-        /// RFC 8032, pure, without context.
+        /// Pure Ed25519 without a context (RFC 8032).
         case ed25519 = 1
     }
-    /// Algorithm, three zeros, key id and signature, in bytes.
+    /// The length of algorithm, three zeros, key id and signature, in bytes.
     public static let encodedLength = 76
 
     public let algorithm: Algorithm
-    /// Selects the public key; it proves nothing.
+    /// Selects the public key. It does not prove who signed.
     public let keyID: KeyID
     /// 64 bytes.
     public let signature: [UInt8]
 
-    /// Nil unless `signature` is 64 bytes.
+    /// Returns nil unless `signature` has 64 bytes.
     public init?(keyID: KeyID, signature: some Collection<UInt8>) {
         guard signature.count == 64 else { return nil }
         self.algorithm = .ed25519
@@ -46,4 +46,23 @@ extension KeyID {
     fileprivate init(reading reader: inout ByteReader) throws(BundleError) {
         bytes = Array(try reader.next(8))
     }
+}
+
+/// The identifier of a public key: the first 8 bytes of the SHA-256 of its 32 raw bytes.
+///
+/// A key id selects a key. It does not prove who signed.
+public struct KeyID: Hashable, Comparable, Sendable, CustomStringConvertible {
+    /// The 8 bytes.
+    public let bytes: [UInt8]
+
+    /// Returns nil unless `bytes` has 8 bytes.
+    public init?(bytes: some Collection<UInt8>) {
+        guard bytes.count == 8 else { return nil }
+        self.bytes = Array(bytes)
+    }
+
+    public static func < (left: KeyID, right: KeyID) -> Bool { left.bytes.lexicographicallyPrecedes(right.bytes) }
+
+    /// 16 lower-case hex digits.
+    public var description: String { Hex.encode(bytes) }
 }

@@ -1,17 +1,17 @@
-/// A manifest with its signatures: what a device is sent before the first image byte. Read, not trusted.
+/// A manifest with its signatures. The host sends it before the first image byte. The signatures are not verified.
 public struct Envelope: Sendable, Hashable {
-    /// The longest envelope, in bytes: a prefix of a bundle as long as this holds all of it.
+    /// The length of the longest envelope, in bytes. The first `maximumLength` bytes of a bundle contain its whole envelope.
     public static let maximumLength = Manifest.maximumLength + countLength + 4 * BundleSignature.encodedLength
-    /// Count and three zeros.
+    /// The length of the count and three zeros, in bytes.
     private static let countLength = 4
 
     public let manifest: Manifest
-    /// 1 to 4, strictly ascending by key id.
+    /// 1 to 4 signatures, strictly ascending by key id.
     public let signatures: [BundleSignature]
 
-    /// Puts the signatures in order.
+    /// Creates an envelope and sorts the signatures.
     ///
-    /// - Throws: `bad-signature-count` for none or more than four, `signature-order` for two of one key.
+    /// - Throws: `bad-signature-count` for zero or more than four signatures, `signature-order` for two signatures of one key.
     public init(manifest: Manifest, signatures: [BundleSignature]) throws(BundleError) {
         let sorted = signatures.sorted { $0.keyID < $1.keyID }
         let start = manifest.bytes.count
@@ -23,15 +23,16 @@ public struct Envelope: Sendable, Hashable {
         self.signatures = sorted
     }
 
-    /// Reads an envelope and nothing else.
+    /// Parses an envelope. No bytes may follow it.
     public init(parsing bytes: [UInt8]) throws(BundleError) {
         var reader = ByteReader(bytes)
         try self.init(reading: &reader)
         try reader.expectEnd(of: "envelope")
     }
 
-    /// Reads the envelope at the start of a bundle, whatever follows; `maximumLength` bytes are enough. Its
-    /// `bundleLength` then is the length the whole file must have.
+    /// Parses the envelope at the start of a bundle and ignores the bytes after it. `maximumLength` bytes are enough.
+    ///
+    /// The length of the whole file must then be equal to `bundleLength`.
     public init(parsingPrefix bytes: [UInt8]) throws(BundleError) {
         var reader = ByteReader(bytes)
         try self.init(reading: &reader)
@@ -55,13 +56,14 @@ public struct Envelope: Sendable, Hashable {
         self.signatures = signatures
     }
 
-    /// This envelope with one signature more.
+    /// Returns this envelope with an additional signature.
     ///
-    /// - Throws: `bad-signature-count` if there are four already, `signature-order` if this key has signed.
+    /// - Throws: `bad-signature-count` if there are already four signatures, `signature-order` if this key has already signed.
     public func adding(_ signature: BundleSignature) throws(BundleError) -> Envelope {
         try Envelope(manifest: manifest, signatures: signatures + [signature])
     }
 
+    /// The encoded envelope.
     public var bytes: [UInt8] {
         var writer = ByteWriter(reservingCapacity: length)
         writer.write(manifest.bytes)
@@ -71,7 +73,7 @@ public struct Envelope: Sendable, Hashable {
         return writer.bytes
     }
 
-    /// What the signatures cover.
+    /// The bytes that the signatures cover.
     public var manifestBytes: [UInt8] { manifest.bytes }
 
     /// The length of `bytes`, at most `maximumLength`.

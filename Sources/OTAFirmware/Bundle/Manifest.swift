@@ -1,38 +1,40 @@
-/// What a bundle says of its image: exactly the bytes that are signed.
+/// The signed part of a bundle. It describes the image and the devices that accept it.
 public struct Manifest: Sendable, Hashable {
-    /// The longest manifest, in bytes.
+    /// The length of the longest manifest, in bytes.
     public static let maximumLength = 1024
-    /// The last second of the year 9999.
+    /// The last second of the year 9999, in Unix seconds (UTC).
     public static let latestCreationTime: UInt64 = 253_402_300_799
 
     public let imageFormat: ImageFormat
-    /// In bytes, at least 1.
+    /// The image's length in bytes, at least 1.
     public let imageSize: UInt32
     public let securityCounter: UInt32
-    /// Unix seconds, at most `latestCreationTime`.
+    /// The creation time in Unix seconds, at most `latestCreationTime`.
     public let created: UInt64
     /// The SHA-256 of the image.
     public let imageDigest: SHA256Digest
     public let version: SemanticVersion
     public let product: ProductName
-    /// Nil: any revision.
+    /// The hardware revisions that can run the image; nil for any revision.
     public let hardware: HardwareRevisions?
-    /// Per cent, 0 to 100.
+    /// The lowest battery level for the update in per cent, 0 to 100.
     public let minimumBattery: UInt8?
-    /// The commit or build it came from: 1 to 127 bytes of UTF-8 without control characters.
+    /// The commit or build that the image was made from: 1 to 127 bytes of UTF-8 without control characters.
     public let source: String?
-    /// The lowest version that may be running.
+    /// The lowest version from which a device may update.
     public let requires: RequiredVersion?
-    /// Fields of types this version of the format does not know, ascending by type.
+    /// The fields of unknown types, ascending by type.
     public let unknownFields: [ManifestField]
-    /// The encoding, M bytes: what a signature covers. Its SHA-256 is the release's name.
+    /// The encoded manifest, M bytes. The signatures cover exactly these bytes. Their SHA-256 is the name of the release.
     public let bytes: [UInt8]
 
-    /// The unknown fields for which a bundle must be refused. To read and to show them is no harm.
+    /// The unknown fields that are critical. A verifier must refuse a bundle that has one. Parsing accepts these fields.
     public var unknownCriticalFields: [ManifestField] { unknownFields.filter(\.isCritical) }
 
-    /// Makes a manifest, by the same rules by which one is read: an error's offset is the one in the manifest that
-    /// would have been. A field among `unknownFields` whose type is known is taken for what it is.
+    /// Creates a manifest. The values must follow the same rules as a parsed manifest.
+    ///
+    /// An error's offset is the position in the new manifest. If `unknownFields` contains a field of a known type, its value is
+    /// decoded like every other field of that type.
     public init(
         imageFormat: ImageFormat, imageSize: UInt32, securityCounter: UInt32, created: UInt64,
         imageDigest: SHA256Digest, version: SemanticVersion, product: ProductName,
@@ -69,14 +71,14 @@ public struct Manifest: Sendable, Hashable {
         try self.init(parsing: writer.bytes)
     }
 
-    /// Reads a manifest and nothing else: the bytes are those of one manifest, no more and no fewer.
+    /// Parses a manifest. No bytes may follow it.
     public init(parsing bytes: [UInt8]) throws(BundleError) {
         var reader = ByteReader(bytes)
         try self.init(reading: &reader)
         try reader.expectEnd(of: "manifest")
     }
 
-    /// Reads the manifest at the reader's position, which has to be offset 0, and leaves the reader behind it.
+    /// Reads the manifest at the reader's position, which must be offset 0. The reader is then at the first byte after the manifest.
     init(reading reader: inout ByteReader) throws(BundleError) {
         let all = reader.unread
         let header = try ManifestHeader(reading: &reader)
@@ -106,8 +108,67 @@ public struct Manifest: Sendable, Hashable {
         self.bytes = Array(all.prefix(header.manifestLength))
     }
 
-    /// Two manifests with the same bytes are the same in everything.
+    // The bytes determine all other properties.
     public static func == (left: Manifest, right: Manifest) -> Bool { left.bytes == right.bytes }
 
     public func hash(into hasher: inout Hasher) { hasher.combine(bytes) }
+}
+
+/// The first 64 bytes of a manifest.
+struct ManifestHeader {
+    static let length = 64
+    static let magic = Array("OTAF".utf8)
+    static let formatVersion: UInt8 = 1
+
+    let imageFormat: ImageFormat
+    /// The length of header and fields in bytes, called M.
+    let manifestLength: Int
+    let imageSize: UInt32
+    let securityCounter: UInt32
+    let created: UInt64
+    let imageDigest: SHA256Digest
+
+    /// Reads a header from offset 0. Each value is checked when it is read, so that no unchecked length is used.
+    init(reading reader: inout ByteReader) throws(BundleError) {
+        try reader.expect(Self.magic, .badMagic, "the magic \"OTAF\" (4f544146)")
+        try reader.expect([Self.formatVersion], .unsupportedVersion, "format version 01")
+        let format = try reader.next(UInt8.self)
+        let manifestLength = try reader.next(UInt16.self)
+        guard let imageFormat = ImageFormat(rawValue: format) else {
+            throw BundleError(
+                .unsupportedImageFormat, offset: 5, expected: "image format 0, 1 or 2", found: "\(format)")
+        }
+        try Self.check(manifestLength: Int(manifestLength))
+        imageSize = try reader.next()
+        guard imageSize > 0 else {
+            throw BundleError(.badImageSize, offset: 8, expected: "an image of at least 1 byte", found: "0")
+        }
+        try reader.expect([0, 0, 0, 0], .notZero, "zero")
+        securityCounter = try reader.next()
+        try reader.expect([0, 0, 0, 0], .notZero, "zero")
+        created = try reader.next()
+        guard created <= Manifest.latestCreationTime else {
+            throw BundleError(
+                .badCreationTime, offset: 24, expected: "at most \(Manifest.latestCreationTime) seconds",
+                found: "\(created)")
+        }
+        imageDigest = try SHA256Digest(reading: &reader)
+        self.imageFormat = imageFormat
+        self.manifestLength = Int(manifestLength)
+    }
+
+    /// Checks the length of header and fields.
+    static func check(manifestLength length: Int) throws(BundleError) {
+        guard (Self.length...Manifest.maximumLength).contains(length) else {
+            throw BundleError(
+                .badManifestLength, offset: 6,
+                expected: "a manifest of \(Self.length) to \(Manifest.maximumLength) bytes", found: "\(length)")
+        }
+    }
+}
+
+extension SHA256Digest {
+    fileprivate init(reading reader: inout ByteReader) throws(BundleError) {
+        bytes = Array(try reader.next(32))
+    }
 }

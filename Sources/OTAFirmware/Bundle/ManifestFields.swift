@@ -1,4 +1,38 @@
-/// The fields of a manifest as they are read: each known one decoded, the others kept.
+/// A field of a manifest. It is encoded as type (u16), length (u16) and value, little-endian.
+public struct ManifestField: Sendable, Hashable {
+    /// The size of the type and the length together, in bytes.
+    static let headerLength = 4
+
+    /// The whole 16-bit number. Fields are sorted by it.
+    public let type: UInt16
+    public let value: [UInt8]
+
+    public init(type: UInt16, value: [UInt8]) {
+        self.type = type
+        self.value = value
+    }
+
+    init(_ type: ManifestFieldType, _ value: some Sequence<UInt8>) {
+        self.init(type: type.rawValue, value: Array(value))
+    }
+
+    /// Whether a reader that does not know the field must refuse the bundle.
+    public var isCritical: Bool { type & 0x8000 != 0 }
+
+    var encodedLength: Int { Self.headerLength + value.count }
+}
+
+/// The known types of fields. The types 0x8007 and 0x8009 are reserved, and therefore unknown.
+enum ManifestFieldType: UInt16 {
+    case version = 0x0002
+    case minimumBattery = 0x0004
+    case source = 0x0006
+    case product = 0x8001
+    case hardware = 0x8003
+    case requires = 0x8005
+}
+
+/// The parsed fields of a manifest: the decoded known fields, and the unknown fields.
 struct ManifestFields {
     private(set) var version: SemanticVersion?
     private(set) var product: ProductName?
@@ -8,7 +42,7 @@ struct ManifestFields {
     private(set) var requires: RequiredVersion?
     private(set) var unknown: [ManifestField] = []
 
-    /// Reads fields until the reader, which covers them and no more, is at its end.
+    /// Reads all fields. The reader must contain the fields only.
     init(reading reader: inout ByteReader) throws(BundleError) {
         var lastType: UInt16?
         while reader.remaining > 0 {

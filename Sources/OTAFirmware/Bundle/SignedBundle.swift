@@ -1,11 +1,12 @@
-/// A bundle as it was read: its form is right, and that is all. Neither a signature nor the image's digest was checked;
-/// that is what makes a `VerifiedBundle` of it.
+/// A parsed bundle whose format is valid. Its signatures and the image's digest are not verified.
+///
+/// `VerifiedBundle` is a bundle that passed these checks.
 public struct SignedBundle: Sendable, Hashable {
     public let envelope: Envelope
-    /// As many bytes as the manifest says.
+    /// The image. Its length is equal to the manifest's image size.
     public let image: [UInt8]
 
-    /// - Throws: `bad-image-size` unless the image is as long as the manifest says.
+    /// - Throws: `bad-image-size` if the image's length is not equal to the manifest's image size.
     public init(envelope: Envelope, image: [UInt8]) throws(BundleError) {
         guard image.count == Int(envelope.manifest.imageSize) else {
             throw BundleError(
@@ -16,7 +17,7 @@ public struct SignedBundle: Sendable, Hashable {
         self.image = image
     }
 
-    /// Reads a whole file. Give the array away (`consume`) and its memory becomes the image's.
+    /// Parses a whole file. If the caller passes the array with `consume`, the image reuses its memory.
     public init(parsing bytes: consuming [UInt8]) throws(BundleError) {
         var file = consume bytes
         let envelope = try Envelope(parsingPrefix: Array(file.prefix(Envelope.maximumLength)))
@@ -36,5 +37,6 @@ public struct SignedBundle: Sendable, Hashable {
         self.image = file
     }
 
+    /// The encoded bundle.
     public var bytes: [UInt8] { envelope.bytes + image }
 }

@@ -1,15 +1,15 @@
-/// Reads integers and runs of bytes one behind the other, and never past the end.
+/// Reads consecutive integers and byte sequences, and never reads past the end.
 ///
-/// A reader made by `reader(over:)` counts offsets on from where it begins, so that an error found in a part of a file
-/// names the offset in the file.
+/// A reader from `reader(over:)` continues the offsets of its parent. Therefore an error in a part of a file has the offset in
+/// the whole file.
 public struct ByteReader: Sendable {
-    /// The bytes end before what was to be read.
+    /// There are fewer bytes than the caller requested.
     public struct Truncated: Error, Sendable, Hashable {
-        /// Where the thing to be read begins.
+        /// The position of the first requested byte.
         public let offset: Int
-        /// Its length in bytes.
+        /// The number of requested bytes.
         public let expected: Int
-        /// The bytes that are there, fewer than `expected`.
+        /// The number of available bytes, which is less than `expected`.
         public let found: Int
 
         package init(offset: Int, expected: Int, found: Int) {
@@ -24,10 +24,10 @@ public struct ByteReader: Sendable {
     }
 
     private var rest: ArraySlice<UInt8>
-    /// The offset of the byte that is read next.
+    /// The offset of the next byte.
     public private(set) var offset: Int
 
-    /// A reader at the first of `bytes`, whose offset is 0 unless said otherwise.
+    /// Creates a reader at the first byte of `bytes`. `offset` is the offset of that byte.
     public init(_ bytes: ArraySlice<UInt8>, offset: Int = 0) {
         self.rest = bytes
         self.offset = offset
@@ -37,13 +37,13 @@ public struct ByteReader: Sendable {
         self.init(bytes[...], offset: offset)
     }
 
-    /// The number of bytes not yet read.
+    /// The number of unread bytes.
     public var remaining: Int { rest.count }
 
-    /// The bytes not yet read.
+    /// The unread bytes.
     public var unread: ArraySlice<UInt8> { rest }
 
-    /// An unsigned integer of at most 128 bits, little-endian unless said otherwise.
+    /// Reads an unsigned integer of at most 128 bits, by default little-endian.
     public mutating func read<Integer: FixedWidthInteger & UnsignedInteger>(
         _ type: Integer.Type = Integer.self, _ order: ByteOrder = .littleEndian
     ) throws(Truncated) -> Integer {
@@ -56,7 +56,7 @@ public struct ByteReader: Sendable {
         return Integer(truncatingIfNeeded: high) << 64 | Integer(truncatingIfNeeded: low)
     }
 
-    /// Not generic: other modules call `read` for each integer of each frame, and it is not specialised for them.
+    // This function is not generic. Other modules call `read` for each integer of each frame, without specialisation.
     private mutating func readWord(of count: Int, _ order: ByteOrder) throws(Truncated) -> UInt64 {
         let bytes = try read(count)
         var word: UInt64 = 0
@@ -67,7 +67,7 @@ public struct ByteReader: Sendable {
         return word
     }
 
-    /// The next `count` bytes. A negative count reads none.
+    /// Reads the next `count` bytes; no bytes for a negative count.
     public mutating func read(_ count: Int) throws(Truncated) -> ArraySlice<UInt8> {
         guard count <= rest.count else { throw Truncated(offset: offset, expected: count, found: rest.count) }
         let bytes = rest.prefix(max(count, 0))
@@ -76,9 +76,34 @@ public struct ByteReader: Sendable {
         return bytes
     }
 
-    /// A reader over the next `count` bytes, which this one passes over.
+    /// Returns a reader for the next `count` bytes and skips them in this reader.
     public mutating func reader(over count: Int) throws(Truncated) -> ByteReader {
         let start = offset
         return ByteReader(try read(count), offset: start)
+    }
+}
+
+/// Appends integers and byte sequences to an array.
+public struct ByteWriter: Sendable {
+    /// The written bytes.
+    public private(set) var bytes: [UInt8] = []
+
+    public init(reservingCapacity capacity: Int = 0) {
+        bytes.reserveCapacity(capacity)
+    }
+
+    /// Appends an unsigned integer in its full width, by default little-endian.
+    public mutating func write<Integer: FixedWidthInteger & UnsignedInteger>(
+        _ value: Integer, _ order: ByteReader.ByteOrder = .littleEndian
+    ) {
+        withUnsafeBytes(of: order == .bigEndian ? value.bigEndian : value.littleEndian) { bytes.append(contentsOf: $0) }
+    }
+
+    public mutating func write(_ run: some Sequence<UInt8>) {
+        bytes.append(contentsOf: run)
+    }
+
+    public mutating func writeZeros(_ count: Int) {
+        bytes.append(contentsOf: repeatElement(0, count: count))
     }
 }

@@ -1,16 +1,16 @@
-/// What an image says of itself.
+/// The properties that an image states about itself.
 public struct FirmwareDescription: Sendable, Hashable {
     public enum Details: Sendable, Hashable {
-        /// Bytes of which nothing is known.
+        /// Bytes without a known format.
         case raw
         case espressif(EspressifImage)
         case mcuboot(MCUbootImage)
     }
 
-    /// In bytes, with all that follows the image in its file.
+    /// The file size in bytes, including the bytes after the image.
     public let size: UInt32
     public let details: Details
-    /// What was not checked, or is noteworthy, for people.
+    /// Facts that were not checked and other remarks, for the user.
     public let notes: [String]
 
     init(size: UInt64, details: Details, notes: [String]) {
@@ -27,7 +27,7 @@ public struct FirmwareDescription: Sendable, Hashable {
         }
     }
 
-    /// The version as the image has it, which need not be a semantic one.
+    /// The version text in the image. It may not be a semantic version.
     public var versionText: String? {
         switch details {
         case .raw: nil
@@ -36,15 +36,33 @@ public struct FirmwareDescription: Sendable, Hashable {
         }
     }
 
-    /// `versionText` as a semantic version: without the `v` that may lead it, and strict from there on. `v1.2.3` is
-    /// 1.2.3 and `v1.2.3-4-gabc` is 1.2.3-4-gabc; `1.2` is none.
+    /// `versionText` as a semantic version. A leading `v` is removed, and the rest is parsed strictly.
+    ///
+    /// `v1.2.3` becomes 1.2.3, and `v1.2.3-4-gabc` becomes 1.2.3-4-gabc. `1.2` becomes nil.
     public var version: SemanticVersion? {
         versionText.flatMap { SemanticVersion($0.hasPrefix("v") ? $0.dropFirst() : $0[...]) }
     }
 
-    /// The name the image gives itself, where it can be a product's.
+    /// The project name in the image, if it is a valid product name.
     public var product: ProductName? {
         guard case .espressif(let image) = details else { return nil }
         return (image.application?.project).flatMap { ProductName($0) }
+    }
+}
+
+/// The format of the image in a bundle: the byte at offset 5 of its manifest.
+public enum ImageFormat: UInt8, Sendable, CaseIterable {
+    case raw = 0
+    /// An ESP-IDF application image.
+    case espressif = 1
+    case mcuboot = 2
+
+    /// The name in output: `raw`, `esp-idf` or `mcuboot`.
+    public var name: String {
+        switch self {
+        case .raw: "raw"
+        case .espressif: "esp-idf"
+        case .mcuboot: "mcuboot"
+        }
     }
 }

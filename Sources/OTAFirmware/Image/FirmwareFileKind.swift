@@ -1,24 +1,24 @@
-/// What a file is, by its first bytes; what it is called does not matter.
+/// The type of a file, detected from its first bytes. The file name has no effect.
 public enum FirmwareFileKind: Sendable, Hashable {
-    /// Taken as it is: an image of some format.
+    /// An image of some format. It is used without conversion.
     case binary
-    /// Text that `IntelHex` makes an image of.
+    /// Intel HEX text. `IntelHex` converts it to an image.
     case intelHex
-    /// A bundle of ours.
+    /// A signed bundle (`*.otaf`).
     case bundle
-    /// Linked code with its symbols, for this machine (the ELF header's e_machine).
+    /// Linked code with symbols. `machine` is the field `e_machine` of the ELF header.
     case elf(machine: UInt16)
     /// Blocks for a USB bootloader (github.com/microsoft/uf2).
     case uf2
-    /// An archive, such as a Nordic DFU package.
+    /// A zip archive, for example a Nordic DFU package.
     case zip
-    /// Text of a key or a certificate.
+    /// A key or a certificate as text.
     case pem
 
-    /// The bytes `detect(prefix:)` looks at, at most.
+    /// The number of bytes that `detect(prefix:)` reads at most.
     public static let prefixLength = 20
 
-    /// Fewer bytes than `prefixLength` are a file that ends there.
+    /// Detects the type from the first `prefixLength` bytes of a file, or from all bytes of a shorter file.
     public static func detect(prefix: some Collection<UInt8>) -> FirmwareFileKind {
         let bytes = Array(prefix.prefix(prefixLength))
         if bytes.starts(with: ManifestHeader.magic) { return .bundle }
@@ -26,7 +26,7 @@ public enum FirmwareFileKind: Sendable, Hashable {
         if bytes.starts(with: [0x55, 0x46, 0x32, 0x0A, 0x57, 0x51, 0x5D, 0x9E]) { return .uf2 }
         if bytes.starts(with: [0x50, 0x4B, 0x03, 0x04]) { return .zip }
         if bytes.starts(with: "-----BEGIN ".utf8) { return .pem }
-        // The shortest record: a colon, length, address, type and checksum.
+        // The shortest record has a colon, length, address, type and checksum.
         if bytes.first == UInt8(ascii: ":"), bytes.count >= 11,
             bytes[1..<11].allSatisfy({ Hex.value(ofDigit: $0) != nil })
         {
@@ -35,7 +35,7 @@ public enum FirmwareFileKind: Sendable, Hashable {
         return .binary
     }
 
-    /// The ELF header says in which byte order it is written.
+    /// Reads `e_machine`. The byte at offset 5 selects the byte order.
     private static func machine(ofELF bytes: [UInt8]) -> UInt16 {
         var reader = ByteReader(bytes.dropFirst(18))
         let isBigEndian = bytes.count > 5 && bytes[5] == 2
@@ -44,16 +44,17 @@ public enum FirmwareFileKind: Sendable, Hashable {
 }
 
 extension FirmwareFileKind {
-    /// Nil for what can be read as an image; else why not, and what makes an image of it.
+    /// The error for a file that is not an image, with a hint for the conversion; nil for an image.
     package var refusal: ImageError? {
         switch self {
         case .binary: nil
-        case .intelHex: Self.refusal("Intel HEX text", "make a binary of it: objcopy -I ihex -O binary app.hex app.bin")
+        case .intelHex:
+            Self.refusal("Intel HEX text", "convert it to a binary: objcopy -I ihex -O binary app.hex app.bin")
         case .bundle: Self.refusal("a signed bundle", nil)
-        case .elf(let machine): Self.refusal("an ELF file", "make an image of it: " + Self.conversion(machine))
-        case .uf2: Self.refusal("a UF2 file", "give the binary it was made of")
-        case .pem: Self.refusal("a key or a certificate", "give the image here, and the key by --key")
-        case .zip: Self.refusal("a zip archive", "unpack it and give the image in it")
+        case .elf(let machine): Self.refusal("an ELF file", "convert it to an image: " + Self.conversion(machine))
+        case .uf2: Self.refusal("a UF2 file", "give the binary that it was made from")
+        case .pem: Self.refusal("a key or a certificate", "give the image as the argument, and the key with --key FILE")
+        case .zip: Self.refusal("a zip archive", "unpack it, and give the image in it")
         }
     }
 
@@ -62,11 +63,11 @@ extension FirmwareFileKind {
     }
 
     private static func conversion(_ machine: UInt16) -> String {
-        let esptool = "esptool --chip esp32 elf2image app.elf (with your chip's name)"
+        let esptool = "esptool --chip esp32 elf2image app.elf (with the name of your chip)"
         return switch machine {
         case 40: "arm-none-eabi-objcopy -O binary app.elf app.bin"
         case 94: esptool
-        case 243: "\(esptool); for a chip that is not Espressif's: objcopy -O binary app.elf app.bin"
+        case 243: "\(esptool); for a chip of another vendor: objcopy -O binary app.elf app.bin"
         default: "objcopy -O binary app.elf app.bin"
         }
     }

@@ -1,8 +1,10 @@
-/// Reads an image in one pass, pushed through it in chunks of any size, and keeps no more of it than its headers: a
-/// file is inspected while it is copied, and a whole buffer is one chunk.
+/// Parses an image in one pass and returns its description.
 ///
-/// The format is recognised by its magic: ESP-IDF application images (0xE9), MCUboot images (0x96f3b83d), else raw
-/// bytes. What begins like one of the first two has to be one in all: a damaged image does not pass as raw.
+/// The caller passes the image in blocks of any size. The inspector keeps only the headers. Therefore a file can be inspected
+/// while it is copied.
+///
+/// The magic selects the format: ESP-IDF application image (0xE9) or MCUboot image (0x96f3b83d). Without a known magic, the
+/// image is raw. An image with a known magic must be valid: a damaged image is never accepted as raw.
 public struct FirmwareInspector {
     private let format: ImageFormat?
     private let makeHash: () -> any IncrementalHash
@@ -11,15 +13,15 @@ public struct FirmwareInspector {
     private var size: UInt64 = 0
 
     /// - Parameters:
-    ///   - format: the format the image has to have, raw being any; nil: it is recognised, and a file that an image
-    ///     has to be made of first is refused.
-    ///   - makeHash: a new SHA-256, for the digest that an image carries.
+    ///   - format: the required format. `raw` accepts every file. Nil detects the format, and refuses a file that must be
+    ///     converted first.
+    ///   - makeHash: returns a new SHA-256, which checks the digest in the image.
     public init(format: ImageFormat? = nil, makeHash: @escaping () -> any IncrementalHash) {
         self.format = format
         self.makeHash = makeHash
     }
 
-    /// The next bytes of the image.
+    /// Parses the next bytes of the image.
     public mutating func update(_ bytes: UnsafeRawBufferPointer) throws(ImageError) {
         size += UInt64(bytes.count)
         guard size <= UInt32.max else {
@@ -38,7 +40,7 @@ public struct FirmwareInspector {
         }
     }
 
-    /// The image ends here. Called once, last.
+    /// Ends the image and returns its description. Call it once, after the last update.
     public mutating func finish() throws(ImageError) -> FirmwareDescription {
         guard size > 0 else {
             throw ImageError(.emptyImage, offset: 0, expected: "a firmware image", found: "an empty file")
@@ -47,7 +49,7 @@ public struct FirmwareInspector {
         return try parser?.finish() ?? FirmwareDescription(size: size, details: .raw, notes: [])
     }
 
-    /// A whole image at once.
+    /// Parses a whole image.
     public static func inspect(
         _ image: [UInt8], format: ImageFormat? = nil, makeHash: @escaping () -> any IncrementalHash
     ) throws(ImageError) -> FirmwareDescription {

@@ -1,31 +1,31 @@
-/// Why a file is not a firmware image that can be sent. Two errors are equal when their codes are.
+/// An error in the bytes of a firmware image. Two errors are equal if their codes are equal.
 public struct ImageError: Error, Sendable, Equatable, CustomStringConvertible {
     public enum Code: String, Sendable, CaseIterable {
         case emptyImage = "empty-image"
         /// More than 2^32 − 1 bytes.
         case imageTooLarge = "image-too-large"
-        /// A file of another kind, such as ELF, of which an image has to be made first.
+        /// The file has another type, such as ELF, and must be converted first.
         case notAnImage = "not-an-image"
-        /// Another format than the one it was said to have.
+        /// The image does not have the requested format.
         case wrongImageFormat = "wrong-image-format"
-        /// The bytes end before what their own length fields announce.
+        /// There are fewer bytes than the image's length fields state.
         case truncatedImage = "truncated-image"
-        /// A field of an image's header, segment or TLV cannot be what it is.
+        /// A field in a header, segment or TLV has an invalid value.
         case badImageHeader = "bad-image-header"
-        /// The checksum or digest that the image carries is not that of its bytes.
+        /// The checksum or digest in the image does not match its bytes.
         case badImageDigest = "bad-image-digest"
-        /// Something that does not belong there follows the image.
+        /// There are bytes after the image that the format does not allow.
         case trailingImageBytes = "trailing-image-bytes"
     }
 
     public let code: Code
-    /// Bytes from the start of the image.
+    /// The position of the wrong value, in bytes from the start of the image.
     public let offset: UInt64
-    /// What the format wants there, for people.
+    /// A description of the expected value, for the user.
     public let expected: String
-    /// What is there instead, for people; safe to show on a terminal.
+    /// A description of the found value, for the user. It is safe to show on a terminal.
     public let found: String
-    /// What to do about it, for people, where there is something.
+    /// The next step for the user, if one is known.
     public let hint: String?
 
     init(_ code: Code, offset: UInt64, expected: String, found: String, hint: String? = nil) {
@@ -36,7 +36,7 @@ public struct ImageError: Error, Sendable, Equatable, CustomStringConvertible {
         self.hint = hint
     }
 
-    /// Bytes read from `start` on are too few.
+    /// Creates `truncated-image` from the error of a reader that began at `start`.
     init(_ error: ByteReader.Truncated, from start: UInt64 = 0) {
         self.init(
             .truncatedImage, offset: start + UInt64(error.offset), expected: "\(error.expected) bytes",

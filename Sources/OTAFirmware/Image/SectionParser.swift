@@ -1,19 +1,20 @@
-/// A parser of an image that is a row of sections, each of a length known when it begins. The image is pushed through
-/// it in chunks of any size.
+/// A parser of an image that consists of consecutive sections.
+///
+/// The length of a section is known when the section begins. The image arrives in blocks of any size.
 protocol SectionParser {
     var cursor: SectionCursor { get set }
 
-    /// The next bytes of the section, at `cursor.offset`.
+    /// Parses the next bytes of the section. The first byte is at `cursor.offset`.
     mutating func take(_ bytes: UnsafeRawBufferPointer) throws(ImageError)
 
-    /// The section is complete. Begins the next one.
+    /// Ends the complete section and begins the next one.
     mutating func endSection() throws(ImageError)
 
-    /// The image ends at `cursor.offset`.
+    /// Ends the image at `cursor.offset` and returns its description.
     mutating func finish() throws(ImageError) -> FirmwareDescription
 }
 
-/// Where a parser is: in the section that begins at `start` and is `length` bytes long.
+/// The position of a parser in its current section. The section begins at `start` and has `length` bytes.
 struct SectionCursor {
     private(set) var start: UInt64 = 0
     private(set) var length: UInt64
@@ -26,19 +27,20 @@ struct SectionCursor {
 
     var remaining: UInt64 { length - (offset - start) }
 
-    /// The next section begins here. One that has no end is `.max` long.
+    /// Begins the next section at `offset`. A section without a known end has the length `.max`.
     mutating func beginSection(length: UInt64) {
         start = offset
         self.length = length
     }
 
-    /// Why an image cannot end within this section.
+    /// The error for an image that ends within this section.
     var truncation: ImageError {
         ImageError(.truncatedImage, offset: start, expected: "\(length) bytes", found: "\(offset - start)")
     }
 }
 
 extension SectionParser {
+    /// Splits a block of the image at the ends of sections, and parses the parts.
     mutating func update(_ bytes: UnsafeRawBufferPointer) throws(ImageError) {
         var index = 0
         while index < bytes.count {
@@ -48,5 +50,50 @@ extension SectionParser {
             cursor.offset += UInt64(count)
             while cursor.remaining == 0 { try endSection() }
         }
+    }
+}
+
+/// A parser that accepts all bytes.
+struct RawParser: SectionParser {
+    var cursor = SectionCursor(length: .max)
+
+    mutating func take(_ bytes: UnsafeRawBufferPointer) {}
+
+    mutating func endSection() {}
+
+    mutating func finish() -> FirmwareDescription {
+        FirmwareDescription(size: cursor.offset, details: .raw, notes: [])
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    /// Returns `count` bytes from the index `start`. All of them must be within bounds.
+    func part(_ start: Int, _ count: Int) -> UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(rebasing: self[start..<(start + count)])
+    }
+
+    /// Returns the exclusive or of all bytes.
+    func exclusiveOr() -> UInt8 {
+        var wide: UInt64 = 0
+        var index = 0
+        while count - index >= 8 {
+            wide ^= loadUnaligned(fromByteOffset: index, as: UInt64.self)
+            index += 8
+        }
+        var result = (0..<8).reduce(UInt8(0)) { $0 ^ UInt8(truncatingIfNeeded: wide >> ($1 * 8)) }
+        while index < count {
+            result ^= self[index]
+            index += 1
+        }
+        return result
+    }
+
+    /// Returns the number of bytes before the first byte that is not `value`.
+    func countOfLeading(_ value: UInt8) -> Int {
+        let wide = UInt64(value) &* 0x0101_0101_0101_0101
+        var index = 0
+        while count - index >= 8, loadUnaligned(fromByteOffset: index, as: UInt64.self) == wide { index += 8 }
+        while index < count, self[index] == value { index += 1 }
+        return index
     }
 }

@@ -21,7 +21,7 @@ package enum DeviceStatus: UInt8 {
     case digestMismatch
     case refusedByPolicy
 
-    /// What a person is told when the device ends it with this status.
+    /// The error code of a session that ends with this status.
     package var error: UpdateError.Code {
         switch self {
         case .ok, .unknownOpcode, .badArgument, .badState: .protocolViolation
@@ -42,6 +42,7 @@ package enum DeviceStatus: UInt8 {
         }
     }
 
+    /// The meaning for the user, after "the device refused REQUEST:".
     package var meaning: String {
         switch self {
         case .ok: "ok"

@@ -7,7 +7,7 @@ struct Preflight {
     let bundle: VerifiedBundle
     let options: UpdateOptions
 
-    private var manifest: Manifest { bundle.bundle.envelope.manifest }
+    private var manifest: Manifest { bundle.manifest }
 
     /// The state of the bundle's image on the device.
     enum ImageState: Equatable {
@@ -80,7 +80,7 @@ struct Preflight {
     }
 
     private func checkKeys(_ info: DeviceInfo) throws(UpdateError) {
-        let signers = bundle.bundle.envelope.signatures.map(\.keyID)
+        let signers = bundle.envelope.signatures.map(\.keyID)
         guard signers.contains(where: info.keys.contains) else {
             let keys = info.keys.map(\.description).joined(separator: ", ")
             throw UpdateError(

@@ -111,7 +111,7 @@ extension ProfileConversation {
         report(.confirmed(version: snapshot.version.text))
         var device = described(snapshot)
         device.state = .idle
-        device.securityCounter = push.bundle.bundle.envelope.manifest.securityCounter
+        device.securityCounter = push.bundle.manifest.securityCounter
         finish(.confirmed, device)
     }
 

@@ -35,10 +35,10 @@ struct Push {
     /// The device's status before the transfer; nil if the transfer of this image did not begin in this run.
     var previous: DeviceSnapshot?
 
-    var image: [UInt8] { bundle.bundle.image }
-    var envelope: [UInt8] { bundle.bundle.envelope.bytes }
+    var image: [UInt8] { bundle.image }
+    var envelope: [UInt8] { bundle.envelope.bytes }
     var preflight: Preflight { Preflight(bundle: bundle, options: options) }
-    var version: String { bundle.bundle.envelope.manifest.version.text }
+    var version: String { bundle.manifest.version.text }
 
     init(_ bundle: VerifiedBundle, _ options: UpdateOptions) {
         self.bundle = bundle
@@ -100,7 +100,7 @@ extension ProfileConversation {
         ask(
             .begin(
                 .image, size: push.image.count, from: offset,
-                digestPrefix: push.bundle.bundle.envelope.manifest.imageDigest.prefix))
+                digestPrefix: push.bundle.manifest.imageDigest.prefix))
     }
 
     /// Handles the answer to BEGIN.

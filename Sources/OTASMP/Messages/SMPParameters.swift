@@ -1,6 +1,6 @@
-/// What a device tells of its buffers.
+/// The size and number of a device's packet buffers.
 package struct SMPParameters: Sendable, Equatable {
-    /// The longest packet that it takes, header included; a longer one it drops without a word.
+    /// The longest packet in bytes, header included. The device drops a longer packet without an answer.
     package var bufferSize: Int
     package var bufferCount: Int
 
@@ -14,19 +14,32 @@ package struct SMPParameters: Sendable, Equatable {
             1...(SMPFrame.headerLength + CBORDecoder.longest) ~= size, 1...1024 ~= count
         else {
             let (size, count) = (fields["buf_size"]?.integer, fields["buf_count"]?.integer)
-            let reported = [size, count].map { $0.map { "\($0)" } ?? "no number" }
+            let reported = [size, count].map { $0.map { "\($0)" } ?? "not an integer" }
             throw SMPFrameError(
                 context: "the device reports impossible buffers: size \(reported[0]), count \(reported[1])")
         }
         self.init(bufferSize: size, bufferCount: count)
     }
 
-    /// The most packets in flight.
+    /// The maximum number of packets in flight.
     ///
-    /// One buffer is for the answer: with as many packets in flight as there are buffers, the first one is refused.
+    /// One buffer is for the answer. With as many packets in flight as buffers, the device refuses the first packet.
     package var window: Int { min(max(1, bufferCount - 1), Self.longestWindow) }
 
-    /// A frame has one of 256 sequence numbers. With half of them in flight, the answer to an earlier packet that arrives twice or
-    /// late (UDP) does not have the number of a packet in flight.
+    /// Over UDP the answer to an earlier packet can arrive twice or late. There are 256 sequence numbers. With fewer than half of
+    /// them in flight, such an answer does not have the number of a packet in flight.
     private static let longestWindow = 127
+}
+
+/// The mode in which a device's bootloader installs images (Zephyr, `smp_group_0.rst`).
+package enum SMPBootloaderMode: Int, Sendable {
+    case singleSlot = 0
+    case swapWithScratch
+    /// The new image overwrites the old one, so a rollback is impossible.
+    case overwrite
+    case swap
+    case directXIP
+    case directXIPWithRevert
+    case loadToRAM
+    case firmwareLoader
 }

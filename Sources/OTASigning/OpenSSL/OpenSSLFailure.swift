@@ -45,3 +45,11 @@ func opened(_ pointer: OpaquePointer?) throws(OpenSSLFailure) -> OpaquePointer {
 func succeeded(_ answer: Int32) throws(OpenSSLFailure) {
     guard answer == 1 else { throw OpenSSLFailure.drain() }
 }
+
+/// Describes the loaded libcrypto.
+package enum Libcrypto {
+    /// The version, for example `3.0.17`.
+    package static var version: String {
+        "\(OPENSSL_version_major()).\(OPENSSL_version_minor()).\(OPENSSL_version_patch())"
+    }
+}

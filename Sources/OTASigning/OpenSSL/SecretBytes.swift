@@ -44,3 +44,20 @@ public final class SecretBytes: @unchecked Sendable {  // Only the initializer w
         buffer.deallocate()
     }
 }
+
+/// The passphrase of an encrypted private key file. Its bytes are wiped from memory when the last reference is released.
+public struct Passphrase: Sendable {
+    let bytes: SecretBytes
+
+    /// The maximum length, in bytes. It is the limit of the `openssl` command.
+    public static let maximumLength = 1024
+
+    /// - Throws: `unusable-passphrase` unless the passphrase has 1 to 1024 bytes.
+    public init(_ bytes: SecretBytes) throws(KeyError) {
+        guard (1...Self.maximumLength).contains(bytes.count) else {
+            throw KeyError(
+                .unusablePassphrase, "the passphrase has \(bytes.count) bytes; expected 1 to \(Self.maximumLength)")
+        }
+        self.bytes = bytes
+    }
+}

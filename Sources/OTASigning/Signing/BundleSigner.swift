@@ -1,4 +1,4 @@
-internal import OTAFirmware
+public import OTAFirmware
 public import SystemPackage
 
 /// Creates bundles from image files in one pass and with little memory.
@@ -54,8 +54,8 @@ public struct BundleSigner: Sendable {
         let asked = release.isComplete ? nil : try source.inspect(as: release.format) { _ in }
         let draft = try ManifestDraft(release, of: asked, imageSize: source.size, created: created)
         let space = try envelope(draft.placeholder()) { _ in [UInt8](repeating: 0, count: 64) }
-        let copy = HashingCopy(to: output, behind: space)
-        let image = try source.inspect(as: release.format, copy.take)
+        let copy = HashingCopy(to: output, after: space)
+        let image = try source.inspect(as: release.format, copy.append)
         guard asked == nil || asked == image else { throw source.changed }
         try release.check(image)
 
@@ -78,8 +78,8 @@ public struct BundleSigner: Sendable {
         try check(signing: old.signatures.map(\.keyID))
         let envelope = try envelope(old.manifest, beside: old.signatures, signature: signature(over: old.manifest))
 
-        let copy = HashingCopy(to: output, behind: envelope)
-        try file.forEachPiece(in: UInt64(old.length)..<file.size, copy.take)
+        let copy = HashingCopy(to: output, after: envelope)
+        try file.forEachPiece(in: UInt64(old.length)..<file.size, copy.append)
         guard copy.finish() == old.manifest.imageDigest else {
             throw .refused(.digestMismatch, context: "the digest of the image does not match the signed manifest")
         }
@@ -136,4 +136,88 @@ public struct BundleSigner: Sendable {
                 .tooManySignatures, context: "the bundle would have \(ids.count) signatures; the limit is 4")
         }
     }
+}
+
+/// A bundle that was written to a file.
+public struct SignedFile: Sendable {
+    public let path: FilePath
+    public let envelope: Envelope
+    /// The SHA-256 of the manifest, which identifies the release.
+    public let manifestDigest: SHA256Digest
+    /// The image's description; nil if signatures were added to a bundle.
+    public let image: FirmwareDescription?
+
+    init(path: FilePath, envelope: Envelope, image: FirmwareDescription?) {
+        self.path = path
+        self.envelope = envelope
+        self.image = image
+        manifestDigest = SHA256.digest(of: envelope.manifestBytes)
+    }
+}
+
+/// A manifest without the image's format and digest. Its length is already known.
+private struct ManifestDraft {
+    private let release: Release
+    private let product: ProductName
+    private let version: SemanticVersion
+    private let imageSize: UInt32
+    private let created: UInt64
+
+    /// - Throws: `product-required` or `version-required` if neither `release` nor `image` has the value.
+    init(
+        _ release: Release, of image: FirmwareDescription?, imageSize: UInt32, created: UInt64
+    ) throws(SigningError) {
+        guard let product = release.product ?? image?.product else {
+            throw .refused(
+                .productRequired, context: "the image does not name its product", hint: "give --product NAME"
+            )
+        }
+        guard let version = release.version ?? image?.version else {
+            let own = image?.versionText.map { "the image's version '\($0)' is not a semantic version" }
+            throw .refused(
+                .versionRequired, context: own ?? "the image does not contain its version",
+                hint: "give --version X.Y.Z")
+        }
+        self.release = release
+        self.product = product
+        self.version = version
+        self.imageSize = imageSize
+        self.created = created
+    }
+
+    func manifest(format: ImageFormat, digest: SHA256Digest) throws(SigningError) -> Manifest {
+        try bundleChecked { () throws(BundleError) in
+            try Manifest(
+                imageFormat: format, imageSize: imageSize, securityCounter: release.securityCounter ?? 0,
+                created: created, imageDigest: digest, version: version, product: product,
+                hardware: release.hardware, minimumBattery: release.minimumBattery, source: release.source,
+                requires: release.requires)
+        }
+    }
+
+    /// Returns a manifest with the final length and placeholders for format and digest.
+    func placeholder() throws(SigningError) -> Manifest {
+        try manifest(format: .raw, digest: SHA256.digest(of: []))
+    }
+}
+
+/// Writes an image after the space for its envelope, and hashes exactly the bytes that it writes.
+private final class HashingCopy {
+    private let output: OutputFile
+    private var offset: UInt64
+    private let hash = SHA256()
+
+    init(to output: OutputFile, after envelope: Envelope) {
+        self.output = output
+        offset = UInt64(envelope.length)
+    }
+
+    func append(_ piece: UnsafeRawBufferPointer) throws(SigningError) {
+        hash.update(piece)
+        try output.write(piece, at: offset)
+        offset += UInt64(piece.count)
+    }
+
+    /// Returns the digest. Call it once, as the last call.
+    func finish() -> SHA256Digest { hash.finish() }
 }

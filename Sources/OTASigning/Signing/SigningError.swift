@@ -1,6 +1,6 @@
 public import OTAFirmware
 
-/// An error that prevented a signed bundle or image. Two errors are equal if their codes are equal.
+/// The reason why a bundle or an image was not signed. Two errors are equal if their codes are equal.
 public enum SigningError: Error, Sendable, Equatable {
     public enum Code: String, Sendable, CaseIterable {
         // Input file.

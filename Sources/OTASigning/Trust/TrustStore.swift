@@ -1,3 +1,4 @@
+internal import Glibc
 public import OTAFirmware
 public import SystemPackage
 
@@ -102,5 +103,39 @@ public struct TrustStore: Sendable {
                 hint: "chmod o-w \(path.string.shellQuoted)")
         }
         return file
+    }
+}
+
+/// Lists the key files in a folder of trusted keys.
+private enum TrustFolder {
+    private static let suffix = ".pub.pem"
+
+    /// Returns the names of the key files (`*.pub.pem`), sorted.
+    ///
+    /// - Throws: `read-failed`; `bad-trust-scope` for a scope file without a key file, because its name may be misspelt.
+    static func keyFiles(in folder: FilePath) throws(KeyError) -> [String] {
+        guard let stream = opendir(folder.string) else {
+            throw KeyError(.readFailed, "\(folder): \(Errno(rawValue: errno))")
+        }
+        defer { closedir(stream) }
+        var names: [String] = []
+        var scopes: [String] = []
+        while true {
+            errno = 0
+            guard let entry = readdir(stream) else { break }
+            let name = withUnsafePointer(to: &entry.pointee.d_name) { tuple in
+                tuple.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            }
+            if name.hasSuffix(suffix) { names.append(name) }
+            if name.hasSuffix(TrustScope.suffix) { scopes.append(name) }
+        }
+        guard errno == 0 else { throw KeyError(.readFailed, "\(folder): \(Errno(rawValue: errno))") }
+        if let orphan = scopes.sorted().first(where: { !names.contains(String($0.dropLast(TrustScope.suffix.count))) })
+        {
+            throw KeyError(
+                .badTrustScope, "\(folder.appending(orphan)): the scope file has no key file in the same folder",
+                hint: "rename it to KEY\(suffix)\(TrustScope.suffix), where KEY\(suffix) is its key file")
+        }
+        return names.sorted()
     }
 }

@@ -1,6 +1,6 @@
 public import OTAFirmware
 
-/// An MCUboot image that may be sent. A trusted key vouches for it, or the user consented to it.
+/// An MCUboot image that may be sent. It is authorized by a trusted key or by the user's consent.
 ///
 /// Only a `Verifier` or a `VerifiedBundle` can create it, so a value of this type proves the authorization.
 public struct VerifiedImage: Sendable {
@@ -34,12 +34,21 @@ public struct VerifiedImage: Sendable {
     }
 }
 
-extension VerifiedBundle {
-    /// Returns the MCUboot image in the bundle. The signers of the bundle authorize it. The image's own signature is not checked.
-    ///
-    /// - Throws: `wrong-image-format` if the bundle contains another kind of image; the errors of `MCUbootFile`.
-    public func mcubootImage() throws(ImageError) -> VerifiedImage {
-        VerifiedImage(
-            try MCUbootFile(parsing: bundle.image), authorization: .bundle(signers), manifest: bundle.envelope.manifest)
+/// The user's consent to an image that is not signed by a trusted key. Only a `Verifier` creates it, in `accept(_:)`.
+public struct Consent: Sendable, Hashable {
+    /// The reason why no trusted key authorizes the image: `not-signed`, `untrusted-key`, `unsupported-signature` or `encrypted-image`.
+    public let reason: VerificationError.Code
+    /// The reason as a text for the user.
+    public let context: String
+
+    /// Creates the consent to this error. Returns nil for an image that the user cannot consent to: it is damaged or forged, does not match
+    /// the request, or is outside the scope of the key.
+    init?(to error: VerificationError) {
+        switch error.code {
+        case .notSigned, .untrustedKey, .unsupportedSignature, .encryptedImage: break
+        default: return nil
+        }
+        reason = error.code
+        context = error.context
     }
 }

@@ -80,10 +80,142 @@ public struct Verifier: Sendable {
     /// Returns the error for a key whose scope does not cover the file.
     ///
     /// - Parameter what: the kind of file, as a text for the user.
-    func outOfScope(_ key: KeyID, _ what: String) -> VerificationError {
+    private func outOfScope(_ key: KeyID, _ what: String) -> VerificationError {
         let limit = trust.scope(of: key).map { "\($0.file) limits it to \($0)" } ?? ""
         return VerificationError(.keyOutOfScope, "signed by the trusted key \(key), but \(limit); \(what)")
     }
+}
+
+extension Verifier {
+    /// Verifies an image. It must be complete, its digest must match, a trusted key's Ed25519 signature must be valid, and the policy
+    /// must allow it.
+    ///
+    /// - Throws: `ambiguous-image`, `encrypted-image`, `no-digest`, `digest-mismatch`, `not-signed`,
+    ///   `unsupported-signature`, `untrusted-key`, `bad-signature`, `key-out-of-scope`; the errors of the policy.
+    public func verify(_ file: MCUbootFile) throws(VerificationError) -> VerifiedImage {
+        let digest = try checkedDigest(of: file)
+        let signature = try MCUbootSignature(of: file.image)
+        guard let key = trustedKey(named: signature.keyTLV) else {
+            throw VerificationError(.untrustedKey, Self.untrustedKeyReason(signature.keyTLV))
+        }
+        guard let message = signature.isPure ? Array(file.signedBytes) : digest else {
+            throw VerificationError(.noDigest, "the signature is over a digest that the image does not contain")
+        }
+        guard key.verify(signature: signature.bytes, message: message) else {
+            throw VerificationError(.badSignature, "the signature by the trusted key \(key.id) is invalid")
+        }
+        guard trust.scope(of: key.id)?.coversImages ?? true else {
+            throw outOfScope(key.id, "the file is an MCUboot image")
+        }
+        try policy.check(file.image, signer: key.id)
+        return VerifiedImage(file, authorization: .signature(key.id))
+    }
+
+    /// Verifies an image, and also accepts an image that is not signed by a trusted key. The call expresses the user's consent.
+    ///
+    /// All other conditions stay the same. An image that a trusted key signed is authorized by that key, not by the consent.
+    ///
+    /// - Throws: `ambiguous-image`, `no-digest`, `digest-mismatch`, `bad-signature`, `key-out-of-scope`; the errors of the policy.
+    public func accept(_ file: MCUbootFile) throws(VerificationError) -> VerifiedImage {
+        do {
+            return try verify(file)
+        } catch {
+            guard let consent = Consent(to: error) else { throw error }
+            if !file.image.isEncrypted, try checkedDigest(of: file) == nil {
+                throw VerificationError(.noDigest, "the image has no digest, so damage cannot be detected")
+            }
+            try policy.check(file.image, signer: nil)
+            return VerifiedImage(file, authorization: .consent(consent))
+        }
+    }
+
+    /// Returns the image's digest after a comparison with its bytes; nil if the image contains no digest.
+    private func checkedDigest(of file: MCUbootFile) throws(VerificationError) -> [UInt8]? {
+        guard !file.image.isEncrypted else {
+            throw VerificationError(.encryptedImage, "the image is encrypted, so only the device can check its digest")
+        }
+        guard let carried = try MCUbootSignature.only(file.image, MCUbootTLV.digestTypes, "digest") else {
+            return nil
+        }
+        let computed: [UInt8] =
+            switch carried.type {
+            case MCUbootTLV.sha384: MessageDigest.sha384.digest(of: file.signedBytes)
+            case MCUbootTLV.sha512: MessageDigest.sha512.digest(of: file.signedBytes)
+            default: SHA256.digest(of: file.signedBytes).bytes
+            }
+        guard carried.value == computed else {
+            throw VerificationError(
+                .digestMismatch, "the \(carried.name ?? "digest") in the image does not match its bytes")
+        }
+        return computed
+    }
+
+    /// Returns the trusted key that a KEYHASH or PUBKEY record names; nil if no trusted key matches.
+    func trustedKey(named tlv: MCUbootTLV?) -> PublicKey? {
+        guard let tlv else { return nil }
+        return trust.keys.first { key in
+            let info = key.subjectPublicKeyInfo
+            guard tlv.type == MCUbootTLV.keyHash else { return tlv.value == info }
+            return switch tlv.value.count {
+            case 32: tlv.value == SHA256.digest(of: info).bytes
+            case 48: tlv.value == MessageDigest.sha384.digest(of: info[...])
+            case 64: tlv.value == MessageDigest.sha512.digest(of: info[...])
+            default: false
+            }
+        }
+    }
+
+    private static func untrustedKeyReason(_ tlv: MCUbootTLV?) -> String {
+        guard let tlv else { return "the image does not name its signer" }
+        guard tlv.type == MCUbootTLV.keyHash else {
+            return "the public key in the image is not a trusted key"
+        }
+        return "signed by the key with the hash \(Hex.encode(tlv.value.prefix(8)))…, which is not a trusted key"
+    }
+}
+
+/// The reason why a bundle or an image is not accepted. Two errors are equal if their codes are equal.
+public struct VerificationError: Error, Sendable, Equatable {
+    /// Identifies the error for scripts. The values are stable.
+    public enum Code: String, Sendable, CaseIterable {
+        /// The manifest contains an unknown critical field.
+        case unknownCriticalField = "unknown-critical-field"
+        /// None of the signers is a trusted key.
+        case untrustedKey = "untrusted-key"
+        /// The signer is a trusted key, but its scope does not cover the file.
+        case keyOutOfScope = "key-out-of-scope"
+        /// A signature by a trusted key is invalid.
+        case badSignature = "bad-signature"
+        /// The digest of the image does not match the signed digest.
+        case digestMismatch = "digest-mismatch"
+        // MCUboot images only.
+        /// The image has no signature.
+        case notSigned = "not-signed"
+        /// The algorithm of the signature is not supported.
+        case unsupportedSignature = "unsupported-signature"
+        /// The image has no digest.
+        case noDigest = "no-digest"
+        /// The image is encrypted, so only the device can check its digest.
+        case encryptedImage = "encrypted-image"
+        /// The image contains a record twice or in the wrong area, and a bootloader may use a different record than the host.
+        case ambiguousImage = "ambiguous-image"
+        // Correctly signed, but excluded by the policy.
+        case demoKey = "demo-key"
+        case wrongProduct = "wrong-product"
+        case wrongHardware = "wrong-hardware"
+        case counterTooLow = "counter-too-low"
+        case requiresNewer = "requires-newer"
+    }
+    public var code: Code
+    /// Describes the problem to the user, without a full stop at the end.
+    public var context: String
+
+    public init(_ code: Code, _ context: String) {
+        self.code = code
+        self.context = context
+    }
+
+    public static func == (left: VerificationError, right: VerificationError) -> Bool { left.code == right.code }
 }
 
 extension ManifestField {

@@ -1,3 +1,4 @@
+import DescriptorIO
 public import OTAFirmware
 
 /// Properties for tests and for the user. They may be read at any time.

@@ -1,4 +1,5 @@
 import COTADevice
+import DescriptorIO
 import OTAFirmware
 public import OTAUpdate
 

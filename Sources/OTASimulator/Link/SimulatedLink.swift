@@ -1,3 +1,4 @@
+import DescriptorIO
 import OTATransport
 import OTAUpdate
 

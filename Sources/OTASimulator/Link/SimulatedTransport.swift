@@ -1,3 +1,4 @@
+import DescriptorIO
 public import OTATransport
 public import OTAUpdate
 

@@ -1,3 +1,4 @@
+import DescriptorIO
 import OTAUpdate
 
 /// The shared state of all links to one virtual device: the device, the scheduled faults and the counters. It is used only under

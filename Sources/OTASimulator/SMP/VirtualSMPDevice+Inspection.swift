@@ -1,3 +1,5 @@
+import DescriptorIO
+
 /// Properties for tests and for the user. They may be read at any time.
 extension VirtualSMPDevice {
     public var now: Duration { lock.locked { time } }

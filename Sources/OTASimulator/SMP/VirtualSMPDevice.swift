@@ -1,3 +1,4 @@
+import DescriptorIO
 import OTAFirmware
 import OTASMP
 import OTASigning

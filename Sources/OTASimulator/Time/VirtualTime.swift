@@ -1,3 +1,5 @@
+import DescriptorIO
+
 /// A clock for simulated time, and the executor of all tasks that use it. The tasks run on the thread that calls `run`.
 ///
 /// The clock stops while a task has work. When no task has work, it jumps to the next wake-up time. So the same program always runs in

@@ -28,7 +28,7 @@ struct HostileProfileDevice: HostilePeer {
     }
 
     private var bytes: [UInt8] {
-        object == .envelope ? release.bundle.bundle.envelope.bytes : release.image
+        object == .envelope ? release.bundle.envelope.bytes : release.image
     }
 
     mutating func connect() -> LinkProperties? {

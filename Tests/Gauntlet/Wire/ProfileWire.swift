@@ -26,7 +26,7 @@ extension World where Kind == ProfileWire {
         age: Duration = .zero, adjust: (inout VirtualDeviceConfiguration) -> Void = { _ in }
     ) throws {
         var configuration = VirtualDeviceConfiguration(
-            product: release.bundle.bundle.envelope.manifest.product, trustedKeys: [release.key])
+            product: release.bundle.manifest.product, trustedKeys: [release.key])
         configuration.layout = FlashLayout(slotSize: release.image.count.roundedUp(to: 4096))
         adjust(&configuration)
         let device = try VirtualDevice(configuration, version: try factoryVersion.get(), securityCounter: 1)

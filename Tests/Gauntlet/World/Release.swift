@@ -7,7 +7,7 @@ package struct Release: PushedImage {
     package let bundle: VerifiedBundle
     package let key: PublicKey
     package let manifestDigest: SHA256Digest
-    package var image: [UInt8] { bundle.bundle.image }
+    package var image: [UInt8] { bundle.image }
 
     /// - Parameter seed: of the key; nil: a new one.
     package init(

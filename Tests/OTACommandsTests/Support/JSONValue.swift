@@ -1,6 +1,6 @@
 import FoundationEssentials
 
-/// JSON as it stands, to be looked at by tests.
+/// A JSON value whose members are read by name.
 @dynamicMemberLookup
 enum JSONValue: Decodable, Equatable {
     case null, bool(Bool), number(Double), string(String), array([JSONValue]), object([String: JSONValue])
@@ -24,7 +24,7 @@ enum JSONValue: Decodable, Equatable {
         }
     }
 
-    /// Nil where there is no such member.
+    /// The member with this name; nil if it does not exist.
     subscript(dynamicMember name: String) -> JSONValue? {
         if case .object(let members) = self { members[name] } else { nil }
     }
@@ -38,10 +38,10 @@ enum JSONValue: Decodable, Equatable {
     var bool: Bool? { if case .bool(let value) = self { value } else { nil } }
     var array: [JSONValue]? { if case .array(let value) = self { value } else { nil } }
 
-    /// The names of its members, sorted.
+    /// The sorted names of the members.
     var members: [String] { if case .object(let members) = self { members.keys.sorted() } else { [] } }
 
-    /// Whether there is a null anywhere, which no result may have.
+    /// Whether the value contains a null at any depth. A result must not contain null.
     var holdsNull: Bool {
         switch self {
         case .null: true

@@ -4,33 +4,35 @@ import OTATransport
 import OTAUDP
 import OTAUpdate
 
-/// Stands between a client and a served device: values pass in both directions, and some are lost, doubled, or overtaken.
+/// A relay between a client and a served device. It forwards values in both directions and can lose, double or reorder them.
 struct Relay: Sendable {
-    /// What becomes of a value, as probabilities.
+    /// The probabilities of the injected faults for one value.
     struct Harm: Sendable {
         var loss = 0.0
         var doubling = 0.0
-        /// It comes behind the one that follows it.
+        /// The value arrives after the next one.
         var delay = 0.0
     }
-    /// What is done in mid transfer: when the client's value of this number has come, and before it is passed on. Meanwhile nothing is.
+    /// An action during the transfer.
+    ///
+    /// The relay runs it when it has received the client's value with this number. It forwards nothing until the action ends.
     struct Moment: Sendable {
         let value: Int
         let action: @Sendable (Relay) async -> Void
     }
-    /// What the client speaks to.
+    /// The endpoint for the client.
     private enum Front {
         case udp(UDPListener)
         case serial(PseudoTerminal)
     }
     private static let channel = Channel(service: 1, characteristic: 2)
 
-    /// Where the client finds the device.
+    /// The device address for the client.
     let address: String
-    /// Says something to the device in the client's stead.
+    /// Sends a value to the device in place of the client.
     let inject: @Sendable ([UInt8]) -> Void
 
-    /// Stands before the device at this address for as long as `body` lasts.
+    /// Relays the device at this address during `body`.
     static func before<Result: Sendable>(
         _ device: String, harm: Harm = Harm(), seed: UInt64 = 1, at moment: Moment? = nil,
         _ body: (Relay) async throws -> Result
@@ -90,7 +92,7 @@ struct Relay: Sendable {
         }
     }
 
-    /// To who spoke last: a device says nothing unasked.
+    /// Sends to the client of the last request. A device sends only answers.
     private static func carryUp(
         _ events: AsyncStream<LinkEvent>, _ fate: Fate, _ front: Front, _ client: Guarded<SocketAddress?>
     ) async {
@@ -106,7 +108,7 @@ struct Relay: Sendable {
         }
     }
 
-    /// What becomes of one value after the other, by a seed.
+    /// Injects the faults into a sequence of values, by a seed.
     private struct Fate {
         private let harm: Harm
         private var random: SplitMix64
@@ -117,13 +119,13 @@ struct Relay: Sendable {
             random = SplitMix64(seed: seed)
         }
 
-        /// That of the other direction.
+        /// The faults of the other direction.
         var other: Fate {
             var random = random
             return Fate(harm, random.next())
         }
 
-        /// What comes out where this goes in.
+        /// Returns the values to forward after this value arrives.
         mutating func passing(_ value: [UInt8]) -> [[UInt8]] {
             if happens(harm.loss) { return [] }
             let values = Array(repeating: value, count: happens(harm.doubling) ? 2 : 1)

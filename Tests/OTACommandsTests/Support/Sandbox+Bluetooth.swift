@@ -5,7 +5,7 @@ import SystemPackage
 import Testing
 
 extension Sandbox {
-    /// The private key of RFC 8032, 7.1, test 1, whose public half the device of a `World` trusts, as PKCS #8 (RFC 8410, 7).
+    /// The private key of RFC 8032, 7.1, test 1, as PKCS #8 (RFC 8410, 7). The device of a `World` trusts its public key.
     private static let worldKey = """
         -----BEGIN PRIVATE KEY-----
         MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g
@@ -13,7 +13,7 @@ extension Sandbox {
 
         """
 
-    /// Makes `fw.otaf`, which the device of a `World` accepts, and `world.pub.pem`.
+    /// Makes `world.pub.pem` and the bundle `fw.otaf`. The device of a `World` accepts the bundle.
     func releaseForWorld(size: Int = 20_000) async throws {
         try write("world.pem", Array(Self.worldKey.utf8))
         let made = try await shell(
@@ -26,7 +26,7 @@ extension Sandbox {
         #expect(made.exit == 0, "\(made.err)")
     }
 
-    /// Runs `otaflash` in a world of its own.
+    /// Runs `otaflash` with the D-Bus address of the world.
     func run(_ arguments: String..., in world: World, input: [UInt8] = []) async throws -> Run {
         try await run(arguments, env: Self.environment(of: world), input: input)
     }
@@ -40,7 +40,7 @@ extension Sandbox {
 extension World {
     var device: String { "ble:\(address)" }
 
-    /// How many guards of links are alive on this bus.
+    /// The number of running guard processes on this bus.
     var guards: Int {
         get throws {
             guard case .address(let address) = bus else { return 0 }
@@ -51,7 +51,7 @@ extension World {
         }
     }
 
-    /// What a file of /proc holds; a process that ends meanwhile has none. Foundation loses its buffer where one is empty.
+    /// The content of a file in /proc; empty if the process has ended. Foundation leaks its buffer when a file is empty.
     private static func text(_ path: String) -> String {
         guard let file = try? FileDescriptor.open(FilePath(path), .readOnly) else { return "" }
         defer { try? file.close() }

@@ -2,7 +2,7 @@ import OTATestSupport
 import Testing
 
 extension Sandbox {
-    /// What the `openssl` command writes on stdout.
+    /// Runs `openssl` and returns its stdout.
     @discardableResult
     func openssl(_ arguments: String...) async throws -> [UInt8] {
         let command = try await Command.run("openssl", arguments, in: folder)

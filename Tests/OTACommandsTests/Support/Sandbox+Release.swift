@@ -6,13 +6,13 @@ import SystemPackage
 import Testing
 
 extension Sandbox {
-    /// Bytes without pattern, the same each time.
+    /// Pseudo-random bytes, the same for each seed.
     static func image(_ size: Int, seed: UInt64 = 1) -> [UInt8] {
         var random = SplitMix64(seed: seed)
         return random.bytes(size)
     }
 
-    /// Makes the key pair `release` and, of an image, the bundle `fw.otaf` for the product `demo`.
+    /// Makes the key pair `release` and the bundle `fw.otaf` for the product `demo`.
     func release(
         size: Int = 20_000, version: String = "1.1.0", as bundle: String = "fw.otaf", _ options: String...
     ) async throws { try await release(size: size, version: version, as: bundle, options: options) }
@@ -28,7 +28,7 @@ extension Sandbox {
         #expect(signed.exit == 0, "\(signed.err)")
     }
 
-    /// Makes the virtual device `kitchen`, product `demo`, version 1.0.0, unless the options say otherwise.
+    /// Makes the virtual device `kitchen`, by default with product `demo` and version 1.0.0.
     func create(_ options: String...) async throws { try await create(options: options) }
 
     func create(options: [String]) async throws {
@@ -41,7 +41,7 @@ extension Sandbox {
         #expect(run.exit == 0, "\(run.err)")
     }
 
-    /// Pushes a bundle to a virtual device, as fast as the machine.
+    /// Pushes a bundle to a virtual device, by default in virtual time.
     func push(_ device: String = "sim:?pace=virtual", _ options: String..., bundle: String = "fw.otaf") async throws
         -> Run
     {
@@ -53,7 +53,7 @@ extension Sandbox {
                 + options)
     }
 
-    /// A file of the repository.
+    /// The path of a file in the repository.
     static func repository(_ path: String) -> String {
         FilePath(#filePath).removingLastComponent().removingLastComponent().removingLastComponent()
             .removingLastComponent()
@@ -62,7 +62,7 @@ extension Sandbox {
 
     static func sample(_ name: String) -> String { repository("firmware-samples/" + name) }
 
-    /// Copies the demo key pair to `demo.pem` and `demo.pub.pem`; a working copy of a repository is open to others.
+    /// Copies the demo key pair to `demo.pem` and `demo.pub.pem` with mode 600. Other users can read the files in a checkout.
     func takeDemoKey() throws {
         for name in ["demo.pem", "demo.pub.pem"] {
             try write(name, Array(Data(contentsOf: URL(filePath: Self.repository("keys/otaflash-" + name)))))
@@ -70,6 +70,6 @@ extension Sandbox {
         }
     }
 
-    /// What lies in the folder.
+    /// The sorted names of the files in the working folder.
     func names() throws -> [String] { try FileManager.default.contentsOfDirectory(atPath: folder.string).sorted() }
 }

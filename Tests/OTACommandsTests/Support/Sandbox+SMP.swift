@@ -3,7 +3,7 @@ import SystemPackage
 import Testing
 
 extension Sandbox {
-    /// Makes the key pair `release`, and an MCUboot image `fw.signed.bin` of so many bytes of program.
+    /// Makes the key pair `release` and the MCUboot image `fw.signed.bin` with `size` bytes of program.
     func mcuboot(
         size: Int = 20_000, version: String = "1.1.0", key: String = "release", as file: String = "fw.signed.bin",
         options: [String] = []
@@ -19,7 +19,7 @@ extension Sandbox {
         #expect(signed.exit == 0, "\(signed.err)")
     }
 
-    /// Pushes `fw.signed.bin` with the key `release` trusted.
+    /// Pushes `image` with the trusted key `release`.
     func push(_ device: String, image: String, _ options: String...) async throws -> Run {
         try await push(device, image: image, options[...])
     }
@@ -32,11 +32,11 @@ extension Sandbox {
             ] + options)
     }
 
-    /// Puts the virtual device `kitchen` behind a transport, in a process of its own, and takes it away after `body`.
+    /// Serves the virtual device `kitchen` over a transport in a separate process during `body`.
     ///
     /// - Parameters:
-    ///   - signal: ends it: by `.kill` the device loses power.
-    ///   - body: is given the device's address, and the process.
+    ///   - signal: ends the process; `.kill` simulates a loss of power.
+    ///   - body: receives the device's address and process.
     @discardableResult
     func serving<Result: Sendable>(
         _ transport: [String], endingBy signal: Signal = .terminate,
@@ -65,10 +65,10 @@ extension Sandbox {
     }
 }
 
-/// A virtual device in a process of its own.
+/// A virtual device in a separate process.
 struct Served: Sendable {
     let process: ProcessIdentifier
-    /// What it says of itself from now on, a line each.
+    /// The next lines of the process on stderr.
     let notes: AsyncStream<String>
 }
 

@@ -5,9 +5,9 @@ import Subprocess
 import SystemPackage
 import Testing
 
-/// A user of otaflash: a home, a state folder and a working folder of their own, gone when the test is over.
+/// A temporary home, state folder and working folder for one test. They are deleted at the end of the test.
 final class Sandbox: Sendable {
-    /// Where commands run.
+    /// The working folder of the commands.
     let folder: FilePath
 
     init() throws {
@@ -42,15 +42,16 @@ final class Sandbox: Sendable {
 
     func exists(_ name: String) -> Bool { FileManager.default.fileExists(atPath: path(name)) }
 
-    /// The tool as it was built, beside the tests, or the one that OTAFLASH names.
+    /// The path of `otaflash`: the environment variable OTAFLASH, or the binary in the folder of the tests.
     static let binary: FilePath = {
         if let named = getenv("OTAFLASH") { return FilePath(String(cString: named)) }
         let own = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
         return FilePath(own).removingLastComponent().appending("otaflash")
     }()
 
-    /// Nothing of the environment of whoever runs the tests, but for what a binary needs to run and to be measured, and the
-    /// mutant that `scripts/plant` chose.
+    /// The environment of a command.
+    ///
+    /// It inherits only the variables of the loader, the coverage profile, the sanitizers and the mutant that `scripts/plant` chose.
     func environment(_ extra: [String: String] = [:]) -> Environment {
         var variables = [
             "HOME": home.string, "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "OTAFLASH_STATE_DIR": state.string,
@@ -66,7 +67,7 @@ final class Sandbox: Sendable {
         return .custom(Dictionary(uniqueKeysWithValues: variables.map { (Environment.Key(stringLiteral: $0), $1) }))
     }
 
-    /// Runs `otaflash` to its end.
+    /// Runs `otaflash` and waits until it exits.
     @discardableResult
     func run(_ arguments: String..., env: [String: String] = [:], input: [UInt8] = []) async throws -> Run {
         try await run(arguments, env: env, input: input)
@@ -79,9 +80,11 @@ final class Sandbox: Sendable {
                 Self.binary.string, arguments, environment: environment(env), in: folder, input: input))
     }
 
-    /// Runs `otaflash` as somebody whom the rights of files mean something to: root may read and write everything, so the tool is run
-    /// as nobody then, from where nobody can get at it. Another program changes the user and makes the copy: this process has threads, and
-    /// between its fork and an exec `setuid` may wait for ever for them (glibc), and a file it has open for writing cannot be executed.
+    /// Runs `otaflash` as a user without root's permissions.
+    ///
+    /// Root can read and write every file. As root, this function runs a copy of the tool as the user `nobody` (65534).
+    /// A separate program changes the user, because `setuid` between fork and exec can block in a process with threads (glibc).
+    /// A separate program makes the copy, because a file that this process has open for writing cannot be executed.
     func runWithoutRights(_ arguments: [String]) async throws -> Run {
         chmod(folder.string, 0o755)
         let asNobody = """
@@ -92,7 +95,7 @@ final class Sandbox: Sendable {
         return try await shell(asNobody, arguments)
     }
 
-    /// Runs `otaflash`, whose arguments are part of a shell script as `"$@"`.
+    /// Runs a shell script; `"$0"` is the path of `otaflash`, and `"$@"` are the arguments.
     func shell(_ script: String, _ arguments: String..., env: [String: String] = [:]) async throws -> Run {
         try await shell(script, arguments, env: env)
     }
@@ -105,7 +108,7 @@ final class Sandbox: Sendable {
     }
 }
 
-/// What a command ended with.
+/// The result of a command.
 struct Run: Sendable {
     let status: TerminationStatus
     let out, err: String
@@ -116,15 +119,15 @@ struct Run: Sendable {
         err = command.errorText
     }
 
-    /// Nil: a signal ended it.
+    /// The exit status; nil: a signal ended the command.
     var exit: Int32? { if case .exited(let code) = status { code } else { nil } }
 
-    /// The object on stdout, which is one line and all there is.
+    /// The JSON object on stdout. It must be the only line.
     func json() throws -> JSONValue {
         #expect(out.hasSuffix("}\n") && out.split(separator: "\n").count == 1, "\(out)")
         return try JSONValue(parsing: out)
     }
 
-    /// The objects on stderr, one a line.
+    /// The JSON objects on stderr, one per line.
     func events() throws -> [JSONValue] { try err.split(separator: "\n").map { try JSONValue(parsing: String($0)) } }
 }

@@ -4,13 +4,16 @@ import SystemPackage
 import Testing
 
 extension Sandbox {
-    /// Runs `otaflash` with a terminal of its own, which is stdin, stdout and stderr; types an answer whenever the screen
-    /// ends with a prompt's words. The first answer creates the file `typed`.
+    /// Runs `otaflash` on a new terminal, which is its stdin, stdout and stderr.
+    ///
+    /// Types each answer after its prompt appears on the screen. The first answer creates the file `typed`.
     ///
     /// - Parameters:
-    ///   - resize: the first words at which the terminal becomes so many columns wide.
-    ///   - script: what a shell makes of the tool and its arguments.
-    /// - Returns: its end, and all that came to the screen.
+    ///   - columns: the width of the terminal.
+    ///   - resize: changes the width to `columns` after `prompt` first appears.
+    ///   - answers: the prompts in sequence, each with its answer.
+    ///   - script: the shell script that runs the tool as `"$0"` with its arguments as `"$@"`.
+    /// - Returns: the termination status, and the complete output on the screen.
     func onTerminal(
         _ arguments: String..., columns: UInt16 = 80, resizing resize: (prompt: String, columns: UInt16)? = nil,
         env: [String: String] = [:],
@@ -28,7 +31,7 @@ extension Sandbox {
         defer { try? master.close() }
         let words = ["--ctty", "--wait", "/bin/sh", "-c", script, Self.binary.string] + arguments
         let result = try await Subprocess.run(
-            // A terminal becomes the controlling one, hence /dev/tty, of a session that has none.
+            // The new session has no controlling terminal. This terminal becomes it, and so also /dev/tty.
             .path("/usr/bin/setsid"), arguments: Arguments(words),
             environment: environment(["TERM": "xterm"].merging(env) { $1 }), workingDirectory: folder,
             input: .fileDescriptor(slave, closeAfterSpawningProcess: false),
@@ -42,7 +45,7 @@ extension Sandbox {
     }
 
     private static func openTerminal(columns: UInt16) throws -> (master: FileDescriptor, slave: FileDescriptor) {
-        // What posix_openpt, grantpt and ptsname do, which Swift does not see (ioctl_tty(2)).
+        // The steps of posix_openpt, grantpt and ptsname, which Swift does not import (ioctl_tty(2)).
         let master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK)
         var number: Int32 = 0
         try #require(master >= 0 && ioctl(master, UInt(0x4004_5431), &number) == 0, "TIOCSPTLCK")
@@ -58,7 +61,7 @@ extension Sandbox {
         try #require(ioctl(terminal, UInt(TIOCSWINSZ), &size) == 0)
     }
 
-    /// Without a blocked thread, of which a test run has few.
+    /// Polls the terminal, because a test run has few threads to block.
     private func watch(
         _ master: FileDescriptor, _ answers: [(prompt: String, answer: String)],
         _ resize: (prompt: String, columns: UInt16)?
@@ -87,7 +90,7 @@ extension Sandbox {
                 }
                 try await Task.sleep(for: .milliseconds(5))
             } else {
-                // EIO: the last one who had the terminal open has closed it.
+                // EIO: the last process with the terminal open has closed it.
                 return String(decoding: bytes, as: UTF8.self)
             }
         }

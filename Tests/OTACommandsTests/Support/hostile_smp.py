@@ -1,7 +1,7 @@
-"""An SMP server over UDP whose texts try to control the terminal of its host: hostile_smp.py [PORT]
+"""An SMP server over UDP whose strings contain control sequences for a terminal: hostile_smp.py [PORT]
 
-It prints the line "PORT", and answers until it is killed. Its board name, its version and the reason of each refusal are hostile: a
-window title, colours, a forged line, a carriage return, a bidirectional override, and a C1 control sequence.
+It prints its port as one line and answers until it is killed. Its board name, its version and the reason of each error contain a
+window title, colours, a forged line, a carriage return, a bidirectional override and a C1 control sequence.
 """
 import socket
 import struct
@@ -34,7 +34,7 @@ def cbor(value):
 
 def answer(group, command, is_write, body):
     if (group, command) == (0, 0):
-        # An echo: the request's map has one text, under "d".
+        # An echo: the map of the request has one string with the key "d".
         return b"\xa1\x61r" + body[3:]
     if (group, command) == (0, 6):
         return cbor({"buf_size": 1024, "buf_count": 4})

@@ -1,11 +1,12 @@
-"""An SMP server that lies, at a free UDP port of this machine. Its first line is the port; then, for each upload packet, the number of
-image bytes that it has received.
+"""An SMP server with wrong answers on a free UDP port of this machine.
 
-    lying_smp_server.py alternating     asks for offset 100 and 200 in turn
+It prints its port as the first line. For each upload packet it prints the total number of bytes received in upload packets.
+
+    lying_smp_server.py alternating     requests offsets 100 and 200 alternately
     lying_smp_server.py creeping        accepts one byte of each packet
-    lying_smp_server.py silent          answers nothing
+    lying_smp_server.py silent          sends no answer
 
-To repeat it by hand: start it, and type in another terminal
+To repeat a test by hand, start the server and run in another terminal:
 
     otaflash push fw.signed.bin --device udp:127.0.0.1:PORT --trust release.pub.pem
 """
@@ -26,7 +27,7 @@ def head(major, number):
 
 
 def cbor(value):
-    """The CBOR of what an SMP answer has in it."""
+    """Encodes a value of an SMP answer as CBOR."""
     if isinstance(value, bool):
         return b"\xf5" if value else b"\xf4"
     if isinstance(value, int):
@@ -50,7 +51,7 @@ class Server:
         self.received = 0
 
     def answer(self, group, command, packet):
-        """The fields of the answer; None: there is none."""
+        """The fields of the answer; None: no answer is sent."""
         if self.way == "silent":
             return None
         if (group, command) == (0, 6):
@@ -58,11 +59,11 @@ class Server:
         if (group, command) == (1, 0) and packet[0] & 7 == 0:
             return {"images": [RUNNING], "splitStatus": 0}
         if (group, command) == (1, 0):
-            # The mark for no image, by which a host finds out whether there are marks.
+            # A host sends a mark without an image to find out if the device supports marks.
             return {"rc": 3}
         if (group, command) != (1, 1):
             return {"rc": 8}
-        # All of a packet counts: its header and its map have a few dozen bytes.
+        # The whole packet counts. Its header and map add a few dozen bytes.
         self.received += len(packet)
         print(self.received, flush=True)
         if self.way == "alternating":

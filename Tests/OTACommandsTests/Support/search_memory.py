@@ -1,9 +1,10 @@
-"""Runs a command until its work is done but before it has ended, and searches its memory: search_memory.py MARKER SECRET... -- COMMAND...
+"""Searches the memory of a command after its work and before its exit: search_memory.py MARKER SECRET... -- COMMAND...
 
-MARKER is the file whose appearance says that the work is done; the command then waits, as its standard output is a pipe that is full.
-Each SECRET is a file: the first one is the command's file descriptor 3, up to its first line. Prints, for each of them, how often its
-bytes were found in what the process can read, its arguments and its environment included; then the same for MARKER's name, which
-must be there, as it is an argument.
+The command creates the file MARKER when its work is done. Then it waits, because its standard output is a full pipe.
+Each SECRET is a file; a line feed at its end is ignored. The first one is open as file descriptor 3 of the command.
+
+The script prints one count for each SECRET: the number of times that its bytes occur in the readable memory of the process. This
+includes the arguments and the environment. The last count is for the name of MARKER. It must be above 0, because it is an argument.
 """
 import fcntl
 import os
@@ -28,7 +29,7 @@ def full_pipe():
 
 
 def waits_to_write(process):
-    """Whether its main thread is in write(1, …): number 1 on x86-64, 64 on arm64."""
+    """Whether its main thread is in write(1, …). The system call has number 1 on x86-64 and 64 on arm64."""
     words = pathlib.Path(f"/proc/{process.pid}/syscall").read_text().split()
     return len(words) > 1 and words[0] in ("1", "64") and int(words[1], 16) == 1
 
@@ -58,7 +59,7 @@ def main(marker, secrets, command):
         deadline = time.monotonic() + 60
         while not (os.path.exists(marker) and waits_to_write(process)):
             if process.poll() is not None or time.monotonic() > deadline:
-                sys.exit(f"search_memory: {command[1]} did not get to where it tells its result")
+                sys.exit(f"search_memory: {command[1]} did not reach the output of its result")
             time.sleep(0.01)
         regions = list(memory(process))
         print(*(sum(region.count(secret) for region in regions) for secret in wanted))

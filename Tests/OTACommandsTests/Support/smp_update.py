@@ -1,4 +1,4 @@
-"""Updates the device at a UDP port of this machine with PyPI's smpclient, and confirms: smp_update.py PORT IMAGE"""
+"""Updates the device on a UDP port of this machine with smpclient from PyPI and confirms the image: smp_update.py PORT IMAGE"""
 
 import asyncio
 import sys
@@ -12,7 +12,7 @@ from smpclient.transport.udp import SMPUDPTransport
 
 
 class LocalTransport(SMPUDPTransport):
-    """The client knows the usual port only."""
+    """A transport with a selectable port. The transport of the library supports only the default port."""
 
     def __init__(self, port):
         super().__init__()
@@ -30,7 +30,7 @@ async def ask(client, request):
 
 
 async def running(client, digest):
-    """The state of the image when it runs, asked for until the device has restarted."""
+    """Polls the device until the image runs and returns the state of the image."""
     for _ in range(60):
         try:
             state = (await ask(client, ImageStatesRead())).images[0]

@@ -3,16 +3,17 @@ import OTASimulator
 import OTATransport
 import OTAUpdate
 
-/// A network between a client and a virtual SMP device that loses, doubles and delays datagrams, by a seed. Under virtual time
-/// everything runs on one thread.
+/// A network between a client and a virtual SMP device. It loses, doubles and delays datagrams, by a seed.
+///
+/// In virtual time everything runs on one thread.
 final class DatagramNetwork: Transport, @unchecked Sendable {
     struct Harm {
-        /// Probability that a datagram is lost, and that it comes twice.
+        /// The probabilities that a datagram is lost, and that it arrives twice.
         var loss = 0.0
         var doubling = 0.0
-        /// Each takes its own time, up to this: so they overtake one another.
+        /// The longest delay of a datagram. Each datagram has a random delay, so datagrams are reordered.
         var longestWay = Duration.zero
-        /// The device loses power when it has got to this part of the image, 0...1; once.
+        /// The device loses power once, when it has received this fraction of the image, 0...1.
         var resetAt: Double?
     }
     private static let caller: UInt16 = 1
@@ -41,12 +42,12 @@ final class DatagramNetwork: Transport, @unchecked Sendable {
         }
     }
 
-    /// The client's end.
+    /// The client's endpoint.
     private struct Ends: ValuePipe {
         enum Passage: Sendable {
             case toDevice([UInt8])
             case toClient([UInt8])
-            /// The device has something to do.
+            /// A timer of the device is due.
             case due
         }
         let passages = AsyncStream.makeStream(of: Passage.self)
@@ -66,10 +67,10 @@ final class DatagramNetwork: Transport, @unchecked Sendable {
         }
     }
 
-    /// The device's clock goes with the network's.
+    /// The time of the network, which is also the time of the device.
     private var now: Duration { time.now.offset }
 
-    /// Until the client closes its end.
+    /// Carries datagrams until the client closes its endpoint.
     private func carry(_ ends: Ends) async {
         let (passages, arrivals) = (ends.passages.continuation, ends.arrivals.continuation)
         device.observe { _, _, value in
@@ -91,7 +92,7 @@ final class DatagramNetwork: Transport, @unchecked Sendable {
         }
     }
 
-    /// One datagram: it arrives never, once or twice, after a while.
+    /// Delivers a datagram never, once or twice, after a delay.
     private func pass(in group: inout DiscardingTaskGroup, _ arrive: @escaping @Sendable () -> Void) {
         guard !happens(harm.loss) else { return lost += 1 }
         for _ in 0..<(happens(harm.doubling) ? 2 : 1) {
@@ -107,7 +108,7 @@ final class DatagramNetwork: Transport, @unchecked Sendable {
 
     private func hand(_ value: [UInt8], _ passages: AsyncStream<Ends.Passage>.Continuation) {
         if !device.isConnected(Self.caller) {
-            // While it restarts there is nobody who hears.
+            // The device receives nothing while it restarts.
             guard device.connect(Self.caller, valueLength: 4096, at: now) else { return }
             try? device.subscribe(Self.caller, to: SMPChannel.value, on: true, at: now)
         }

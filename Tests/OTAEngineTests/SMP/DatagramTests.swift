@@ -4,8 +4,8 @@ import OTASimulator
 import OTAUpdate
 import Testing
 
-/// Whole updates over a network that harms datagrams, in virtual time.
-@Suite struct DatagramTests {
+/// Complete updates in virtual time over a network that loses, doubles and delays datagrams.
+@Suite("SMP updates over a faulty network") struct DatagramTests {
     private static let release = Result { try SMPRelease(bytes: 24_000) }
 
     private func run(
@@ -17,14 +17,16 @@ import Testing
         return (world, run, network.lost)
     }
 
-    @Test func aGoodOneLosesNothing() throws {
+    @Test("an update over a network without faults sends nothing twice, in chunks of 1472 bytes")
+    func aGoodOneLosesNothing() throws {
         let (world, run, _) = try run(DatagramNetwork.Harm(longestWay: .zero), seed: 1)
         let transfer = try #require(run.report?.transfer, "\(run.outcome)")
         #expect(run.report?.outcome == .confirmed && world.runsNewImage)
         #expect(transfer.resentBytes == 0 && transfer.gaps == 0 && transfer.chunkSize == 1472)
     }
 
-    @Test func lostDoubledAndOvertaken() throws {
+    @Test("an update ends confirmed without a device reset although datagrams are lost, doubled and reordered")
+    func lostDoubledAndOvertaken() throws {
         let harm = DatagramNetwork.Harm(loss: 0.05, doubling: 0.05, longestWay: .milliseconds(20))
         var (lost, gaps) = (0, 0)
         for seed in 1...20 as ClosedRange<UInt64> {
@@ -39,8 +41,9 @@ import Testing
         #expect(lost > 30 && gaps > 30)
     }
 
-    /// Where a device takes one packet at a time, as Zephyr's server over UDP does, nothing behind a lost one tells of it.
-    @Test func aLostDatagramCostsLittleTime() throws {
+    /// This device accepts one packet at a time, like Zephyr's server over UDP. So no later packet reveals a lost one.
+    @Test("a lost datagram costs less than 1.5 s when the device accepts one packet at a time")
+    func aLostDatagramCostsLittleTime() throws {
         let harm = DatagramNetwork.Harm(loss: 0.1, longestWay: .milliseconds(10))
         for seed in 1...5 as ClosedRange<UInt64> {
             let (world, run, lost) = try run(harm, seed: seed) { ($0.bufferCount, $0.bufferSize) = (2, 512) }
@@ -50,7 +53,8 @@ import Testing
         }
     }
 
-    @Test(arguments: [0.0, 0.02]) func aDeviceThatRestartsByItself(loss: Double) throws {
+    @Test("the same push sends the image again from offset 0 after the device restarts", arguments: [0.0, 0.02])
+    func aDeviceThatRestartsByItself(loss: Double) throws {
         for seed in 1...5 as ClosedRange<UInt64> {
             let harm = DatagramNetwork.Harm(loss: loss, longestWay: .milliseconds(5), resetAt: 0.6)
             let (world, run, _) = try run(harm, seed: seed)

@@ -4,9 +4,10 @@ import OTASimulator
 import OTAUpdate
 import Testing
 
-/// 60 KiB over SMP, whose device keeps nothing of an upload when it restarts: three packets of 2475 bytes under way, and the one that
-/// opens the upload anew.
-@Suite(.serialized) struct ExhaustiveSMPCutTests {
+/// 60 KiB over SMP. Three packets of 2475 bytes are in flight, and one packet starts the upload again.
+///
+/// The device loses the upload when it restarts.
+@Suite("Faults at every position of an update over SMP", .serialized) struct ExhaustiveSMPCutTests {
     private let cuts: Cuts<SMPWire>
 
     init() throws {
@@ -17,14 +18,19 @@ import Testing
         }
     }
 
-    @Test func theLinkIsCutAfterEveryEventOfTheHost() throws { try cuts.ofTheLinkAfterEveryEventOfTheHost() }
+    @Test("an SMP update ends confirmed when the link is lost after any event of the host")
+    func theLinkIsCutAfterEveryEventOfTheHost() throws { try cuts.ofTheLinkAfterEveryEventOfTheHost() }
 
-    @Test func theLinkIsCutAfterEveryPacketToTheDevice() throws { try cuts.ofTheLinkAfterEveryPacketToTheDevice() }
+    @Test("an SMP update ends confirmed when the link is lost after any packet to the device")
+    func theLinkIsCutAfterEveryPacketToTheDevice() throws { try cuts.ofTheLinkAfterEveryPacketToTheDevice() }
 
-    @Test(arguments: PowerCut.Moment.allCases)
+    @Test(
+        "an SMP update ends confirmed or rolled back when the device loses power at any flash operation",
+        arguments: PowerCut.Moment.allCases)
     func theDeviceLosesPowerAtEveryFlashOperation(moment: PowerCut.Moment) throws {
         try cuts.ofThePowerAtEveryFlashOperation(moment)
     }
 
-    @Test func theClientIsKilledAtEveryEvent() throws { try cuts.ofTheClientAtEveryEvent() }
+    @Test("the next push resumes or completes an SMP update whose client was killed at any event")
+    func theClientIsKilledAtEveryEvent() throws { try cuts.ofTheClientAtEveryEvent() }
 }

@@ -5,9 +5,10 @@ import OTASimulator
 import OTAUpdate
 import Testing
 
-/// Whole updates over SMP, from the session through the runner and the modelled radio to the virtual device and back.
-@Suite struct SMPUpdateTests {
-    @Test func endsConfirmed() throws {
+/// Complete updates over SMP with the session, the runner, the modelled radio and the virtual device.
+@Suite("Updates over SMP") struct SMPUpdateTests {
+    @Test("an SMP update ends confirmed without resent bytes and with one restart")
+    func endsConfirmed() throws {
         let world = try World(try SMPRelease(bytes: 20_000))
         let run = try world.run()
         let report = try #require(run.report, "\(run.outcome)")
@@ -20,7 +21,8 @@ import Testing
         #expect(world.runsNewImage && world.device.flashViolationCount == 0)
     }
 
-    @Test func sendsNothingTwice() throws {
+    @Test("a second push of the same image sends nothing")
+    func sendsNothingTwice() throws {
         let world = try World(try SMPRelease(bytes: 5000))
         let runs = try world.run([world.push, world.push])
         #expect(runs[0].report?.outcome == .confirmed)
@@ -28,7 +30,8 @@ import Testing
         #expect(runs[1].report?.transfer?.sentBytes == 0)
     }
 
-    @Test func leavesTheTrialOpen() throws {
+    @Test("an image on trial stays unconfirmed until the confirm task, and a second confirm is refused")
+    func leavesTheTrialOpen() throws {
         let world = try World(try SMPRelease(bytes: 5000))
         let runs = try world.run([world.push(UpdateOptions(ending: .trial)), .status, .confirm, .status, .confirm])
         #expect(runs[0].report?.outcome == .onTrial(seconds: 0))
@@ -39,7 +42,8 @@ import Testing
         #expect(world.runsNewImage)
     }
 
-    @Test func discardsATrialAndAnImage() throws {
+    @Test("discard ends a trial, then deletes the image, then has nothing to do")
+    func discardsATrialAndAnImage() throws {
         let world = try World(try SMPRelease(bytes: 5000))
         let runs = try world.run([world.push(UpdateOptions(ending: .trial)), .discard, .discard, .discard])
         #expect(runs[1].report?.device.runningVersion == "1.0.0")
@@ -48,7 +52,8 @@ import Testing
         #expect(world.runsOldImage && world.device.heldImage == nil)
     }
 
-    @Test func isPermanentAtOnce() throws {
+    @Test("a permanent push ends confirmed without a confirm phase")
+    func isPermanentAtOnce() throws {
         let world = try World(try SMPRelease(bytes: 5000))
         let run = try world.run(UpdateOptions(ending: .permanent))
         #expect(run.report?.outcome == .confirmed)
@@ -56,7 +61,8 @@ import Testing
         #expect(world.runsNewImage)
     }
 
-    @Test func onlyUploads() throws {
+    @Test("an upload-only push does not boot the image, and the next push boots it without a transfer")
+    func onlyUploads() throws {
         let world = try World(try SMPRelease(bytes: 5000))
         let uploadOnly = world.push(UpdateOptions(ending: .uploadOnly))
         let runs = try world.run([uploadOnly, uploadOnly, world.push])
@@ -66,22 +72,24 @@ import Testing
         #expect(world.runsNewImage)
     }
 
-    /// Upload, list and mark succeed; the bootloader is who refuses.
-    @Test(arguments: [UpdateOptions.Ending.confirm, .permanent]) func tellsThatTheKeyIsWrong(
-        ending: UpdateOptions.Ending
-    ) throws {
+    /// Upload, list and mark succeed. The bootloader refuses the image.
+    @Test(
+        "an image with a key that the bootloader does not trust ends rolled-back",
+        arguments: [UpdateOptions.Ending.confirm, .permanent])
+    func tellsThatTheKeyIsWrong(ending: UpdateOptions.Ending) throws {
         let world = try World(try SMPRelease(bytes: 5000)) { $0.trustedKeys = [] }
         let run = try world.run(UpdateOptions(ending: ending))
         #expect(run.error == .rolledBack)
         #expect(world.runsOldImage && world.device.heldImage == nil)
     }
 
-    @Test func refusesWhatIsTooLarge() throws {
+    @Test("an image larger than the slot is refused before the transfer, or by the device at the first chunk")
+    func refusesWhatIsTooLarge() throws {
         let tiny: (inout VirtualSMPConfiguration) -> Void = { $0.layout = FlashLayout(slotSize: 4096) }
         let early = try World(try SMPRelease(bytes: 5000), adjust: tiny)
         let run = try early.run()
         #expect(run.error == .imageTooLarge && !run.tally.reports.contains(.phase(.transfer)))
-        // Where the device does not tell, its own answer to the first chunk is the refusal.
+        // A device that does not report its slots refuses the first chunk.
         let late = try World(try SMPRelease(bytes: 5000)) {
             tiny(&$0)
             $0.reportsSlots = false
@@ -94,7 +102,8 @@ import Testing
         #expect(try older.run().error == .refusedByPolicy)
     }
 
-    @Test func refusesADowngrade() throws {
+    @Test("a downgrade is refused by option or by the device, and accepted otherwise")
+    func refusesADowngrade() throws {
         let world = try World(try SMPRelease(bytes: 5000, version: (0, 9, 0, 7)))
         let runs = try world.run([world.push(UpdateOptions(refusesDowngrade: true)), world.push])
         #expect(runs[0].error == .downgrade && !runs[0].tally.reports.contains(.phase(.transfer)))
@@ -104,8 +113,9 @@ import Testing
         #expect(try strict.run().error == .downgrade)
     }
 
-    /// Another update waits for its verdict: the device would refuse the first chunk.
-    @Test func refusesWhereAnotherUpdateIsUnderWay() throws {
+    /// Another image is on trial. The device would refuse the first chunk.
+    @Test("a push is refused with in-trial before the transfer while another image is on trial")
+    func refusesWhereAnotherUpdateIsUnderWay() throws {
         let world = try World(try SMPRelease(bytes: 5000)) { $0.trustedKeys = [] }
         let other = try SMPRelease(bytes: 3000, version: (2, 0, 0, 0))
         let more = try World(other) { $0.trustedKeys += [world.release.key] }
@@ -117,7 +127,8 @@ import Testing
         #expect(runs[3].error == .imageTooLarge)
     }
 
-    @Test func worksWithoutParameters() throws {
+    @Test("a device that does not report its buffers and slots receives one packet of 244 bytes at a time")
+    func worksWithoutParameters() throws {
         let world = try World(try SMPRelease(bytes: 5000)) {
             ($0.reportsParameters, $0.reassembles, $0.bufferSize) = (false, false, 384)
             ($0.reportsSlots, $0.bootloaderMode) = (false, nil)
@@ -128,8 +139,9 @@ import Testing
         #expect(world.runsNewImage)
     }
 
-    /// It tells large buffers, and takes each value for a packet: found out by an echo, and never by the image.
-    @Test func worksWithoutReassembly() throws {
+    /// The device reports large buffers, but each value must be a complete packet. The host detects this with an echo before the transfer.
+    @Test("a device without reassembly receives chunks of 244 bytes without gaps")
+    func worksWithoutReassembly() throws {
         let world = try World(try SMPRelease(bytes: 20_000)) { $0.reassembles = false }
         let run = try world.run()
         let report = try #require(run.report, "\(run.outcome)")
@@ -138,7 +150,8 @@ import Testing
         #expect(world.runsNewImage)
     }
 
-    @Test func saysThatAnImageCanOnlyBeUploaded() throws {
+    @Test("a device that cannot mark images is refused before the transfer, except for upload-only")
+    func saysThatAnImageCanOnlyBeUploaded() throws {
         let world = try World(try SMPRelease(bytes: 5000)) { ($0.marksImages, $0.bootloaderMode) = (false, nil) }
         let runs = try world.run([world.push, world.push(UpdateOptions(ending: .uploadOnly))])
         #expect(runs[0].error == .unsupportedDevice && !runs[0].tally.reports.contains(.phase(.transfer)))
@@ -146,35 +159,40 @@ import Testing
         #expect(world.device.heldImage == world.release.image)
     }
 
-    @Test func saysThatThereIsNoWayBack() throws {
+    @Test("a bootloader that cannot roll back is refused with no-trial, except for a permanent push")
+    func saysThatThereIsNoWayBack() throws {
         let world = try World(try SMPRelease(bytes: 5000)) { $0.bootloaderMode = 2 }
         let runs = try world.run([world.push, world.push(UpdateOptions(ending: .permanent))])
         #expect(runs[0].error == .noTrial)
         #expect(runs[1].report?.outcome == .confirmed)
     }
 
-    @Test func demandsABond() throws {
+    @Test("a device that requires a bond refuses the push with not-permitted until it is bonded")
+    func demandsABond() throws {
         let world = try World(try SMPRelease(bytes: 5000)) { $0.isAuthenticated = true }
         #expect(try world.run().error == .notPermitted)
         world.device.bond()
         #expect(try world.run().report?.outcome == .confirmed)
     }
 
-    @Test func speaksTheFirstVersion() throws {
+    @Test("push and discard work with a device that supports only SMP version 1")
+    func speaksTheFirstVersion() throws {
         let world = try World(try SMPRelease(bytes: 5000)) { $0.knowsFirstVersionOnly = true }
         let runs = try world.run([world.push, .discard, .discard])
         #expect(runs[0].report?.outcome == .confirmed)
         #expect(runs[1].report?.outcome == .done && runs[2].report?.outcome == .done)
     }
 
-    @Test func hasNoIdentify() throws {
+    @Test("identify is refused without a link")
+    func hasNoIdentify() throws {
         let world = try World(try SMPRelease(bytes: 100))
         #expect(throws: UpdateError(.unsupportedDevice, "")) { try world.run([.identify(seconds: 1)]) }
         #expect(world.transport.statistics.links == 0)
     }
 
-    /// A slot that takes 20 s to erase, and a client that keeps no more packets in flight than there are buffers.
-    @Test func waitsForTheSlotToBeErased() throws {
+    /// The device erases the whole slot in 20 s. The client must not send more packets than the device has buffers.
+    @Test("a push waits 20 s for the erase of the slot without filling the buffers of the device")
+    func waitsForTheSlotToBeErased() throws {
         let first = try SMPRelease(bytes: 30_000)
         let world = try World(first) {
             $0.erase = .wholeSlot(.seconds(20))
@@ -191,8 +209,8 @@ import Testing
         #expect(world.device.heldImage == other.image)
     }
 
-    /// Two buffers: the packet and its answer keep them until after the next packet has come.
-    @Test("a device that drops whatever comes right after an answer is updated")
+    /// The packet and its answer use both buffers until after the next packet arrives.
+    @Test("a push ends confirmed on a device that drops each packet that arrives directly after an answer")
     func updatesADeviceThatNeedsAPause() throws {
         for reassembles in [true, false] {
             let world = try World(try SMPRelease(bytes: 40_000)) {
@@ -202,18 +220,20 @@ import Testing
             let run = try world.run()
             let report = try #require(run.report, "\(run.outcome)")
             #expect(report.outcome == .confirmed && world.runsNewImage)
-            #expect(world.device.overflowCount > 0, "the device has to be one that drops")
+            #expect(world.device.overflowCount > 0, "the device dropped no packet")
             #expect(report.transfer?.chunkSize == (reassembles ? 512 : 244))
             #expect((report.transfer?.gaps ?? 0) + (report.transfer?.disconnects ?? 0) < 10)
         }
     }
 
-    @Test func comparesTheFile() throws {
+    @Test("a push ends confirmed on a device that checks the digest of the uploaded image")
+    func comparesTheFile() throws {
         let world = try World(try SMPRelease(bytes: 5000)) { $0.checksImage = true }
         #expect(try world.run().report?.outcome == .confirmed)
     }
 
-    @Test func mendsBreaksAndResets() throws {
+    @Test("an SMP update ends confirmed despite loss, lost links and a device reset")
+    func mendsBreaksAndResets() throws {
         var faults = FaultPlan()
         faults.dropAt = [0.1, 0.5, 0.9]
         faults.resetAt = [0.6]
@@ -228,8 +248,9 @@ import Testing
         #expect(run.tally.reports.contains { if case .deviceReset = $0 { true } else { false } })
     }
 
-    /// Where each value is a packet, one that is lost is sent again.
-    @Test func mendsLostPackets() throws {
+    /// Each value is a complete packet, so a lost packet is sent again.
+    @Test("an SMP update ends confirmed although packets and answers are lost")
+    func mendsLostPackets() throws {
         var faults = FaultPlan()
         faults.gap = 0.01
         faults.notificationLoss = 0.01
@@ -240,9 +261,13 @@ import Testing
         #expect(world.runsNewImage)
     }
 
-    /// Where a packet is several values, the device takes the next packet for the rest of one that lost a value in its midst.
-    /// It may take that for image bytes; so the image is sent again, or refused in the end, but never said to run.
-    @Test(arguments: [true, false]) func saysNothingWrongOfBrokenPackets(checksImage: Bool) throws {
+    /// A packet has several values. If one value is lost, the device reads the next packet as the rest of the damaged one.
+    ///
+    /// The device may write these bytes to the image. Then the image is sent again or refused, but the push never reports success.
+    @Test(
+        "a push never reports success for an image that was damaged by a lost part of a packet",
+        arguments: [true, false])
+    func saysNothingWrongOfBrokenPackets(checksImage: Bool) throws {
         var faults = FaultPlan()
         faults.gap = 0.004
         let release = try SMPRelease(bytes: 60_000)
@@ -262,14 +287,16 @@ import Testing
         #expect(confirmed > (checksImage ? 10 : 5))
     }
 
-    @Test func swapsSlowly() throws {
+    @Test("a push ends confirmed on a device that swaps images for 60 s")
+    func swapsSlowly() throws {
         let world = try World(try SMPRelease(bytes: 5000)) {
             ($0.swapTime, $0.restartDelay) = (.seconds(60), .seconds(1))
         }
         #expect(try world.run().report?.outcome == .confirmed)
     }
 
-    @Test func tellsThatAnOutOfReachDeviceMayBeResumed() throws {
+    @Test("a device that goes out of range ends the SMP push with link-lost and keeps the old image")
+    func tellsThatAnOutOfReachDeviceMayBeResumed() throws {
         var faults = FaultPlan()
         faults.goneAt = 0.5
         let world = try World(try SMPRelease(bytes: 20_000), faults: faults)
@@ -277,7 +304,10 @@ import Testing
         #expect(world.runsOldImage)
     }
 
-    @Test(arguments: [103, 120, 185, 247, 498, 517]) func worksAtAnyMTU(mtu: Int) throws {
+    @Test(
+        "an SMP update ends confirmed at each MTU from 103 to 517, with and without reassembly",
+        arguments: [103, 120, 185, 247, 498, 517])
+    func worksAtAnyMTU(mtu: Int) throws {
         var radio = RadioModel()
         radio.mtu = mtu
         for reassembles in [true, false] {
@@ -286,8 +316,9 @@ import Testing
         }
     }
 
-    /// A link that carries too little for the packet that opens an upload is given up, and the next one carries more.
-    @Test func mendsALinkThatCarriesTooLittle() throws {
+    /// The third link is too short for the packet that starts an upload. The host closes it, and the next link carries more.
+    @Test("a push reconnects when the values of a link are too short for the first packet of an upload")
+    func mendsALinkThatCarriesTooLittle() throws {
         var plan = FaultPlan()
         plan.dropAt = [0.5]
         for lengths in [[244, 244, 97, 244], [244, 244, 20, 244]] {
@@ -300,8 +331,9 @@ import Testing
         }
     }
 
-    /// The device's timers go off when they are due, those that were overtaken by a packet too.
-    @Test func answersWhenItSaid() throws {
+    /// A timer of the device fires when it is due, also after a packet arrives before it.
+    @Test("a device with slow answers is updated without gaps at a small MTU with loss")
+    func answersWhenItSaid() throws {
         var radio = RadioModel()
         (radio.mtu, radio.interval, radio.loss) = (103, .milliseconds(50), 0.1)
         for seed in 1...20 as ClosedRange<UInt64> {
@@ -313,12 +345,13 @@ import Testing
         }
     }
 
-    @Test func saysThatPacketsAreTooShort() throws {
+    @Test("a device with packets that are too short for SMP is refused, unless it reassembles packets")
+    func saysThatPacketsAreTooShort() throws {
         var radio = RadioModel()
         radio.mtu = 23
         let world = try World(try SMPRelease(bytes: 5000), radio: radio) { $0.reportsParameters = false }
         #expect(try world.run().error == .unsupportedDevice)
-        // Where packets come in several values the MTU is no matter.
+        // With reassembly a packet can have several values, so the MTU does not matter.
         let whole = try World(try SMPRelease(bytes: 5000), radio: radio)
         #expect(try whole.run().report?.outcome == .confirmed)
     }

@@ -3,8 +3,9 @@ import OTATestSupport
 import OTAUpdate
 import Testing
 
-@Suite struct BundleMutationTests {
-    @Test func whatIsReadIsWrittenTheSame() throws {
+@Suite("Damaged bundles") struct BundleMutationTests {
+    @Test("each accepted mutation of a bundle is encoded to the same bytes")
+    func whatIsReadIsWrittenTheSame() throws {
         var generator = SplitMix64(seed: 1)
         let manifest = try Manifest(
             imageFormat: .raw, imageSize: 5, securityCounter: 7, created: 1_767_225_600,
@@ -26,11 +27,11 @@ import Testing
                 #expect((0...bytes.count).contains(error.offset))
             }
         }
-        // Digest, counter, key id and signature may be anything: both branches are walked.
+        // Digest, counter, key id and signature may have any value. Therefore some mutations are accepted, and some are refused.
         #expect((200...3800).contains(taken))
     }
 
-    /// The manifest written anew from its fields: one content has one encoding.
+    /// Encodes the manifest again from its fields. Each content has exactly one encoding.
     private func rebuilt(_ manifest: Manifest) throws -> Manifest {
         try Manifest(
             imageFormat: manifest.imageFormat, imageSize: manifest.imageSize,

@@ -1,7 +1,7 @@
 import OTAFirmware
 import Testing
 
-@Suite struct EnvelopeTests {
+@Suite("Envelopes") struct EnvelopeTests {
     private func signature(_ number: UInt8) throws -> BundleSignature {
         let keyID = try #require(KeyID(bytes: [number, 0, 0, 0, 0, 0, 0, 0]))
         return try #require(BundleSignature(keyID: keyID, signature: Array(repeating: number, count: 64)))
@@ -11,7 +11,8 @@ import Testing
         try Envelope(manifest: try ExampleBundle.manifest(), signatures: numbers.map { try signature($0) })
     }
 
-    @Test func signaturesAreSortedByKey() throws {
+    @Test("the signatures of an envelope are sorted by key id")
+    func signaturesAreSortedByKey() throws {
         var envelope = try envelope([7])
         for number: UInt8 in [9, 1, 8] { envelope = try envelope.adding(try signature(number)) }
         #expect(envelope.signatures == (try [1, 7, 8, 9].map { try signature($0) }))
@@ -20,7 +21,8 @@ import Testing
         #expect(envelope.length == 89 + 4 + 4 * 76)
     }
 
-    @Test func oneToFourOfDifferentKeys() throws {
+    @Test("an envelope has one to four signatures, each by another key")
+    func oneToFourOfDifferentKeys() throws {
         #expect(throws: BundleError.self) { try envelope([]) }
         let twice = #expect(throws: BundleError.self) { try envelope([1, 2]).adding(try signature(2)) }
         #expect(twice?.code == .signatureOrder)
@@ -28,8 +30,9 @@ import Testing
         #expect(five?.code == .badSignatureCount)
     }
 
-    /// The signatures begin at 89: count, three zeros, then 76 bytes each from 93 on.
+    /// The count is at offset 89, three zeros follow, and signatures of 76 bytes each begin at offset 93.
     @Test(
+        "a wrong byte in the signatures is refused with its offset",
         arguments: [
             (89, 0, .badSignatureCount, 89), (89, 5, .badSignatureCount, 89), (90, 1, .notZero, 90),
             (92, 1, .notZero, 90),
@@ -46,7 +49,8 @@ import Testing
         #expect(error?.offset == found)
     }
 
-    @Test func aPrefixOfTheFileIsEnough() throws {
+    @Test("an envelope is parsed from the first bytes of a file")
+    func aPrefixOfTheFileIsEnough() throws {
         let bytes = try ExampleBundle.bytes()
         let envelope = try Envelope(parsingPrefix: Array(bytes.prefix(169)))
         #expect(envelope == (try SignedBundle(parsing: bytes)).envelope)
@@ -54,7 +58,8 @@ import Testing
         #expect(Envelope.maximumLength == 1332)
     }
 
-    @Test func anImageOfTheLargestSizeIsCountedInSixtyFourBits() throws {
+    @Test("the bundle length does not overflow for an image of 2^32 - 1 bytes")
+    func anImageOfTheLargestSizeIsCountedInSixtyFourBits() throws {
         var bytes = try ExampleBundle.envelopeBytes()
         bytes.replaceSubrange(8..<12, with: [0xFF, 0xFF, 0xFF, 0xFF])
         #expect(try Envelope(parsing: bytes).bundleLength == 169 + 4_294_967_295)

@@ -1,9 +1,9 @@
 import OTAFirmware
 import Testing
 
-/// The worked example of docs/bundle-format.md.
+/// The example in docs/bundle-format.md.
 enum ExampleBundle {
-    /// Manifest and signatures, as printed there.
+    /// The documented bytes of manifest and signatures.
     static func envelopeBytes() throws -> [UInt8] {
         try hex(
             """
@@ -20,7 +20,7 @@ enum ExampleBundle {
 
     static func bytes() throws -> [UInt8] { try envelopeBytes() + image }
 
-    /// The same release from its contents.
+    /// The same manifest, created from its values.
     static func manifest() throws -> Manifest {
         try Manifest(
             imageFormat: .raw, imageSize: 600, securityCounter: 7, created: 1_767_225_600,

@@ -1,10 +1,11 @@
 import OTAFirmware
 import Testing
 
-/// Each rule of docs/bundle-format.md broken once, with the offset at which it is.
-@Suite struct ManifestTests {
-    /// The example's manifest (89 bytes: version at 64, product at 73, hardware at 81) with bytes from `offset` on
-    /// replaced.
+/// Each test breaks one rule of docs/bundle-format.md and checks the offset of the error.
+@Suite("Manifests") struct ManifestTests {
+    /// Parses the example's manifest with other bytes at `offset`, and returns the error.
+    ///
+    /// The manifest has 89 bytes: version at offset 64, product at 73, hardware at 81.
     private func refusal(at offset: Int, _ bytes: [UInt8]) throws -> BundleError? {
         var manifest = try ExampleBundle.manifest().bytes
         manifest.replaceSubrange(offset..<(offset + bytes.count), with: bytes)
@@ -12,6 +13,7 @@ import Testing
     }
 
     @Test(
+        "wrong bytes in the header or fields of a manifest are refused with their offset",
         arguments: [
             (0, [0x4E], .badMagic, 0), (3, [0x66], .badMagic, 0),
             (4, [0], .unsupportedVersion, 4), (4, [2], .unsupportedVersion, 4),
@@ -35,7 +37,7 @@ import Testing
         #expect(error?.offset == found)
     }
 
-    /// A manifest whose fields are `fields`, in this order, well-formed in all else.
+    /// Returns a manifest with `fields` in this order. Everything else in it is valid.
     private func manifest(fields: [(UInt16, [UInt8])]) throws -> [UInt8] {
         var writer = ByteWriter()
         for (type, value) in fields {
@@ -55,6 +57,7 @@ import Testing
     }
 
     @Test(
+        "a field with an invalid value is refused with the offset of the value",
         arguments: [
             (0x0002, [], .badVersion), (0x0002, Array("1.0".utf8), .badVersion),
             (0x0002, Array("1.0.0-".utf8) + Array(repeating: 0x61, count: 58), .badVersion),
@@ -79,7 +82,8 @@ import Testing
         #expect(error?.offset == start + 4)
     }
 
-    @Test func aFieldTwice() throws {
+    @Test("a field that appears twice is refused")
+    func aFieldTwice() throws {
         let bytes = try manifest(fields: [
             (0x0002, Array("1.1.0".utf8)), (0x0002, Array("1.1.1".utf8)), (0x8001, Array("demo".utf8)),
         ])
@@ -88,7 +92,8 @@ import Testing
         #expect(error?.offset == 73)
     }
 
-    @Test func everyFieldAtItsLimits() throws {
+    @Test("a manifest with each field at its limit is encoded and parsed without change")
+    func everyFieldAtItsLimits() throws {
         let manifest = try Manifest(
             imageFormat: .mcuboot, imageSize: .max, securityCounter: .max, created: Manifest.latestCreationTime,
             imageDigest: try ExampleBundle.imageDigest(),
@@ -111,15 +116,17 @@ import Testing
         #expect(manifest.hardware?.ranges.count == 16)
     }
 
-    @Test func theEncodingIsTheSourcesToTheByte() throws {
-        // A decomposed é is another text than a composed one: what was signed comes back.
+    @Test("the source text keeps its bytes, without Unicode normalization")
+    func theEncodingIsTheSourcesToTheByte() throws {
+        // A decomposed é and a composed é have different bytes. The signed bytes must not change.
         let bytes = try manifest(with: 0x0006, Array("e\u{301}".utf8))
         let manifest = try Manifest(parsing: bytes)
         #expect(manifest.source.map { Array($0.utf8) } == [0x65, 0xCC, 0x81])
         #expect(manifest.bytes == bytes)
     }
 
-    @Test func makingOneObeysTheSameRules() throws {
+    @Test("a new manifest must follow the rules of a parsed manifest")
+    func makingOneObeysTheSameRules() throws {
         func make(
             size: UInt32 = 1, created: UInt64 = 0, battery: UInt8? = nil, source: String? = nil,
             unknown: [ManifestField] = []
@@ -139,7 +146,7 @@ import Testing
         #expect(refusal { try make(source: "\u{1B}[31m") }?.code == .badSource)
         #expect(
             refusal { try make(unknown: [ManifestField(type: 2, value: Array("1.1.0".utf8))]) }?.code == .fieldOrder)
-        // 64 bytes of header, 9 of version and 8 of product leave 943, 4 of them for the field's own header.
+        // The header has 64 bytes, the version 9 and the product 8. 943 bytes remain, and 4 of these are the header of the field.
         let longest = ManifestField(type: 9, value: Array(repeating: 0, count: 939))
         #expect(try make(unknown: [longest]).bytes.count == 1024)
         for count in [940, 65536, 70000] {
@@ -148,7 +155,8 @@ import Testing
         }
     }
 
-    @Test func whatIsShownCannotSpeakToATerminal() throws {
+    @Test("an error message escapes control and format characters from the manifest")
+    func whatIsShownCannotSpeakToATerminal() throws {
         let bytes = try manifest(with: 0x0006, Array("\u{1B}[2J\u{202E}\n".utf8))
         let error = #expect(throws: BundleError.self) { try Manifest(parsing: bytes) }
         #expect(

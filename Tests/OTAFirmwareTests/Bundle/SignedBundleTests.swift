@@ -1,8 +1,9 @@
 import OTAFirmware
 import Testing
 
-@Suite struct SignedBundleTests {
-    @Test func theWorkedExampleIsWritten() throws {
+@Suite("Bundles") struct SignedBundleTests {
+    @Test("the example of the format documentation is encoded to the documented bytes")
+    func theWorkedExampleIsWritten() throws {
         let envelope = try Envelope(manifest: try ExampleBundle.manifest(), signatures: [try ExampleBundle.signature()])
         #expect(envelope.bytes == (try ExampleBundle.envelopeBytes()))
         let bundle = try SignedBundle(envelope: envelope, image: ExampleBundle.image)
@@ -10,7 +11,8 @@ import Testing
         #expect(bundle == (try SignedBundle(parsing: try ExampleBundle.bytes())))
     }
 
-    @Test func theWorkedExampleIsRead() throws {
+    @Test("the example of the format documentation is parsed to the documented values")
+    func theWorkedExampleIsRead() throws {
         let bundle = try SignedBundle(parsing: try ExampleBundle.bytes())
         let manifest = bundle.envelope.manifest
         #expect(manifest.imageFormat == .raw)
@@ -32,7 +34,8 @@ import Testing
         #expect(bundle.image == ExampleBundle.image)
     }
 
-    @Test func everyTruncationIsRefused() throws {
+    @Test("each truncated bundle is refused")
+    func everyTruncationIsRefused() throws {
         let bytes = try ExampleBundle.bytes()
         for length in bytes.indices {
             let error = #expect(throws: BundleError.self) { try SignedBundle(parsing: Array(bytes.prefix(length))) }
@@ -41,7 +44,8 @@ import Testing
         }
     }
 
-    @Test func nothingMayFollow() throws {
+    @Test("a byte after the image is refused")
+    func nothingMayFollow() throws {
         let error = #expect(throws: BundleError.self) { try SignedBundle(parsing: try ExampleBundle.bytes() + [0]) }
         #expect(error?.code == .trailingBytes)
         #expect(error?.offset == 769)

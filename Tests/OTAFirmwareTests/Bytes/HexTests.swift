@@ -1,21 +1,26 @@
 import OTAFirmware
 import Testing
 
-@Suite struct HexTests {
-    /// RFC 4648, section 10.
-    @Test(arguments: [("", ""), ("f", "66"), ("fo", "666f"), ("foobar", "666f6f626172")])
+@Suite("Hex digits") struct HexTests {
+    /// The values are from RFC 4648, section 10.
+    @Test(
+        "hex digits are encoded in lower case and decoded in both cases",
+        arguments: [("", ""), ("f", "66"), ("fo", "666f"), ("foobar", "666f6f626172")])
     func knownValues(text: String, digits: String) {
         #expect(Hex.encode(text.utf8) == digits)
         #expect(Hex.decode(digits) == Array(text.utf8))
         #expect(Hex.decode(digits.uppercased()) == Array(text.utf8))
     }
 
-    @Test func everyByte() {
+    @Test("each byte is decoded to its original value")
+    func everyByte() {
         let bytes = Array(UInt8.min...UInt8.max)
         #expect(Hex.decode(Hex.encode(bytes)) == bytes)
     }
 
-    @Test(arguments: ["0", "000", "0g", "0x00", " 00", "00\n", "+1", "é0", "０0"])
+    @Test(
+        "text that is not an even number of hex digits is refused",
+        arguments: ["0", "000", "0g", "0x00", " 00", "00\n", "+1", "é0", "０0"])
     func wrongTextIsRefused(text: String) {
         #expect(Hex.decode(text) == nil)
     }

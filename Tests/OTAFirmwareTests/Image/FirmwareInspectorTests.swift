@@ -3,8 +3,9 @@ import OTATestSupport
 import OTAUpdate
 import Testing
 
-@Suite struct FirmwareInspectorTests {
-    @Test func rawBytes() throws {
+@Suite("Firmware inspector") struct FirmwareInspectorTests {
+    @Test("bytes without a known magic are a raw image")
+    func rawBytes() throws {
         for length in [1, 4, 19, 20, 21, 600] {
             let description = try inspect(Array(ExampleBundle.image.prefix(length)))
             #expect(description.format == .raw)
@@ -15,17 +16,20 @@ import Testing
         #expect(try inspect(ExampleBundle.image, inChunksOf: 7) == (try inspect(ExampleBundle.image)))
     }
 
-    @Test func anEmptyFileIsRefused() {
+    @Test("an empty file is refused")
+    func anEmptyFileIsRefused() {
         #expect(refusal([])?.code == .emptyImage)
     }
 
-    @Test func aDamagedImageDoesNotPassAsRaw() {
+    @Test("a damaged image with a known magic is not accepted as raw")
+    func aDamagedImageDoesNotPassAsRaw() {
         #expect(refusal([0xE9])?.code == .truncatedImage)
         #expect(refusal([0x3D, 0xB8, 0xF3, 0x96])?.code == .truncatedImage)
         #expect(throws: Never.self) { try inspect([0x3D, 0xB8, 0xF3]) }
     }
 
-    @Test func theFormatCanBeGiven() throws {
+    @Test("an image that does not have the requested format is refused")
+    func theFormatCanBeGiven() throws {
         let espressif = try EspressifSample.image()
         #expect(try inspect(espressif, format: .espressif).format == .espressif)
         #expect(try inspect([0xE9, 0xFF], format: .raw).format == .raw)
@@ -35,6 +39,7 @@ import Testing
     }
 
     @Test(
+        "a file that is not an image is refused with a hint for the conversion",
         arguments: [
             (
                 [0x7F, 0x45, 0x4C, 0x46, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 40, 0],
@@ -53,7 +58,8 @@ import Testing
         #expect(error?.hint?.contains(hint) == true, "\(error?.hint ?? "")")
     }
 
-    @Test func kinds() throws {
+    @Test("the type of a file is detected from its first bytes")
+    func kinds() throws {
         #expect(FirmwareFileKind.detect(prefix: try EspressifSample.image()) == .binary)
         #expect(FirmwareFileKind.detect(prefix: try ExampleBundle.bytes()) == .bundle)
         #expect(FirmwareFileKind.detect(prefix: []) == .binary)
@@ -66,8 +72,7 @@ import Testing
         #expect(FirmwareFileKind.detect(prefix: "-----BEGIN PRIVATE KEY-----".utf8) == .pem)
     }
 
-    /// No bytes trap, and chunks make no difference.
-    @Test(arguments: [1, 2] as [UInt64])
+    @Test("a mutated image gives the same result in one block and in many blocks", arguments: [1, 2] as [UInt64])
     func mutations(seed: UInt64) throws {
         var generator = SplitMix64(seed: seed)
         let original = seed == 1 ? try EspressifSample.image() : try MCUbootSample.image()

@@ -2,14 +2,16 @@ import FoundationEssentials
 import OTAFirmware
 import Testing
 
-/// The images of firmware-samples/, against what esptool and imgtool say of them there.
-@Suite struct FirmwareSamplesTests {
+/// These tests compare the images in firmware-samples/ with the stored output of esptool and imgtool.
+@Suite("Sample images") struct FirmwareSamplesTests {
     private func sample(_ name: String) throws -> Data {
         let root = (0..<4).reduce(URL(filePath: #filePath)) { url, _ in url.deletingLastPathComponent() }
         return try Data(contentsOf: root.appending(path: "firmware-samples").appending(path: name))
     }
 
-    @Test(arguments: ["acme-thermostat-1.0.0", "acme-thermostat-1.1.0"])
+    @Test(
+        "the sample ESP-IDF images have the values that esptool prints",
+        arguments: ["acme-thermostat-1.0.0", "acme-thermostat-1.1.0"])
     func imagesOfEsptool(name: String) throws {
         let said = String(decoding: try sample("expected/\(name).image-info.txt"), as: UTF8.self)
         let facts = said.split(separator: "\n").reduce(into: [:] as [Substring: String]) { facts, line in
@@ -32,7 +34,7 @@ import Testing
         #expect(facts["Secure version"] == (image.application?.secureVersion).map(String.init))
     }
 
-    /// What `imgtool dumpinfo --format json` prints, as far as it is compared.
+    /// The compared part of the output of `imgtool dumpinfo --format json`.
     private struct DumpInfo: Decodable {
         struct Header: Decodable {
             let hdr_size, img_size, flags: Int
@@ -50,7 +52,9 @@ import Testing
         let tlv_area: Areas
     }
 
-    @Test(arguments: ["acme-beacon-1.0.0", "acme-beacon-1.1.0"])
+    @Test(
+        "the sample MCUboot images have the values that imgtool prints",
+        arguments: ["acme-beacon-1.0.0", "acme-beacon-1.1.0"])
     func imagesOfImgtool(name: String) throws {
         let said = try JSONDecoder().decode(DumpInfo.self, from: try sample("expected/\(name).dumpinfo.json"))
         let description = try inspect(Array(try sample("\(name).mcuboot.bin")))
@@ -59,7 +63,7 @@ import Testing
         #expect(Int(image.headerSize) == said.header.hdr_size)
         #expect(Int(image.bodySize) == said.header.img_size)
         #expect(Int(image.flags) == said.header.flags)
-        // imgtool prints a build number of 0 too.
+        // imgtool also prints a build number of 0.
         #expect(said.header.version == image.version.description + "+0")
         func shown(_ tlv: MCUbootTLV) -> DumpInfo.TLV {
             DumpInfo.TLV(type: tlv.type, type_name: tlv.name ?? "", data: Hex.encode(tlv.value))
@@ -69,14 +73,16 @@ import Testing
         #expect(image.digest != nil)
     }
 
-    @Test func theSecurityCounter() throws {
+    @Test("the security counter of a sample MCUboot image is read")
+    func theSecurityCounter() throws {
         guard case .mcuboot(let image) = try inspect(Array(try sample("acme-beacon-1.1.0.mcuboot.bin"))).details
         else { throw ExpectationFailed("not an MCUboot image") }
         #expect(image.securityCounter == 2)
     }
 
-    /// objcopy made both of the same ELF file.
-    @Test func textAndBinaryAreTheSameImage() throws {
+    /// objcopy created both files from the same ELF file.
+    @Test("the sample Intel HEX text and the sample binary are the same image")
+    func textAndBinaryAreTheSameImage() throws {
         let text = Array(try sample("acme-beacon-1.1.0.hex"))
         #expect(FirmwareFileKind.detect(prefix: text) == .intelHex)
         #expect(try IntelHex(parsing: text).bytes == Array(try sample("acme-beacon-1.1.0.bin")))

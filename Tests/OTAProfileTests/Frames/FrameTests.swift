@@ -3,9 +3,10 @@ import OTAProfile
 import OTAUpdate
 import Testing
 
-@Suite struct FrameTests {
-    /// docs/ota-profile.md, "Example".
-    @Test func requestsAsInTheExample() throws {
+@Suite("Frames of the OTA profile") struct FrameTests {
+    // Source: docs/ota-profile.md, "Example".
+    @Test("requests have the bytes of the example in docs/ota-profile.md")
+    func requestsAsInTheExample() throws {
         let envelope: [UInt8] = [0x2a, 0xf6, 0x1d, 0x1f, 0xf5, 0xe1, 0x5b, 0x10]
         let begin = Request.begin(.envelope, size: 169, from: 0, digestPrefix: envelope)
         #expect(Hex.encode(begin.bytes(tag: 0x21)) == "012101a9000000000000002af61d1ff5e15b10")
@@ -20,7 +21,10 @@ import Testing
         #expect(Hex.encode(Request.identify(seconds: 5).bytes(tag: 0x2a)) == "072a05")
     }
 
-    @Test func answersAsInTheExample() throws {
+    @Test(
+        "an answer is parsed as in the example, and another tag or opcode, a wrong length or an unknown status is not accepted"
+    )
+    func answersAsInTheExample() throws {
         let sync = Request.sync(sequence: 0x1001)
         let bytes: [UInt8] = [0x82, 0x22, 0x00, 0x01, 0x10, 0xa9, 0, 0, 0, 0xdd, 0x24, 0x0b, 0x38]
         let answer = try #require(try Answer(to: sync, tag: 0x22, parsing: bytes))
@@ -33,7 +37,8 @@ import Testing
         #expect(try Answer(to: sync, tag: 0x22, parsing: [0x82, 0x22, 3])?.status == .badState)
     }
 
-    @Test func progressAsInTheExample() throws {
+    @Test("a progress value is parsed as in the example, and another length or state is refused")
+    func progressAsInTheExample() throws {
         let rewind: [UInt8] = [0x03, 0x00, 0x02, 0x30, 0xf2, 0, 0, 0, 0x6a, 0x82, 0xaa, 0x3b]
         let value = try ProgressValue(parsing: rewind)
         #expect(value.state == .image && value.status == .ok)
@@ -51,7 +56,8 @@ import Testing
         fields.flatMap { [$0.type, UInt8($0.value.count)] + $0.value }
     }
 
-    @Test func infoIsRead() throws {
+    @Test("device info with optional and unknown fields is parsed")
+    func infoIsRead() throws {
         let held: (UInt8, [UInt8]) = (10, [9, 9, 9, 9, 9, 9, 9, 9, 0x10, 0x27, 0, 0])
         let unknown: (UInt8, [UInt8]) = (77, [1, 2, 3])
         let info = try DeviceInfo(parsing: encoded(Self.info + [(9, Array(1...8)), held, unknown]))
@@ -63,30 +69,33 @@ import Testing
         #expect(info.running == Array(1...8) && info.held?.offset == 10000)
     }
 
-    @Test(arguments: 1...8 as ClosedRange<UInt8>) func infoLacksNothing(type: UInt8) {
+    @Test("device info without a required field is refused", arguments: 1...8 as ClosedRange<UInt8>)
+    func infoLacksNothing(type: UInt8) {
         #expect(throws: FrameError.self) { try DeviceInfo(parsing: encoded(Self.info.filter { $0.type != type })) }
     }
 
     @Test(
+        "device info with a malformed field is refused",
         arguments: [
             (1, [2]), (2, []), (2, Array("a b".utf8)), (3, [2]), (4, [1, 2, 3, 4, 5]), (6, [19, 0, 64, 0]),
             (6, [1, 2, 64, 0]), (6, [0, 2, 0, 0]), (6, [0, 2, 0, 8]), (8, []), (8, [1, 2, 3]),
             (8, [UInt8](repeating: 1, count: 17 * 8)),
-        ] as [(UInt8, [UInt8])]) func infoIsStrict(type: UInt8, value: [UInt8])
-    {
+        ] as [(UInt8, [UInt8])])
+    func infoIsStrict(type: UInt8, value: [UInt8]) {
         let fields = Self.info.map { $0.type == type ? (type, value) : $0 }
         #expect(throws: FrameError.self) { try DeviceInfo(parsing: encoded(fields)) }
     }
 
-    @Test func infoAscends() {
+    @Test("device info with fields out of order, a repeated field, half a field or more than 512 bytes is refused")
+    func infoAscends() {
         #expect(throws: FrameError.self) { try DeviceInfo(parsing: encoded(Self.info + [(8, Array(1...8))])) }
         #expect(throws: FrameError.self) { try DeviceInfo(parsing: encoded(Self.info.reversed())) }
         #expect(throws: FrameError.self) { try DeviceInfo(parsing: encoded(Self.info) + [9]) }
         #expect(throws: FrameError.self) { try DeviceInfo(parsing: [UInt8](repeating: 0, count: 513)) }
     }
 
-    /// Whatever a device sends is a value or an error, never a trap.
-    @Test func anyBytesAreTakenOrRefused() {
+    @Test("random changes to device info give a value or an error, and never a trap")
+    func anyBytesAreTakenOrRefused() {
         var random = SplitMix64(seed: 1)
         var taken = 0
         for _ in 0..<20_000 {

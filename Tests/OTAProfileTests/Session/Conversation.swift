@@ -4,16 +4,16 @@ import OTASigning
 import OTAUpdate
 import Testing
 
-/// A session and a device played by hand: what the session writes is compared, what the device says is told.
+/// A session and a scripted device. The test compares the session's actions and sends the device's events.
 struct Conversation {
     var session: UpdateSession
     var now = Duration.zero
     private(set) var reports: [UpdateProgress] = []
     private(set) var outcome: Result<UpdateReport, UpdateError>?
-    /// Actions but for reports and the outcome, not yet expected by the test.
+    /// Actions that the test has not checked yet, without the reports and the outcome.
     private var actions: [UpdateAction] = []
 
-    /// What the device says of itself.
+    /// The properties that the device reports.
     struct Device {
         var product = "demo"
         var hardware: UInt8 = 2
@@ -44,7 +44,7 @@ struct Conversation {
         var progress: [UInt8] { [state] + [UInt8](repeating: 0, count: 11) }
     }
 
-    /// - Parameter firstTag: the tag of the first request; a seed is looked for that gives it.
+    /// - Parameter firstTag: The tag of the first request. The initializer searches for a seed that gives this tag.
     init(_ task: UpdateTask<VerifiedBundle>, firstTag: UInt8 = 0x21) throws {
         let fitting: UInt64? =
             (0..<10_000 as Range<UInt64>).first { seed in
@@ -67,7 +67,7 @@ struct Conversation {
         }
     }
 
-    /// Lets time pass until the session's deadline.
+    /// Advances the time to the session's deadline.
     mutating func waitForDeadline(sourceLocation: SourceLocation = #_sourceLocation) {
         guard let deadline = session.deadline else {
             Issue.record("no deadline", sourceLocation: sourceLocation)
@@ -82,10 +82,10 @@ struct Conversation {
         actions = []
     }
 
-    /// What is asked up to here is of no matter to the test.
+    /// Discards the unchecked actions, because the test does not check them.
     mutating func forget() { actions = [] }
 
-    /// The session writes this to Control, and nothing else; the device answers.
+    /// Expects that the session writes this request to Control and does nothing else. Then the device answers.
     mutating func expect(
         _ request: String, answering answer: String? = nil, sourceLocation: SourceLocation = #_sourceLocation
     ) {
@@ -99,7 +99,7 @@ struct Conversation {
         tell(.link(.notified(ExampleUpdate.bytes(hex), channel)))
     }
 
-    /// The link comes up, and the device says what it is.
+    /// Brings the link up and sends the device's properties.
     mutating func comeUp(_ device: Device, valueLength: Int = 244, sourceLocation: SourceLocation = #_sourceLocation) {
         var channels: Set = [
             ProfileChannel.info, ProfileChannel.control, ProfileChannel.data, ProfileChannel.progress,
@@ -110,7 +110,7 @@ struct Conversation {
         describe(device, sourceLocation: sourceLocation)
     }
 
-    /// The device says what it is.
+    /// Answers the session's reads and subscriptions with the device's properties.
     mutating func describe(_ device: Device, sourceLocation: SourceLocation = #_sourceLocation) {
         let asked = actions
         actions = []

@@ -4,7 +4,7 @@ import OTASigning
 import OTAUpdate
 import Testing
 
-/// The bundle of docs/bundle-format.md's example, signed by the key of RFC 8032's first test.
+/// The example bundle of docs/bundle-format.md, signed with the key of the first test in RFC 8032.
 enum ExampleUpdate {
     static let publicKey: [UInt8] = [
         0xd7, 0x5a, 0x98, 0x01, 0x82, 0xb1, 0x0a, 0xb7, 0xd5, 0x4b, 0xfe, 0xd3, 0xc9, 0x64, 0x07, 0x3a, 0x0e, 0xe1,
@@ -26,7 +26,7 @@ enum ExampleUpdate {
         return try Verifier(trust: trust).verify(try SignedBundle(parsing: envelope + image))
     }
 
-    /// Hex with spaces and line breaks.
+    /// Decodes hexadecimal digits. Spaces and line breaks are ignored.
     static func bytes(_ hex: String) -> [UInt8] {
         let digits = hex.filter { !$0.isWhitespace }.compactMap(\.hexDigitValue)
         return stride(from: 0, to: digits.count, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) }

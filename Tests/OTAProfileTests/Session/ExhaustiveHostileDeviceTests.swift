@@ -3,11 +3,11 @@ import OTASigning
 import OTAUpdate
 import Testing
 
-/// Sessions with devices that do whatever they like: each one ends, and what it asked for on the way was right.
-@Suite struct ExhaustiveHostileDeviceTests {
+/// Runs sessions with devices that have random faults. Each session must end, and each of its requests must be allowed.
+@Suite("Profile sessions with faulty devices, exhaustive") struct ExhaustiveHostileDeviceTests {
     private static let worlds: UInt64 = 6000
 
-    /// How often each ending was seen.
+    /// Runs one session for each seed and returns the number of sessions for each outcome.
     private func play(
         _ release: HostileRelease, _ task: (UInt64) -> UpdateTask<VerifiedBundle>
     ) throws -> [String: Int] {
@@ -25,7 +25,9 @@ import Testing
         return endings
     }
 
-    @Test(arguments: [(1, true), (600, true), (600, false), (20_000, true)] as [(bytes: Int, isTried: Bool)])
+    @Test(
+        "every push to a faulty device ends, and the session follows the profile",
+        arguments: [(1, true), (600, true), (600, false), (20_000, true)] as [(bytes: Int, isTried: Bool)])
     func everyPushEnds(bytes: Int, isTried: Bool) throws {
         let release = try HostileRelease(bytes: bytes, isTried: isTried)
         let endings = try play(release) { seed in
@@ -35,14 +37,17 @@ import Testing
                 release.bundle, UpdateOptions(resume: Bool.random(using: &random), ending: isTried ? trial : .permanent)
             )
         }
-        // Good devices and bad ones alike are among them.
+        // The random devices must include correct and faulty ones.
         for ending in ["confirmed", "alreadyRunning", "link-lost", "protocol-violation", "device-busy", "interrupted"] {
             #expect(endings[ending, default: 0] > 20, "\(ending): \(endings)")
         }
         if isTried { #expect(endings["onTrial(seconds: 60)", default: 0] > 20, "\(endings)") }
     }
 
-    @Test func everyOtherTaskEnds() throws {
+    @Test(
+        "every status, confirm, discard and identify task with a faulty device ends, and the session follows the profile"
+    )
+    func everyOtherTaskEnds() throws {
         let release = try HostileRelease(bytes: 600, isTried: true)
         let tasks: [UpdateTask<VerifiedBundle>] = [.status, .confirm, .discard, .identify(seconds: 3)]
         let endings = try play(release) { tasks[Int($0 % 4)] }

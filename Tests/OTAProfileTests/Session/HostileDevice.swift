@@ -2,9 +2,9 @@ import OTAFirmware
 import OTAProfile
 import OTAUpdate
 
-/// A device that keeps the profile where its temper lets it: all it does is drawn from a seed.
+/// A device that follows the profile, except for the faults of its temper. A seed determines all its random choices.
 struct HostileDevice {
-    /// What happens after so long.
+    /// An event that happens after a delay.
     struct Happening {
         var delay: Duration
         var event: UpdateEvent
@@ -66,7 +66,7 @@ struct HostileDevice {
             delay: delay, event: .linkUp(LinkProperties(channels: channels, maximumValueLength: value)))
     }
 
-    /// What a command brings about, in order.
+    /// Executes a command and returns the resulting events in order.
     mutating func obey(_ command: LinkCommand) -> [Happening] {
         var told: [UpdateEvent] = []
         switch command {
@@ -88,7 +88,7 @@ struct HostileDevice {
         return happenings
     }
 
-    /// The temper's way with one event: nothing, later, twice, another.
+    /// Applies the faults to one event: it is dropped, delayed, repeated or changed.
     private mutating func spoil(_ event: UpdateEvent) -> [Happening] {
         var event = event
         guard case .link(let told) = event else { return [Happening(delay: .zero, event: event)] }
@@ -134,7 +134,7 @@ struct HostileDevice {
         return bytes
     }
 
-    /// A value of the right form that is not so: another status or state, or another position.
+    /// Returns a well-formed value with a false status, state or position.
     private mutating func lie(_ bytes: [UInt8], on channel: Channel) -> [UInt8] {
         var bytes = bytes
         let place = channel == ProfileChannel.progress ? 2 : 3
@@ -142,7 +142,7 @@ struct HostileDevice {
             if bytes.count >= 3 { bytes[place - 1] = UInt8.random(in: 0...18, using: &random) }
             return bytes
         }
-        // A rewind where nothing was lost, or an offset of its own choice with the CRC that belongs to it.
+        // Either a rewind without a loss, or a random offset with its correct CRC.
         let there = Int.random(in: 0...(release.bytes(of: object).count), using: &random)
         switch random.next() % 3 {
         case 0: return bytes.prefix(place) + position(next: next &+ 4096, offset: offset)
@@ -151,7 +151,7 @@ struct HostileDevice {
         }
     }
 
-    // MARK: What it says
+    // MARK: Values of the device
 
     private func position(next: UInt16, offset: Int) -> [UInt8] {
         var writer = ByteWriter()

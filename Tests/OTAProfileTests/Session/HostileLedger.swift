@@ -3,14 +3,15 @@ import OTAProfile
 import OTASigning
 import OTAUpdate
 
-/// Keeps a host to the profile, from outside: it is told what the host was told and what it asked for, and notes each
-/// thing that the host may not do. Written from docs/ota-profile.md alone.
+/// Checks a host against the profile. It receives the host's events and actions, and records each violation.
+///
+/// It is an independent check: only docs/ota-profile.md was the source.
 struct HostileLedger {
     private let release: HostileRelease
     private let task: UpdateTask<VerifiedBundle>
     private(set) var offences: [String] = []
 
-    // What a link is good for, and what the device said on it.
+    // The properties of the link, and the values that the device sent over it.
     private var isUp = false
     private var valueLength = 0
     private var info: DeviceInfo?
@@ -20,7 +21,7 @@ struct HostileLedger {
     private var lastTag: UInt8?
     private var pending: (opcode: UInt8, tag: UInt8, object: TransferObject?, from: Int)?
 
-    /// The open object: what is acknowledged and what is sent, and the offset before each sequence from the one on.
+    /// The open object: the acknowledged and the sent sequence, and the offset at each sequence since the acknowledged one.
     private var open: (object: TransferObject, acked: UInt16, sent: UInt16, offsets: [UInt16: Int])?
     private var chunksBehindSync = 0
 
@@ -34,7 +35,7 @@ struct HostileLedger {
         self.task = task
     }
 
-    /// Nil: the task is no push.
+    /// The push's ending; nil if the task is not a push.
     private var ending: UpdateOptions.Ending? {
         if case .push(_, let options) = task { options.ending } else { nil }
     }
@@ -43,7 +44,7 @@ struct HostileLedger {
         if !condition { offences.append(offence()) }
     }
 
-    // MARK: What the host is told
+    // MARK: Events to the host
 
     mutating func hear(_ event: UpdateEvent) {
         switch event {
@@ -94,7 +95,7 @@ struct HostileLedger {
         return (UInt16(number(0...1)), number(2...5), UInt32(number(6...9)))
     }
 
-    /// The table "it reads a position so".
+    /// Evaluates a position by the table in docs/ota-profile.md, "Data, and how order is kept".
     private mutating func take(_ bytes: [UInt8]) {
         guard var known = open else { return }
         let (next, offset, checksum) = position(bytes)
@@ -109,7 +110,7 @@ struct HostileLedger {
         open = known
     }
 
-    // MARK: What the host asks for
+    // MARK: Actions of the host
 
     mutating func see(_ action: UpdateAction) {
         switch action {
@@ -128,7 +129,7 @@ struct HostileLedger {
 
     private mutating func see(chunk: [UInt8]) {
         guard isUp, var known = open, let info, pending == nil || pending?.opcode == 2 else {
-            return require(false, "a chunk where none may be sent")
+            return require(false, "a chunk that is not allowed in this state")
         }
         let bytes = release.bytes(of: known.object)
         let sequence = chunk.count < 2 ? 0 : UInt16(chunk[0]) | UInt16(chunk[1]) << 8
@@ -147,14 +148,16 @@ struct HostileLedger {
         require(inFlight <= info.window, "\(inFlight) chunks in flight, window \(info.window)")
         guard pending != nil else { return }
         chunksBehindSync += 1
-        require(chunksBehindSync <= info.window, "more than a window of \(info.window) chunks behind a SYNC")
+        require(chunksBehindSync <= info.window, "more than a window of \(info.window) chunks after a SYNC")
     }
 
     private mutating func see(request bytes: [UInt8]) {
-        require(isUp && info != nil && version != nil && state != nil, "a request before the device said what it is")
-        require(pending == nil, "a second request")
-        guard bytes.count >= 2 else { return require(false, "half a request") }
-        require(lastTag.map { $0 &+ 1 == bytes[1] } ?? true, "tag \(bytes[1])")
+        require(
+            isUp && info != nil && version != nil && state != nil, "a request before the device reported its properties"
+        )
+        require(pending == nil, "a second request while the first is pending")
+        guard bytes.count >= 2 else { return require(false, "a request of fewer than 2 bytes") }
+        require(lastTag.map { $0 &+ 1 == bytes[1] } ?? true, "unexpected tag \(bytes[1])")
         lastTag = bytes[1]
         pending = (bytes[0], bytes[1], nil, 0)
         let arrived = open.map { $0.offsets[$0.acked] == release.bytes(of: $0.object).count } ?? false
@@ -168,23 +171,25 @@ struct HostileLedger {
             open = nil
             isImageVerified = false
             let bundle = release.bundle
-            let digest = object == .envelope ? bundle.envelopeDigest : bundle.bundle.envelope.manifest.imageDigest
-            require(bytes[11...].elementsEqual(digest.prefix), "another object than the bundle's")
+            let digest = object == .envelope ? bundle.envelopeDigest : bundle.manifest.imageDigest
+            require(bytes[11...].elementsEqual(digest.prefix), "a BEGIN for an object that is not in the bundle")
         case 2:
-            require(bytes.count == 4 && open?.sent == UInt16(bytes[2]) | UInt16(bytes[3]) << 8, "a SYNC of no sequence")
+            require(
+                bytes.count == 4 && open?.sent == UInt16(bytes[2]) | UInt16(bytes[3]) << 8,
+                "a SYNC with a wrong sequence")
             chunksBehindSync = 0
-        case 3: require(bytes.count == 2 && arrived, "FINISH before all has arrived")
+        case 3: require(bytes.count == 2 && arrived, "FINISH before all bytes are acknowledged")
         case 4:
-            require(isImageVerified, "APPLY of what was not verified")
-            require(bytes.dropFirst(2) == [ending == .permanent ? 1 : 0], "APPLY of another kind")
+            require(isImageVerified, "APPLY of an unverified image")
+            require(bytes.dropFirst(2) == [ending == .permanent ? 1 : 0], "APPLY with the wrong ending")
             hasAskedForBoot = true
         case 5:
-            require(state == 5 && (ending == nil || runsNew), "CONFIRM of what does not run on trial")
+            require(state == 5 && (ending == nil || runsNew), "CONFIRM of an image that is not on trial")
             hasAskedToConfirm = true
         case 6, 7: require(bytes.count == (bytes[0] == 6 ? 2 : 3), "a malformed request")
-        default: require(false, "opcode \(bytes[0])")
+        default: require(false, "unknown opcode \(bytes[0])")
         }
-        require(opcodes.contains(bytes[0]), "opcode \(bytes[0]) in this task")
+        require(opcodes.contains(bytes[0]), "opcode \(bytes[0]) is not allowed in this task")
     }
 
     private var opcodes: ClosedRange<UInt8> {
@@ -203,11 +208,16 @@ struct HostileLedger {
         switch outcome {
         case .confirmed:
             let isSettled = state != 5 && (hasAskedForBoot || hasAskedToConfirm)
-            require((ending == nil || runsNew) && (isConfirmed || isSettled), "confirmed, which nobody said")
-        case .onTrial: require(runsNew && state == 5 && ending == .trial, "on trial, which nobody said")
+            require(
+                (ending == nil || runsNew) && (isConfirmed || isSettled),
+                "the outcome is confirmed without the device's report")
+        case .onTrial:
+            require(runsNew && state == 5 && ending == .trial, "the outcome is on trial without the device's report")
         case .alreadyRunning:
-            require(runsNew && state != 5 && info?.running == release.bundle.manifestDigest.prefix, "it does not run")
-        case .done: require(ending == nil, "a push that only looked")
+            require(
+                runsNew && state != 5 && info?.running == release.bundle.manifestDigest.prefix,
+                "the outcome is already running, but the image does not run")
+        case .done: require(ending == nil, "a push with the outcome done")
         }
     }
 }

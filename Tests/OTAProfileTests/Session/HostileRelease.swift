@@ -4,19 +4,19 @@ import OTASigning
 import OTAUpdate
 import Testing
 
-/// A verified bundle, with the CRC-32 of every beginning of its objects, and what a device for it says of itself.
+/// A verified bundle, the CRC-32 of every prefix of its objects, and the info of a device that fits it.
 struct HostileRelease {
     static let restartSeconds = 10
     static let trialSeconds = 60
 
     let bundle: VerifiedBundle
     let version = "1.1.0"
-    /// The device has trials, and the push makes use of them.
+    /// Whether the device supports trials and the push uses them.
     let isTried: Bool
     private let checksums: [TransferObject: [UInt32]]
     private let key: KeyID
 
-    var image: [UInt8] { bundle.bundle.image }
+    var image: [UInt8] { bundle.image }
 
     init(bytes count: Int, isTried: Bool) throws {
         let image = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31 >> 3) }
@@ -36,10 +36,10 @@ struct HostileRelease {
     }
 
     func bytes(of object: TransferObject) -> [UInt8] {
-        object == .envelope ? bundle.bundle.envelope.bytes : bundle.bundle.image
+        object == .envelope ? bundle.envelope.bytes : bundle.image
     }
 
-    /// Of the first `offset` bytes, which there are.
+    /// Returns the CRC-32 of the object's first `offset` bytes. The object has at least so many bytes.
     func checksum(of object: TransferObject, upTo offset: Int) -> UInt32 { checksums[object]?[offset] ?? 0 }
 
     func info(window: Int, longestValue: Int, runsNew: Bool, held: Int, counter: UInt32) -> [UInt8] {

@@ -1,11 +1,11 @@
 import OTAUpdate
 
-/// How often, of all occasions, a device does what it should not (0 to 1).
+/// The probability of each fault of a device, from 0 to 1.
 struct HostileTemper {
     var gaps = 0.0
-    /// No answer, no value, no notification.
+    /// An answer, a value or a notification is missing.
     var silence = 0.0
-    /// Up to a minute late.
+    /// An event is up to a minute late.
     var tardiness = 0.0
     var garbage = 0.0
     var lies = 0.0
@@ -15,12 +15,12 @@ struct HostileTemper {
     var breaks = 0.0
     var unreachable = 0.0
     var resets = 0.0
-    /// Another window, MTU or longest value than last time.
+    /// The window, the MTU or the longest value differs from the previous link.
     var fickleness = 0.0
     var spoiltImages = 0.0
-    /// Links that do not end when asked to, and links that still speak when they have ended.
+    /// A link does not end on request, or still delivers events after its end.
     var clinging = 0.0
-    /// Requests that are overtaken by the chunks behind them, as BlueZ may have it.
+    /// Chunks overtake the request before them. BlueZ can cause this order.
     var overtaking = 0.0
     var interruptions = 0.0
     var isFoundOnTrial = 0.0
@@ -29,7 +29,7 @@ struct HostileTemper {
     var window = 64
     var valueLength = 244
 
-    /// One vice alone, a few, or all of them.
+    /// Selects one, two, four or all kinds of faults at random.
     init(random: inout SplitMix64) {
         let vices: [WritableKeyPath<HostileTemper, Double>] = [
             \.gaps, \.silence, \.tardiness, \.garbage, \.lies, \.storms, \.business, \.refusals, \.breaks,

@@ -2,10 +2,10 @@ import OTAProfile
 import OTASigning
 import OTAUpdate
 
-/// A session, a hostile device, and the ledger between them, in steps of virtual time.
+/// Runs a session and a faulty device in virtual time; the ledger checks each event and action.
 struct HostileWorld {
     static let mostSteps = 200_000
-    /// A device may trickle, and each loss of its link bring the image a chunk further.
+    /// The limit is high because a slow device may accept only one chunk on each link.
     static let longest = Duration.seconds(3 * 3600)
 
     private(set) var ledger: HostileLedger
@@ -18,14 +18,14 @@ struct HostileWorld {
     private var random: SplitMix64
     private var agenda = Agenda()
 
-    /// What is still to happen.
+    /// The pending events and commands.
     private struct Agenda {
         enum Item {
             case event(UpdateEvent)
-            /// The device hears a command later than it was given.
+            /// A command that reaches the device late.
             case command(LinkCommand)
         }
-        /// The earliest last.
+        /// Sorted by time, latest first.
         private var items: [(at: Duration, item: Item)] = []
         var first: Duration? { items.last?.at }
 
@@ -44,7 +44,7 @@ struct HostileWorld {
         ledger = HostileLedger(release, task)
     }
 
-    /// Ends with an outcome, with an offence, or where the session hangs.
+    /// Runs until the session has an outcome, violates the profile or hangs.
     mutating func play() {
         tell(.started)
         while outcome == nil, ledger.offences.isEmpty, steps < Self.mostSteps, now < Self.longest,

@@ -4,17 +4,17 @@ import OTASigning
 import OTAUpdate
 import Testing
 
-@Suite struct PreflightTests {
+@Suite("Preflight checks of a profile push") struct PreflightTests {
     private typealias Device = Conversation.Device
 
-    @Test("an image as large as the device takes is sent")
+    @Test("an image of exactly the device's largest size is sent")
     func theLargestImage() throws {
         var talk = try Conversation(.push(try ExampleUpdate.bundle(), UpdateOptions()))
         talk.comeUp(Device(largest: [0x58, 2, 0, 0]))
         #expect(talk.outcome == nil)
     }
 
-    @Test("a push does not take up the trial of another version")
+    @Test("a push does not resume the trial of another version")
     func aForeignTrial() throws {
         var talk = try Conversation(.push(try ExampleUpdate.bundle(), UpdateOptions(resume: true)))
         talk.comeUp(Device(version: "2.0.0", state: 5))
@@ -22,7 +22,7 @@ import Testing
     }
 
     @Test(
-        "the battery level that the bundle asks for is enough, and one per cent less is not",
+        "the bundle's minimum battery level is enough, and one per cent less is refused",
         arguments: [49, 50] as [UInt8])
     func theLeastBattery(level: UInt8) throws {
         let key = try PrivateKey.generate()

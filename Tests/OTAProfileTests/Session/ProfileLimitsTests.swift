@@ -3,8 +3,7 @@ import OTAProfile
 import OTAUpdate
 import Testing
 
-/// What a push tries again, and how often: each ends.
-@Suite struct ProfileLimitsTests {
+@Suite("Retry limits of a profile session") struct ProfileLimitsTests {
     private typealias Device = Conversation.Device
     private let first = 0x21
 
@@ -15,14 +14,14 @@ import Testing
         return talk
     }
 
-    /// The device answers the request of this tag, whatever else was asked.
+    /// Answers the request with this tag and discards all unchecked actions.
     private func answer(_ talk: inout Conversation, _ opcode: String, _ tag: Int, _ rest: String) {
         talk.forget()
         talk.tell(.link(.written(ProfileChannel.control)))
         talk.notify("8\(opcode) \(String(tag, radix: 16)) \(rest)")
     }
 
-    /// - Returns: the tag of the next request, which is the image's BEGIN.
+    /// - Returns: The tag of the next request, the image's BEGIN.
     private func sendEnvelope(_ talk: inout Conversation, from tag: Int) -> Int {
         answer(&talk, "1", tag, "00 00 10 00 00 00 00 00 00 00 00")
         answer(&talk, "2", tag + 1, "00 01 10 a9 00 00 00 dd 24 0b 38")
@@ -30,7 +29,7 @@ import Testing
         return tag + 3
     }
 
-    /// - Returns: the tag of the next request.
+    /// - Returns: The tag of the next request.
     private func sendImage(_ talk: inout Conversation, from tag: Int, finish status: String) -> Int {
         answer(&talk, "1", tag, "00 01 20 00 00 00 00 00 00 00 00")
         answer(&talk, "2", tag + 1, "00 04 20 58 02 00 00 3b 94 b2 df")
@@ -38,7 +37,7 @@ import Testing
         return tag + 3
     }
 
-    @Test("APPLY is sent three times where the link breaks each time, and no more")
+    @Test("APPLY is sent at most three times if the link breaks after each one")
     func mostApplies() throws {
         var talk = try push()
         var tag = first
@@ -55,7 +54,7 @@ import Testing
         #expect(talk.error == .linkLost)
     }
 
-    @Test("an image whose digest differs is sent twice, and no more")
+    @Test("an image whose digest differs is sent at most twice")
     func mostDigests() throws {
         var talk = try push()
         var tag = sendEnvelope(&talk, from: first)
@@ -66,7 +65,7 @@ import Testing
         #expect(talk.error == .digestMismatch)
     }
 
-    @Test("a device that goes on past the end is asked three times, and no more")
+    @Test("a device that reports an offset past the image's end gets at most three BEGIN requests")
     func mostMismatches() throws {
         var talk = try push()
         let tag = sendEnvelope(&talk, from: first)

@@ -4,7 +4,7 @@ import OTASigning
 import OTAUpdate
 import Testing
 
-@Suite struct ProfileSessionTests {
+@Suite("Sessions of the OTA profile") struct ProfileSessionTests {
     private typealias Device = Conversation.Device
 
     private func push(_ options: UpdateOptions = UpdateOptions(resume: true)) throws -> Conversation {
@@ -15,7 +15,7 @@ import Testing
     }
     private func send(_ chunks: [UInt8]...) -> UpdateAction { .link(.send(chunks, ProfileChannel.data)) }
 
-    /// docs/ota-profile.md, "Example", byte for byte, up to the image.
+    /// Checks the bytes of docs/ota-profile.md, "Example", up to the image.
     private func acceptEnvelope(_ talk: inout Conversation) {
         talk.expect(
             "01 21 01 a9 00 00 00 00 00 00 00 2a f6 1d 1f f5 e1 5b 10",
@@ -46,7 +46,8 @@ import Testing
         talk.expect(.connect)
     }
 
-    @Test func goesTheWholeWay() throws {
+    @Test("a push sends the envelope and the image, applies, reconnects and confirms")
+    func goesTheWholeWay() throws {
         var talk = try push()
         talk.comeUp(Device())
         acceptEnvelope(&talk)
@@ -69,8 +70,9 @@ import Testing
             ])
     }
 
-    /// The example's own turn: the second of three chunks gets lost, and the flush under way is overtaken by the rewind.
-    @Test func rewindsAsInTheExample() throws {
+    // As in the example: the second of three chunks gets lost, and the rewind overtakes the pending flush.
+    @Test("a push continues from the device's offset after a rewind during a flush")
+    func rewindsAsInTheExample() throws {
         let image = ExampleUpdate.image
         var talk = try push()
         talk.comeUp(Device())
@@ -90,14 +92,16 @@ import Testing
         #expect(talk.reports.contains(.gap(offset: 242)))
     }
 
-    @Test func doesNotSendWhatRunsAlready() throws {
+    @Test("a push of the image that already runs sends nothing")
+    func doesNotSendWhatRunsAlready() throws {
         var talk = try push(UpdateOptions())
         talk.comeUp(Device(running: [0x81, 0x6f, 0x42, 0x24, 0x24, 0xa3, 0x2d, 0x9c], version: "1.1.0"))
         talk.expect(.disconnect)
         #expect(talk.report?.outcome == .alreadyRunning)
     }
 
-    @Test func confirmsWhatAnEarlierRunLeftOnTrial() throws {
+    @Test("a push confirms the image that an earlier push left on trial, even if the answer gets lost")
+    func confirmsWhatAnEarlierRunLeftOnTrial() throws {
         var talk = try push()
         talk.comeUp(Device(version: "1.1.0", state: 5))
         talk.expect("05 21")
@@ -106,10 +110,11 @@ import Testing
         talk.expect(.connect)
         talk.comeUp(Device(version: "1.1.0"))
         talk.expect(.disconnect)
-        #expect(talk.report?.outcome == .confirmed, "the answer got lost, but the trial is over and the new one runs")
+        #expect(talk.report?.outcome == .confirmed, "the trial is over and the new image runs")
     }
 
-    @Test func leavesATrialToSomebodyElse() throws {
+    @Test("a push with the trial ending finishes without CONFIRM")
+    func leavesATrialToSomebodyElse() throws {
         var talk = try push(UpdateOptions(resume: true, ending: .trial))
         talk.comeUp(Device())
         acceptEnvelope(&talk)
@@ -119,7 +124,8 @@ import Testing
         #expect(talk.report?.outcome == .onTrial(seconds: 60))
     }
 
-    @Test func reportsThatTheDeviceRolledBack() throws {
+    @Test("a push fails with rolled-back if the old image runs 5 s after APPLY")
+    func reportsThatTheDeviceRolledBack() throws {
         var talk = try push()
         talk.comeUp(Device())
         acceptEnvelope(&talk)
@@ -127,7 +133,7 @@ import Testing
         apply(&talk)
         talk.comeUp(Device())
         talk.expect(.disconnect)
-        #expect(talk.outcome == nil, "so soon after APPLY the old image may not have restarted yet")
+        #expect(talk.outcome == nil, "the device may not have restarted so soon after APPLY")
         talk.tell(.linkDown(LinkError(.lost, "closed")))
         talk.now += .seconds(5)
         talk.waitForDeadline()
@@ -136,7 +142,8 @@ import Testing
         #expect(talk.error == .rolledBack)
     }
 
-    @Test func takesAnOldImageOfTheSameVersionForWhatItIs() throws {
+    @Test("an old image with the same version is not mistaken for the new one after APPLY")
+    func takesAnOldImageOfTheSameVersionForWhatItIs() throws {
         var talk = try push()
         talk.comeUp(Device(version: "1.1.0"))
         acceptEnvelope(&talk)
@@ -147,7 +154,8 @@ import Testing
         #expect(talk.error == .rolledBack)
     }
 
-    @Test func appliesOnceMoreWhenTheAnswerNeverCame() throws {
+    @Test("a push starts again with the envelope if the link broke before the answer to APPLY")
+    func appliesOnceMoreWhenTheAnswerNeverCame() throws {
         var talk = try push()
         talk.comeUp(Device())
         acceptEnvelope(&talk)
@@ -161,7 +169,8 @@ import Testing
         talk.expect("01 28 01 a9 00 00 00 00 00 00 00 2a f6 1d 1f f5 e1 5b 10")
     }
 
-    @Test func startsOverWhereTheHeldBytesAreOthers() throws {
+    @Test("a push restarts the image from 0 if the CRC of the held bytes differs")
+    func startsOverWhereTheHeldBytesAreOthers() throws {
         var talk = try push()
         talk.comeUp(Device(held: [0x81, 0x6f, 0x42, 0x24, 0x24, 0xa3, 0x2d, 0x9c, 242, 0, 0, 0]))
         acceptEnvelope(&talk)
@@ -172,7 +181,8 @@ import Testing
         #expect(talk.reports.contains(.discarded(offset: 242)))
     }
 
-    @Test func resumesFromTheDevicesOffset() throws {
+    @Test("a push resumes from the device's offset")
+    func resumesFromTheDevicesOffset() throws {
         var talk = try push()
         talk.comeUp(Device(held: [0x81, 0x6f, 0x42, 0x24, 0x24, 0xa3, 0x2d, 0x9c, 242, 0, 0, 0]))
         acceptEnvelope(&talk)
@@ -185,7 +195,8 @@ import Testing
         #expect(talk.reports.contains(.resumed(offset: 242, total: 600)))
     }
 
-    @Test func discardsWhatNobodyAskedToResume() throws {
+    @Test("a push without resume discards the held bytes and starts from 0")
+    func discardsWhatNobodyAskedToResume() throws {
         var talk = try push(UpdateOptions())
         talk.comeUp(Device(held: [0x81, 0x6f, 0x42, 0x24, 0x24, 0xa3, 0x2d, 0x9c, 242, 0, 0, 0]))
         acceptEnvelope(&talk)
@@ -193,7 +204,8 @@ import Testing
         #expect(talk.reports.contains(.discarded(offset: 242)))
     }
 
-    @Test func asksABusyDeviceAgainFor90Seconds() throws {
+    @Test("a request to a busy device is retried for 90 s")
+    func asksABusyDeviceAgainFor90Seconds() throws {
         var talk = try push()
         talk.comeUp(Device())
         var tag = 0x21
@@ -207,7 +219,8 @@ import Testing
         #expect(talk.now == .seconds(90))
     }
 
-    @Test func triesThreeTimesWithoutProgress() throws {
+    @Test("a push ends with link-lost after three reconnects without progress")
+    func triesThreeTimesWithoutProgress() throws {
         var talk = try push()
         talk.comeUp(Device())
         for _ in 0..<3 {
@@ -219,7 +232,8 @@ import Testing
         #expect(talk.error == .linkLost)
     }
 
-    @Test func breaksALinkWithoutAnswers() throws {
+    @Test("a session disconnects if a request has no answer for 30 s")
+    func breaksALinkWithoutAnswers() throws {
         var talk = try push()
         talk.comeUp(Device())
         talk.expect("01 21 01 a9 00 00 00 00 00 00 00 2a f6 1d 1f f5 e1 5b 10")
@@ -228,7 +242,8 @@ import Testing
         talk.expect(.disconnect)
     }
 
-    @Test func doesNotListenToALinkThatItGaveUp() throws {
+    @Test("events of a link are ignored after the session has disconnected it")
+    func doesNotListenToALinkThatItGaveUp() throws {
         var talk = try push()
         talk.comeUp(Device())
         acceptEnvelope(&talk)
@@ -247,14 +262,17 @@ import Testing
         talk.expect(.connect)
     }
 
-    @Test(arguments: [LinkError.Code.unavailable, .noSuchDevice, .inUse, .notPermitted])
+    @Test(
+        "a link error that a retry cannot fix ends the push at once",
+        arguments: [LinkError.Code.unavailable, .noSuchDevice, .inUse, .notPermitted])
     func endsAtOnceWhereThereIsNoDevice(code: LinkError.Code) throws {
         var talk = try push()
         talk.tell(.linkDown(LinkError(code, "none")))
         #expect(talk.error?.rawValue == code.rawValue)
     }
 
-    @Test func stopsWhenInterrupted() throws {
+    @Test("an interrupted push disconnects and ends with interrupted")
+    func stopsWhenInterrupted() throws {
         var talk = try push()
         talk.comeUp(Device())
         talk.expect("01 21 01 a9 00 00 00 00 00 00 00 2a f6 1d 1f f5 e1 5b 10")
@@ -264,6 +282,7 @@ import Testing
     }
 
     @Test(
+        "a push to a device that does not fit the bundle is refused before it starts",
         arguments: [
             (.wrongProduct, Device(product: "other")), (.wrongHardware, Device(hardware: 4)),
             (.counterTooLow, Device(counter: 8)), (.wrongImageFormat, Device(format: 1)),
@@ -277,26 +296,30 @@ import Testing
         #expect(talk.error == code)
     }
 
-    @Test func notesADowngradeAndGoesOn() throws {
+    @Test("a push of an older version reports a note and continues if downgrades are allowed")
+    func notesADowngradeAndGoesOn() throws {
         var talk = try push(UpdateOptions())
         talk.comeUp(Device(version: "1.2.0"))
         #expect(talk.outcome == nil)
         #expect(talk.reports.contains { if case .note = $0 { true } else { false } })
     }
 
-    @Test func refusesADeviceOnTrial() throws {
+    @Test("a push without resume is refused while the device is on trial")
+    func refusesADeviceOnTrial() throws {
         var talk = try push(UpdateOptions())
         talk.comeUp(Device(version: "1.1.0", state: 5))
         #expect(talk.error == .inTrial)
     }
 
-    @Test func refusesPermanentWhereThereIsATrial() throws {
+    @Test("a permanent push is refused if the device supports trials")
+    func refusesPermanentWhereThereIsATrial() throws {
         var talk = try push(UpdateOptions(ending: .permanent))
         talk.comeUp(Device())
         #expect(talk.error == .trialAvailable)
     }
 
-    @Test func mayBePermanentWhereThereIsNoTrial() throws {
+    @Test("a permanent push succeeds on a device without trials")
+    func mayBePermanentWhereThereIsNoTrial() throws {
         var talk = try push(UpdateOptions(resume: true, ending: .permanent))
         talk.comeUp(Device(trialSeconds: 0))
         acceptEnvelope(&talk)
@@ -308,8 +331,8 @@ import Testing
         #expect(talk.report?.outcome == .confirmed)
     }
 
-    /// Status 17 is the device's policy; for a permanent APPLY it has one meaning.
-    @Test("a permanent APPLY that the device refuses by its policy ends with trial-available")
+    // Status 17 means that the device's policy refuses a request. For a permanent APPLY the only reason is an available trial.
+    @Test("a permanent APPLY that the device refuses by policy ends with trial-available")
     func permanentIsRefusedByTheDevice() throws {
         var talk = try push(UpdateOptions(resume: true, ending: .permanent))
         talk.comeUp(Device(trialSeconds: 0))
@@ -319,7 +342,8 @@ import Testing
         #expect(talk.error == .trialAvailable)
     }
 
-    @Test func refusesADeviceThatSpeaksAnotherLanguage() throws {
+    @Test("a device without the profile's characteristics is refused as unsupported")
+    func refusesADeviceThatSpeaksAnotherLanguage() throws {
         var talk = try push()
         talk.tell(.linkUp(LinkProperties(channels: [ProfileChannel.info], maximumValueLength: 244)))
         #expect(talk.error == .unsupportedDevice)
@@ -327,14 +351,16 @@ import Testing
 
     // MARK: The other tasks
 
-    @Test func tellsTheStatus() throws {
+    @Test("status reports the version, the battery level and the held bytes")
+    func tellsTheStatus() throws {
         var talk = try Conversation(.status)
         talk.comeUp(Device(held: [1, 2, 3, 4, 5, 6, 7, 8, 0, 1, 0, 0], battery: 80))
         let device = try #require(talk.report?.device)
         #expect(device.runningVersion == "1.0.0" && device.battery == 80 && device.held?.offset == 256)
     }
 
-    @Test func confirms() throws {
+    @Test("confirm succeeds on a device on trial, and ends with not-in-trial on an idle device")
+    func confirms() throws {
         var talk = try Conversation(.confirm)
         talk.comeUp(Device(version: "1.1.0", state: 5))
         talk.expect("05 21", answering: "85 21 00")
@@ -345,8 +371,9 @@ import Testing
         #expect(idle.error == .notInTrial)
     }
 
-    /// CONFIRM's answer never came, and the image that the device rolled back to has the same version.
-    @Test func doesNotTakeAnotherImageOfTheSameVersionForTheConfirmedOne() throws {
+    // The answer to CONFIRM gets lost, and the old image has the same version.
+    @Test("confirm ends with rolled-back if another image with the same version runs after a link loss")
+    func doesNotTakeAnotherImageOfTheSameVersionForTheConfirmedOne() throws {
         var talk = try Conversation(.confirm)
         talk.comeUp(Device(running: Array(1...8), version: "1.1.0", state: 5))
         talk.expect("05 21")
@@ -356,8 +383,9 @@ import Testing
         #expect(talk.error == .rolledBack)
     }
 
-    /// A device with several links may answer before it restarts, for as long as it has not seen the lost one end.
-    @Test func waitsForARestartWhereTheAnswerToApplyNeverCame() throws {
+    // A device that supports several links may accept a new link before it notices the lost one and restarts.
+    @Test("a push waits for the restart if the link broke before the answer to APPLY")
+    func waitsForARestartWhereTheAnswerToApplyNeverCame() throws {
         var talk = try push(UpdateOptions())
         talk.comeUp(Device())
         acceptEnvelope(&talk)
@@ -381,8 +409,9 @@ import Testing
         #expect(talk.report?.outcome == .confirmed)
     }
 
-    /// APPLY's answer never came, but the device was seen on trial.
-    @Test func doesNotApplyAgainWhatWasTried() throws {
+    // The answer to APPLY gets lost, but the device was seen on trial.
+    @Test("a push fails with rolled-back if the device was on trial and now runs the old image")
+    func doesNotApplyAgainWhatWasTried() throws {
         var talk = try push()
         talk.comeUp(Device())
         acceptEnvelope(&talk)
@@ -401,8 +430,8 @@ import Testing
         #expect(talk.error == .rolledBack)
     }
 
-    /// Busy for longer than the restart and the trial may take, and only then the link breaks.
-    @Test("a link lost during CONFIRM after the deadline is looked for again, as long as a restart takes")
+    // The device is busy for longer than the restart and the trial may take. Only then the link breaks.
+    @Test("a session reconnects for one restart time if the link breaks during CONFIRM after the deadline")
     func looksAgainAfterALateLossDuringConfirm() throws {
         var talk = try push()
         talk.comeUp(Device(version: "1.1.0", state: 5))
@@ -415,7 +444,7 @@ import Testing
         #expect(talk.report?.outcome == .confirmed)
     }
 
-    @Test("a device that does not come back after a late loss ends the push after one restart's time")
+    @Test("a push ends after one restart time if the device does not return after a late link loss")
     func looksNoLongerThanARestartTakesAfterALateLoss() throws {
         var talk = try push()
         talk.comeUp(Device(version: "1.1.0", state: 5))
@@ -429,7 +458,7 @@ import Testing
         #expect(talk.now >= .seconds(94) && talk.now < .seconds(100))
     }
 
-    @Test("links that break again and again after the deadline end the push")
+    @Test("a push ends with did-not-return at the fourth link loss after the deadline")
     func givesUpLinksThatBreakAfterTheDeadline() throws {
         var talk = try push()
         talk.comeUp(Device(version: "1.1.0", state: 5))
@@ -447,7 +476,8 @@ import Testing
         #expect(losses == 4)
     }
 
-    @Test func discardsATrialAndLooks() throws {
+    @Test("discard ends a trial and reports the version after the restart")
+    func discardsATrialAndLooks() throws {
         var talk = try Conversation(.discard)
         talk.comeUp(Device(version: "1.1.0", state: 5))
         talk.expect("06 21", answering: "86 21 00")
@@ -459,7 +489,7 @@ import Testing
         #expect(talk.report?.device.previousVersion == "1.1.0")
     }
 
-    @Test("confirm ends at its time limit where the device accepts CONFIRM and stays on trial")
+    @Test("confirm ends at its time limit if the device accepts CONFIRM but stays on trial")
     func endsAtTheTimeLimit() throws {
         var talk = try Conversation(.confirm)
         talk.comeUp(Device(version: "1.1.0", state: 5))
@@ -469,7 +499,7 @@ import Testing
         #expect(talk.error == .didNotReturn)
     }
 
-    @Test("confirm ends where the device accepts CONFIRM again and again and stays on trial")
+    @Test("confirm ends if the device repeatedly accepts CONFIRM but stays on trial")
     func endsWhereTheTrialDoesNotEnd() throws {
         var talk = try Conversation(.confirm)
         talk.comeUp(Device(version: "1.1.0", state: 5))
@@ -483,7 +513,7 @@ import Testing
         #expect(talk.error == .protocolViolation && tag < 0x40)
     }
 
-    @Test("discard ends where the device accepts DISCARD again and again and stays on trial")
+    @Test("discard ends if the device repeatedly accepts DISCARD but stays on trial")
     func endsWhereTheDiscardedTrialDoesNotEnd() throws {
         var talk = try Conversation(.discard)
         talk.comeUp(Device(version: "1.1.0", state: 5))
@@ -501,7 +531,7 @@ import Testing
         #expect(talk.error == .didNotReturn && talk.now < .seconds(200))
     }
 
-    @Test("a device that announces a trial of 18 hours and does not return is given up after 80 minutes")
+    @Test("a push to a device that announces an 18 hour trial and does not return ends within 81 minutes")
     func believesNoTimesBeyondTheMaxima() throws {
         var talk = try push()
         talk.comeUp(Device(restartSeconds: 65_535, trialSeconds: 65_535))
@@ -509,14 +539,15 @@ import Testing
         transferImage(&talk)
         apply(&talk)
         for _ in 0..<10_000 where talk.outcome == nil {
-            talk.tell(.linkDown(LinkError(.timedOut, "nobody is there")))
+            talk.tell(.linkDown(LinkError(.timedOut, "no device")))
             if talk.outcome == nil { talk.waitForDeadline() }
             talk.forget()
         }
         #expect(talk.error == .didNotReturn && talk.now < .seconds(2 * 600 + 3600 + 60), "\(talk.now)")
     }
 
-    @Test func identifies() throws {
+    @Test("identify sends IDENTIFY with its duration and ends with the answer")
+    func identifies() throws {
         var talk = try Conversation(.identify(seconds: 5))
         talk.comeUp(Device())
         talk.expect("07 21 05", answering: "87 21 00")
@@ -525,7 +556,7 @@ import Testing
 }
 
 extension Conversation {
-    /// The device answers each CONFIRM with *busy*, up to this time.
+    /// Answers each CONFIRM with *busy* until this time.
     fileprivate mutating func confirmIsBusy(until end: Duration) {
         var tag = 0x21
         while outcome == nil, now < end, tag < 0x80 {

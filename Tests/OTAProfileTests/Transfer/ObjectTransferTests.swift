@@ -2,7 +2,7 @@ import OTAFirmware
 import OTAProfile
 import Testing
 
-@Suite struct ObjectTransferTests {
+@Suite("Transfer of one object") struct ObjectTransferTests {
     private let bytes = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 31 >> 3) }
 
     private func transfer(window: Int = 64, of count: Int = 100_000, at now: Duration = .zero) -> ObjectTransfer {
@@ -10,7 +10,7 @@ import Testing
             .image, Array(bytes.prefix(count)), from: Position(next: 7, offset: 0, crc: 0), chunkLength: 244,
             window: window, at: now)
     }
-    /// The position of a device that took so many chunks of 242 bytes since sequence 7.
+    /// Returns the position of a device that received this number of 242 byte chunks since sequence 7.
     private func position(_ chunks: Int, of count: Int = 100_000, rewinds: UInt16 = 0) -> Position {
         let offset = min(chunks * 242, count)
         return Position(
@@ -18,7 +18,8 @@ import Testing
             crc: CRC32.checksum(of: bytes[..<offset]))
     }
 
-    @Test func sendsAWindowAndNoMore() {
+    @Test("a transfer sends one window, and then as many chunks as were acknowledged")
+    func sendsAWindowAndNoMore() {
         var transfer = transfer()
         let chunks = transfer.nextChunks()
         #expect(chunks.count == 64)
@@ -31,7 +32,8 @@ import Testing
         #expect(transfer.inFlight == 64)
     }
 
-    @Test func flushesEvery256ChunksAndGoesOn() {
+    @Test("a transfer flushes after 256 chunks, and sends at most one window more before the answer")
+    func flushesEvery256ChunksAndGoesOn() {
         var transfer = transfer()
         var sent = 0
         while sent < 256 {
@@ -44,13 +46,14 @@ import Testing
         #expect(transfer.progressed(to: position(256), at: .zero) == .agreed)
         #expect(transfer.nextChunks().count == 64, "it does not wait for the answer")
         #expect(transfer.progressed(to: position(300), at: .zero) == .agreed)
-        #expect(transfer.nextChunks().isEmpty, "no more than a window behind an unanswered flush")
+        #expect(transfer.nextChunks().isEmpty, "no more than a window after an unanswered flush")
         #expect(transfer.flushed(to: position(310), at: .zero) == .agreed)
         #expect(!transfer.nextChunks().isEmpty)
     }
 
-    /// A flush is answered that was overtaken by as many chunks as call for the next one, all of them acknowledged.
-    @Test func goesOnWhereAFlushIsAnsweredForMoreThanItCovers() {
+    // Enough chunks for the next flush are sent and acknowledged before the answer to the first flush.
+    @Test("the answer to a flush also replaces a due flush for the chunks that it acknowledges")
+    func goesOnWhereAFlushIsAnsweredForMoreThanItCovers() {
         var transfer = transfer(window: 300, of: 300_000)
         var sent = transfer.nextChunks().count
         #expect(sent == 256 && transfer.nextFlush(at: .zero) == 263)
@@ -60,11 +63,12 @@ import Testing
         }
         #expect(transfer.inFlight == 0 && transfer.nextChunks().isEmpty)
         #expect(transfer.flushed(to: position(sent, of: 300_000), at: .zero) == .agreed)
-        #expect(transfer.nextChunks().count == 256, "its answer stands for a flush of what overtook it")
+        #expect(transfer.nextChunks().count == 256, "the answer also replaces the due flush")
         #expect(transfer.nextFlush(at: .zero) == 819)
     }
 
-    @Test func flushesAfter2SecondsAndAfter1SecondOfSilence() {
+    @Test("a transfer flushes after 2 s, or after 1 s without a notification")
+    func flushesAfter2SecondsAndAfter1SecondOfSilence() {
         var transfer = transfer()
         _ = transfer.nextChunks()
         #expect(transfer.deadline == .seconds(1))
@@ -77,7 +81,8 @@ import Testing
         #expect(transfer.nextFlush(at: .seconds(9)) == nil, "one at a time")
     }
 
-    @Test func flushesBehindTheLastChunk() {
+    @Test("a transfer flushes after the last chunk and is complete with the answer")
+    func flushesBehindTheLastChunk() {
         var transfer = transfer(of: 500)
         #expect(transfer.nextChunks().map(\.count) == [244, 244, 18])
         #expect(transfer.nextFlush(at: .zero) == 10)
@@ -87,17 +92,19 @@ import Testing
         #expect(transfer.deadline == nil)
     }
 
-    @Test func goesOnWhereTheDeviceRewound() {
+    @Test("a transfer continues from the device's offset after a rewind")
+    func goesOnWhereTheDeviceRewound() {
         var transfer = transfer()
         _ = transfer.nextChunks()
         #expect(transfer.progressed(to: position(10, rewinds: 1), at: .zero) == .rewound(resent: 54 * 242))
         let chunks = transfer.nextChunks()
         #expect(chunks.count == 64)
-        #expect(chunks[0].prefix(2) == [17, 16], "4096 further on")
+        #expect(chunks[0].prefix(2) == [17, 16], "4096 higher")
         #expect(chunks[0].dropFirst(2) == bytes[2420..<2662])
     }
 
-    @Test func takesAFlushThatWasOvertakenByARewind() {
+    @Test("the answer to a flush that a rewind overtook is accepted")
+    func takesAFlushThatWasOvertakenByARewind() {
         var transfer = transfer(of: 2000)
         _ = transfer.nextChunks()
         #expect(transfer.nextFlush(at: .zero) == 16)
@@ -105,14 +112,16 @@ import Testing
         #expect(transfer.flushed(to: position(4, of: 2000, rewinds: 1), at: .zero) == .agreed)
     }
 
-    @Test func seesAFlushThatLeavesChunksOut() {
+    @Test("the answer to a flush that does not cover all its chunks is a mismatch")
+    func seesAFlushThatLeavesChunksOut() {
         var transfer = transfer(of: 2000)
         _ = transfer.nextChunks()
         _ = transfer.nextFlush(at: .zero)
         #expect(transfer.flushed(to: position(5, of: 2000), at: .zero) == .mismatch)
     }
 
-    @Test func believesAnswersOnly() {
+    @Test("a wrong CRC is ignored in a notification, and is a mismatch in the answer to a flush")
+    func believesAnswersOnly() {
         var wrong = position(5)
         wrong.crc ^= 1
         var transfer = transfer(of: 2000)

@@ -3,8 +3,8 @@ import OTASMP
 import OTAUpdate
 import Testing
 
-@Suite struct CBORDecoderTests {
-    /// RFC 8949, appendix A, as far as SMP has it.
+@Suite("CBOR decoder") struct CBORDecoderTests {
+    // Source: RFC 8949, appendix A, with the types that SMP uses.
     static let examples: [(String, CBORValue)] = [
         ("00", .unsigned(0)), ("17", .unsigned(23)), ("1818", .unsigned(24)), ("1903e8", .unsigned(1000)),
         ("1a000f4240", .unsigned(1_000_000)), ("1b000000e8d4a51000", .unsigned(1_000_000_000_000)),
@@ -26,34 +26,40 @@ import Testing
         ),
         ("bf61610161629f0203ffff", .map(["a": .unsigned(1), "b": .array([.unsigned(2), .unsigned(3)])])),
         ("bf6346756ef563416d7421ff", .map(["Fun": .bool(true), "Amt": .negative(1)])),
-        // A character across two chunks.
+        // One character is split over two chunks.
         ("7f61c361bcff", .text("ü")),
     ]
 
-    @Test func readsTheExamplesOfTheStandard() throws {
+    @Test("the decoder reads the examples of RFC 8949, appendix A")
+    func readsTheExamplesOfTheStandard() throws {
         for (hex, value) in Self.examples {
             #expect(try CBORDecoder.decode(try #require(Hex.decode(hex))) == value, "\(hex)")
         }
     }
 
-    @Test(arguments: [
-        "", "18", "1903", "a1", "a16161", "bf6161", "bf616101", "9f01", "44010203", "5f4201", "7f", "ff", "81ff",
-        "a1ff01", "bf6161ffff", "1c", "fc", "f8ff", "0000", "a000", "bf6161016161 02ff", "a10102", "5f6161ff",
-        "7f4161ff",
-        "61ff", "c100", "d9d9f7a0", "9bffffffffffffffff", "bb7fffffffffffffff", "5bffffffffffffffff",
-        "818181818181818180", "9f9f9f9f9f9f9f9f9fff", "bfa000ff", "5f5f4101ffff",
-    ]) func refuses(hex: String) throws {
+    @Test(
+        "CBOR that is malformed, nested too deep or not used by SMP is refused",
+        arguments: [
+            "", "18", "1903", "a1", "a16161", "bf6161", "bf616101", "9f01", "44010203", "5f4201", "7f", "ff", "81ff",
+            "a1ff01", "bf6161ffff", "1c", "fc", "f8ff", "0000", "a000", "bf6161016161 02ff", "a10102", "5f6161ff",
+            "7f4161ff",
+            "61ff", "c100", "d9d9f7a0", "9bffffffffffffffff", "bb7fffffffffffffff", "5bffffffffffffffff",
+            "818181818181818180", "9f9f9f9f9f9f9f9f9fff", "bfa000ff", "5f5f4101ffff",
+        ])
+    func refuses(hex: String) throws {
         let bytes = try #require(Hex.decode(hex.filter { $0 != " " }))
         #expect(throws: CBORError.self) { try CBORDecoder.decode(bytes) }
     }
 
-    @Test func boundsTheSize() {
+    @Test("more than 65,535 bytes of CBOR are refused")
+    func boundsTheSize() {
         let long = [0x59, 0xFF, 0xFF] + [UInt8](repeating: 0, count: 65535)
         #expect(throws: CBORError.self) { try CBORDecoder.decode(long) }
     }
 
-    /// What reads as one value is written anew, and read as the same. Nothing traps.
-    @Test func takesAnyBytes() throws {
+    // Each decoded value is encoded and decoded again. Both values must be equal.
+    @Test("random bytes give an error, or a value that survives encoding and decoding")
+    func takesAnyBytes() throws {
         var random = SplitMix64(seed: 8949)
         let heads: [UInt8] = [
             0xBF, 0x9F, 0xFF, 0xA1, 0xA2, 0x61, 0x62, 0x42, 0x5F, 0x7F, 0x01, 0x18, 0xF9, 0xFB, 0x61, 0x41,

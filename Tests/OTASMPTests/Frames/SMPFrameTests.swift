@@ -2,9 +2,10 @@ import OTAFirmware
 import OTASMP
 import Testing
 
-@Suite struct SMPFrameTests {
-    /// From a log in healthypi-move-fw, issue 55: a question for the bootloader, and a Zephyr device's answer.
-    @Test func readsWhatARealDeviceSaid() throws {
+@Suite("SMP frames") struct SMPFrameTests {
+    // Source: a log in issue 55 of healthypi-move-fw. The host requests the bootloader's name, and a Zephyr device answers.
+    @Test("a request and its answer equal those in the log of a real device")
+    func readsWhatARealDeviceSaid() throws {
         let question = SMPRequest.bootloader.frame(sequence: 0, version: .second)
         #expect(Hex.encode(question.bytes) == "0800000100000008a0")
         let answer = try SMPFrame(
@@ -13,7 +14,8 @@ import Testing
         #expect(try SMPAnswer(parsing: answer.body) == .good(["bootloader": .text("MCUboot")]))
     }
 
-    @Test func isReadAsItIsWritten() throws {
+    @Test("a frame survives encoding and parsing")
+    func isReadAsItIsWritten() throws {
         for version in [SMPFrame.Version.first, .second] {
             let frame = SMPFrame(
                 version: version, operation: .writeAnswer, group: 0x1234, sequence: 255, command: 7, body: [0xA0])
@@ -21,15 +23,20 @@ import Testing
         }
     }
 
-    @Test(arguments: [
-        "", "09", "09000000000000", "0900000100000008", "0900000000000008a0", "2900000000000008", "1100000000000008",
-        "0c00000000000008", "0f00000000000008",
-    ]) func refuses(hex: String) throws {
+    @Test(
+        "a frame with a wrong length, version or operation, or with reserved bits, is refused",
+        arguments: [
+            "", "09", "09000000000000", "0900000100000008", "0900000000000008a0", "2900000000000008",
+            "1100000000000008",
+            "0c00000000000008", "0f00000000000008",
+        ])
+    func refuses(hex: String) throws {
         let bytes = try #require(Hex.decode(hex))
         #expect(throws: SMPFrameError.self) { try SMPFrame(parsing: bytes) }
     }
 
-    @Test func anotherSequenceIsNoAnswer() throws {
+    @Test("only a frame with the request's sequence, group, command and operation is its answer")
+    func anotherSequenceIsNoAnswer() throws {
         let answer = try SMPFrame(parsing: try #require(Hex.decode("0900000100000706a0")))
         #expect(SMPRequest.parameters.isAnswered(by: answer, sequence: 7))
         #expect(!SMPRequest.parameters.isAnswered(by: answer, sequence: 6))

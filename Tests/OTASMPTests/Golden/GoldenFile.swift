@@ -2,7 +2,7 @@ import OTAFirmware
 import SystemPackage
 import Testing
 
-/// `vectors.txt`: frames that the published SMP package for Python has made (`peer.py vectors`).
+/// Reads `vectors.txt`: frames from the published SMP package for Python (`peer.py vectors`).
 enum GoldenFile {
     struct Line: Sendable {
         var kind, name: String

@@ -1,6 +1,6 @@
 import OTASMP
 
-/// What `peer.py` has, in our words.
+/// The messages of `peer.py` as values of OTASMP.
 enum GoldenMessages {
     static let digest = (0..<32).map { UInt8($0) }
     static let data = (0..<512).map { UInt8(truncatingIfNeeded: $0) }
@@ -47,7 +47,7 @@ enum GoldenMessages {
         return .map(fields)
     }
 
-    /// The same list, in our words once more.
+    /// The image list of the answer `state`.
     static var list: SMPImageList {
         var running = SMPImageList.Entry()
         (running.version, running.digest) = ("1.2.3", digest)

@@ -2,9 +2,10 @@ import OTAFirmware
 import OTASMP
 import Testing
 
-/// Frames that others have made are those that are made here, and are read as what they are.
-@Suite struct GoldenTests {
-    @Test func everyRequestIsTheirs() throws {
+/// Compares the frames of OTASMP with frames of an independent implementation.
+@Suite("Golden SMP frames") struct GoldenTests {
+    @Test("each request has the same bytes as in the Python package")
+    func everyRequestIsTheirs() throws {
         let lines = try GoldenFile.lines().filter { $0.kind == "request" }
         #expect(Set(lines.map(\.name)) == Set(GoldenMessages.requests.keys))
         for line in lines {
@@ -16,7 +17,8 @@ import Testing
         }
     }
 
-    @Test func everyAnswerIsRead() throws {
+    @Test("each answer of the Python package is parsed")
+    func everyAnswerIsRead() throws {
         let lines = try GoldenFile.lines().filter { $0.kind == "answer" }
         #expect(Set(lines.map(\.name)) == Set(GoldenMessages.answers.keys))
         for line in lines {
@@ -25,12 +27,13 @@ import Testing
             #expect(request.isAnswered(by: frame, sequence: line.sequence), "\(line.name)")
             #expect(frame.version.rawValue == line.version)
             #expect(try SMPAnswer(parsing: frame.body) == answer, "\(line.name)")
-            // The canonical form is theirs, too.
+            // The package also writes canonical CBOR.
             #expect(CBOREncoder.encode(try CBORDecoder.decode(frame.body)) == frame.body)
         }
     }
 
-    @Test func theAnswersMeanWhatTheySay() throws {
+    @Test("the parameters and the image list of the Python package are parsed")
+    func theAnswersMeanWhatTheySay() throws {
         func fields(_ name: String) throws -> [String: CBORValue] {
             guard case .good(let fields) = try #require(GoldenMessages.answers[name]).answer else { return [:] }
             return fields

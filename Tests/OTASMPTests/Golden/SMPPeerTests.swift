@@ -4,10 +4,10 @@ import OTASimulator
 import OTAUpdate
 import Testing
 
-/// The published package itself, on every command and on random ones; and on what our virtual device answers.
-@Suite struct SMPPeerTests {
-    /// It decodes each of our frames, and encodes what it has decoded to the same bytes.
-    @Test func readsAndWritesOurRequests() async throws {
+/// Runs the published package on every command, on random commands, and on the virtual device's answers.
+@Suite("Comparison with the SMP package for Python") struct SMPPeerTests {
+    @Test("the Python package decodes our requests and encodes them to the same bytes")
+    func readsAndWritesOurRequests() async throws {
         var random = SplitMix64(seed: 2026)
         var lines: [(name: String, bytes: [UInt8])] = []
         for (name, request) in GoldenMessages.requests {
@@ -29,8 +29,9 @@ import Testing
         #expect(theirs == lines.map { Hex.encode($0.bytes) })
     }
 
-    /// What the virtual device answers, with its maps of no length, is to them what it is to us.
-    @Test func readsTheVirtualDevicesAnswers() async throws {
+    // The virtual device writes maps of indefinite length.
+    @Test("the Python package and OTASMP decode the virtual device's answers equally")
+    func readsTheVirtualDevicesAnswers() async throws {
         var lines: [(name: String, frame: SMPFrame)] = []
         for version in [SMPFrame.Version.first, .second] {
             let served = try ServedRequests()
@@ -52,8 +53,8 @@ import Testing
         #expect(theirs.count == lines.count)
     }
 
-    /// Each error code that they know has words here.
-    @Test func hasWordsForEveryError() async throws {
+    @Test("each error code of the Python package has a meaning in OTASMP")
+    func hasWordsForEveryError() async throws {
         let groups: [String: UInt16?] = ["general": nil, "system": 0, "image": 1]
         let codes = try await SMPPeer.run("errors")
         #expect(codes.count == 51)
@@ -66,7 +67,7 @@ import Testing
     }
 }
 
-/// A virtual device that is asked without a link.
+/// A virtual device that answers requests without a link.
 private struct ServedRequests {
     private let device: VirtualSMPDevice
     private let inbox = Inbox()

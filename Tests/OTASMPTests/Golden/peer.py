@@ -1,14 +1,14 @@
-"""The published SMP package for Python, as a peer: what it makes of each command, and of each answer.
+"""Encodes and decodes SMP messages with the published SMP package for Python.
 
-    peer.py vectors   writes vectors.txt: every request in both versions, every kind of answer
-    peer.py check     reads lines "request NAME HEX" and "answer NAME HEX" and writes what smp encodes for what it has decoded;
-                      an answer's body in the canonical form
-    peer.py errors    the error codes that it knows: "general 1", "image 30", "system 2"
+    peer.py vectors   print vectors.txt: every request and every kind of answer, in both versions
+    peer.py check     read lines "request NAME HEX" and "answer NAME HEX"; decode each frame with smp, and print it encoded
+                      again; of an answer, print only the body in canonical CBOR
+    peer.py errors    print the error codes of smp: "general 1", "image 30", "system 2"
 """
 
 import sys
 
-# First of all: who writes to a program that has ended, since a package is missing, is ended by that.
+# Read the input before the imports. If a package is missing, the caller would otherwise get SIGPIPE from its write.
 LINES = sys.stdin.readlines() if sys.argv[1] == "check" else []
 
 import cbor2
@@ -59,7 +59,7 @@ ANSWERS = {
     "reason": (image.ImageManagementErrorV1, {"rc": 1, "rsn": "magic mismatch"}),
 }
 
-# Errors have no operation and no command of their own: they are an upload's here.
+# An error has no operation and command of its own. Here each error answers an upload.
 ERRORS = {"refused", "unsupported", "reason"}
 
 

@@ -2,13 +2,14 @@ import OTAFirmware
 import OTASMP
 import Testing
 
-@Suite struct SMPAnswerTests {
+@Suite("SMP answers") struct SMPAnswerTests {
     private func answer(_ fields: [String: CBORValue]) throws -> SMPAnswer {
         try SMPAnswer(parsing: CBOREncoder.encode(.map(fields)))
     }
 
-    /// Both shapes come in answers of version 2 of SMP.
-    @Test func readsBothShapesOfErrors() throws {
+    // Answers of SMP version 2 can use either encoding.
+    @Test("both encodings of errors are parsed, and each has a readable meaning")
+    func readsBothShapesOfErrors() throws {
         let group = try answer(["err": .map(["group": CBORValue(1), "rc": CBORValue(30)])])
         #expect(group == .bad(.image(30)))
         #expect(try answer(["rc": CBORValue(8)]) == .bad(.unsupported))
@@ -23,14 +24,17 @@ import Testing
         #expect(SMPError(group: 66, code: 30).meaning == "error 30 of group 66")
     }
 
-    /// `stat list` says `rc: 0` beside what it was asked for.
-    @Test func noErrorIsGood() throws {
+    // The answer to `stat list` has `rc: 0` next to its result.
+    @Test("an answer with rc 0 or without rc is a success")
+    func noErrorIsGood() throws {
         let fields: [String: CBORValue] = ["rc": CBORValue(0), "off": CBORValue(5)]
         #expect(try answer(fields) == .good(fields))
         #expect(try answer([:]) == .good([:]))
     }
 
-    @Test(arguments: ["80", "f5", "", "a162726361 61".filter { $0 != " " }, "a163657272a0", "a16272636161"])
+    @Test(
+        "a malformed answer is refused",
+        arguments: ["80", "f5", "", "a162726361 61".filter { $0 != " " }, "a163657272a0", "a16272636161"])
     func refuses(hex: String) throws {
         let bytes = try #require(Hex.decode(hex))
         #expect(throws: SMPFrameError.self) { try SMPAnswer(parsing: bytes) }

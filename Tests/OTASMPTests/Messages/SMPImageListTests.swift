@@ -1,7 +1,7 @@
 import OTASMP
 import Testing
 
-@Suite struct SMPImageListTests {
+@Suite("SMP image list and parameters") struct SMPImageListTests {
     @Test(
         "a version of 60,000 characters is cut to 200, and combining marks count as characters",
         arguments: ["1", "\u{301}"])
@@ -12,14 +12,14 @@ import Testing
         #expect(version.unicodeScalars.count == 201 && version.hasSuffix("…"))
     }
 
-    @Test("an error about a device's buffers names their size and count only")
+    @Test("an error about a device's buffers has only their size and count")
     func namesTheBuffers() {
         let fields: [String: CBORValue] = ["buf_size": CBORValue(0), "x": .text(String(repeating: "y", count: 60_000))]
         let error = #expect(throws: SMPFrameError.self) { try SMPParameters(fields) }
-        #expect(error?.context == "the device reports impossible buffers: size 0, count no number")
+        #expect(error?.context == "the device reports impossible buffers: size 0, count not an integer")
     }
 
-    @Test("a flag that is missing from an image is false")
+    @Test("a missing flag of an image is false")
     func missingFlags() throws {
         let image: CBORValue = .map(["slot": CBORValue(0), "version": .text("1.0.0")])
         let list = try SMPImageList(["images": .array([image])])

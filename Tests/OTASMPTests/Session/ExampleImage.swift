@@ -6,7 +6,7 @@ import OTAUpdate
 import Testing
 
 enum ExampleImage {
-    /// A body of so many bytes, signed with a new key.
+    /// Returns an image with a random body of this length, signed with a new key.
     static func make(_ version: (UInt8, UInt8, UInt16, UInt32) = (1, 1, 0, 0), bytes: Int = 3000) throws
         -> VerifiedImage
     {
@@ -16,7 +16,7 @@ enum ExampleImage {
         return try verified(try SampleImage(version, body: body, key: key).bytes(), by: key.publicKey)
     }
 
-    /// Version 1.4.0, by imgtool 2.5.0 with `--sha 512`: it has no SHA-256.
+    /// Returns an image of version 1.4.0. imgtool 2.5.0 made it with `--sha 512`, so it has no SHA-256.
     static func sha512() throws -> VerifiedImage {
         let bytes = try #require(Hex.decode(sha512Hex.filter { $0 != "\n" }))
         let key = try #require(Hex.decode("feac747a2af3af927d59af7deea2de56ad60685fedb4a73e293364577dfcd0b0"))
@@ -42,7 +42,7 @@ enum ExampleImage {
 }
 
 extension VerifiedImage {
-    /// As a device lists it.
+    /// Returns the image as a device lists it.
     func listed(_ type: UInt16 = 0x10) -> PlayedSlots.Image {
         let digest = image.tlvs.first { $0.type == type }?.value ?? []
         return PlayedSlots.Image(digest: digest, version: image.version.description)

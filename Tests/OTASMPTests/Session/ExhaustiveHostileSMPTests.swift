@@ -4,11 +4,12 @@ import OTASigning
 import OTAUpdate
 import Testing
 
-/// A device that says whatever it likes: nothing traps, and each conversation comes to an end, within an hour of its time.
-@Suite struct ExhaustiveHostileSMPTests {
+/// Runs sessions with a device whose answers have random faults.
+@Suite("SMP sessions with faulty devices, exhaustive") struct ExhaustiveHostileSMPTests {
     private static let conversations = 3000
 
-    @Test func everyConversationEnds() throws {
+    @Test("every session with a faulty device ends within an hour of virtual time")
+    func everyConversationEnds() throws {
         let image = try ExampleImage.make(bytes: 2000)
         let old = PlayedSlots.Image(digest: [UInt8](repeating: 1, count: 32), version: "1.0.0")
         var outcomes: [String: Int] = [:]

@@ -2,13 +2,14 @@ import OTASMP
 import OTAUpdate
 import Testing
 
-/// A session and a device played by a closure, over a link that takes no time. When nothing is to be done, time jumps to the
-/// session's deadline; a session that goes on for ever is a failed test.
+/// Runs a session and a device, whose answers come from a closure. The link has no delay.
+///
+/// If there are no events, the time advances to the session's deadline. A session that does not end fails the test.
 struct PlayedDevice {
-    /// What the device does with a packet.
+    /// The device's reaction to a packet.
     enum Reply {
         case fields([String: CBORValue])
-        /// Whatever values are notified.
+        /// The device notifies these values.
         case values([[UInt8]])
         case silence
         case loss
@@ -19,9 +20,9 @@ struct PlayedDevice {
     /// The packets that reached the device.
     private(set) var frames: [SMPFrame] = []
     private(set) var links = 0
-    /// How many packets went out at once, chunks not counted, each time that any did.
+    /// The number of packets in each burst, without uploads.
     private(set) var bursts: [Int] = []
-    /// The most chunks that went out at once over each link, by its number, which begins with 1.
+    /// The largest number of chunks in one burst, by the number of the link. Links are numbered from 1.
     private(set) var mostChunks: [Int: Int] = [:]
     private(set) var now = Duration.zero
     private(set) var outcome: Result<UpdateReport, UpdateError>?
@@ -34,7 +35,7 @@ struct PlayedDevice {
 
     /// Runs the task to its end.
     ///
-    /// - Parameter shorterLinks: by the number of the link, which begins with 1: its longest value in bytes.
+    /// - Parameter shorterLinks: The longest value in bytes, by the number of the link. Links are numbered from 1.
     init(
         _ task: UpdateTask<[SMPImage]>, valueLength: Int = 4096, shorterLinks: [Int: Int] = [:], seed: UInt64 = 1,
         answering: (SMPFrame, Int) -> Reply
@@ -95,12 +96,12 @@ struct PlayedDevice {
             let burst = frames[before...].count { !$0.isUpload }
             if burst > 0 { bursts.append(burst) }
         }
-        if outcome == nil { Issue.record("the session does not come to an end") }
+        if outcome == nil { Issue.record("the session does not end") }
     }
 }
 
 extension SMPFrame {
-    /// The answer to this packet.
+    /// Returns the bytes of an answer to this packet.
     func answer(_ fields: [String: CBORValue], version: Version? = nil) -> [UInt8] {
         SMPFrame(
             version: version ?? self.version, operation: operation == .read ? .readAnswer : .writeAnswer, group: group,
@@ -108,9 +109,9 @@ extension SMPFrame {
         ).bytes
     }
 
-    /// The text that is to be echoed.
+    /// The text of an echo request.
     var echo: String? { group == 0 && command == 0 ? fields["d"]?.text : nil }
-    /// It marks an image, or asks whether images can be marked.
+    /// Whether the packet marks an image or checks whether images can be marked.
     var isMark: Bool { group == 1 && command == 0 && operation == .write }
     var isUpload: Bool { group == 1 && command == 1 }
     var fields: [String: CBORValue] { (try? CBORDecoder.decode(body))?.map ?? [:] }

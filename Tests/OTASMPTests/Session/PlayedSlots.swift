@@ -1,6 +1,6 @@
 import OTASMP
 
-/// A device with several processors, as far as a session can tell: what lies in its slots, and what is done with it.
+/// The slots of a device with one or more images, and the commands that change them.
 final class PlayedSlots {
     struct Image {
         var digest: [UInt8]
@@ -11,9 +11,9 @@ final class PlayedSlots {
     }
     private var running: [Int: Image]
     private(set) var others: [Int: Image] = [:]
-    /// Of each image.
+    /// The slot from which each image runs.
     private let runningSlot: Int
-    /// By the SHA-256 of the file: what will lie in the slot when all of it is there.
+    /// The image that the slot holds after a complete upload, by the SHA-256 of the file.
     private let known: [[UInt8]: Image]
     private var upload: (image: Int, digest: [UInt8], size: Int, offset: Int)?
     private(set) var uploads: [Int] = []
@@ -65,7 +65,7 @@ final class PlayedSlots {
         return .fields([:])
     }
 
-    /// Discards an unfinished upload, as a restart does.
+    /// Discards an unfinished upload. A restart of a device has this effect.
     func discardUpload() { upload = nil }
 
     private func mark(_ fields: [String: CBORValue]) -> PlayedDevice.Reply {

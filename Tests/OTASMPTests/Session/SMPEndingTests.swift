@@ -4,14 +4,13 @@ import OTASigning
 import OTAUpdate
 import Testing
 
-/// Restart, confirm and discard with a device that is played by hand (`SMPSession+Ending.swift`).
-@Suite struct SMPEndingTests {
+@Suite("Restart, confirm and discard over SMP") struct SMPEndingTests {
     private func image(_ byte: UInt8, confirmed: Bool = true, pending: Bool = false) -> PlayedSlots.Image {
         PlayedSlots.Image(
             digest: [UInt8](repeating: byte, count: 32), version: "1.0.0", pending: pending, confirmed: confirmed)
     }
 
-    @Test("confirm reports rolled back where another image of the same version runs in the end")
+    @Test("confirm ends with rolled-back if another image with the same version runs afterwards")
     func confirmLooksAtTheDigest() {
         let trial = PlayedSlots(running: [0: image(1, confirmed: false)], known: [:])
         let old = PlayedSlots(running: [0: image(2)], known: [:])
@@ -22,7 +21,7 @@ import Testing
         #expect(played.error == .rolledBack, "\(String(describing: played.outcome))")
     }
 
-    @Test("a device that still answers as before is not asked at once to restart again")
+    @Test("a reset is not sent again at once if the device still answers before its restart")
     func aSlowRestart() throws {
         let image = try ExampleImage.make()
         let slots = PlayedSlots(running: [0: self.image(1)], known: [image.fileDigest.bytes: image.listed()])
@@ -46,7 +45,8 @@ import Testing
         #expect(resets == 1)
     }
 
-    /// A device on trial that accepts a confirmation after `busyTimes` answers with *busy*, and never shows it.
+    /// Runs a task on a device that accepts a confirmation after `busyTimes` answers with *busy*, but never lists the image as
+    /// confirmed.
     private func playStubborn(_ task: UpdateTask<[SMPImage]>, running: PlayedSlots.Image, busyTimes: Int)
         -> PlayedDevice
     {
@@ -59,7 +59,7 @@ import Testing
         }
     }
 
-    @Test("a confirmation ends at its time limit, although the device answers", arguments: [5, 41], [true, false])
+    @Test("a confirmation ends at its time limit even if the device answers", arguments: [5, 41], [true, false])
     func aConfirmationThatNeverShows(busyTimes: Int, isPush: Bool) throws {
         let image = try ExampleImage.make()
         var running = isPush ? image.listed() : self.image(1)
@@ -71,14 +71,14 @@ import Testing
         #expect(played.now <= .seconds(300), "\(played.now)")
     }
 
-    @Test("discard does not erase an image that is marked for the next start")
+    @Test("discard does not erase an image that is marked for boot")
     func discardOfAMarkedImage() {
         let slots = PlayedSlots(running: [0: image(1)], others: [0: image(2, pending: true)], known: [:])
         let played = PlayedDevice(.discard) { frame, _ in slots.answer(frame) }
         #expect(played.error == .inTrial && !played.frames.contains { $0.group == 1 && $0.command == 5 })
     }
 
-    @Test("discard erases slot 0 of a device that runs from slot 1", arguments: [0, 1])
+    @Test("discard erases the slot that does not run", arguments: [0, 1])
     func discardsTheOtherSlot(runningSlot: Int) {
         let slots = PlayedSlots(
             running: [0: image(1)], others: [0: image(2)], known: [:], runningSlot: runningSlot)
@@ -92,7 +92,7 @@ import Testing
         #expect(erases == [runningSlot == 1 ? 0 : nil])
     }
 
-    @Test("discard fails where the erase fails and an image is in the slot", arguments: [true, false])
+    @Test("discard fails if the erase fails and the slot holds an image", arguments: [true, false])
     func anEraseThatFails(isFull: Bool) {
         let slots = PlayedSlots(running: [0: image(1)], others: isFull ? [0: image(2)] : [:], known: [:])
         let played = PlayedDevice(.discard) { frame, _ in

@@ -4,7 +4,7 @@ import OTASigning
 import OTAUpdate
 import Testing
 
-@Suite struct SMPPreflightTests {
+@Suite("Preflight checks of an SMP push") struct SMPPreflightTests {
     private func running(_ version: String = "1.0.0", digest length: Int = 32, confirmed: Bool = true)
         -> PlayedSlots.Image
     {
@@ -15,7 +15,7 @@ import Testing
         PlayedSlots(running: [0: running], known: [image.fileDigest.bytes: image.listed()])
     }
 
-    @Test("an image as large as the slot takes is sent, and one byte more is refused", arguments: [0, 1])
+    @Test("an image of exactly the slot's size is sent, and an image one byte larger is refused", arguments: [0, 1])
     func theLargestImage(less: Int) throws {
         let image = try ExampleImage.make()
         let slots = slots(running(), image)
@@ -27,7 +27,7 @@ import Testing
         #expect(less == 0 ? played.report?.outcome == .confirmed : played.error == .imageTooLarge)
     }
 
-    @Test("another image of the running version is no downgrade")
+    @Test("another image with the running version is not a downgrade")
     func theSameVersion() throws {
         let image = try ExampleImage.make()
         let slots = slots(running("1.1.0"), image)
@@ -37,7 +37,7 @@ import Testing
         #expect(played.report?.outcome == .confirmed, "\(String(describing: played.outcome))")
     }
 
-    @Test("an image without the kind of digest that the device lists is refused before it is sent")
+    @Test("an image without the digest type that the device lists is refused before the upload")
     func anotherKindOfDigest() throws {
         let image = try ExampleImage.make()
         let slots = slots(running(digest: 64), image)
@@ -45,7 +45,7 @@ import Testing
         #expect(played.error == .wrongImageFormat && slots.uploads.isEmpty)
     }
 
-    @Test("nothing is sent to a device on which another image is on trial")
+    @Test("nothing is sent to a device that runs another image on trial")
     func aForeignTrial() throws {
         let image = try ExampleImage.make()
         let slots = slots(running(confirmed: false), image)

@@ -4,8 +4,8 @@ import OTASigning
 import OTAUpdate
 import Testing
 
-/// What a session does with a device that is played by hand; whole updates against a virtual one are in OTAEngineTests.
-@Suite struct SMPSessionTests {
+/// Tests sessions with a scripted device. OTAEngineTests has whole updates of virtual devices.
+@Suite("SMP sessions") struct SMPSessionTests {
     private let old = PlayedSlots.Image(digest: [UInt8](repeating: 1, count: 32), version: "1.0.0")
 
     private func slots(_ image: VerifiedImage) -> PlayedSlots {
@@ -16,8 +16,9 @@ import Testing
         .push([SMPImage(image)], UpdateOptions(ending: ending))
     }
 
-    /// One upload after the other, one restart for both; each is confirmed by its digest, the main one by none.
-    @Test func updatesTwoProcessors() throws {
+    // The main image is confirmed without a digest, the second image by its digest.
+    @Test("a push of two images uploads both, restarts once and confirms each")
+    func updatesTwoProcessors() throws {
         let (main, radio) = (try ExampleImage.make(), try ExampleImage.make((2, 0, 0, 9), bytes: 2000))
         let slots = PlayedSlots(
             running: [0: old, 1: PlayedSlots.Image(digest: [UInt8](repeating: 2, count: 32), version: "1.9.0")],
@@ -33,12 +34,13 @@ import Testing
         #expect(again.report?.transfer?.sentBytes == 0)
     }
 
-    /// A device would take it, and never list it.
-    @Test func refusesAnImageThatWouldNotBeListed() throws {
+    // A device would accept such an image, but its list would not have it.
+    @Test("an image without a SHA-256 is refused unless the device lists SHA-512 digests")
+    func refusesAnImageThatWouldNotBeListed() throws {
         let image = try ExampleImage.sha512()
         let played = PlayedDevice(push(image)) { [slots = slots(image)] frame, _ in slots.answer(frame) }
         #expect(played.error == .wrongImageFormat && !played.frames.contains { $0.isUpload })
-        // A device whose images have such digests is another matter.
+        // A device that lists SHA-512 digests accepts the image.
         let modern = PlayedSlots(
             running: [0: PlayedSlots.Image(digest: [UInt8](repeating: 1, count: 64), version: "1.0.0")],
             known: [image.fileDigest.bytes: image.listed(0x12)])
@@ -46,7 +48,7 @@ import Testing
         #expect(taken.report?.outcome == .confirmed)
     }
 
-    @Test("a server that asks for offset 100 and 200 in turn is sent 64 windows, and no more")
+    @Test("a server that alternates between the offsets 100 and 200 receives at most 64 windows")
     func endsWhereTheServerAsksForTwoOffsetsInTurn() throws {
         let image = try ExampleImage.make(bytes: 60_000)
         let slots = slots(image)
@@ -80,7 +82,7 @@ import Testing
         #expect(played.report?.transfer.map { $0.gaps > ProgressBudget.mostRewinds } == true)
     }
 
-    @Test("a server that accepts one byte of each packet is sent no more than the budget has")
+    @Test("a server that accepts one byte of each packet receives at most the bytes of the budget")
     func endsWhereTheServerCreeps() throws {
         let image = try ExampleImage.make(bytes: 60_000)
         let slots = slots(image)
@@ -95,7 +97,7 @@ import Testing
         #expect(received <= ProgressBudget.mostBytes(ofImage: image.bytes.count) + 1024, "\(received)")
     }
 
-    @Test("a server that lists either of two images as missing, in turn, gains nothing by it")
+    @Test("a push ends with link-lost if the device lists one of two images as missing, each in turn")
     func endsWhereTwoImagesAreMissingInTurn() throws {
         let (main, radio) = (try ExampleImage.make(), try ExampleImage.make((2, 0, 0, 9), bytes: 2000))
         let other = PlayedSlots.Image(digest: [UInt8](repeating: 2, count: 32), version: "1.9.0")
@@ -115,7 +117,7 @@ import Testing
         #expect(played.error == .linkLost && played.links < 20, "\(String(describing: played.outcome))")
     }
 
-    @Test("an upload that the device holds complete but damaged is erased and sent again from 0, once")
+    @Test("an upload that the device holds complete but damaged is erased and sent from 0 once")
     func sendsAgainWhatIsHeldAndNotListed() throws {
         let image = try ExampleImage.make()
         let slots = slots(image)
@@ -123,7 +125,7 @@ import Testing
         var erases = 0
         let played = PlayedDevice(push(image)) { frame, _ in
             if frame.group == 1, frame.command == 5 { erases += 1 }
-            // It continues the damaged upload of an earlier run, until it is told to discard it.
+            // The device continues the damaged upload of an earlier session until the erase.
             if frame.isUpload, erases == 0 { return .fields(["off": CBORValue(size)]) }
             return frame.group == 1 && frame.command == 5 ? .fields([:]) : slots.answer(frame)
         }
@@ -132,7 +134,7 @@ import Testing
     }
 
     @Test(
-        "a device that lists the image neither after an upload from an earlier run nor after one from 0 is given up",
+        "a push ends if the device lists the image neither after a resumed upload nor after an upload from 0",
         arguments: [true, false])
     func sendsAgainOnce(erases: Bool) throws {
         let image = try ExampleImage.make()
@@ -148,7 +150,7 @@ import Testing
     }
 
     @Test(
-        "an erase before a second upload names the slot that does not run, and none where that is slot 1 of image 0",
+        "an erase before a second upload names the slot that does not run, but omits slot 1 of image 0",
         arguments: [(0, 0, nil), (0, 1, 0), (1, 0, 3), (1, 1, 2)] as [(Int, Int, Int?)])
     func erasesTheOtherSlot(number: Int, runningSlot: Int, erased: Int?) throws {
         let image = try ExampleImage.make()
@@ -164,15 +166,17 @@ import Testing
         #expect(erases == [erased])
     }
 
-    @Test func saysThatTheImageIsNotListed() throws {
+    @Test("a push fails with wrong-image-format if the device does not list the uploaded image")
+    func saysThatTheImageIsNotListed() throws {
         let image = try ExampleImage.make()
         let slots = PlayedSlots(running: [0: old], known: [:])
         let played = PlayedDevice(push(image)) { frame, _ in slots.answer(frame) }
         #expect(played.error == .wrongImageFormat && slots.uploads == [0] && slots.resets == 0)
     }
 
-    /// The answer before comes once more, and one that nobody asked for.
-    @Test func dropsAnswersOfAnotherSequence() throws {
+    // Each answer comes with two copies that have the previous sequence.
+    @Test("answers with another sequence are ignored")
+    func dropsAnswersOfAnotherSequence() throws {
         let image = try ExampleImage.make()
         let slots = slots(image)
         let played = PlayedDevice(push(image)) { frame, _ in
@@ -185,8 +189,8 @@ import Testing
         #expect(played.report?.outcome == .confirmed, "\(String(describing: played.outcome))")
     }
 
-    /// All that a lost answer does is that the question is put again.
-    @Test func asksAgain() throws {
+    @Test("a push succeeds if every third answer gets lost")
+    func asksAgain() throws {
         let image = try ExampleImage.make()
         let slots = slots(image)
         var count = 0
@@ -199,8 +203,10 @@ import Testing
         #expect(slots.isConfirmed(0) && slots.version(0) == "1.1.0")
     }
 
-    /// Before its buffers are known, and where there is but one beside that of the answer: one by one.
-    @Test(arguments: [(1, 1), (2, 1), (3, 2), (4, 3), (9, 3)])
+    // One buffer is for the answer. The first request is sent alone, because the number of buffers is unknown.
+    @Test(
+        "the number of parallel requests is limited by the device's buffers",
+        arguments: [(1, 1), (2, 1), (3, 2), (4, 3), (9, 3)])
     func asksAsManyQuestionsAsThereAreBuffers(buffers: Int, atOnce: Int) throws {
         let image = try ExampleImage.make()
         let slots = slots(image)
@@ -212,8 +218,8 @@ import Testing
         #expect(played.bursts.max() == atOnce && played.bursts.first == 1 && played.frames.first?.command == 6)
     }
 
-    /// Of the questions before an image is sent, in the order in which they are asked.
-    @Test("a question that gets lost is asked again after a second", arguments: 1...7)
+    // The argument is the number of the lost request, in the order of the requests before the upload.
+    @Test("a request whose answer gets lost is retried after a second", arguments: 1...7)
     func asksALostQuestionAgainSoon(lost: Int) throws {
         let image = try ExampleImage.make()
         let slots = slots(image)
@@ -223,13 +229,13 @@ import Testing
             return count == lost ? .silence : slots.answer(frame)
         }
         #expect(played.report?.outcome == .confirmed, "\(String(describing: played.outcome))")
-        #expect(!(played.frames.dropFirst(lost - 1).first?.isUpload ?? true), "the lost packet has to be a question")
-        // The restart takes the rest.
+        #expect(!(played.frames.dropFirst(lost - 1).first?.isUpload ?? true), "the lost packet must be a request")
+        // The restart also takes a part of this time.
         #expect(played.now < .seconds(4))
         #expect(played.report?.transfer?.disconnects == 0)
     }
 
-    @Test("a question that stays unanswered is asked four times within 15 s")
+    @Test("a request without an answer is sent four times within 15 s")
     func asksAQuestionFourTimes() {
         let played = PlayedDevice(.status) { _, links in links > 1 ? .loss : .silence }
         #expect(played.frames.count == 7 && played.error == .linkLost)
@@ -237,14 +243,14 @@ import Testing
         #expect(played.now > .seconds(15) && played.now < .seconds(20))
     }
 
-    @Test("a late answer to an earlier attempt is taken")
+    @Test("a late answer to an earlier attempt is accepted")
     func takesALateAnswer() throws {
         let image = try ExampleImage.make()
         let slots = slots(image)
         var pending: [[UInt8]] = []
         let played = PlayedDevice(.status) { frame, _ in
             guard case .fields(let fields) = slots.answer(frame) else { return .silence }
-            // Each answer comes when the next packet does.
+            // Each answer arrives with the next packet.
             defer { pending = [frame.answer(fields)] }
             return .values(pending)
         }
@@ -252,29 +258,29 @@ import Testing
         #expect(played.links == 1)
     }
 
-    /// Larger packets than the link's values, and the text of its echo.
+    /// Answers an echo with its text, and all other requests from the slots.
     private func answer(_ frame: SMPFrame, _ slots: PlayedSlots) -> PlayedDevice.Reply {
         if let text = frame.echo { return .fields(["r": .text(text)]) }
         return slots.answer(frame)
     }
 
-    @Test("the question whether packets are put together is asked alone")
+    @Test("the echo that checks reassembly is sent when no other request is pending")
     func asksForReassemblyAlone() throws {
         let image = try ExampleImage.make()
         let slots = slots(image)
         var marks = 0
         let played = PlayedDevice(push(image), valueLength: 244) { frame, _ in
             marks += frame.isMark ? 1 : 0
-            // The last question before the echo: its answer is late.
+            // The answer to the last request before the echo gets lost.
             return frame.isMark && marks == 1 ? .silence : self.answer(frame, slots)
         }
         #expect(played.report?.transfer?.chunkSize == 512)
         let echo = try #require(played.frames.firstIndex { $0.echo != nil })
         #expect(played.frames.count { $0.echo != nil } == 1)
-        #expect(played.frames[..<echo].count { $0.isMark } == 2, "asked again before the echo went out")
+        #expect(played.frames[..<echo].count { $0.isMark } == 2, "the lost request is retried before the echo")
     }
 
-    @Test("a device that loses one echo still counts as one that puts packets together")
+    @Test("a device that loses one echo still counts as one that reassembles packets")
     func asksForReassemblyTwice() throws {
         let image = try ExampleImage.make()
         let slots = slots(image)
@@ -288,7 +294,7 @@ import Testing
         #expect(played.links == 3, "a new link for the second echo, and one after the restart")
     }
 
-    @Test("a device that loses two echoes gets each packet in one value")
+    @Test("a device that loses two echoes receives each packet in one value")
     func takesTwoLostEchoesForANo() throws {
         let image = try ExampleImage.make()
         let slots = slots(image)
@@ -301,7 +307,7 @@ import Testing
     }
 
     @Test(
-        "a mark that does not fit a link's values goes out over the next link, if the device needs each packet in one value"
+        "a mark too long for a link waits for the next link if the device does not reassemble packets"
     )
     func marksOverALinkThatIsLongEnough() throws {
         let image = try ExampleImage.make()
@@ -321,7 +327,7 @@ import Testing
     }
 
     @Test(
-        "a mark that an earlier link could carry is not sent in pieces to a device that was not asked whether it reassembles packets"
+        "a mark too long for a link waits for the next link if reassembly was not checked"
     )
     func marksOverALinkThatIsLongEnoughWithoutParameters() throws {
         let image = try ExampleImage.make()
@@ -341,7 +347,7 @@ import Testing
     }
 
     @Test(
-        "a device without parameters is asked for the packets that it takes at once, from two up",
+        "a device without parameters is probed for the number of packets it accepts at once, from two up",
         arguments: [(1, 2), (2, 2 + 3), (3, 2 + 3 + 4), (9, 2 + 3 + 4 + 5 + 6)])
     func asksForRoomFromSmallToLarge(room: Int, echoes: Int) throws {
         let image = try ExampleImage.make()
@@ -360,8 +366,9 @@ import Testing
         #expect(played.links == 2 && played.now < .seconds(3))
     }
 
-    /// It has fewer buffers than it says, and drops what comes while it works: it is asked one by one, and all is known in the end.
-    @Test func asksOneByOneWhereSeveralGetLost() throws {
+    // The device has fewer buffers than it reports and drops requests while it works.
+    @Test("requests are sent one by one after several parallel requests got lost")
+    func asksOneByOneWhereSeveralGetLost() throws {
         let image = try ExampleImage.make()
         let slots = slots(image)
         var count = 0
@@ -374,9 +381,10 @@ import Testing
         #expect(played.now < .seconds(10))
     }
 
-    /// Zephyr's server has forgotten a finished upload, and wants the repeated chunk from the image's beginning: what it lists says
-    /// that nothing is missing.
-    @Test func sendsNothingAgainWhereTheLastAnswerIsLost() throws {
+    // Zephyr's server discards the state of a finished upload and answers a repeated chunk with offset 0. The image list shows
+    // that the upload is complete.
+    @Test("nothing is resent if the answer to the last chunk gets lost and the device lists the image")
+    func sendsNothingAgainWhereTheLastAnswerIsLost() throws {
         let image = try ExampleImage.make()
         let slots = slots(image)
         var isLost = false
@@ -391,7 +399,7 @@ import Testing
         #expect((played.report?.transfer?.resentBytes ?? .max) < 244)
     }
 
-    @Test("a window that shrank stays small over the next link")
+    @Test("a smaller window stays small on the next link")
     func keepsTheWindowOverLinks() throws {
         let image = try ExampleImage.make()
         let slots = slots(image)
@@ -399,7 +407,7 @@ import Testing
         let played = PlayedDevice(push(image)) { frame, _ in
             chunks += frame.isUpload ? 1 : 0
             guard frame.isUpload else { return slots.answer(frame) }
-            // The second chunk is dropped, and with the fourth one the link is lost.
+            // The second chunk is dropped, and the link breaks at the fourth.
             return chunks == 2 ? .fields(["off": CBORValue(32)]) : chunks == 4 ? .loss : slots.answer(frame)
         }
         #expect(played.report?.outcome == .confirmed && played.report?.transfer?.gaps == 1)
@@ -407,8 +415,9 @@ import Testing
         #expect(first == [2, 1])
     }
 
-    /// The device lost its power near the image's end, and what it lists lacks its last bytes.
-    @Test func marksNothingThatWasNotSentWhole() throws {
+    // The device lost power near the image's end. It lists the image although the last bytes are missing.
+    @Test("an image that the device lists before its upload is complete is sent again")
+    func marksNothingThatWasNotSentWhole() throws {
         let image = try ExampleImage.make()
         let first = slots(image)
         let then = PlayedSlots(
@@ -423,8 +432,9 @@ import Testing
         #expect(first.uploads == [0] && then.uploads == [0])
     }
 
-    /// It runs, and another one waits for the next start: that would not be a success.
-    @Test func tellsThatAnotherImageWaitsForItsStart() throws {
+    // The image runs, but the device would boot another image next.
+    @Test("a push of the running image fails with in-trial if another image is marked for boot")
+    func tellsThatAnotherImageWaitsForItsStart() throws {
         let image = try ExampleImage.make()
         var other = old
         other.pending = true
@@ -433,7 +443,8 @@ import Testing
         #expect(played.error == .inTrial, "\(String(describing: played.outcome))")
     }
 
-    @Test func waitsForABusyDevice() throws {
+    @Test("busy answers are retried, and a device that stays busy ends the session with device-busy")
+    func waitsForABusyDevice() throws {
         let image = try ExampleImage.make()
         let slots = slots(image)
         var count = 0
@@ -446,9 +457,8 @@ import Testing
         #expect(busy.error == .deviceBusy && busy.now >= .seconds(88))
     }
 
-    /// A device of the first version that refuses what is newer.
     @Test(
-        "confirm does not take an image of the same version, to which the device rolled back, for the confirmed one",
+        "confirm ends with rolled-back if the trial ended before CONFIRM and the old image has the same version",
         arguments: [0, 1])
     func seesThatTheTrialEndedBeforeConfirm(number: Int) throws {
         var trial = PlayedSlots.Image(digest: [UInt8](repeating: 5, count: 32), version: "1.0.0")
@@ -458,7 +468,7 @@ import Testing
         let after = PlayedSlots(running: [0: other, 1: other].merging([number: old]) { $1 }, known: [:])
         var isLost = false
         let played = PlayedDevice(.confirm) { frame, _ in
-            // The mark arrives too late, and its answer gets lost.
+            // The confirmation arrives after the rollback, and its answer gets lost.
             if frame.group == 1, frame.command == 0, frame.operation == .write {
                 isLost = true
                 return .loss
@@ -468,7 +478,8 @@ import Testing
         #expect(isLost && played.error == .rolledBack, "\(String(describing: played.outcome))")
     }
 
-    @Test func fallsBackToTheFirstVersion() throws {
+    @Test("a session uses SMP version 1 if the device refuses version 2")
+    func fallsBackToTheFirstVersion() throws {
         let image = try ExampleImage.make()
         let slots = slots(image)
         let played = PlayedDevice(push(image)) { frame, _ in
@@ -479,8 +490,9 @@ import Testing
         #expect(played.frames.dropFirst().allSatisfy { $0.version == .first })
     }
 
-    /// It says that it restarts, and goes on as before: it is asked three times, and no more.
-    @Test func givesUpADeviceThatDoesNotRestart() throws {
+    // The device accepts the reset but does not restart.
+    @Test("a reset that has no effect is sent three times, and then the push ends with did-not-return")
+    func givesUpADeviceThatDoesNotRestart() throws {
         let image = try ExampleImage.make()
         let slots = slots(image)
         var resets = 0
@@ -494,8 +506,8 @@ import Testing
         #expect(played.now >= .seconds(180) && played.now < .seconds(200))
     }
 
-    /// The device is busy with CONFIRM for longer than a restart may take, over several links.
-    @Test("a link lost during CONFIRM after the deadline is looked for again")
+    // The device is busy with CONFIRM for longer than a restart may take, and the link breaks several times.
+    @Test("a session reconnects if the link breaks during CONFIRM after the deadline")
     func looksAgainAfterALateLossDuringConfirm() throws {
         let image = try ExampleImage.make()
         let slots = slots(image)
@@ -510,7 +522,7 @@ import Testing
         #expect(confirms == 101 && played.now > .seconds(180))
     }
 
-    @Test("links that break at every CONFIRM end the push")
+    @Test("a push ends if the link breaks at every CONFIRM")
     func givesUpLinksThatBreakDuringConfirm() throws {
         let image = try ExampleImage.make()
         let slots = slots(image)
@@ -522,18 +534,20 @@ import Testing
         #expect(played.now < .seconds(500))
     }
 
-    @Test func tellsThatADeviceDoesNotAnswer() {
+    @Test("a device that never answers ends the session with no-answer on the fourth link")
+    func tellsThatADeviceDoesNotAnswer() {
         let played = PlayedDevice(.status) { _, _ in .silence }
         #expect(played.error == .noAnswer && played.links == 4)
     }
 
-    /// A link that breaks with each packet brings nothing forward.
-    @Test func givesUpABrokenLink() throws {
+    @Test("a push ends with link-lost if four links in a row break at a packet")
+    func givesUpABrokenLink() throws {
         let played = PlayedDevice(push(try ExampleImage.make())) { _, _ in .loss }
         #expect(played.error == .linkLost && played.links == 4)
     }
 
-    @Test func needsTheChannel() throws {
+    @Test("a device without the SMP characteristic is refused as unsupported")
+    func needsTheChannel() throws {
         var session = UpdateSession(try SMPConversation(.status), seed: 1)
         #expect(session.handle(.started, at: .zero).contains(.connect))
         let none = LinkProperties(channels: [], maximumValueLength: 244)
@@ -541,8 +555,8 @@ import Testing
         #expect(actions.contains { if case .fail(let error) = $0 { error.code == .unsupportedDevice } else { false } })
     }
 
-    /// A mark that is taken and not shown, an upload that is never done: each ends.
-    @Test func endsWhereNothingComesOfIt() throws {
+    @Test("a push ends if the device does not list a mark or the upload makes no progress")
+    func endsWhereNothingComesOfIt() throws {
         let image = try ExampleImage.make()
         let held = image.listed()
         let slots = PlayedSlots(running: [0: old], known: [image.fileDigest.bytes: held])

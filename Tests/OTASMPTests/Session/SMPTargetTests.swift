@@ -4,9 +4,9 @@ import OTASigning
 import OTAUpdate
 import Testing
 
-/// Bundles that are pushed over SMP: which fields of the manifest are checked, and which are refused as unchecked.
-@Suite struct SMPTargetTests {
-    /// A push of a bundle, and how often the device was asked for what.
+/// Tests which fields of a manifest a push over SMP checks, and which it refuses as unchecked.
+@Suite("Target checks of a bundle over SMP") struct SMPTargetTests {
+    /// Runs a push of a bundle. The result has the device's received packets and its slots.
     private func push(
         _ bundle: ExampleBundle, board: String? = "demo", running: String = "1.0.0",
         options: UpdateOptions = UpdateOptions(), onTrial: Bool = false, before: String? = nil, losses: Int = 0
@@ -22,7 +22,7 @@ import Testing
             known: [image.fileDigest.bytes: image.listed()])
         var left = losses
         let played = PlayedDevice(.push([SMPImage(image)], options)) { frame, _ in
-            // One question at a time, so that the image list is known when the link breaks.
+            // With one buffer the host sends one request at a time, so it has the image list before the link breaks.
             if losses > 0, frame.group == 0, frame.command == 6 {
                 return .fields(["buf_size": CBORValue(512), "buf_count": CBORValue(1)])
             }
@@ -36,7 +36,7 @@ import Testing
         return (played, slots)
     }
 
-    /// Whether the push changed nothing on the device.
+    /// Returns whether the push left the device unchanged.
     private func left(_ result: (played: PlayedDevice, slots: PlayedSlots)) -> Bool {
         result.slots.uploads.isEmpty && result.slots.resets == 0
             && !result.played.frames.contains {
@@ -58,7 +58,7 @@ import Testing
         #expect(result.played.report?.unchecked == [])
     }
 
-    @Test("a product may name the whole board target, with '_' in place of '/'")
+    @Test("a product name can be the whole board target, with '_' in place of '/'")
     func acceptsABoardTarget() throws {
         let bundle = ExampleBundle(product: "dk_nrf5340_cpuapp")
         #expect(try push(bundle, board: "dk@1/nrf5340/cpuapp").played.report?.outcome == .confirmed)
@@ -66,7 +66,7 @@ import Testing
     }
 
     @Test(
-        "a bundle for another board is refused before a byte is sent",
+        "a bundle for another board is refused before the upload",
         arguments: ["Demo", "dem", "demo2", "x/demo", "@demo"])
     func refusesAnotherBoard(board: String) throws {
         let result = try push(
@@ -76,7 +76,7 @@ import Testing
     }
 
     @Test(
-        "the error for another board has the board's product name, unless no bundle can have it",
+        "the error for another board has the board's product name if a bundle can have this name",
         arguments: [("dk@1.0.0/nrf5340/cpuapp", "dk"), ("dk", "dk"), ("d k", nil), ("@1", nil)])
     func namesTheProductOfTheBoard(board: String, product: String?) throws {
         guard case .failure(let error) = try push(ExampleBundle(), board: board).played.outcome else {
@@ -86,7 +86,7 @@ import Testing
         #expect(error == UpdateError(.wrongProduct, "") && error.boardProduct == product)
     }
 
-    @Test("a required version is compared with the version that runs")
+    @Test("a required version is compared with the running version")
     func checksTheRunningVersion() throws {
         let bundle = ExampleBundle(requires: RequiredVersion("1.2.0"))
         let options = UpdateOptions(acceptsUncheckedTarget: true)
@@ -126,14 +126,14 @@ import Testing
         #expect(result.played.error == .wrongImageFormat && left(result))
     }
 
-    @Test("a build number or a pre-release in the bundle's version alone is no difference")
+    @Test("a build number or pre-release in the bundle's version is ignored in the comparison with the image")
     func acceptsABuildNumber() throws {
         for version in ["1.1.0+7", "1.1.0-rc.1"] {
             #expect(try push(ExampleBundle(version: version)).played.report?.outcome == .confirmed)
         }
     }
 
-    @Test("a counter that the image carries itself is left to MCUboot, and a battery level of 0 is always met")
+    @Test("a counter that the image also has and a minimum battery level of 0 need no check")
     func acceptsWhatNeedsNoCheck() throws {
         for bundle in [ExampleBundle(counter: 7, imageCounter: 7), ExampleBundle(minimumBattery: 0)] {
             #expect(try push(bundle).played.report?.outcome == .confirmed)
@@ -168,7 +168,7 @@ import Testing
         }
     }
 
-    @Test("the board is asked for again after the link broke during the first question")
+    @Test("the board is requested again after the link broke during the first request")
     func asksForTheBoardAgain() throws {
         let result = try push(ExampleBundle(), losses: 1)
         #expect(result.played.report?.outcome == .confirmed, "\(String(describing: result.played.outcome))")
@@ -176,7 +176,7 @@ import Testing
         #expect(try push(ExampleBundle(), board: "other", losses: 1).played.error == .wrongProduct)
     }
 
-    @Test("a plain MCUboot image goes to a device that does not report its board")
+    @Test("a plain MCUboot image is sent to a device that does not report its board")
     func acceptsAPlainImage() throws {
         let image = try ExampleImage.make()
         let slots = PlayedSlots(
@@ -192,7 +192,7 @@ struct ExampleBundle: Sendable, CustomTestStringConvertible {
     var product = "demo"
     var version = "1.1.0"
     var counter: UInt32 = 0
-    /// Among the image's protected records.
+    /// The counter in the image's protected TLVs.
     var imageCounter: UInt32?
     var hardware: ClosedRange<UInt16>?
     var minimumBattery: UInt8?

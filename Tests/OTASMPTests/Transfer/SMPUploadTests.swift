@@ -1,11 +1,11 @@
 import OTASMP
 import Testing
 
-/// The host's half of an upload, with the answers that real servers were seen to give.
-@Suite struct SMPUploadTests {
+/// Tests the host's part of an upload with answers that were seen from real servers.
+@Suite("Upload over SMP") struct SMPUploadTests {
     private static let bytes = (0..<10_000).map { UInt8(truncatingIfNeeded: $0) }
 
-    /// An upload, and the sequence numbers of what is in flight.
+    /// An upload and its sent chunks by sequence number.
     private struct Flight {
         var upload: SMPUpload
         var sequence: UInt8 = 0
@@ -18,7 +18,7 @@ import Testing
                 window: SMPWindow(limit: window, size: window, delivery: delivery), delivery: delivery)
         }
 
-        /// Sends what may be sent.
+        /// Sends all chunks that the window allows and returns their sequence numbers.
         mutating func send() -> [UInt8] {
             var sent: [UInt8] = []
             while let chunk = upload.nextChunk() {
@@ -36,7 +36,7 @@ import Testing
 
         func end(_ sequence: UInt8) -> Int { chunks[sequence].map { $0.offset + $0.data.count } ?? -1 }
 
-        /// With the first chunk taken, and the window full.
+        /// Returns an upload whose first chunk is acknowledged and whose window is full.
         static func open(window: Int) -> (Flight, [UInt8]) {
             var flight = Flight(window: window)
             let first = flight.send()
@@ -47,7 +47,8 @@ import Testing
         }
     }
 
-    @Test func sendsTheFirstChunkAloneAndFillsTheWindowThen() throws {
+    @Test("an upload sends the first chunk alone, and then fills the window")
+    func sendsTheFirstChunkAloneAndFillsTheWindowThen() throws {
         let (flight, sent) = Flight.open(window: 3)
         #expect(sent == [2, 3, 4])
         let opening = try #require(flight.chunks[1]?.opening)
@@ -59,7 +60,8 @@ import Testing
         }
     }
 
-    @Test func endsWhenAllIsAcknowledged() {
+    @Test("an upload is complete when all chunks are acknowledged")
+    func endsWhenAllIsAcknowledged() {
         var (flight, sent) = Flight.open(window: 2)
         while let sequence = sent.first {
             sent.removeFirst()
@@ -69,7 +71,8 @@ import Testing
         #expect(flight.upload.isComplete && flight.upload.sentOffset == 10_000)
     }
 
-    @Test func goesOnWhereAnEarlierUploadEnded() {
+    @Test("an upload resumes from the offset of an earlier upload")
+    func goesOnWhereAnEarlierUploadEnded() {
         var flight = Flight(window: 3)
         _ = flight.send()
         #expect(flight.answer(1, 5000) == .agreed)
@@ -77,8 +80,9 @@ import Testing
         #expect(flight.send() == [2, 3, 4] && flight.chunks[2]?.offset == 5000)
     }
 
-    /// One more packet than there are buffers: the first one is refused, and those behind it repeat the old offset.
-    @Test func drainsWhatIsOutOfStep() {
+    // There is one packet more than there are buffers. The device refuses the first one. Its later answers repeat the old offset.
+    @Test("an upload waits for all pending answers after a full buffer, and then resends with a smaller window")
+    func drainsWhatIsOutOfStep() {
         var (flight, sent) = Flight.open(window: 3)
         #expect(flight.upload.bufferFull(2, at: .zero) == .agreed)
         #expect(flight.send().isEmpty)
@@ -90,7 +94,7 @@ import Testing
         #expect(sent == [5] && flight.chunks[5]?.offset == 32)
     }
 
-    @Test("an upload goes on after the window has drained, even if the last answer is to its own chunk")
+    @Test("an upload continues after the window has drained, even if the last answer acknowledges its own chunk")
     func goesOnAfterTheWindowHasDrained() {
         var (flight, _) = Flight.open(window: 3)
         _ = flight.upload.bufferFull(2, at: .zero)
@@ -99,8 +103,9 @@ import Testing
         #expect(!flight.send().isEmpty)
     }
 
-    /// The answers come in order: with the third one the first two are settled.
-    @Test func aLaterAnswerSettlesTheEarlierOnes() {
+    // A device answers in order. The third answer shows that the first two are lost.
+    @Test("an answer also settles the earlier chunks in flight")
+    func aLaterAnswerSettlesTheEarlierOnes() {
         var (flight, _) = Flight.open(window: 3)
         #expect(flight.answer(4, 32) == .rewound(resent: flight.end(4) - 32))
         #expect(flight.answer(2, flight.end(2)) == .agreed)
@@ -108,7 +113,7 @@ import Testing
     }
 
     @Test(
-        "an answer that arrives twice causes no bytes to be sent again, with 1024 buffers in the device",
+        "a duplicated answer does not cause a resend, even if the device has 1024 buffers",
         arguments: [0, 120])
     func ignoresDuplicatedAnswers(late: Int) throws {
         let parameters = try SMPParameters(["buf_size": CBORValue(60), "buf_count": CBORValue(1024)])
@@ -132,8 +137,9 @@ import Testing
         #expect(sent.count > 256 && sent.map(\.end) == sent.map(\.end).sorted())
     }
 
-    /// A device that restarted has forgotten all, and wants the length anew.
-    @Test func opensAnewAtOffsetZero() {
+    // A restarted device has discarded the upload and needs the length again.
+    @Test("an upload sends the length again if the device asks for offset 0")
+    func opensAnewAtOffsetZero() {
         var (flight, _) = Flight.open(window: 1)
         guard case .rewound = flight.answer(2, 0) else {
             Issue.record("not rewound")
@@ -142,14 +148,16 @@ import Testing
         #expect(flight.send() == [3] && flight.chunks[3]?.opening != nil)
     }
 
-    @Test func believesNoOffsetPastTheEnd() {
+    @Test("a negative offset or an offset past the end is impossible")
+    func believesNoOffsetPastTheEnd() {
         var (flight, _) = Flight.open(window: 1)
         #expect(flight.answer(2, 10_001) == .impossible(offset: 10_001))
         var other = Flight.open(window: 1).0
         #expect(other.answer(2, -1) == .impossible(offset: -1))
     }
 
-    @Test func sendsAgainAfterASilence() {
+    @Test("an upload resends after a timeout, and ends at the third timeout in a row")
+    func sendsAgainAfterASilence() {
         var (flight, _) = Flight.open(window: 3)
         #expect(flight.upload.deadline == .seconds(4))
         #expect(flight.upload.timedOut() == .rewound(resent: flight.end(4) - 32))
@@ -159,9 +167,9 @@ import Testing
         #expect(flight.upload.timedOut() == nil)
     }
 
-    /// Nobody knows how slow the link is before the first long chunk is answered; nor how long its erase takes before the first
-    /// one is.
-    @Test func waitsAsLongAsTheLinkHasNeed() {
+    // The host knows the erase time after the answer to the first chunk, and the link's speed after the first long chunk.
+    @Test("the timeout adapts to the speed of the link")
+    func waitsAsLongAsTheLinkHasNeed() {
         var flight = Flight(window: 2, delivery: .fragmented)
         _ = flight.send()
         #expect(flight.upload.deadline == SMPUpload.openingLimit)
@@ -169,18 +177,18 @@ import Testing
         #expect(flight.upload.answered(1, offset: 32, match: nil, at: flight.now) == .agreed)
         #expect(flight.send() == [2, 3])
         #expect(flight.upload.deadline == .seconds(29))
-        // Quick: what is behind it is not waited for much longer.
+        // After a fast answer the next timeout is short: 5 s.
         #expect(flight.upload.answered(2, offset: flight.end(2), match: nil, at: .milliseconds(9100)) == .agreed)
         #expect(flight.upload.deadline == .milliseconds(14_100))
-        // Slow: four times as long.
+        // After a slow answer the timeout is four times the answer's time.
         flight.now = .milliseconds(12_100)
         #expect(flight.upload.answered(3, offset: flight.end(3), match: nil, at: flight.now) == .agreed)
         _ = flight.send()
         #expect(flight.upload.deadline == .milliseconds(24_100))
     }
 
-    /// Where a datagram may get lost it is sent again soon, and then later and later.
-    @Test func sendsALostDatagramAgainSoon() {
+    @Test("a lost datagram is resent after 500 ms, and then after doubled waits up to 4 s")
+    func sendsALostDatagramAgainSoon() {
         var flight = Flight(window: 1, delivery: .lossy)
         _ = flight.send()
         #expect(flight.upload.deadline == .seconds(1))
@@ -196,8 +204,9 @@ import Testing
         }
     }
 
-    /// The longest string for each length of frame, where a head grows.
-    @Test func fillsFramesOfAnyLength() {
+    // Tests frame lengths around the sizes at which the CBOR head of the byte string grows.
+    @Test("a chunk has the largest number of bytes that fits the frame")
+    func fillsFramesOfAnyLength() {
         for longest in 30...700 {
             let capacity = SMPChunk.capacity(offset: 70_000, longest: longest)
             guard capacity > 0 else { continue }

@@ -1,8 +1,8 @@
 import OTASMP
 import Testing
 
-@Suite struct SMPWindowTests {
-    /// Sizes of the window after so many answers without a gap.
+@Suite("Window of an SMP upload") struct SMPWindowTests {
+    /// Returns the window's size after each of the answers, without a gap.
     private func sizes(_ window: inout SMPWindow, answers: Int) -> [Int] {
         (0..<answers).map { _ in
             window.grow()
@@ -10,7 +10,7 @@ import Testing
         }
     }
 
-    @Test("a window begins with two chunks and grows by one with each window that is answered, up to its limit")
+    @Test("a window starts with two chunks and grows by one after each answered window, up to its limit")
     func growsToItsLimit() {
         var window = SMPWindow(limit: 4, delivery: .fragmented)
         #expect(window.size == 2)
@@ -19,7 +19,7 @@ import Testing
         #expect(one.size == 1 && sizes(&one, answers: 3) == [1, 1, 1])
     }
 
-    @Test("a gap halves the window, which then stays below the size at which the gap came")
+    @Test("a gap halves the window, which then stays below the size that had the gap")
     func staysBelowTheSizeThatOverflowed() {
         var window = SMPWindow(limit: 7, size: 6, delivery: .fragmented)
         window.shrink()
@@ -28,7 +28,7 @@ import Testing
         #expect(window.size == 5)
     }
 
-    @Test("a size that overflowed is tried again after a hundred windows, and after twice as many when it fails")
+    @Test("a size with a gap is tried again after 100 windows, and after twice as many at each failure")
     func triesAgainLaterAndLater() {
         var window = SMPWindow(limit: 3, size: 3, delivery: .fragmented)
         window.shrink()
@@ -42,7 +42,7 @@ import Testing
         #expect(trials == [300, 600, 1200])
     }
 
-    /// The window as it is when the size that overflowed has failed once more.
+    /// Returns the window after the size with a gap has failed again.
     private func lastTried(_ window: SMPWindow) -> SMPWindow {
         var window = window
         while window.size < 3 { window.grow() }
@@ -50,7 +50,7 @@ import Testing
         return window
     }
 
-    @Test("a size that holds for as long as it was waited for is no longer suspect")
+    @Test("a size that works as long as its wait resets the wait")
     func forgetsAnOverflowOfLongAgo() {
         var window = SMPWindow(limit: 3, size: 3, delivery: .fragmented)
         window.shrink()
@@ -61,7 +61,7 @@ import Testing
         #expect(again == 300)
     }
 
-    @Test("where packets get lost by themselves, a size is tried again soon")
+    @Test("a size with a gap is tried again early over a lossy link")
     func triesAgainSoonOverALossyLink() {
         var window = SMPWindow(limit: 3, size: 3, delivery: .lossy)
         window.shrink()
@@ -78,7 +78,7 @@ import Testing
         #expect(again == 199)
     }
 
-    @Test("a gap at one chunk puts a pause after each answer, and a longer one each time")
+    @Test("a gap at one chunk causes a pause after each answer, which doubles at each further gap")
     func pausesAfterAGapAtOne() {
         var window = SMPWindow(limit: 3, size: 2, delivery: .whole)
         window.shrink()
@@ -92,6 +92,6 @@ import Testing
         #expect(window.size == 2 && window.pause == .zero)
         var lossy = SMPWindow(limit: 3, size: 1, delivery: .lossy)
         lossy.shrink()
-        #expect(lossy.pause == .zero, "there a packet may get lost by itself")
+        #expect(lossy.pause == .zero, "a lossy link loses packets without an overflow")
     }
 }

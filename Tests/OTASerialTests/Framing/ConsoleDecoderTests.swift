@@ -3,10 +3,10 @@ import OTATestSupport
 import OTAUpdate
 import Testing
 
-@Suite struct ConsoleDecoderTests {
+@Suite("Decoder of SMP packets in console lines") struct ConsoleDecoderTests {
     static let packet = Array("Hello, world!".utf8)
     static let lines = Array("\u{06}\u{09}AA9IZWxsbywgd29ybGQhet4=\n".utf8)
-    /// The same in lines of 8 bytes, from the documentation of `smp.packet.encode`.
+    /// The same packet in lines of 8 bytes, from the documentation of `smp.packet.encode`.
     static let shortLines: [String] = [
         "\u{06}\u{09}AA9I\n", "\u{04}\u{14}ZWxs\n", "\u{04}\u{14}bywg\n", "\u{04}\u{14}d29y\n", "\u{04}\u{14}bGQh\n",
         "\u{04}\u{14}et4=\n",
@@ -17,7 +17,8 @@ import Testing
         return decoder.decode(text.utf8)
     }
 
-    @Test func linesOfAnyLength() {
+    @Test("a packet is decoded from lines of any length, with LF or CR LF")
+    func linesOfAnyLength() {
         #expect(Self.packets(in: Self.shortLines.joined()) == [Self.packet])
         #expect(
             Self.packets(in: "\u{06}\u{09}AA9IZ\r\n\u{04}\u{14}Wxsbywgd29\r\n\u{04}\u{14}ybGQhet4=\r\n") == [
@@ -25,47 +26,55 @@ import Testing
             ])
     }
 
-    @Test func aLogInBetween() {
+    @Test("log lines between the lines of a packet are ignored")
+    func aLogInBetween() {
         let log = "[00:00:01.000,000] <inf> app: tick\r\n"
         let text = Self.shortLines.joined(separator: log)
         #expect(Self.packets(in: log + text + log + text) == [Self.packet, Self.packet])
     }
 
-    @Test func aPromptBeforeTheMarker() {
+    @Test("a shell prompt before the first line of a packet is ignored")
+    func aPromptBeforeTheMarker() {
         #expect(Self.packets(in: "uart:~$ " + Self.shortLines.joined()) == [Self.packet])
     }
 
-    @Test func aDeviceThatIsResetInMidLine() {
+    @Test("a packet after a line that a reset cut short is decoded")
+    func aDeviceThatIsResetInMidLine() {
         let torn = "\u{06}\u{09}AA9IZWx"
         #expect(Self.packets(in: torn + Self.shortLines.joined()) == [Self.packet])
         #expect(Self.packets(in: torn + "\n" + Self.shortLines.joined()) == [Self.packet])
         #expect(Self.packets(in: torn + "*** Booting MCUboot ***\r\n" + Self.shortLines.joined()) == [Self.packet])
     }
 
-    @Test func aContinuationOfNothingIsNone() {
+    @Test("continuation lines without a first line give no packet")
+    func aContinuationOfNothingIsNone() {
         #expect(Self.packets(in: Self.shortLines.dropFirst().joined()) == [])
     }
 
-    @Test(arguments: [
-        // A length of 0 and of 1, a body longer than announced, a wrong CRC, no Base64, padding in the middle.
-        "AAA=", "AAEA", "AAJIZWxsbywgd29ybGQhet4=", "AA9IZWxsbywgd29ybGQhet8=", "AA9IZ*xs", "AA=9IZWxs", "AA9I=ZWx",
-        "====",
-    ])
+    @Test(
+        "a malformed packet is discarded and the next packet is decoded",
+        arguments: [
+            // Lengths 0 and 1, a packet longer than its length field, a wrong CRC, invalid Base64, padding in the middle.
+            "AAA=", "AAEA", "AAJIZWxsbywgd29ybGQhet4=", "AA9IZWxsbywgd29ybGQhet8=", "AA9IZ*xs", "AA=9IZWxs", "AA9I=ZWx",
+            "====",
+        ])
     func whatIsNoPacketIsLeftOut(_ text: String) {
         #expect(Self.packets(in: "\u{06}\u{09}\(text)\n" + Self.shortLines.joined()) == [Self.packet])
     }
 
-    @Test func aLineWithoutAnEndIsNotKept() {
+    @Test("a line without an end is discarded, and the next packet is decoded")
+    func aLineWithoutAnEndIsNotKept() {
         var decoder = ConsoleDecoder()
         for _ in 0..<100 { #expect(decoder.decode(repeatElement(UInt8(ascii: "A"), count: 10_000)) == []) }
         #expect(decoder.decode([0x0A] + Self.lines) == [Self.packet])
     }
 }
 
-@Suite struct ExhaustiveConsoleDecoderTests {
+@Suite("Decoder of console lines: every split, every bit and random input") struct ExhaustiveConsoleDecoderTests {
     private static let packet = (0..<200).map { UInt8(truncatingIfNeeded: $0 &* 37) }
 
-    @Test func cutAnywhere() throws {
+    @Test("a packet is decoded when its bytes arrive in three parts, for every pair of split positions")
+    func cutAnywhere() throws {
         let lines = try #require(ConsoleFraming.lines(carrying: Self.packet))
         for first in lines.indices {
             for second in first..<lines.count {
@@ -76,7 +85,8 @@ import Testing
         }
     }
 
-    @Test func aFlippedBitIsNeverAPacket() throws {
+    @Test("a flipped bit never gives a different packet, and the next packet is decoded")
+    func aFlippedBitIsNeverAPacket() throws {
         let lines = try #require(ConsoleFraming.lines(carrying: Self.packet))
         for index in lines.indices {
             for bit in 0..<8 {
@@ -85,13 +95,14 @@ import Testing
                 var decoder = ConsoleDecoder()
                 let packets = decoder.decode(flipped)
                 #expect(packets.allSatisfy { $0 == Self.packet }, "byte \(index), bit \(bit)")
-                // What comes next is not spoilt by it, but for a line feed that is no more.
+                // The next packet is intact. The line feed replaces one that the flipped bit may have destroyed.
                 #expect(decoder.decode([0x0A] + lines).last == Self.packet, "byte \(index), bit \(bit)")
             }
         }
     }
 
-    @Test func anythingMayCome() {
+    @Test("the decoder accepts random input and decodes the next packet")
+    func anythingMayCome() {
         var random = SplitMix64(seed: 4)
         let usual: [[UInt8]] = [
             [0x06, 0x09], [0x04, 0x14], [0x0A], Array("AA9I".utf8), Array("Zg==".utf8), [0x0D, 0x0A],

@@ -4,9 +4,11 @@ import OTAUpdate
 import SystemPackage
 import Testing
 
-/// PyPI's smp frames and reads packets of every length that matters, byte for byte as ConsoleFraming does.
-@Suite struct SMPPeerTests {
-    /// Of each line, a packet and its lines in hex: the same of the packet as smp makes it, and the packet that it reads of ours.
+/// Compares ConsoleFraming with the library smp from PyPI.
+@Suite("Serial framing compared with the Python library smp") struct SMPPeerTests {
+    /// Reads lines with a packet and our framing of it, in hexadecimal.
+    ///
+    /// For each line it prints the framing by smp of the packet, and the packet that smp decodes from our framing.
     private static let script = """
         import sys
         from smp.packet import decode, encode
@@ -21,7 +23,8 @@ import Testing
                 print(b"".join(encode(packet)).hex(), end.value.hex(), sep=",")
         """
 
-    @Test func bothWaysOfEveryLength() async throws {
+    @Test("the library smp writes the same lines and reads the same packets for all tested lengths")
+    func bothWaysOfEveryLength() async throws {
         var random = SplitMix64(seed: 4)
         let packets = (Array(0...280) + [384, 1500, 2475, 20_000]).map { random.bytes($0) }
         let framed = packets.compactMap { ConsoleFraming.lines(carrying: $0) }

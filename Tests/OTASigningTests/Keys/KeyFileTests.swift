@@ -3,8 +3,9 @@ import OTASigning
 import SystemPackage
 import Testing
 
-@Suite struct KeyFileTests {
-    @Test func writesBothHalvesForThoseWhoMayReadThem() async throws {
+@Suite("Key files") struct KeyFileTests {
+    @Test("a new key pair has mode 0600 for the private key, and openssl reads it")
+    func writesBothHalvesForThoseWhoMayReadThem() async throws {
         let folder = try TemporaryFolder()
         let key = try PrivateKey.generate()
         let paths = try KeyFile.write(key, name: folder / "release")
@@ -19,7 +20,8 @@ import Testing
         #expect(try publicHalf == contents(of: paths.publicKey))
     }
 
-    @Test func writesAnEncryptedKey() throws {
+    @Test("an encrypted key file can be read only with its passphrase")
+    func writesAnEncryptedKey() throws {
         let folder = try TemporaryFolder()
         let key = try PrivateKey.generate()
         let path = try KeyFile.write(key, name: folder / "release", passphrase: Passphrase("secret")).privateKey
@@ -28,7 +30,8 @@ import Testing
         #expect(try PrivateKey(pem: text, passphrase: Passphrase("secret")).publicKey == key.publicKey)
     }
 
-    @Test func overwritesNothing() throws {
+    @Test("existing files and links are not overwritten, and no half of the pair is left")
+    func overwritesNothing() throws {
         let folder = try TemporaryFolder()
         let key = try PrivateKey.generate()
         try folder.write("a.pem", "mine".utf8)
@@ -46,7 +49,8 @@ import Testing
         #expect(folder.names() == ["a.pem", "b.pub.pem", "c.pem"])
     }
 
-    @Test func writesNothingWhereItCannot() throws {
+    @Test("a path that cannot be a new file is refused and leaves no file")
+    func writesNothingWhereItCannot() throws {
         let folder = try TemporaryFolder()
         let key = try PrivateKey.generate()
         for name in [folder / "missing/release", "", "/", folder / ".."] {
@@ -56,7 +60,7 @@ import Testing
     }
 
     @Test(
-        "A private key that others can get at is refused",
+        "a private key file with any access for group or others is refused",
         arguments: [0o640, 0o604, 0o620, 0o602, 0o644, 0o666, 0o777, 0o610] as [CInterop.Mode])
     func keyFilePermissions(_ mode: CInterop.Mode) throws {
         let folder = try TemporaryFolder()
@@ -71,7 +75,8 @@ import Testing
         }
     }
 
-    @Test func whatIsNoFileIsRefused() throws {
+    @Test("a missing file, a folder and a device are refused")
+    func whatIsNoFileIsRefused() throws {
         let folder = try TemporaryFolder()
         #expect(throws: KeyError(.noSuchFile, "")) { try KeyFile.privateKeyText(at: folder / "missing") }
         let file = try folder.write("file", [])
@@ -81,7 +86,8 @@ import Testing
         #expect(throws: KeyError(.noSuchFile, "")) { try KeyFile.privateKeyText(at: "") }
     }
 
-    @Test func sizeHasALimit() throws {
+    @Test("a key file of more than 64 KiB is refused")
+    func sizeHasALimit() throws {
         let folder = try TemporaryFolder()
         let most = try folder.write("most.pem", [UInt8](repeating: 10, count: 64 << 10))
         #expect(try KeyFile.privateKeyText(at: most).count == 64 << 10)
@@ -91,8 +97,9 @@ import Testing
         #expect(error?.context.contains(more.string) == true)
     }
 
-    /// What a shell makes of `<(age -d key.age)`.
-    @Test func aPipeWillDo() throws {
+    /// A shell passes `<(age -d key.age)` as such a path.
+    @Test("a private key can be read from a pipe")
+    func aPipeWillDo() throws {
         let pem = try PrivateKey.generate().pem().bytes
         let pipe = try FileDescriptor.pipe()
         _ = try pipe.writeEnd.closeAfter { try pipe.writeEnd.writeAll(pem) }
@@ -100,7 +107,8 @@ import Testing
         #expect(try KeyFile.privateKeyText(at: FilePath("/dev/fd/\(pipe.readEnd.rawValue)")).bytes == pem)
     }
 
-    @Test func aNamedPipeWithoutAWriterDoesNotHang() throws {
+    @Test("reading a named pipe without a writer returns at once")
+    func aNamedPipeWithoutAWriterDoesNotHang() throws {
         let folder = try TemporaryFolder()
         #expect(mkfifo((folder / "pipe").string, 0o600) == 0)
         #expect(try KeyFile.privateKeyText(at: folder / "pipe").count == 0)

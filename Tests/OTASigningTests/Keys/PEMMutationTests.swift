@@ -4,14 +4,14 @@ import OTATestSupport
 import OTAUpdate
 import Testing
 
-/// Damaged keys are refused in words, or are keys still (a changed comment, or another seed: no PKCS#8
-/// encryption that openssl writes tells of a change); nothing stops the process.
-@Suite struct PEMMutationTests {
+/// A damaged text may still contain a key: the change may be in a comment, or give another seed. The PKCS#8 encryption of openssl does not
+/// detect changes.
+@Suite("Damaged PEM texts") struct PEMMutationTests {
     private static let refusals: Set<KeyError.Code> = [
         .notAKey, .wrongAlgorithm, .wrongPassphrase, .passphraseRequired, .smallOrder,
     ]
 
-    @Test(arguments: 0..<3)
+    @Test("3,000 damaged PEM texts are refused with a known error, or contain a key of 32 bytes", arguments: 0..<3)
     func damagedTextIsRefusedInWords(_ kind: Int) async throws {
         let key = try RFC8032.test1.privateKey()
         let texts = [
@@ -39,7 +39,7 @@ import Testing
         #expect(refused > 1000)
     }
 
-    /// `text` with one to four changes: a byte replaced, taken out, put in, or a run of them repeated or cut.
+    /// Returns `text` with up to four changes: a byte replaced, removed or inserted, or the rest of the text repeated.
     private static func damaged(_ text: [UInt8], using random: inout SplitMix64) -> [UInt8] {
         var text = text
         for _ in 0..<Int.random(in: 1...4, using: &random) {

@@ -2,20 +2,22 @@ import OTAFirmware
 import OTASigning
 import Testing
 
-@Suite struct PrivateKeyTests {
-    @Test("Signs as RFC 8032 does", arguments: RFC8032.all)
+@Suite("Private keys") struct PrivateKeyTests {
+    @Test("signatures match the vectors of RFC 8032", arguments: RFC8032.all)
     func signs(_ vector: RFC8032) throws {
         let key = try vector.privateKey()
         #expect(key.publicKey.bytes == vector.publicKey)
         #expect(try key.sign(vector.message) == vector.signature)
     }
 
-    @Test func everyKeyIsAnotherOne() throws {
+    @Test("each generated key is different")
+    func everyKeyIsAnotherOne() throws {
         let keys = try (0..<20).map { _ in try PrivateKey.generate().publicKey }
         #expect(Set(keys).count == 20)
     }
 
-    @Test func opensslReadsOurPlainPEMAndWritesTheSame() async throws {
+    @Test("openssl reads a plain PEM text and writes the same text")
+    func opensslReadsOurPlainPEMAndWritesTheSame() async throws {
         let pem = try RFC8032.test1.privateKey().pem()
         #expect(try await OpenSSLCommand.run("pkey", input: pem.bytes) == pem.bytes)
         let publicPEM = try await OpenSSLCommand.run("pkey", "-pubout", input: pem.bytes)
@@ -23,7 +25,8 @@ import Testing
         #expect(try PrivateKey(pem: pem).publicKey.bytes == RFC8032.test1.publicKey)
     }
 
-    @Test func opensslReadsOurEncryptedPEM() async throws {
+    @Test("openssl decrypts an encrypted PEM text")
+    func opensslReadsOurEncryptedPEM() async throws {
         let key = try RFC8032.test1.privateKey()
         let pem = try key.pem(passphrase: Passphrase("correct horse é"))
         #expect(pem.text.hasPrefix("-----BEGIN ENCRYPTED PRIVATE KEY-----\n"))
@@ -32,8 +35,8 @@ import Testing
         #expect(try PrivateKey(pem: pem, passphrase: Passphrase("correct horse é")).publicKey == key.publicKey)
     }
 
-    /// scrypt with N = 16384, r = 8, p = 1 and AES-256-CBC, and a salt that is never the same.
-    @Test func encryptionIsTheDocumentedOne() async throws {
+    @Test("an encrypted key uses PBES2 with scrypt (N 16384, r 8, p 1), AES-256-CBC and a random salt")
+    func encryptionIsTheDocumentedOne() async throws {
         let key = try RFC8032.test1.privateKey()
         let pem = try key.pem(passphrase: Passphrase("a"))
         let structure = try await OpenSSLCommand.run("asn1parse", input: pem.bytes)
@@ -47,7 +50,7 @@ import Testing
     }
 
     @Test(
-        "Takes what openssl writes",
+        "a key that openssl genpkey wrote can be read",
         arguments: [
             ["genpkey", "-algorithm", "ed25519"],
             ["genpkey", "-algorithm", "ed25519", "-aes256", "-pass", "pass:secret"],
@@ -62,7 +65,7 @@ import Testing
     }
 
     @Test(
-        "Takes what openssl pkcs8 -topk8 writes",
+        "a key that openssl pkcs8 -topk8 wrote can be read",
         arguments: [
             ["-nocrypt"], ["-v2", "aes-128-cbc"], ["-v2", "aes-256-cbc", "-iter", "10"], ["-v2", "des3"], ["-scrypt"],
             ["-v2prf", "hmacWithSHA512"], ["-v1", "PBE-SHA1-3DES"],
@@ -75,14 +78,16 @@ import Testing
         #expect(read.publicKey == key.publicKey)
     }
 
-    @Test func anEncryptedKeyWantsItsPassphrase() throws {
+    @Test("an encrypted key requires its passphrase")
+    func anEncryptedKeyWantsItsPassphrase() throws {
         let pem = try RFC8032.test1.privateKey().pem(passphrase: Passphrase("right"))
         #expect(throws: KeyError(.passphraseRequired, "")) { try PrivateKey(pem: pem) }
         #expect(throws: KeyError(.wrongPassphrase, "")) { try PrivateKey(pem: pem, passphrase: Passphrase("wrong")) }
     }
 
-    /// One wrong passphrase in 256 leaves the padding right: the structure under it has to be looked at as well.
-    @Test func noWrongPassphraseIsTakenForAnotherFault() async throws {
+    /// The padding is valid for one wrong passphrase in 256. So the code must also check the decrypted structure.
+    @Test("2,000 wrong passphrases are all reported as wrong-passphrase")
+    func noWrongPassphraseIsTakenForAnotherFault() async throws {
         let plain = try RFC8032.test1.privateKey().pem().bytes
         let pem = try await OpenSSLCommand.run(
             "pkcs8", "-topk8", "-v2", "aes-256-cbc", "-iter", "1", "-passout", "pass:right", input: plain)
@@ -93,14 +98,15 @@ import Testing
         }
     }
 
-    @Test func passphraseHasALength() throws {
+    @Test("a passphrase must have 1 to 1024 bytes")
+    func passphraseHasALength() throws {
         #expect(throws: KeyError(.unusablePassphrase, "")) { try Passphrase("") }
         #expect(throws: Never.self) { try Passphrase(String(repeating: "a", count: 1024)) }
         #expect(throws: KeyError(.unusablePassphrase, "")) { try Passphrase(String(repeating: "a", count: 1025)) }
     }
 
     @Test(
-        "Keys for another algorithm are refused by name",
+        "a key for another algorithm is refused, and the error names the algorithm",
         arguments: [
             ("RSA", ["genpkey", "-quiet", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:1024"]),
             ("RSA", ["genrsa", "-traditional", "1024"]),
@@ -119,7 +125,7 @@ import Testing
     }
 
     @Test(
-        "What is no PKCS#8 key is refused",
+        "a text that is not a PKCS#8 key is refused",
         arguments: [
             "", "\0", "hello\n", "-----BEGIN PRIVATE KEY-----\n",
             "-----BEGIN PRIVATE KEY-----\n-----END PRIVATE KEY-----\n",
@@ -127,7 +133,7 @@ import Testing
             "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n",
             "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----\n",
             "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
-            // A byte behind the structure, and a structure with a seed that is too short.
+            // A byte after the structure, and a structure with a seed that is too short.
             "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9gAA==\n"
                 + "-----END PRIVATE KEY-----\n",
             "-----BEGIN PRIVATE KEY-----\nMC0CAQAwBQYDK2VwBCEEH51hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn8=\n"
@@ -138,12 +144,14 @@ import Testing
         #expect(throws: KeyError(.notAKey, "")) { try PrivateKey(pem: SecretBytes(text), passphrase: passphrase) }
     }
 
-    @Test func publicKeyIsNoPrivateKey() throws {
+    @Test("a public key is refused as a private key")
+    func publicKeyIsNoPrivateKey() throws {
         let pem = try RFC8032.test1.privateKey().publicKey.pem()
         #expect(throws: KeyError(.notAKey, "")) { try PrivateKey(pem: pem) }
     }
 
-    @Test func everyShorterTextIsRefused() throws {
+    @Test("a truncated PEM text is refused, for every length")
+    func everyShorterTextIsRefused() throws {
         let pem = try RFC8032.test1.privateKey().pem().bytes
         for length in 0..<(pem.count - 1) {
             #expect(throws: KeyError(.notAKey, "")) { try PrivateKey(pem: SecretBytes(copying: pem.prefix(length))) }

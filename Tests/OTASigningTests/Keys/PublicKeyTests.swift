@@ -3,18 +3,19 @@ import OTASigning
 import SystemPackage
 import Testing
 
-@Suite struct PublicKeyTests {
-    @Test("RFC 8032 signatures hold", arguments: RFC8032.all)
+@Suite("Public keys") struct PublicKeyTests {
+    @Test("the signatures of RFC 8032 are valid", arguments: RFC8032.all)
     func holds(_ vector: RFC8032) throws {
         let key = try PublicKey(bytes: vector.publicKey)
         #expect(key.verify(signature: vector.signature, message: vector.message))
     }
 
-    @Test func idIsTheOneOfTheSpecification() throws {
+    @Test("the key ID matches the example of docs/bundle-format.md")
+    func idIsTheOneOfTheSpecification() throws {
         #expect(try PublicKey(bytes: RFC8032.test1.publicKey).id.description == "21fe31dfa154a261")
     }
 
-    @Test("A changed signature, message or key is refused", arguments: RFC8032.all)
+    @Test("a changed signature, message or key is refused", arguments: RFC8032.all)
     func changed(_ vector: RFC8032) throws {
         let key = try PublicKey(bytes: vector.publicKey)
         for bit in 0..<512 {
@@ -28,7 +29,8 @@ import Testing
         }
     }
 
-    @Test func signatureOfAnotherLengthIsRefused() throws {
+    @Test("a signature that does not have 64 bytes is refused")
+    func signatureOfAnotherLengthIsRefused() throws {
         let key = try PublicKey(bytes: RFC8032.test3.publicKey)
         for length in 0..<64 {
             #expect(!key.verify(signature: Array(RFC8032.test3.signature.prefix(length)), message: [0xaf, 0x82]))
@@ -37,8 +39,8 @@ import Testing
         #expect(!key.verify(signature: RFC8032.test3.signature + RFC8032.test3.signature, message: [0xaf, 0x82]))
     }
 
-    /// S + L satisfies the equation as well as S: taken, it would be a second signature that nobody made.
-    @Test("S ≥ L is refused", arguments: RFC8032.all)
+    /// S + L satisfies the same equation as S. Without this check, anyone could derive a second valid signature.
+    @Test("a signature with S ≥ L is refused", arguments: RFC8032.all)
     func malleable(_ vector: RFC8032) throws {
         let key = try PublicKey(bytes: vector.publicKey)
         var scalar = Array(vector.signature[32...])
@@ -59,7 +61,7 @@ import Testing
             0xed, 0xd3, 0xf5, 0x5c, 0x1a, 0x63, 0x12, 0x58, 0xd6, 0x9c, 0xf7, 0xa2, 0xde, 0xf9, 0xde, 0x14,
         ] + [UInt8](repeating: 0, count: 15) + [0x10]
 
-    /// The sum of two numbers of 32 bytes, little-endian.
+    /// Returns the sum of two numbers of 32 bytes, little-endian.
     private func adding(_ left: [UInt8], to right: [UInt8]) -> [UInt8] {
         var carry = 0
         return zip(left, right).map { first, second in
@@ -69,13 +71,15 @@ import Testing
         }
     }
 
-    @Test func otherLengthIsNoKey() {
+    @Test("a public key that does not have 32 bytes is refused")
+    func otherLengthIsNoKey() {
         for count in [0, 31, 33, 44] {
             #expect(throws: KeyError(.notAKey, "")) { try PublicKey(bytes: [UInt8](repeating: 9, count: count)) }
         }
     }
 
-    @Test func opensslReadsOurPEMAndWritesTheSame() async throws {
+    @Test("openssl reads the PEM text of a public key and writes the same text")
+    func opensslReadsOurPEMAndWritesTheSame() async throws {
         let key = try PublicKey(bytes: RFC8032.test2.publicKey)
         let pem = try key.pem()
         #expect(try await OpenSSLCommand.run("pkey", "-pubin", "-pubout", input: pem.bytes) == pem.bytes)
@@ -84,14 +88,16 @@ import Testing
         #expect(try PublicKey(pem: pem) == key)
     }
 
-    @Test func textAroundTheBlockIsAComment() throws {
+    @Test("text around the PEM block is ignored")
+    func textAroundTheBlockIsAComment() throws {
         let key = try PublicKey(bytes: RFC8032.test2.publicKey)
         let pem = try key.pem().text
         #expect(try PublicKey(pem: SecretBytes("Who: release team\n" + pem + "\nafter it\n")) == key)
         #expect(try PublicKey(pem: SecretBytes(pem.split(separator: "\n").joined(separator: "\r\n") + "\r\n")) == key)
     }
 
-    @Test func twoBlocksAreRefused() throws {
+    @Test("a text with two PEM blocks is refused")
+    func twoBlocksAreRefused() throws {
         let first = try PublicKey(bytes: RFC8032.test1.publicKey).pem().text
         let second = try PublicKey(bytes: RFC8032.test2.publicKey).pem().text
         for text in [first + second, first + first, first + "-----BEGIN PUBLIC KEY-----\nAAAA\n"] {
@@ -99,13 +105,14 @@ import Testing
         }
     }
 
-    @Test func privateKeyIsNoPublicKey() throws {
+    @Test("a private key is refused as a public key")
+    func privateKeyIsNoPublicKey() throws {
         let pem = try PrivateKey.generate().pem()
         #expect(throws: KeyError(.notAKey, "")) { try PublicKey(pem: pem) }
     }
 
     @Test(
-        "Keys for another algorithm are refused by name",
+        "a key for another algorithm is refused, and the error names the algorithm",
         arguments: [
             ("RSA", ["-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:1024"]),
             ("EC", ["-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"]),
@@ -120,14 +127,16 @@ import Testing
         #expect(error?.context.contains(name) == true)
     }
 
-    @Test func everyShorterTextIsRefused() throws {
+    @Test("a truncated PEM text is refused, for every length")
+    func everyShorterTextIsRefused() throws {
         let pem = try PublicKey(bytes: RFC8032.test1.publicKey).pem().bytes
         for length in 0..<(pem.count - 1) {
             #expect(throws: KeyError(.notAKey, "")) { try PublicKey(pem: SecretBytes(copying: pem.prefix(length))) }
         }
     }
 
-    @Test func textThatIsTooLongIsRefused() throws {
+    @Test("a text of more than 64 KiB is refused")
+    func textThatIsTooLongIsRefused() throws {
         let pem = try PublicKey(bytes: RFC8032.test1.publicKey).pem().bytes
         let comment = [UInt8](repeating: UInt8(ascii: "#"), count: (64 << 10) - pem.count - 1) + [UInt8(ascii: "\n")]
         #expect(throws: Never.self) { try PublicKey(pem: SecretBytes(copying: comment + pem)) }

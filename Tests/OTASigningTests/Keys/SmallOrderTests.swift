@@ -2,8 +2,8 @@ import OTAFirmware
 import OTASigning
 import Testing
 
-@Suite struct SmallOrderTests {
-    /// All encodings of the eight points whose order divides 8, both signs of x and y ≥ p included.
+@Suite("Public keys of small order") struct SmallOrderTests {
+    /// All encodings of the eight points whose order divides 8, including both signs of x and y ≥ p.
     static let encodings: [[UInt8]] = [
         "0000000000000000000000000000000000000000000000000000000000000000",
         "0100000000000000000000000000000000000000000000000000000000000000",
@@ -17,7 +17,7 @@ import Testing
         return [bytes, bytes.dropLast() + [(bytes.last ?? 0) | 0x80]]
     }
 
-    @Test("A key of small order is refused", arguments: encodings)
+    @Test("a public key of small order is refused", arguments: encodings)
     func refused(_ bytes: [UInt8]) {
         #expect(throws: KeyError(.smallOrder, "")) { try PublicKey(bytes: bytes) }
         let info = "MCowBQYDK2VwAyEA" + base64(bytes)
@@ -25,9 +25,9 @@ import Testing
         #expect(throws: KeyError(.smallOrder, "")) { try PublicKey(pem: SecretBytes(pem)) }
     }
 
-    /// Why they are refused: with S = 1 and R the base point, which needs no key, `openssl` takes a signature for the
-    /// first message or for one of a few.
-    @Test("openssl takes a forgery for it", arguments: encodings)
+    /// This is the reason to refuse these keys. With S = 1 and R the base point, a signature needs no private key. `openssl` accepts it for
+    /// one of the first messages.
+    @Test("openssl accepts a forged signature for a public key of small order", arguments: encodings)
     func forgery(_ bytes: [UInt8]) async throws {
         let folder = try TemporaryFolder()
         let base: [UInt8] = [0x58] + [UInt8](repeating: 0x66, count: 31)

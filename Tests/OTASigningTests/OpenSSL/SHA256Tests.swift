@@ -4,9 +4,9 @@ import OTATestSupport
 import OTAUpdate
 import Testing
 
-@Suite struct SHA256Tests {
+@Suite("SHA-256") struct SHA256Tests {
     @Test(
-        "The vectors of FIPS 180-4",
+        "the digests match the vectors of FIPS 180-4",
         arguments: [
             ("", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"),
             ("abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
@@ -20,13 +20,15 @@ import Testing
         #expect(SHA256.digest(of: Array(message.utf8)[...]).description == digest)
     }
 
-    @Test func vectorOfAMillionCharacters() {
+    @Test("the digest of one million characters matches the vector of FIPS 180-4")
+    func vectorOfAMillionCharacters() {
         let message = [UInt8](repeating: UInt8(ascii: "a"), count: 1_000_000)
         let digest = "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0"
         #expect(SHA256.digest(of: message).description == digest)
     }
 
-    @Test func piecesGiveTheDigestOfTheWhole() {
+    @Test("incremental hashing gives the same digest as one call")
+    func piecesGiveTheDigestOfTheWhole() {
         var random = SplitMix64(seed: 1)
         let message = random.bytes(10_000)
         for _ in 0..<50 {

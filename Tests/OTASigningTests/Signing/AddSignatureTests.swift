@@ -4,7 +4,7 @@ import OTASigning
 import SystemPackage
 import Testing
 
-@Suite struct AddSignatureTests {
+@Suite("Adding signatures to a bundle") struct AddSignatureTests {
     private let folder: TemporaryFolder
     private let keys: [PrivateKey]
     private let input: FilePath
@@ -29,7 +29,8 @@ import Testing
         #expect(!folder.names().contains { $0.hasPrefix(".") })
     }
 
-    @Test func everythingElseStaysAsItWas() throws {
+    @Test("adding a signature changes neither the manifest nor the image nor the old signatures")
+    func everythingElseStaysAsItWas() throws {
         let signed = try add([keys[1]])
         let bundle = try SignedBundle(parsing: contents(of: folder / "out.otaf"))
         let old = try WorkedExample.bundle()
@@ -44,24 +45,28 @@ import Testing
         }
     }
 
-    @Test func itIsTheSameAsSigningWithAllAtOnce() throws {
+    @Test("adding signatures gives the same bytes as signing with all keys at once")
+    func itIsTheSameAsSigningWithAllAtOnce() throws {
         _ = try add([keys[3], keys[1]])
         let first = try contents(of: folder / "out.otaf")
         #expect(try makeBundle(signedBy: [keys[0], keys[1], keys[3]]).bytes == first)
     }
 
-    @Test func theInputCanBeReplaced() throws {
+    @Test("the output may replace the input bundle")
+    func theInputCanBeReplaced() throws {
         _ = try BundleSigner(keys: [keys[1]]).sign(input, created: 0, to: input, replace: true)
         #expect(try contents(of: input) == makeBundle(signedBy: [keys[0], keys[1]]).bytes)
         #expect(folder.names() == ["in.otaf"])
     }
 
-    @Test func aKeySignsOnce() {
+    @Test("a second signature by the same key is refused")
+    func aKeySignsOnce() {
         expectRefusal("already-signed") { try add([keys[0]]) }
         expectRefusal("already-signed") { try add([keys[1], keys[1]]) }
     }
 
-    @Test func fourSignaturesAreAllThereCanBe() throws {
+    @Test("a fifth signature is refused, and at least one key is required")
+    func fourSignaturesAreAllThereCanBe() throws {
         let fifth = try PrivateKey.generate()
         expectRefusal("too-many-signatures") { try add([keys[1], keys[2], keys[3], fifth]) }
         expectRefusal("too-many-signatures") { try add(keys + [fifth]) }
@@ -70,13 +75,15 @@ import Testing
         #expect(try SignedBundle(parsing: contents(of: folder / "out.otaf")).envelope.signatures.count == 4)
     }
 
-    @Test func nothingElseOfABundleCanBeChanged() {
+    @Test("manifest values for a bundle are refused")
+    func nothingElseOfABundleCanBeChanged() {
         for release in [Release(product: ProductName("other")), Release(securityCounter: 7), Release(format: .raw)] {
             expectRefusal("already-a-bundle") { try add([keys[1]], as: release) }
         }
     }
 
-    @Test(arguments: ["malformed-bundle", "digest-mismatch", "truncated", "not-zero"])
+    @Test(
+        "a damaged bundle is not signed", arguments: ["malformed-bundle", "digest-mismatch", "truncated", "not-zero"])
     func aDamagedBundleIsNotSigned(_ code: String) throws {
         var bytes = WorkedExample.bytes
         switch code {
@@ -89,12 +96,14 @@ import Testing
         expectRefusal(code) { try add([keys[1]], to: damaged) }
     }
 
-    @Test func whatFollowsABundleIsNotSigned() throws {
+    @Test("a bundle with bytes after its end is not signed")
+    func whatFollowsABundleIsNotSigned() throws {
         let longer = try folder.write("longer.otaf", WorkedExample.bytes + [0])
         expectRefusal("malformed-bundle") { try add([keys[1]], to: longer) }
     }
 
-    @Test func whatIsNotUnderstoodIsNotSigned() throws {
+    @Test("a bundle with an unknown critical field is not signed")
+    func whatIsNotUnderstoodIsNotSigned() throws {
         let critical = ManifestField(type: 0x8007, value: [1])
         let bundle = try makeBundle(unknownFields: [critical], signedBy: [keys[0]])
         let path = try folder.write("critical.otaf", bundle.bytes)

@@ -6,7 +6,7 @@ import OTAUpdate
 import SystemPackage
 import Testing
 
-@Suite struct BundleSignerTests {
+@Suite("Signing an image as a bundle") struct BundleSignerTests {
     private let folder: TemporaryFolder
     private let keys: [PrivateKey]
     private let trust: TrustStore
@@ -39,9 +39,10 @@ import Testing
         try Verifier(trust: trust).verify(SignedBundle(parsing: contents(of: folder / name)))
     }
 
-    // MARK: what is written
+    // MARK: The new bundle
 
-    @Test func makesTheWorkedExample() throws {
+    @Test("signing the worked example gives the documented bytes")
+    func makesTheWorkedExample() throws {
         let signed = try sign(WorkedExample.image)
         #expect(try contents(of: folder / "out.otaf") == WorkedExample.bytes)
         #expect(signed.path == folder / "out.otaf")
@@ -51,7 +52,8 @@ import Testing
         #expect(folder.names() == ["out.otaf"])
     }
 
-    @Test func twoRunsGiveTheSameBytes() throws {
+    @Test("the same input gives the same bundle, in any order of the keys")
+    func twoRunsGiveTheSameBytes() throws {
         var random = SplitMix64(seed: 1)
         let image = random.bytes(100_000)
         try sign(image, keys: keys, to: "first")
@@ -59,8 +61,9 @@ import Testing
         #expect(try contents(of: folder / "first") == contents(of: folder / "second"))
     }
 
-    /// The commands of docs/bundle-format.md, as they stand there.
-    @Test func headTailAndOpensslVerifyTheFirstSignature() async throws {
+    /// The script is copied from docs/bundle-format.md.
+    @Test("the commands of docs/bundle-format.md verify the first signature with head, tail and openssl")
+    func headTailAndOpensslVerifyTheFirstSignature() async throws {
         try sign(WorkedExample.image, keys: [keys[2], keys[0]])
         let first = try #require(
             keys.map(\.publicKey).filter { $0 == keys[0].publicKey || $0 == keys[2].publicKey }
@@ -82,7 +85,7 @@ import Testing
         #expect(try await run() == "failed")
     }
 
-    @Test("An image of any number of pieces is copied and hashed", arguments: [1, 262_143, 262_144, 262_145, 700_001])
+    @Test("an image of any length is copied and hashed correctly", arguments: [1, 262_143, 262_144, 262_145, 700_001])
     func pieces(_ size: Int) async throws {
         var random = SplitMix64(seed: UInt64(size))
         let image = [1] + random.bytes(size - 1)
@@ -93,20 +96,22 @@ import Testing
         #expect(bundle.envelope.manifest.imageDigest.bytes == digest)
     }
 
-    @Test func signsWithUpToFourKeys() throws {
+    @Test("one to four keys can sign a bundle")
+    func signsWithUpToFourKeys() throws {
         for count in 1...4 {
             try sign(WorkedExample.image, keys: Array(keys.prefix(count)), to: "\(count).otaf")
             #expect(try Set(verified("\(count).otaf").signers) == Set(keys.prefix(count).map(\.publicKey.id)))
         }
     }
 
-    @Test func carriesAllThatIsSaid() throws {
+    @Test("the manifest contains all given values, and the security counter defaults to 0")
+    func carriesAllThatIsSaid() throws {
         var release = release()
         release.minimumBattery = 30
         release.source = "commit 4f1c"
         release.requires = RequiredVersion(major: 1, minor: 0, patch: 2)
         try sign(WorkedExample.image, release)
-        let manifest = try verified().bundle.envelope.manifest
+        let manifest = try verified().manifest
         #expect(manifest.minimumBattery == 30)
         #expect(manifest.source == "commit 4f1c")
         #expect(manifest.requires == release.requires)
@@ -115,19 +120,20 @@ import Testing
         #expect(manifest.created == 1_767_225_600)
         release.securityCounter = nil
         try sign(WorkedExample.image, release, to: "uncounted.otaf")
-        #expect(try verified("uncounted.otaf").bundle.envelope.manifest.securityCounter == 0)
+        #expect(try verified("uncounted.otaf").manifest.securityCounter == 0)
     }
 
-    // MARK: what the image says of itself
+    // MARK: Values from the image
 
-    @Test func takesFromTheImageWhatIsNotSaid() throws {
+    @Test("a missing product or version is taken from the image")
+    func takesFromTheImageWhatIsNotSaid() throws {
         let beacon = try Repository.sample("acme-beacon-1.1.0.mcuboot.bin")
-        let signed = try sign(beacon, release(version: nil), to: "asked.otaf")
+        let signed = try sign(beacon, release(version: nil), to: "detected.otaf")
         #expect(signed.envelope.manifest.version.text == "1.1.0")
         #expect(signed.envelope.manifest.imageFormat == .mcuboot)
         #expect(signed.image?.versionText == "1.1.0")
-        try sign(beacon, release(version: "1.1.0"), to: "told.otaf")
-        #expect(try contents(of: folder / "asked.otaf") == contents(of: folder / "told.otaf"))
+        try sign(beacon, release(version: "1.1.0"), to: "given.otaf")
+        #expect(try contents(of: folder / "detected.otaf") == contents(of: folder / "given.otaf"))
 
         let thermostat = try Repository.sample("acme-thermostat-1.0.0.bin")
         let manifest = try sign(thermostat, Release(), to: "thermostat.otaf").envelope.manifest
@@ -137,7 +143,8 @@ import Testing
         #expect(try verified("thermostat.otaf").bundle.image == thermostat)
     }
 
-    @Test func refusesWhatTheImageContradicts() throws {
+    @Test("a product, version or format that contradicts the image is refused")
+    func refusesWhatTheImageContradicts() throws {
         let image = try Repository.sample("acme-thermostat-1.0.0.bin")
         for (code, release) in [
             ("version-mismatch", release(product: nil, version: "1.0.1")),
@@ -151,7 +158,8 @@ import Testing
         }
     }
 
-    @Test func asksForWhatNobodySays() throws {
+    @Test("a product or version that is neither given nor in the image is required")
+    func asksForWhatNobodySays() throws {
         let product = #expect(throws: SigningError.self) { try sign(WorkedExample.image, release(product: nil)) }
         #expect(product?.code == "product-required")
         #expect(product?.hint?.contains("--product") == true)
@@ -161,7 +169,8 @@ import Testing
         #expect(folder.names() == [])
     }
 
-    @Test func readsIntelHex() throws {
+    @Test("Intel HEX text gives the same bundle as its binary")
+    func readsIntelHex() throws {
         let binary = try Repository.sample("acme-beacon-1.1.0.bin")
         try sign(Repository.sample("acme-beacon-1.1.0.hex"), to: "text.otaf")
         try sign(binary, to: "binary.otaf")
@@ -169,7 +178,8 @@ import Testing
         #expect(try verified("text.otaf").bundle.image == binary)
     }
 
-    @Test func refusesWhatIsNoImageAndLeavesNothingBehind() throws {
+    @Test("a file that is not a valid image is refused and leaves no output file")
+    func refusesWhatIsNoImageAndLeavesNothingBehind() throws {
         let hex = try Repository.sample("acme-beacon-1.1.0.hex")
         let beacon = try Repository.sample("acme-beacon-1.1.0.mcuboot.bin")
         let elf: [UInt8] = [0x7f, 0x45, 0x4c, 0x46, 1, 1, 1] + [UInt8](repeating: 0, count: 11) + [94, 0]
@@ -190,7 +200,8 @@ import Testing
         }
     }
 
-    @Test func refusesWhatFitsNoManifest() throws {
+    @Test("a creation time after the year 9999 is refused")
+    func refusesWhatFitsNoManifest() throws {
         let path = try folder.write("image", WorkedExample.image)
         let error = #expect(throws: SigningError.self) {
             try BundleSigner(keys: keys).sign(path, as: release(), created: 253_402_300_800, to: folder / "out")

@@ -5,12 +5,13 @@ import OTAUpdate
 import SystemPackage
 import Testing
 
-@Suite struct InputFileTests {
+@Suite("Reading the file to sign") struct InputFileTests {
     private let folder: TemporaryFolder
 
     init() throws { folder = try TemporaryFolder() }
 
-    @Test func readsTheBytesOfARangeInOrder() throws {
+    @Test("a range of the file is read completely and in order")
+    func readsTheBytesOfARangeInOrder() throws {
         var random = SplitMix64(seed: 3)
         let bytes = random.bytes(3 * InputFile.pieceLength / 2)
         let file = try InputFile(folder.write("image", bytes))
@@ -24,7 +25,7 @@ import Testing
         }
     }
 
-    @Test("A file that is written to while it is read is refused", arguments: ["cut", "grown", "overwritten"])
+    @Test("a file that changes during the read is refused", arguments: ["cut", "grown", "overwritten"])
     func changed(_ change: String) throws {
         let bytes = [UInt8](repeating: 1, count: 2 * InputFile.pieceLength)
         let path = try folder.write("image", bytes)
@@ -35,7 +36,7 @@ import Testing
                 case "cut": truncate(path.string, 1000)
                 case "grown": truncate(path.string, 1_000_000)
                 default:
-                    // In the past, lest the clock's step hide it.
+                    // A time in the past differs even if the file system's clock has a coarse resolution.
                     var times = [timespec(tv_sec: 1, tv_nsec: 0), timespec(tv_sec: 1, tv_nsec: 0)]
                     utimensat(AT_FDCWD, path.string, &times, 0)
                 }
@@ -44,7 +45,8 @@ import Testing
         #expect(error?.code == "image-changed")
     }
 
-    @Test func whatIsNoFileIsRefused() throws {
+    @Test("a missing file, a folder, a device and a pipe are refused")
+    func whatIsNoFileIsRefused() throws {
         func code(_ path: FilePath) -> String? { #expect(throws: SigningError.self) { try InputFile(path) }?.code }
         #expect(code(folder / "missing") == "no-such-file")
         #expect(code(folder.path) == "not-a-file")
@@ -53,7 +55,8 @@ import Testing
         #expect(code(folder / "pipe") == "not-a-file")
     }
 
-    @Test func moreThanAnImageCanHaveIsRefusedUnread() throws {
+    @Test("a file of 4 GiB is refused without reading it")
+    func moreThanAnImageCanHaveIsRefusedUnread() throws {
         let path = try folder.write("image", [])
         #expect(truncate(path.string, 1 << 32) == 0)
         let error = #expect(throws: SigningError.self) {

@@ -5,9 +5,9 @@ import OTAUpdate
 import SystemPackage
 import Testing
 
-/// imgtool and this signer make the same images, and each takes the other's.
-@Suite struct MCUbootSignerTests {
-    @Test func aHundredImagesAreThoseOfImgtool() async throws {
+@Suite("Signing MCUboot images") struct MCUbootSignerTests {
+    @Test("100 random images are identical to those of imgtool, and each tool verifies them")
+    func aHundredImagesAreThoseOfImgtool() async throws {
         let folder = try TemporaryFolder()
         let key = try SampleKey.key()
         let verifier = try SampleKey.verifier()
@@ -40,8 +40,9 @@ import Testing
         #expect(cases.contains { $0.scheme == .pure } && cases.contains { $0.layout.filling == .confirmedTrailer })
     }
 
-    /// The digest alone for `--sha 512`, and a whole key in place of its hash.
-    @Test func whatElseImgtoolMakesIsVerified() async throws {
+    /// With `--sha 512` the image contains only a SHA-512. With `full` it contains the public key instead of its hash.
+    @Test("images of imgtool with SHA-512 or with the whole public key are verified")
+    func whatElseImgtoolMakesIsVerified() async throws {
         let folder = try TemporaryFolder()
         let program = try folder.write("program.bin", [UInt8](repeating: 7, count: 3000)).string
         let variants = [
@@ -64,8 +65,8 @@ import Testing
         }
     }
 
-    /// One flipped bit in each of many signed bytes: neither tool takes it.
-    @Test func bothRefuseAFlippedByte() async throws {
+    @Test("this verifier and imgtool refuse an image with one flipped bit")
+    func bothRefuseAFlippedByte() async throws {
         let folder = try TemporaryFolder()
         var random = SplitMix64(seed: 7)
         var paths: [FilePath] = []
@@ -74,7 +75,7 @@ import Testing
             let file = try MCUbootFile(
                 parsing: MCUbootSigner(key: SampleKey.key(), scheme: made.scheme).sign(made.program, as: made.layout))
             var bytes = file.bytes
-            // Behind the header, where imgtool gets lost for other reasons.
+            // The bit is after the header, because imgtool fails in other ways for a damaged header.
             let position = 32 + Int(random.next() % (file.image.signedLength - 32))
             bytes[position] ^= 1 << UInt8(random.next() % 8)
             paths.append(try folder.write("\(index).bin", bytes))
@@ -86,7 +87,8 @@ import Testing
         #expect(answers.allSatisfy { !$0.succeeded })
     }
 
-    @Test func theSamplesAreMadeAgain() throws {
+    @Test("signing the sample binary or its Intel HEX text gives the sample image")
+    func theSamplesAreMadeAgain() throws {
         let layout = try {
             var layout = MCUbootLayout(version: try mcubootVersion("1.1.0"), headerSize: 0x200)
             layout.padsHeader = true
@@ -103,7 +105,7 @@ import Testing
         #expect(try contents(of: folder / "from-hex.bin") == made)
     }
 
-    // MARK: Refused
+    // MARK: Errors
 
     private func refusal(of program: [UInt8], _ change: (inout MCUbootLayout) -> Void) throws -> SigningError? {
         var layout = MCUbootLayout(version: try mcubootVersion("1.0.0"), headerSize: 64)
@@ -111,14 +113,16 @@ import Testing
         return #expect(throws: SigningError.self) { try MCUbootSigner(key: SampleKey.key()).sign(program, as: layout) }
     }
 
-    @Test func theHeaderNeedsRoom() throws {
+    @Test("a binary without zero bytes in place of the header is refused")
+    func theHeaderNeedsRoom() throws {
         let expected = SigningError.refused(.headerNotEmpty, context: "")
         #expect(try refusal(of: [UInt8](repeating: 0, count: 63)) { _ in } == expected)
         #expect(try refusal(of: [UInt8](repeating: 0, count: 63) + [1, 2]) { _ in } == expected)
     }
 
-    /// To the byte: header, body, the TLVs' 4 + 36 + 36 + 68 bytes and the trailer.
-    @Test func theSlotNeedsRoom() throws {
+    /// The image needs the header, the body, 4 + 36 + 36 + 68 bytes of TLVs, and the trailer.
+    @Test("an image that exceeds the slot by one byte is refused")
+    func theSlotNeedsRoom() throws {
         let program = [UInt8](repeating: 1, count: 100)
         var layout = MCUbootLayout(version: try mcubootVersion("1.0.0"), headerSize: 32)
         layout.padsHeader = true
@@ -136,9 +140,11 @@ import Testing
         }
     }
 
-    @Test(arguments: [
-        ("acme-beacon-1.1.0.mcuboot.bin", "already-an-image"), ("mcuboot-sample-key.pem", "not-an-image"),
-    ])
+    @Test(
+        "a file that is not a linked binary is refused",
+        arguments: [
+            ("acme-beacon-1.1.0.mcuboot.bin", "already-an-image"), ("mcuboot-sample-key.pem", "not-an-image"),
+        ])
     func whatIsNoProgram(name: String, code: String) throws {
         let folder = try TemporaryFolder()
         var layout = MCUbootLayout(version: try mcubootVersion("1.0.0"), headerSize: 64)
@@ -160,7 +166,8 @@ import Testing
         }
     }
 
-    @Test func anExistingFileIsKept() throws {
+    @Test("an existing file is replaced only if requested")
+    func anExistingFileIsKept() throws {
         let folder = try TemporaryFolder()
         let input = try folder.write("program", [1, 2, 3]), output = try folder.write("out", [9])
         var layout = MCUbootLayout(version: try mcubootVersion("1.0.0"), headerSize: 64)

@@ -3,8 +3,8 @@ import OTASigning
 import SystemPackage
 import Testing
 
-/// Each with a nameless file and with a named one, as on file systems that know no nameless files.
-@Suite(.serialized) struct OutputFileTests {
+/// Each test runs with a file without a name, and with a temporary name as on file systems that do not support the former.
+@Suite("Writing the output file", .serialized) struct OutputFileTests {
     private let folder: TemporaryFolder
 
     init() throws { folder = try TemporaryFolder() }
@@ -19,7 +19,7 @@ import Testing
         String(decoding: try contents(of: folder / name), as: UTF8.self)
     }
 
-    @Test(arguments: [false, true])
+    @Test("the file appears under its name only after the commit", arguments: [false, true])
     func appearsWhenItIsComplete(named: Bool) throws {
         let file = try OutputFile(folder / "out", replaces: false, named: named)
         try Array("world".utf8).withUnsafeBytes { try file.write($0, at: 6) }
@@ -31,7 +31,7 @@ import Testing
         #expect(try text() == "hello world")
     }
 
-    @Test(arguments: [false, true])
+    @Test("a file without a commit leaves nothing in the folder", arguments: [false, true])
     func leavesNothingBehindWhenItIsGivenUp(named: Bool) throws {
         for replaces in [false, true] {
             let file = try OutputFile(folder / "out", replaces: replaces, named: named)
@@ -41,7 +41,7 @@ import Testing
         #expect(folder.names() == [])
     }
 
-    @Test(arguments: [false, true])
+    @Test("an existing file is not overwritten", arguments: [false, true])
     func overwritesNothing(named: Bool) throws {
         try folder.write("out", "mine".utf8)
         #expect(throws: SigningError.refused(.outputExists, context: "")) { try write("new", named: named) }
@@ -49,7 +49,7 @@ import Testing
         #expect(folder.names() == ["out"])
     }
 
-    @Test(arguments: [false, true])
+    @Test("a file created before the commit is overwritten only if requested", arguments: [false, true])
     func overwritesNothingThatCameInBetween(named: Bool) throws {
         for replaces in [false, true] {
             let file = try OutputFile(folder / "out", replaces: replaces, named: named)
@@ -66,7 +66,7 @@ import Testing
         #expect(folder.names() == [])
     }
 
-    @Test(arguments: [false, true])
+    @Test("a replacement is atomic, and an open reader keeps the old file", arguments: [false, true])
     func replacesWhereItMay(named: Bool) throws {
         try folder.write("out", "old, and longer".utf8)
         let reader = try FileDescriptor.open(folder / "out", .readOnly)
@@ -74,11 +74,10 @@ import Testing
         try write("new", replaces: true, named: named)
         #expect(try text() == "new")
         #expect(folder.names() == ["out"])
-        // Who has the old one open goes on with the old one.
         #expect(try reader.stat().size == 15)
     }
 
-    @Test(arguments: [false, true])
+    @Test("a symbolic link at the output path is replaced, not followed", arguments: [false, true])
     func aLinkIsNotFollowed(named: Bool) throws {
         try folder.write("target", "mine".utf8)
         #expect(symlink("target", (folder / "link").string) == 0)
@@ -92,7 +91,7 @@ import Testing
         #expect(folder.names() == ["dangling", "link", "target"])
     }
 
-    @Test(arguments: [false, true])
+    @Test("an output path in a missing folder, or of a folder or device, is refused", arguments: [false, true])
     func whereNoFileCanBeIsRefused(named: Bool) throws {
         let inner = try folder.makeFolder("inner")
         func code(_ path: FilePath, replaces: Bool) -> String? {
@@ -106,7 +105,8 @@ import Testing
         #expect(folder.names() == ["inner"])
     }
 
-    @Test func aNameOfTheCurrentFolderWillDo() throws {
+    @Test("a file name without a folder is in the current folder")
+    func aNameOfTheCurrentFolderWillDo() throws {
         let name = "otaflash-output-\(UInt64.random(in: .min ... .max))"
         defer { unlink(name) }
         let file = try OutputFile(FilePath(name), replaces: false)

@@ -11,7 +11,7 @@ extension Passphrase {
     init(_ text: String) throws(KeyError) { try self.init(SecretBytes(text)) }
 }
 
-/// RFC 4648, with padding.
+/// Encodes bytes as Base64 (RFC 4648, with padding).
 func base64(_ bytes: [UInt8]) -> String {
     let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
     return stride(from: 0, to: bytes.count, by: 3).map { start in

@@ -7,7 +7,7 @@ struct ForgedImage {
     let signed: [UInt8]
     var plain: [MCUbootTLV]
 
-    /// A properly signed one.
+    /// Creates an image with a valid signature.
     init(small key: PrivateKey, _ scheme: MCUbootSigner.Scheme = .digest, counter: UInt32? = nil) throws {
         var layout = MCUbootLayout(version: try mcubootVersion("1.2.3+4"), headerSize: 32)
         layout.padsHeader = true
@@ -18,7 +18,7 @@ struct ForgedImage {
         plain = image.tlvs
     }
 
-    /// One with these protected TLVs, properly signed over its SHA-256.
+    /// Creates an image with these protected TLVs and a valid signature over its SHA-256.
     init(small key: PrivateKey, protected: [MCUbootTLV]) throws {
         let area = Self.area(0x6908, protected)
         var bytes = Array(try ForgedImage(small: key).signed)
@@ -34,7 +34,7 @@ struct ForgedImage {
 
     var bytes: [UInt8] { signed + Self.area(0x6907, plain) }
 
-    /// The value of the first TLV of a type, which is there.
+    /// The value of the first TLV of a type; empty if the image has no such TLV.
     subscript(type: UInt16) -> [UInt8] {
         get { plain.first { $0.type == type }?.value ?? [] }
         set { replace(type, with: MCUbootTLV(type: type, value: newValue)) }
@@ -44,7 +44,7 @@ struct ForgedImage {
         if let index = plain.firstIndex(where: { $0.type == type }) { plain[index] = tlv }
     }
 
-    /// The bytes with one of them changed.
+    /// Returns the bytes with one byte changed.
     func changing(_ index: Int, to value: UInt8) -> [UInt8] {
         var bytes = self.bytes
         bytes[index] = value

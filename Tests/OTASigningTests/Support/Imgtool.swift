@@ -3,18 +3,18 @@ import OTATestSupport
 import SystemPackage
 import Testing
 
-/// imgtool 2.5.0, of the environment that scripts/setup makes: what our images are held against.
+/// Runs imgtool 2.5.0, which scripts/setup installs. The tests compare images with it.
 enum Imgtool {
     struct Answer {
         let succeeded: Bool
-        /// What it printed, line feeds as `\n`.
+        /// The output, with line feeds as `\n`.
         let output: String
     }
 
-    /// Runs commands one after the other in one process.
+    /// Runs the commands in order, in one process.
     static func run(_ commands: [[String]]) async throws -> [Answer] {
         let python = PythonEnvironment.python
-        try #require(access(python, X_OK) == 0, "there is no \(python): type scripts/setup test")
+        try #require(access(python, X_OK) == 0, "\(python) does not exist; run scripts/setup test")
         let script = FilePath(#filePath).removingLastComponent().appending("imgtool_peer.py")
         let lines = commands.map { $0.joined(separator: "\t") + "\n" }.joined()
         let command = try await Command.run(python, [script.string], input: Array(lines.utf8))

@@ -2,14 +2,14 @@ import OTAFirmware
 import OTATestSupport
 import SystemPackage
 
-/// The `openssl` command: what the keys and bundles made here are held against.
+/// Runs the `openssl` command. The tests compare keys and bundles with it.
 enum OpenSSLCommand {
     struct Failed: Error {
         var arguments: [String]
         var message: String
     }
 
-    /// Its standard output.
+    /// Returns the standard output.
     @discardableResult
     static func run(_ arguments: String..., input: [UInt8] = []) async throws -> [UInt8] {
         try await run(arguments, input: input)
@@ -22,7 +22,7 @@ enum OpenSSLCommand {
         return command.output
     }
 
-    /// Whether it takes `signature` over `message` for one by the key in `publicKey`.
+    /// Returns whether openssl accepts `signature` over `message` by the key in `publicKey`.
     static func verifies(
         _ signature: [UInt8], over message: [UInt8], by publicKey: FilePath, in folder: TemporaryFolder
     ) async throws -> Bool {

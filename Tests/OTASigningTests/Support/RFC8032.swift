@@ -2,7 +2,7 @@ import OTAFirmware
 import OTASigning
 import Testing
 
-/// The vectors of RFC 8032, section 7.1 (all but the long one).
+/// The test vectors of RFC 8032, section 7.1, without TEST 1024.
 struct RFC8032: Sendable, CustomTestStringConvertible {
     var testDescription: String
     var seed, publicKey, message, signature: [UInt8]

@@ -3,7 +3,7 @@ import OTASigning
 import OTATestSupport
 import OTAUpdate
 
-/// A program, and how it becomes an MCUboot image: for our signer, and as imgtool's options.
+/// A random binary and the parameters of its MCUboot image: for `MCUbootSigner`, and as options of imgtool.
 struct RandomLayout {
     let program: [UInt8]
     let layout: MCUbootLayout

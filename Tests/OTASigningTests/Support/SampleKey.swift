@@ -1,14 +1,14 @@
 import OTASigning
 import SystemPackage
 
-/// The published key of firmware-samples/, with which imgtool signed the samples.
+/// The public sample key in firmware-samples/. imgtool signed the samples with it.
 enum SampleKey {
     static let path = Repository.samples.appending("mcuboot-sample-key.pem")
     static let publicPath = Repository.samples.appending("mcuboot-sample-key.pub.pem")
 
     static func key() throws -> PrivateKey { try PrivateKey(pem: SecretBytes(copying: contents(of: path))) }
 
-    /// Trusts it alone.
+    /// Returns a verifier that trusts only this key.
     static func verifier(_ policy: TrustPolicy = TrustPolicy()) throws -> Verifier {
         Verifier(trust: try TrustStore([key().publicKey]), policy: policy)
     }

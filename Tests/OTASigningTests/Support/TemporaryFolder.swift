@@ -1,7 +1,7 @@
 import Glibc
 import SystemPackage
 
-/// A folder of its own for one test, removed with all in it when the test lets go of it.
+/// A temporary folder for one test. It is removed with its contents when the last reference is released.
 final class TemporaryFolder {
     let path: FilePath
 
@@ -37,7 +37,7 @@ final class TemporaryFolder {
 
     func remove(_ name: String) throws { remove(self / name) }
 
-    /// What lies in it, sorted.
+    /// Returns the names in the folder, sorted.
     func names() -> [String] { Self.names(in: path) }
 
     static func / (folder: TemporaryFolder, name: String) -> FilePath { folder.path.appending(name) }
@@ -66,7 +66,7 @@ func changeMode(_ path: FilePath, _ mode: FilePermissions) throws {
     guard chmod(path.string, mode.rawValue) == 0 else { throw Errno(rawValue: errno) }
 }
 
-/// All bytes of a file.
+/// Returns all bytes of a file.
 func contents(of path: FilePath) throws -> [UInt8] {
     let file = try FileDescriptor.open(path, .readOnly)
     return try file.closeAfter {

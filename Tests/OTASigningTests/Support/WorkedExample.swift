@@ -24,7 +24,7 @@ enum WorkedExample {
     static func trust() throws -> TrustStore { try TrustStore([PublicKey(bytes: RFC8032.test1.publicKey)]) }
 }
 
-/// A bundle like the worked example, changed where a test says so.
+/// Returns a bundle like the worked example, with the given changes.
 func makeBundle(
     image: [UInt8] = WorkedExample.image, counter: UInt32 = 7, product: String = "demo",
     hardware: ClosedRange<UInt16>? = 1...3, requires: RequiredVersion? = nil, unknownFields: [ManifestField] = [],
@@ -42,7 +42,7 @@ func makeBundle(
 }
 
 extension SignedBundle {
-    /// The same bundle with the first bit of one signature's S flipped.
+    /// Returns the same bundle with the first bit of S flipped in one signature.
     func spoiling(signatureBy key: PrivateKey) throws -> SignedBundle {
         let signatures = try envelope.signatures.map { signature in
             guard signature.keyID == key.publicKey.id else { return signature }

@@ -1,4 +1,7 @@
-"""imgtool, many commands in one process: a line of arguments between tabs in, a line `status TAB output` back."""
+"""Runs many imgtool commands in one process.
+
+Each input line contains the arguments, separated by tabs. Each output line is `status TAB output`.
+"""
 
 import contextlib
 import io

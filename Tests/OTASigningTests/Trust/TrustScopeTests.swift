@@ -3,7 +3,7 @@ import OTASigning
 import SystemPackage
 import Testing
 
-@Suite struct TrustScopeTests {
+@Suite("Scope files of trusted keys") struct TrustScopeTests {
     private func scope(_ text: String) throws(KeyError) -> TrustScope {
         try TrustScope(parsing: Array(text.utf8), of: "k.pub.pem.scope")
     }
@@ -12,7 +12,7 @@ import Testing
         scope.covers(try makeBundle(product: product, signedBy: [RFC8032.test1.privateKey()]).envelope.manifest)
     }
 
-    @Test("products limit a key to bundles of these products, byte for byte")
+    @Test("a line product limits a key to bundles of exactly these products")
     func limitsProducts() throws {
         let scope = try scope("# ours\n\n  product =acme-thermostat ,  demo  ")
         #expect(try covers(scope, "demo") && covers(scope, "acme-thermostat"))
@@ -21,7 +21,7 @@ import Testing
         #expect(scope.description == "bundles of acme-thermostat, demo")
     }
 
-    @Test("formats limit a key to bundles, to MCUboot images, or to neither of them")
+    @Test("a line format limits a key to bundles or to MCUboot images")
     func limitsFormats() throws {
         let bundles = try scope("format = bundle\n")
         #expect(try covers(bundles, "any") && !bundles.coversImages && bundles.description == "bundles")
@@ -34,7 +34,7 @@ import Testing
     }
 
     @Test(
-        "what is not understood is refused with its line",
+        "an unknown line or value is refused with its line number",
         arguments: [
             ("products = demo", 1), ("# x\nProduct = demo", 2), ("product", 1), ("product demo", 1), ("= demo", 1),
             ("product =", 1), ("product = demo,", 1), ("product = demo,,other", 1), ("product = two words", 1),
@@ -51,7 +51,7 @@ import Testing
     }
 
     @Test(
-        "a byte that is not printable ASCII is named with its column, and the hint removes it",
+        "a byte that is not printable ASCII is reported with its column, and the hint removes it",
         arguments: [
             ("product = demo\r\n", "byte 0x0D in column 15 is", "sed -i 's/\\r$//' k.pub.pem.scope"),
             ("\u{feff}product = demo", "byte 0xEF in column 1 is", "sed -i '1s/^\\xEF\\xBB\\xBF//' k.pub.pem.scope"),
@@ -65,7 +65,7 @@ import Testing
     }
 
     @Test(
-        "a scope that limits nothing, or that no file could be in, is refused",
+        "a scope without a limit, or that no file can satisfy, is refused",
         arguments: [
             "", "\n\n", "# product = demo", "product = demo\nformat = mcuboot",
             "format = bundle, mcuboot\nproduct = demo",

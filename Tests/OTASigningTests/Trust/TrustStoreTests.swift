@@ -4,7 +4,7 @@ import OTASigning
 import SystemPackage
 import Testing
 
-@Suite struct TrustStoreTests {
+@Suite("Loading trusted keys") struct TrustStoreTests {
     private let folder: TemporaryFolder
     private let first, second: PublicKey
 
@@ -14,7 +14,8 @@ import Testing
         second = try PublicKey(bytes: RFC8032.test2.publicKey)
     }
 
-    @Test func loadsFilesAndFolders() throws {
+    @Test("key files are loaded by path, and from a folder only *.pub.pem")
+    func loadsFilesAndFolders() throws {
         let trust = try folder.makeFolder("trust")
         try folder.write("trust/one.pub.pem", first.pem().bytes)
         try folder.write("trust/README", "not a key".utf8)
@@ -27,26 +28,30 @@ import Testing
         #expect(store[try PublicKey(bytes: RFC8032.test3.publicKey).id] == nil)
     }
 
-    @Test func theSameKeyTwiceIsFine() throws {
+    @Test("the same key in two files is loaded once")
+    func theSameKeyTwiceIsFine() throws {
         let one = try folder.write("one.pub.pem", first.pem().bytes)
         try folder.write("two.pub.pem", first.pem().bytes)
         #expect(try TrustStore(paths: [one, folder.path]).keys == [first])
     }
 
-    @Test func aLinkInAFolderIsFollowed() throws {
+    @Test("a symbolic link to a key file is followed")
+    func aLinkInAFolderIsFollowed() throws {
         let trust = try folder.makeFolder("trust")
         try folder.write("key", first.pem().bytes)
         #expect(symlink("../key", trust.appending("linked.pub.pem").string) == 0)
         #expect(try TrustStore(paths: [trust]).keys == [first])
     }
 
-    @Test func noKeyAtAllIsAnError() throws {
+    @Test("paths without any key are refused")
+    func noKeyAtAllIsAnError() throws {
         #expect(throws: KeyError(.noTrustedKey, "")) { try TrustStore(paths: []) }
         let error = #expect(throws: KeyError(.noTrustedKey, "")) { try TrustStore(paths: [folder.path]) }
         #expect(error?.context.contains(folder.path.string) == true)
     }
 
-    @Test func aMissingPathIsAnError() throws {
+    @Test("a missing path is refused and named in the error")
+    func aMissingPathIsAnError() throws {
         try folder.write("one.pub.pem", first.pem().bytes)
         let error = #expect(throws: KeyError(.noSuchFile, "")) {
             try TrustStore(paths: [folder.path, folder / "missing"])
@@ -54,7 +59,8 @@ import Testing
         #expect(error?.context.contains("missing") == true)
     }
 
-    @Test func whatIsNoKeyIsAnErrorWithItsName() async throws {
+    @Test("a file that is not an Ed25519 key is refused and named in the error")
+    func whatIsNoKeyIsAnErrorWithItsName() async throws {
         try folder.write("one.pub.pem", first.pem().bytes)
         let pair = try await OpenSSLCommand.run("genpkey", "-algorithm", "X25519")
         try folder.write("other.pub.pem", try await OpenSSLCommand.run("pkey", "-pubout", input: pair))
@@ -68,7 +74,7 @@ import Testing
         #expect(throws: KeyError(.notAFile, "")) { try TrustStore(paths: [folder.path]) }
     }
 
-    /// A trust folder with one key, in a folder of its own.
+    /// Creates a trust folder with one key, in the folder `parent`.
     private func trustFolder() throws -> (trust: FilePath, file: FilePath) {
         _ = try folder.makeFolder("parent")
         let trust = try folder.makeFolder("parent/trust")
@@ -93,7 +99,7 @@ import Testing
         }
     }
 
-    @Test("a trust folder below a sticky folder is accepted, and one that is sticky itself is refused")
+    @Test("a trust folder below a sticky folder is accepted, and a sticky trust folder is refused")
     func sticky() throws {
         let (trust, _) = try trustFolder()
         try changeMode(folder / "parent", FilePermissions(rawValue: 0o1777))
@@ -103,7 +109,7 @@ import Testing
     }
 
     @Test(
-        "a sticky trust folder is refused however its path is written",
+        "a sticky trust folder is refused for every spelling of its path",
         arguments: ["parent/trust/.", "parent/trust/x/..", "link", "link/."])
     func stickyByAnotherPath(path: String) throws {
         let (trust, _) = try trustFolder()
@@ -114,7 +120,7 @@ import Testing
         #expect(throws: KeyError(.trustPermissions, "")) { try TrustStore(paths: [folder / path]) }
     }
 
-    @Test("each folder on the way of a symbolic link to trusted keys is checked", arguments: [true, false])
+    @Test("each folder on the path of a symbolic link to trusted keys is checked", arguments: [true, false])
     func symbolicLinks(isRelative: Bool) throws {
         let (trust, file) = try trustFolder()
         let link = folder / "link"
@@ -158,7 +164,7 @@ import Testing
         #expect(throws: KeyError(.trustPermissions, "")) { try TrustStore(paths: [link]) }
     }
 
-    @Test("of a key's file that the user has chosen only its own mode is checked")
+    @Test("for a key file that the user named, only the file's own permissions are checked")
     func chosenFile() throws {
         let (trust, file) = try trustFolder()
         try changeMode(folder / "parent", FilePermissions(rawValue: 0o777))
@@ -173,7 +179,7 @@ import Testing
 
     // MARK: Scopes
 
-    @Test("a scope file beside a key limits it, in a folder and for a file that is named")
+    @Test("a scope file beside a key file limits the key, also if the user names the key file")
     func readsScopes() throws {
         let trust = try folder.makeFolder("trust")
         let one = try folder.write("trust/one.pub.pem", first.pem().bytes)
@@ -187,7 +193,7 @@ import Testing
         }
     }
 
-    @Test("a scope file without its key is refused, because a misspelt name would leave the key without a limit")
+    @Test("a scope file without a key file is refused")
     func refusesAnOrphan() throws {
         try folder.write("one.pub.pem", first.pem().bytes)
         for name in ["one.scope", "two.pub.pem.scope", "one.pub.scope"] {
@@ -198,7 +204,7 @@ import Testing
         }
     }
 
-    @Test("a scope file that cannot be read is refused: a dangling link, a folder, an empty file, one that is too long")
+    @Test("a scope file that is a dangling link, a folder, empty or too long is refused")
     func refusesWhatCannotBeRead() throws {
         let file = try folder.write("one.pub.pem", first.pem().bytes)
         let scope = FilePath(file.string + ".scope")
@@ -217,7 +223,7 @@ import Testing
         #expect(refusal(file) == .tooLarge)
     }
 
-    @Test("a scope file that anybody may write to is refused, as a key file is")
+    @Test("a scope file that other users can write to is refused")
     func refusesAnOpenScope() throws {
         let file = try folder.write("one.pub.pem", first.pem().bytes)
         let scope = try folder.write(
@@ -229,7 +235,7 @@ import Testing
         #expect(throws: KeyError(.trustPermissions, "")) { try TrustStore(paths: [file], filesAreChosen: true) }
     }
 
-    @Test("one key with two different scopes is refused, with equal ones it is accepted")
+    @Test("a key with two different scopes is refused, and with two equal scopes accepted")
     func refusesTwoScopes() throws {
         try folder.write("one.pub.pem", first.pem().bytes)
         try folder.write("two.pub.pem", first.pem().bytes)
@@ -244,7 +250,7 @@ import Testing
         #expect(throws: KeyError(.badTrustScope, "")) { try TrustStore(paths: [folder.path]) }
     }
 
-    @Test("a symbolic link to a key keeps the scope beside the key, beside the link, and beside each link between them")
+    @Test("the scope files beside a link, beside its target and beside each link between them apply")
     func scopeOfALinkedKey() throws {
         let trust = try folder.makeFolder("trust")
         for name in ["between", "vendor"] { _ = try folder.makeFolder(name) }
@@ -267,7 +273,7 @@ import Testing
         #expect(try TrustStore(paths: [trust]).scope(of: first.id) == nil)
     }
 
-    @Test("two different scopes, beside a link and beside the key that it leads to, are refused with both names")
+    @Test("different scopes beside a link and beside its target are refused, and the error names both")
     func differentScopesOfALinkedKey() throws {
         let trust = try folder.makeFolder("trust")
         let link = trust.appending("one.pub.pem")
@@ -289,7 +295,7 @@ import Testing
 
     // MARK: /proc
 
-    @Test("a trust path that leads through /proc is refused, also by a symbolic link, unless it is a chosen file")
+    @Test("a trust path through /proc is refused, also by a symbolic link, unless the user named the file")
     func pathThroughProc() throws {
         let trust = try folder.makeFolder("trust")
         let file = try folder.write("trust/one.pub.pem", first.pem().bytes)
@@ -305,9 +311,10 @@ import Testing
         #expect(try TrustStore(paths: [file]).keys == [first])
     }
 
-    /// Two keys that differ and have one id. To find them took 2^32 hashes, minutes on one processor core: an id selects a
-    /// key and proves nothing.
-    @Test func twoDifferentKeysOfOneIDAreRefused() throws {
+    /// The search for these two keys with the same ID needed 2^32 hashes, minutes on one processor core. So an ID selects a key, but it
+    /// does not prove the signer.
+    @Test("two different keys with the same ID are refused")
+    func twoDifferentKeysOfOneIDAreRefused() throws {
         let twins = try ["cf29b1f98c0952a6", "5070aeaf4ab33121"].map { end in
             try PublicKey(bytes: Array("two keys, one id: ed2551".utf8) + #require(Hex.decode(end)))
         }

@@ -4,17 +4,17 @@ import OTATestSupport
 import OTAUpdate
 import Testing
 
-/// Bundles, keys and images that somebody has changed: the host refuses them, or what counts in them is as it was.
-@Suite struct ExhaustiveMutationTests {
+@Suite("Changed bundles, keys and images") struct ExhaustiveMutationTests {
     private static let mutations = 10_000
 
-    /// Nil: refused.
+    /// Returns nil if the bundle is refused.
     private func verified(_ bytes: [UInt8], _ trust: TrustStore) -> VerifiedBundle? {
         guard let bundle = try? SignedBundle(parsing: bytes) else { return nil }
         return try? Verifier(trust: trust).verify(bundle)
     }
 
-    @Test func everyBitOfABundle() throws {
+    @Test("a bundle with one flipped bit is refused, for every bit")
+    func everyBitOfABundle() throws {
         let trust = try WorkedExample.trust()
         #expect(verified(WorkedExample.bytes, trust) != nil)
         for bit in 0..<8 * WorkedExample.bytes.count {
@@ -24,27 +24,30 @@ import Testing
         }
     }
 
-    /// At every place, those where a field begins or ends among them: a byte more, a byte less, all of it a byte later.
-    @Test func everyBoundary() throws {
+    /// The offsets include the start and the end of each field.
+    @Test("a bundle with an inserted, removed or truncated byte is refused, at every offset of the envelope")
+    func everyBoundary() throws {
         let trust = try WorkedExample.trust()
         let bytes = WorkedExample.bytes
         for place in 0...WorkedExample.envelope.count {
             for value in [0, 1, 0xFF, bytes[place]] as [UInt8] {
                 var longer = bytes
                 longer.insert(value, at: place)
-                #expect(verified(longer, trust) == nil, "\(value) put in at \(place)")
+                #expect(verified(longer, trust) == nil, "\(value) inserted at \(place)")
                 #expect(
-                    verified(Array(longer.dropLast()), trust) == nil, "\(value) put in at \(place), the end cut off")
+                    verified(Array(longer.dropLast()), trust) == nil,
+                    "\(value) inserted at \(place), the last byte removed")
             }
             var shorter = bytes
             shorter.remove(at: place)
-            #expect(verified(shorter, trust) == nil, "a byte less at \(place)")
-            #expect(verified(shorter + [0], trust) == nil, "a byte less at \(place), one more at the end")
-            #expect(verified(Array(bytes.prefix(place)), trust) == nil, "cut off at \(place)")
+            #expect(verified(shorter, trust) == nil, "byte \(place) removed")
+            #expect(verified(shorter + [0], trust) == nil, "byte \(place) removed, a byte appended")
+            #expect(verified(Array(bytes.prefix(place)), trust) == nil, "truncated to \(place) bytes")
         }
     }
 
-    @Test func tenThousandBundles() throws {
+    @Test("10,000 randomly changed bundles are refused")
+    func tenThousandBundles() throws {
         let trust = try WorkedExample.trust()
         var random = SplitMix64(seed: 1)
         var changed = 0
@@ -57,8 +60,8 @@ import Testing
         #expect(changed > Self.mutations * 9 / 10)
     }
 
-    /// A changed public key is another key, or none: it does not vouch for what the first one signed.
-    @Test func tenThousandKeys() throws {
+    @Test("10,000 randomly changed public keys do not verify a bundle of the original key")
+    func tenThousandKeys() throws {
         let key = try RFC8032.test1.privateKey().publicKey
         let text = try key.pem().withUnsafeBytes { Array($0) }
         var random = SplitMix64(seed: 2)
@@ -69,8 +72,8 @@ import Testing
         }
     }
 
-    /// What an MCUboot image's own digest covers is whole, or the image is refused.
-    @Test func tenThousandMCUbootImages() throws {
+    @Test("10,000 randomly changed MCUboot images are refused, or their hashed bytes are unchanged")
+    func tenThousandMCUbootImages() throws {
         let image = Self.mcubootImage
         let original = try FirmwareInspector.inspect(image, format: .mcuboot) { SHA256() }
         guard case .mcuboot(let description) = original.details else { return #expect(Bool(false)) }
@@ -90,7 +93,7 @@ import Testing
         #expect(refused > Self.mutations / 2)
     }
 
-    /// 32 bytes of header, 64 of body, and a SHA-256 of both.
+    /// A header of 32 bytes, a body of 64 bytes, and the SHA-256 of both.
     private static let mcubootImage: [UInt8] = {
         var writer = ByteWriter()
         writer.write(UInt32(0x96F3_B83D))

@@ -3,7 +3,7 @@ import OTASigning
 import SystemPackage
 import Testing
 
-@Suite struct TrustPolicyTests {
+@Suite("Conditions of a trust policy") struct TrustPolicyTests {
     private let key: PrivateKey
 
     init() throws { key = try RFC8032.test1.privateKey() }
@@ -12,7 +12,8 @@ import Testing
         try Verifier(trust: TrustStore([key.publicKey]), policy: policy).verify(bundle)
     }
 
-    @Test func asksForTheProduct() throws {
+    @Test("a policy with a product accepts only bundles for exactly this product")
+    func asksForTheProduct() throws {
         let bundle = try makeBundle(signedBy: [key])
         #expect(throws: Never.self) { try verify(bundle, TrustPolicy(product: ProductName("demo"))) }
         for other in ["Demo", "demo2", "dem"] {
@@ -22,7 +23,8 @@ import Testing
         }
     }
 
-    @Test func asksForTheHardware() throws {
+    @Test("a policy with a hardware revision accepts only bundles for this revision or for all")
+    func asksForTheHardware() throws {
         let bundle = try makeBundle(hardware: 2...3, signedBy: [key])
         for (revision, fits) in [(1, false), (2, true), (3, true), (4, false)] as [(UInt16, Bool)] {
             let policy = TrustPolicy(hardware: revision)
@@ -36,7 +38,8 @@ import Testing
         #expect(throws: Never.self) { try verify(any, TrustPolicy(hardware: 65535)) }
     }
 
-    @Test func asksForTheSecurityCounter() throws {
+    @Test("a bundle below the minimum security counter is refused, an equal counter is accepted")
+    func asksForTheSecurityCounter() throws {
         let bundle = try makeBundle(counter: 7, signedBy: [key])
         #expect(throws: Never.self) { try verify(bundle, TrustPolicy(minimumSecurityCounter: 7)) }
         #expect(throws: VerificationError(.counterTooLow, "")) {
@@ -44,7 +47,8 @@ import Testing
         }
     }
 
-    @Test func asksForTheRunningVersion() throws {
+    @Test("a bundle is refused if the running version is below the required version")
+    func asksForTheRunningVersion() throws {
         let bundle = try makeBundle(requires: RequiredVersion(major: 1, minor: 10, patch: 0), signedBy: [key])
         #expect(throws: Never.self) { try verify(bundle, TrustPolicy()) }
         for version in ["1.10.0", "1.10.0-rc.1", "2.0.0"] {
@@ -57,7 +61,8 @@ import Testing
         }
     }
 
-    @Test func theDemoKeyAloneIsNotEnough() throws {
+    @Test("a bundle signed only by the demo key is refused unless the policy allows the demo key")
+    func theDemoKeyAloneIsNotEnough() throws {
         let demo = try PrivateKey(
             pem: SecretBytes(copying: contents(of: Repository.keys.appending("otaflash-demo.pem"))))
         let trust = try TrustStore([demo.publicKey, key.publicKey])
@@ -73,8 +78,8 @@ import Testing
         }
     }
 
-    /// What is wrong with a bundle is told in the order in which it matters.
-    @Test func theOrderIsFieldsSignaturesImagePolicy() throws {
+    @Test("a bundle is checked in this order: critical fields, signatures, image digest, policy")
+    func theOrderIsFieldsSignaturesImagePolicy() throws {
         let policy = TrustPolicy(
             product: ProductName("other"), hardware: 9, minimumSecurityCounter: 9,
             runningVersion: SemanticVersion("0.0.1"))

@@ -5,8 +5,7 @@ import OTAUpdate
 import SystemPackage
 import Testing
 
-/// Images signed by imgtool, and forged ones made of them.
-@Suite struct VerifierImageTests {
+@Suite("Verification of MCUboot images") struct VerifierImageTests {
     private let key: PrivateKey
     private let verifier: Verifier
 
@@ -24,7 +23,9 @@ import Testing
         return #expect(throws: VerificationError.self) { try (verifier ?? self.verifier).verify(file) }
     }
 
-    @Test(arguments: ["acme-beacon-1.0.0.mcuboot.bin", "acme-beacon-1.1.0.mcuboot.bin"])
+    @Test(
+        "an image signed by imgtool is verified, and all its checks are reported as passed",
+        arguments: ["acme-beacon-1.0.0.mcuboot.bin", "acme-beacon-1.1.0.mcuboot.bin"])
     func whatImgtoolSignedIsVerified(name: String) throws {
         let bytes = try Repository.sample(name)
         let image = try verifier.verify(MCUbootFile(parsing: bytes))
@@ -36,7 +37,8 @@ import Testing
         #expect(report.signature?.keyHash == SHA256.digest(of: key.publicKey.subjectPublicKeyInfo).bytes)
     }
 
-    @Test func aKeyHasToBeTrusted() throws {
+    @Test("an image of an untrusted key is refused, and its report has no key and no signature result")
+    func aKeyHasToBeTrusted() throws {
         let stranger = try Verifier(trust: TrustStore([RFC8032.test1.privateKey().publicKey]))
         for verifier in [stranger, try Verifier(trust: TrustStore([]))] {
             #expect(try refusal(small().bytes, verifier)?.code == .untrustedKey)
@@ -45,17 +47,19 @@ import Testing
         }
     }
 
-    /// What follows an image is nobody's: it may mark the image as confirmed.
-    @Test func paddingAndTrailerAreNotSent() throws {
+    /// The trailer is not signed, and it may mark the image as confirmed.
+    @Test("padding and trailer after the image are not part of the verified bytes")
+    func paddingAndTrailerAreNotSent() throws {
         let image = try small()
         let trailer = try #require(Hex.decode("01ffffffffffffff77c295f360d2ef7f3552500f2cb67980"))
         let padded = image.bytes + [UInt8](repeating: 0xFF, count: 500) + trailer
         #expect(try verifier.verify(MCUbootFile(parsing: padded)).bytes == image.bytes)
     }
 
-    // MARK: Forged
+    // MARK: Forged images
 
-    @Test func aSignatureHasToHold() throws {
+    @Test("an image with an invalid signature is refused")
+    func aSignatureHasToHold() throws {
         var image = try small()
         image[MCUbootTLV.ed25519][5] ^= 1
         #expect(try refusal(image.bytes)?.code == .badSignature)
@@ -65,7 +69,7 @@ import Testing
         var other = try small(counter: 3)
         other[MCUbootTLV.ed25519] = try small()[MCUbootTLV.ed25519]
         #expect(try refusal(other.bytes)?.code == .badSignature)
-        // A signature over the digest says nothing of one over the image, and the other way round.
+        // A signature over the digest is not a signature over the image, and vice versa.
         var pure = try small()
         pure.plain.append(MCUbootTLV(type: MCUbootTLV.pureSignature, value: [1]))
         #expect(try refusal(pure.bytes)?.code == .badSignature)
@@ -74,8 +78,8 @@ import Testing
         #expect(try refusal(digest.bytes)?.code == .badSignature)
     }
 
-    /// A key that comes along proves nothing, and naming a trusted one makes no signature its own.
-    @Test func aForeignKey() throws {
+    @Test("an image signed by an untrusted key is refused, also if it contains this key or names a trusted one")
+    func aForeignKey() throws {
         let foreign = try RFC8032.test1.privateKey()
         var image = try ForgedImage(small: foreign)
         #expect(try refusal(image.bytes)?.code == .untrustedKey)
@@ -91,10 +95,12 @@ import Testing
         #expect(try refusal(image.bytes)?.code == .badSignature)
     }
 
-    @Test(arguments: [
-        MCUbootTLV.keyHash, MCUbootTLV.publicKey, MCUbootTLV.sha256, MCUbootTLV.sha512, MCUbootTLV.ed25519, 0x22,
-        MCUbootTLV.pureSignature,
-    ])
+    @Test(
+        "an image with a second digest, key, signature or SIG_PURE record is ambiguous",
+        arguments: [
+            MCUbootTLV.keyHash, MCUbootTLV.publicKey, MCUbootTLV.sha256, MCUbootTLV.sha512, MCUbootTLV.ed25519, 0x22,
+            MCUbootTLV.pureSignature,
+        ])
     func nothingIsThereTwice(type: UInt16) throws {
         let scheme: MCUbootSigner.Scheme = type == MCUbootTLV.pureSignature ? .pure : .digest
         let image = try small(scheme)
@@ -110,20 +116,23 @@ import Testing
                         try verifier.accept(MCUbootFile(parsing: forged.bytes))
                     }
                 } catch is ImageError {
-                    // A second SHA-256 that is wrong.
+                    // The parser already refuses a second SHA-256 with a wrong value.
                     #expect(type == MCUbootTLV.sha256 && value != same?.value)
                 }
             }
         }
     }
 
-    @Test(arguments: [MCUbootTLV.keyHash, MCUbootTLV.sha256, MCUbootTLV.ed25519, MCUbootTLV.pureSignature])
+    @Test(
+        "an image with a digest, key or signature record in the protected area is ambiguous",
+        arguments: [MCUbootTLV.keyHash, MCUbootTLV.sha256, MCUbootTLV.ed25519, MCUbootTLV.pureSignature])
     func nothingAboutTheSignedBytesIsAmongThem(type: UInt16) throws {
         let image = try ForgedImage(small: key, protected: [MCUbootTLV(type: type, value: [1])])
         #expect(try refusal(image.bytes)?.code == .ambiguousImage)
     }
 
-    @Test func aStrangeMarkOfAPureSignature() throws {
+    @Test("an image with a SIG_PURE value other than 01 is ambiguous")
+    func aStrangeMarkOfAPureSignature() throws {
         for value in [[], [0], [2], [1, 0]] as [[UInt8]] {
             var image = try small(.pure)
             image[MCUbootTLV.pureSignature] = value
@@ -131,7 +140,7 @@ import Testing
         }
     }
 
-    /// The parser compares SHA-256 itself.
+    /// The parser, not the verifier, compares a SHA-256.
     @Test("every byte of a SHA-512 is compared")
     func comparesTheWholeDigest() throws {
         let image = try small(.pure)
@@ -150,12 +159,13 @@ import Testing
         #expect(try refusal(image.bytes)?.code == .unsupportedSignature)
     }
 
-    @Test func otherDigestsAreChecked() throws {
+    @Test("a wrong SHA-512 is refused, and a signature over a missing digest is refused")
+    func otherDigestsAreChecked() throws {
         var image = try small(.pure)
         #expect(try verifier.verify(MCUbootFile(parsing: image.bytes)).image.digest == nil)
         image[MCUbootTLV.sha512][0] ^= 1
         #expect(try refusal(image.bytes)?.code == .digestMismatch)
-        // The signature is over the image itself, so it needs no digest; one over a digest does.
+        // A pure signature needs no digest. A signature over a digest needs it.
         image.plain.removeAll { $0.type == MCUbootTLV.sha512 }
         #expect(try verifier.verify(MCUbootFile(parsing: image.bytes)).authorization == .signature(key.publicKey.id))
         var bare = try small()
@@ -172,7 +182,8 @@ import Testing
         return consent.reason
     }
 
-    @Test func consentTakesWhatNobodyAnswersFor() throws {
+    @Test("consent accepts images that are unsigned, encrypted, or signed by an untrusted key or algorithm")
+    func consentTakesWhatNobodyAnswersFor() throws {
         #expect(try consent(ForgedImage(small: RFC8032.test1.privateKey()).bytes) == .untrustedKey)
         var image = try small()
         #expect(try consent(image.bytes) == nil)
@@ -187,7 +198,8 @@ import Testing
         #expect(try consent(encrypted) == .encryptedImage)
     }
 
-    @Test func consentTakesNothingThatIsBroken() throws {
+    @Test("consent does not accept a damaged image, an invalid signature or a missing digest")
+    func consentTakesNothingThatIsBroken() throws {
         var image = try small()
         image[MCUbootTLV.ed25519][0] ^= 1
         #expect(throws: VerificationError(.badSignature, "")) { try consent(image.bytes) }
@@ -200,7 +212,8 @@ import Testing
         #expect(throws: ImageError.self) { try consent(Array(bytes.dropLast())) }
     }
 
-    @Test func consentIsNoWayAroundThePolicy() throws {
+    @Test("consent does not override the minimum security counter of the policy")
+    func consentIsNoWayAroundThePolicy() throws {
         let unsigned = try ForgedImage(small: RFC8032.test1.privateKey()).bytes
         let policy = TrustPolicy(minimumSecurityCounter: 1)
         #expect(throws: VerificationError(.counterTooLow, "")) {
@@ -210,7 +223,8 @@ import Testing
 
     // MARK: Policy
 
-    @Test func whatAnImageDoesNotSayIsRefusedWhereItIsAsked() throws {
+    @Test("an image below the minimum counter, or with a policy for a product or hardware, is refused")
+    func whatAnImageDoesNotSayIsRefusedWhereItIsAsked() throws {
         let bytes = try small(counter: 4).bytes
         for counter in [0, 4] as [UInt32] {
             let verifier = try SampleKey.verifier(TrustPolicy(minimumSecurityCounter: counter))
@@ -222,7 +236,8 @@ import Testing
         #expect(try refusal(bytes, SampleKey.verifier(TrustPolicy(hardware: 1)))?.code == .wrongHardware)
     }
 
-    @Test func theDemoKeyHasToBeAllowed() throws {
+    @Test("an image signed by the demo key is refused unless the policy allows the demo key")
+    func theDemoKeyHasToBeAllowed() throws {
         let demo = try PrivateKey(
             pem: SecretBytes(copying: contents(of: Repository.keys.appending("otaflash-demo.pem"))))
         let bytes = try ForgedImage(small: demo).bytes
@@ -233,7 +248,7 @@ import Testing
     }
 
     @Test(
-        "a key limited to bundles or to products does not sign MCUboot images",
+        "a key limited to bundles or to products cannot sign MCUboot images",
         arguments: [("format = bundle", false), ("product = demo", false), ("format = mcuboot", true)])
     func aScopeLimitsAKey(text: String, isAccepted: Bool) throws {
         let folder = try TemporaryFolder()
@@ -257,14 +272,15 @@ import Testing
         #expect(throws: VerificationError(.badSignature, "")) { try limited.accept(MCUbootFile(parsing: forged.bytes)) }
     }
 
-    // MARK: In a bundle
+    // MARK: Images in bundles
 
-    @Test func aBundleAnswersForItsImage() throws {
+    @Test("an image in a bundle is authorized by the signers of the bundle")
+    func aBundleAnswersForItsImage() throws {
         let bundle = try verifier.verify(
             makeBundle(image: ForgedImage(small: RFC8032.test1.privateKey()).bytes, signedBy: [key]))
         let image = try bundle.mcubootImage()
         #expect(image.authorization == .bundle([key.publicKey.id]))
-        #expect(image.manifest == bundle.bundle.envelope.manifest)
+        #expect(image.manifest == bundle.manifest)
         let raw = try verifier.verify(makeBundle(image: [1, 2, 3], signedBy: [key]))
         #expect(throws: ImageError.self) { try raw.mcubootImage() }
     }

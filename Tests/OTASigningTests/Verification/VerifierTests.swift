@@ -5,7 +5,7 @@ import OTAUpdate
 import SystemPackage
 import Testing
 
-@Suite struct VerifierTests {
+@Suite("Verification of bundles") struct VerifierTests {
     private let trusted, alsoTrusted, unknown: PrivateKey
     private let verifier: Verifier
 
@@ -16,7 +16,8 @@ import Testing
         verifier = Verifier(trust: try TrustStore([trusted.publicKey, alsoTrusted.publicKey]))
     }
 
-    @Test func acceptsTheWorkedExample() throws {
+    @Test("the worked example of docs/bundle-format.md is verified with the documented digests")
+    func acceptsTheWorkedExample() throws {
         let verified = try verifier.verify(WorkedExample.bundle())
         #expect(verified.bundle.bytes == WorkedExample.bytes)
         #expect(verified.signers == [trusted.publicKey.id])
@@ -24,27 +25,31 @@ import Testing
         #expect(verified.envelopeDigest.description.hasPrefix("2af61d1ff5e15b10"))
     }
 
-    @Test func oneTrustedSignatureIsEnough() throws {
+    @Test("one signature by a trusted key is enough, and all trusted signers are returned")
+    func oneTrustedSignatureIsEnough() throws {
         let verified = try verifier.verify(makeBundle(signedBy: [trusted, unknown]))
         #expect(verified.signers == [trusted.publicKey.id])
         let both = try verifier.verify(makeBundle(signedBy: [trusted, alsoTrusted]))
         #expect(Set(both.signers) == [trusted.publicKey.id, alsoTrusted.publicKey.id])
     }
 
-    @Test func aSignatureByAnUnknownKeyDoesNotCountEitherWay() throws {
+    @Test("a signature by an unknown key is ignored, whether it is valid or not")
+    func aSignatureByAnUnknownKeyDoesNotCountEitherWay() throws {
         let bundle = try makeBundle(signedBy: [trusted, unknown]).spoiling(signatureBy: unknown)
         #expect(try verifier.verify(bundle).signers == [trusted.publicKey.id])
         #expect(throws: VerificationError(.untrustedKey, "")) { try verifier.verify(makeBundle(signedBy: [unknown])) }
     }
 
-    @Test func aFailingTrustedSignatureSpoilsAll() throws {
+    @Test("one invalid signature by a trusted key makes the bundle invalid")
+    func aFailingTrustedSignatureSpoilsAll() throws {
         let bundle = try makeBundle(signedBy: [trusted, alsoTrusted]).spoiling(signatureBy: alsoTrusted)
         let error = #expect(throws: VerificationError(.badSignature, "")) { try verifier.verify(bundle) }
         #expect(error?.context.contains(alsoTrusted.publicKey.id.description) == true)
     }
 
-    /// The key id selects and proves nothing: naming a trusted key does not make a signature its own.
-    @Test func aForeignSignatureUnderATrustedIDFails() throws {
+    /// The key ID only selects the key; it does not prove the signer.
+    @Test("a signature by an unknown key under the ID of a trusted key is refused")
+    func aForeignSignatureUnderATrustedIDFails() throws {
         let bundle = try makeBundle(signedBy: [unknown])
         let forged = try #require(
             BundleSignature(keyID: trusted.publicKey.id, signature: bundle.envelope.signatures[0].signature))
@@ -54,7 +59,8 @@ import Testing
         }
     }
 
-    @Test func aSignatureOverAnotherManifestFails() throws {
+    @Test("a signature over another manifest is refused")
+    func aSignatureOverAnotherManifestFails() throws {
         let newer = try makeBundle(counter: 8, signedBy: [trusted])
         let older = try makeBundle(counter: 7, signedBy: [trusted])
         let envelope = try Envelope(manifest: newer.envelope.manifest, signatures: older.envelope.signatures)
@@ -65,7 +71,7 @@ import Testing
 
     // MARK: Scopes
 
-    /// Trusts the first key for the product `demo`, and the second one for anything.
+    /// Returns a verifier that trusts the first key with the scope `text`, and with `also` the second key without a scope.
     private func limited(_ text: String = "product = demo", also: Bool = false) throws -> (Verifier, TemporaryFolder) {
         let folder = try TemporaryFolder()
         try folder.write("one.pub.pem", trusted.publicKey.pem().bytes)
@@ -74,7 +80,7 @@ import Testing
         return (Verifier(trust: try TrustStore(paths: [folder.path])), folder)
     }
 
-    @Test("a key limited to a product signs bundles of this product, and no others")
+    @Test("a key limited to a product can sign bundles of this product only")
     func aScopeLimitsAKey() throws {
         let (verifier, folder) = try limited()
         #expect(try verifier.verify(makeBundle(signedBy: [trusted])).signers == [trusted.publicKey.id])
@@ -89,36 +95,38 @@ import Testing
         #expect(throws: VerificationError(.keyOutOfScope, "")) { try images.verify(makeBundle(signedBy: [trusted])) }
     }
 
-    @Test("a signature by a key outside of its scope does not count either way")
+    @Test("a signature by a key outside its scope is ignored, whether it is valid or not")
     func aKeyOutOfScopeDoesNotCount() throws {
         let (verifier, _) = try limited(also: true)
         let other = try makeBundle(product: "toaster", signedBy: [trusted, alsoTrusted])
         #expect(try verifier.verify(other).signers == [alsoTrusted.publicKey.id])
         #expect(try verifier.verify(other.spoiling(signatureBy: trusted)).signers == [alsoTrusted.publicKey.id])
-        // In its scope it counts as ever.
+        // Inside its scope, an invalid signature by the key makes the bundle invalid.
         let demo = try makeBundle(signedBy: [trusted, alsoTrusted]).spoiling(signatureBy: trusted)
         #expect(throws: VerificationError(.badSignature, "")) { try verifier.verify(demo) }
     }
 
-    @Test("a forged signature in the name of a limited key is called forged, so that nobody extends the scope for it")
+    @Test("a forged signature of a key outside its scope is reported as invalid, not as out of scope")
     func aForgeryIsNoQuestionOfScope() throws {
         let (verifier, _) = try limited()
         let forged = try makeBundle(product: "toaster", signedBy: [trusted]).spoiling(signatureBy: trusted)
         #expect(throws: VerificationError(.badSignature, "")) { try verifier.verify(forged) }
     }
 
-    @Test func unknownFieldsAreRefusedOnlyWhereTheyAreCritical() throws {
+    @Test("an unknown field is refused only if it is critical")
+    func unknownFieldsAreRefusedOnlyWhereTheyAreCritical() throws {
         let harmless = ManifestField(type: 0x0008, value: [1, 2, 3])
         let critical = ManifestField(type: 0x8007, value: [1])
         let bundle = try makeBundle(unknownFields: [harmless], signedBy: [trusted])
-        #expect(try verifier.verify(bundle).bundle.envelope.manifest.unknownFields == [harmless])
+        #expect(try verifier.verify(bundle).manifest.unknownFields == [harmless])
         let error = #expect(throws: VerificationError(.unknownCriticalField, "")) {
             try verifier.verify(makeBundle(unknownFields: [harmless, critical], signedBy: [trusted]))
         }
         #expect(error?.context.contains("0x8007") == true)
     }
 
-    @Test func reportTellsOfEachSignatureWhetherAcceptedOrNot() throws {
+    @Test("the report contains the result of every signature, also for a refused bundle")
+    func reportTellsOfEachSignatureWhetherAcceptedOrNot() throws {
         let bundle = try makeBundle(signedBy: [trusted, alsoTrusted, unknown]).spoiling(signatureBy: alsoTrusted)
         let reports = verifier.report(on: bundle.envelope)
         #expect(reports.map(\.keyID) == bundle.envelope.signatures.map(\.keyID))
@@ -132,7 +140,8 @@ import Testing
         }
     }
 
-    @Test func everyFlippedBitOfTheEnvelopeIsRefused() throws {
+    @Test("an envelope with one flipped bit is refused, for every bit")
+    func everyFlippedBitOfTheEnvelopeIsRefused() throws {
         for bit in 0..<(WorkedExample.envelope.count * 8) {
             var bytes = WorkedExample.bytes
             bytes[bit / 8] ^= 1 << (bit % 8)
@@ -140,7 +149,8 @@ import Testing
         }
     }
 
-    @Test func everyChangeOfTheImageIsRefused() throws {
+    @Test("a changed image is refused with digest-mismatch")
+    func everyChangeOfTheImageIsRefused() throws {
         var random = SplitMix64(seed: 5)
         let bundle = try WorkedExample.bundle()
         for _ in 0..<2000 {

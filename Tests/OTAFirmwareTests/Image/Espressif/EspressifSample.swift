@@ -1,10 +1,13 @@
 import OTAFirmware
 
-/// Images as esptool 5.6.0 makes them.
+/// ESP-IDF images in the format of esptool 5.6.0.
 enum EspressifSample {
-    /// Assembly with an application description at 0x3c000020 and `_start: j _start; nop; nop; nop` at 0x40380000,
-    /// linked with `riscv64-unknown-elf-gcc -march=rv32imc`, then `esptool --chip esp32c3 elf2image --flash-mode dio
-    /// --flash-freq 80m --flash-size 4MB --elf-sha256-offset 0xb0`. `esptool image-info` calls checksum and hash valid.
+    /// An image of esptool.
+    ///
+    /// The source is assembly with an application description at 0x3c000020 and `_start: j _start; nop; nop; nop` at 0x40380000.
+    /// It was linked with `riscv64-unknown-elf-gcc -march=rv32imc`. Then `esptool --chip esp32c3 elf2image --flash-mode dio
+    /// --flash-freq 80m --flash-size 4MB --elf-sha256-offset 0xb0` created the image. `esptool image-info` reports a valid checksum
+    /// and a valid hash.
     static func image() throws -> [UInt8] {
         try hex(
             """
@@ -22,7 +25,7 @@ enum EspressifSample {
             """)
     }
 
-    /// An image of these segments, made here: for what esptool does not make.
+    /// Returns an image with any segments. It is created without esptool, so that unusual images can be tested.
     static func image(segments: [[UInt8]], chip: UInt16 = 5, hasDigest: Bool = true) -> [UInt8] {
         var writer = ByteWriter()
         writer.write([0xE9, UInt8(segments.count), 2, 0x2F])
@@ -41,6 +44,6 @@ enum EspressifSample {
         return writer.bytes
     }
 
-    /// A sector as `espsecure sign-data --version 2` appends it, the signature itself left out.
+    /// A sector that `espsecure sign-data --version 2` appends, but without the signature.
     static let signatureSector = [0xE7, 0x03, 0, 0] + [UInt8](repeating: 0xFF, count: 4092)
 }

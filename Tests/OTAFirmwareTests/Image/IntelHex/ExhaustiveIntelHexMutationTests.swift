@@ -3,9 +3,10 @@ import OTATestSupport
 import OTAUpdate
 import Testing
 
-/// Intel HEX has a checksum of eight bits in each record: it finds every single bit, and most of what else happens. What it
-/// lets pass is in the image's digest, which is signed.
-@Suite struct ExhaustiveIntelHexMutationTests {
+/// Each record of Intel HEX has an 8-bit checksum. It detects each wrong bit and most other errors.
+///
+/// The signed digest of the image covers the bytes after an undetected error.
+@Suite("Damaged Intel HEX text") struct ExhaustiveIntelHexMutationTests {
     private static let text = Array(
         """
         :020000040800F2
@@ -17,7 +18,8 @@ import Testing
 
         """.utf8)
 
-    @Test func everyBit() throws {
+    @Test("Intel HEX text with one wrong bit is refused or gives the same image")
+    func everyBit() throws {
         let original = try IntelHex(parsing: Self.text)
         #expect(original.bytes.count == 36)
         var refused = 0
@@ -33,7 +35,8 @@ import Testing
         #expect(refused > 7 * Self.text.count)
     }
 
-    @Test func tenThousandFiles() throws {
+    @Test("most of 10,000 mutations of Intel HEX text are refused")
+    func tenThousandFiles() throws {
         let original = try IntelHex(parsing: Self.text)
         var random = SplitMix64(seed: 4)
         var (refused, others) = (0, 0)

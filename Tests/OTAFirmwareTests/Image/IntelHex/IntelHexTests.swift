@@ -3,8 +3,8 @@ import OTATestSupport
 import OTAUpdate
 import Testing
 
-@Suite struct IntelHexTests {
-    /// `objcopy -I binary -O ihex --change-addresses 0x0800fff0` of 40 bytes (binutils 2.40).
+@Suite("Intel HEX text") struct IntelHexTests {
+    /// The output of `objcopy -I binary -O ihex --change-addresses 0x0800fff0` for 40 bytes (binutils 2.40).
     static let sample = """
         :020000040800F2\r
         :10FFF00000070E151C232A31383F464D545B6269B9\r
@@ -20,7 +20,7 @@ import Testing
 
     private func refusal(_ text: String) -> IntelHexError? { #expect(throws: IntelHexError.self) { try parse(text) } }
 
-    /// A record with its checksum.
+    /// Returns a record with a valid checksum.
     private func record(_ type: UInt8, _ address: UInt16, _ data: [UInt8]) -> String {
         let bytes = [UInt8(data.count), UInt8(address >> 8), UInt8(address & 0xFF), type] + data
         return ":" + Hex.encode(bytes + [0 &- bytes.reduce(0, &+)]).uppercased() + "\n"
@@ -28,14 +28,16 @@ import Testing
 
     private let end = ":00000001FF\n"
 
-    @Test func textOfObjcopy() throws {
+    @Test("Intel HEX text of objcopy is parsed to the original bytes")
+    func textOfObjcopy() throws {
         let image = try parse(Self.sample)
         #expect(image.startAddress == 0x0800_FFF0)
         #expect(image.bytes == (0..<40).map { UInt8($0 * 7 % 256) })
     }
 
-    /// The example of en.wikipedia.org/wiki/Intel_HEX.
-    @Test func aKnownExample() throws {
+    /// The text is the example of en.wikipedia.org/wiki/Intel_HEX.
+    @Test("the published example of Intel HEX text is parsed to its bytes")
+    func aKnownExample() throws {
         let image = try parse(
             """
             :10010000214601360121470136007EFE09D2190140
@@ -54,7 +56,8 @@ import Testing
                     """)))
     }
 
-    @Test func linesMayEndAndLookAsTheyLike() throws {
+    @Test("case, line ends and empty lines do not change the image")
+    func linesMayEndAndLookAsTheyLike() throws {
         let image = try parse(Self.sample)
         #expect(try parse(Self.sample.lowercased()) == image)
         #expect(try parse(Self.sample.replacing("\r\n", with: "\n")) == image)
@@ -62,25 +65,36 @@ import Testing
         #expect(try parse(String(Self.sample.dropLast())) == image)
     }
 
-    @Test func gapsAreErasedFlash() throws {
+    @Test("gaps between data records contain 0xFF")
+    func gapsAreErasedFlash() throws {
         let image = try parse(record(0, 0x14, [3]) + record(0, 0x10, [1, 2]) + end)
         #expect(image.startAddress == 0x10)
         #expect(image.bytes == [1, 2, 0xFF, 0xFF, 3])
     }
 
-    @Test func segmentAndLinearBases() throws {
+    @Test("an empty data record below the first data does not change the image")
+    func anEmptyRecordBelowTheData() throws {
+        let image = try parse(":020000040000FA\n:0400050000000000F7\n:00000001FF\n")
+        #expect(image.startAddress == 5)
+        #expect(image.bytes == [0, 0, 0, 0])
+        #expect(try parse(":020000040000FA\n:0400050000000000F7\n:00000100FF\n:00000001FF\n") == image)
+    }
+
+    @Test("segment and linear base addresses are added to the addresses of data records")
+    func segmentAndLinearBases() throws {
         #expect(try parse(record(2, 0, [0x12, 0x00]) + record(0, 0x34, [1]) + end).startAddress == 0x12034)
         #expect(try parse(record(4, 0, [0xFF, 0xFF]) + record(0, 0xFFFF, [1]) + end).startAddress == 0xFFFF_FFFF)
-        // A base counts until the next one; records 3 and 5 say where execution starts, and add nothing.
+        // A base is valid until the next one. Records 3 and 5 contain the start address of the program, and no data.
         let text =
             record(4, 0, [0, 1]) + record(2, 0, [0, 1]) + record(3, 0, [0, 0, 0x38, 0]) + record(0, 0, [7])
             + record(5, 0, [0, 0, 0, 0xCD]) + end
         #expect(try parse(text) == (try parse(record(0, 0x10, [7]) + end)))
-        // Linear data run on over the boundary of 64 KiB.
+        // Data with a linear base may cross a boundary of 64 KiB.
         #expect(try parse(record(4, 0, [0, 1]) + record(0, 0xFFFF, [1, 2]) + end).bytes == [1, 2])
     }
 
     @Test(
+        "invalid Intel HEX text is refused with the number of the line",
         arguments: [
             ("", .missingEnd, 1), (":020000040800F2\n", .missingEnd, 2), (":00000001FF\n", .noData, 1),
             ("x\n", .badRecord, 1), ("\n\n :00000001FF\n", .badRecord, 3), (":\n", .badRecord, 1),
@@ -104,8 +118,9 @@ import Testing
         #expect(error?.line == line)
     }
 
-    /// An nRF52 application with its settings in UICR.
-    @Test func farApart() throws {
+    /// The text is like that of an nRF52 application with settings in UICR.
+    @Test("data regions that are too far apart are refused with a command that extracts one region")
+    func farApart() throws {
         let text =
             record(0, 0x1000, [1, 2, 3, 4]) + record(0, 0x2000, [5]) + record(4, 0, [0x10, 0x00])
             + record(0, 0x1014, [0, 0xE0, 0, 0]) + end
@@ -114,30 +129,33 @@ import Testing
         #expect(error?.line == 4)
         #expect(
             error?.description
-                == "line 4: the data from 0x00001000 to 0x00002001 and those from 0x10001014 to 0x10001018 lie too far "
+                == "line 4: the data from 0x00001000 to 0x00002001 and the data from 0x10001014 to 0x10001018 are too far "
                 + "apart for one image")
         #expect(
             error?.hint
-                == "cut out the application: srec_cat app.hex -intel -crop 0x00001000 0x00002001 -o image.hex -intel")
+                == "extract the application: srec_cat app.hex -intel -crop 0x00001000 0x00002001 -o image.hex -intel")
     }
 
-    @Test func theSpanIsSixtyFourMebibytesAtMost() throws {
+    @Test("an image of more than 64 MiB is refused")
+    func theSpanIsSixtyFourMebibytesAtMost() throws {
         let last = record(0, 0, [1]) + record(4, 0, [0x03, 0xFF]) + record(0, 0xFFFF, [2]) + end
         #expect(try parse(last).bytes.count == IntelHex.maximumSpan)
         let beyond = record(0, 0, [1]) + record(4, 0, [0x04, 0x00]) + record(0, 0, [2]) + end
         #expect(refusal(beyond)?.code == .spanTooLarge)
     }
 
-    @Test func dataWithoutAGapCanBeTooMuchToo() {
+    @Test("data without a gap are refused if they are longer than the limit")
+    func dataWithoutAGapCanBeTooMuchToo() {
         let text = Array((record(0, 0, [1, 2]) + record(0, 2, [3, 4]) + end).utf8)
         #expect(throws: Never.self) { try IntelHex(parsing: text, maximumSpan: 4) }
         let error = #expect(throws: IntelHexError.self) { try IntelHex(parsing: text, maximumSpan: 3) }
-        #expect(error?.description == "line 2: more data than an image can have")
+        #expect(error?.description == "line 2: the data are longer than an image may be")
     }
 
-    @Test func everyTruncationIsRefused() throws {
+    @Test("each truncated Intel HEX text is refused")
+    func everyTruncationIsRefused() throws {
         let text = Array(Self.sample.utf8)
-        // The last line may do without its end.
+        // The line end of the last line is optional.
         for length in 0..<(text.count - 2) {
             #expect(throws: IntelHexError.self, "cut to \(length) bytes") {
                 try IntelHex(parsing: Array(text.prefix(length)))
@@ -145,8 +163,9 @@ import Testing
         }
     }
 
-    /// What is read, and written again record by record, is the same image; what is not names a line of the text, or the one that is missing behind it.
-    @Test func mutations() throws {
+    /// An error names a line of the text, or the missing line after the last one.
+    @Test("an accepted mutation of Intel HEX text keeps its image when it is written again")
+    func mutations() throws {
         var generator = SplitMix64(seed: 3)
         let text = Array(Self.sample.utf8)
         var taken = 0

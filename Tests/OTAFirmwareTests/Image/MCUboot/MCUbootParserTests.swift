@@ -1,7 +1,7 @@
 import OTAFirmware
 import Testing
 
-@Suite struct MCUbootParserTests {
+@Suite("MCUboot images") struct MCUbootParserTests {
     private func parsed(_ image: [UInt8]) throws -> MCUbootImage {
         guard case .mcuboot(let parsed) = try inspect(image).details else {
             throw ExpectationFailed("not an MCUboot image")
@@ -9,8 +9,9 @@ import Testing
         return parsed
     }
 
-    /// What `imgtool dumpinfo` says of the same file.
-    @Test func anImageOfImgtool() throws {
+    /// The expected values are those of `imgtool dumpinfo` for the same file.
+    @Test("an image of imgtool is parsed to the values that imgtool prints")
+    func anImageOfImgtool() throws {
         let description = try inspect(try MCUbootSample.image())
         #expect(description.format == .mcuboot)
         #expect(description.size == 258)
@@ -34,7 +35,8 @@ import Testing
         #expect(image.tlvs.first?.value == image.digest?.bytes)
     }
 
-    @Test func anyChunkSize() throws {
+    @Test("the description of an MCUboot image does not depend on the block size")
+    func anyChunkSize() throws {
         let image =
             try MCUbootSample.image() + [UInt8](repeating: 0xFF, count: 700) + hex(MCUbootSample.Trailer.confirmed)
         let whole = try inspect(image)
@@ -43,7 +45,8 @@ import Testing
         }
     }
 
-    @Test func everyTruncationIsRefused() throws {
+    @Test("each truncated MCUboot image is refused")
+    func everyTruncationIsRefused() throws {
         let image = try MCUbootSample.image()
         for length in 4..<image.count {
             let error = refusal(Array(image.prefix(length)))
@@ -51,8 +54,9 @@ import Testing
         }
     }
 
-    /// Header, body and protected TLVs are covered by the digest; the rest has its own rules or a signature.
-    @Test func everyDamagedByteBeforeTheTLVsIsRefused() throws {
+    /// The digest covers header, body and protected TLVs. Other checks or a signature protect the other bytes.
+    @Test("a damaged byte before the TLVs of an MCUboot image is refused")
+    func everyDamagedByteBeforeTheTLVsIsRefused() throws {
         let image = try MCUbootSample.image()
         for index in 4..<0x72 {
             var damaged = image
@@ -62,6 +66,7 @@ import Testing
     }
 
     @Test(
+        "a wrong byte in an MCUboot image is refused with its offset, or gives a note",
         arguments: [
             (8, 31, .badImageHeader, 8), (10, 0, .badImageHeader, 0x60), (10, 0x13, .badImageHeader, 0x62),
             (0x60, 7, .badImageHeader, 0x60), (0x62, 0x11, .badImageHeader, 0x62), (0x66, 9, .badImageHeader, 0x71),
@@ -76,7 +81,7 @@ import Testing
         guard let code else {
             #expect(
                 try inspect(image).notes == [
-                    "it carries no SHA-256: its body was not checked", "its SHA384 was not checked",
+                    "the image has no SHA-256, so its body was not checked", "the SHA384 was not checked",
                 ])
             return
         }
@@ -85,7 +90,7 @@ import Testing
         #expect(error?.offset == found)
     }
 
-    @Test("of two SHA-256 digests both must be right")
+    @Test("an image with two SHA-256 digests is refused if one of them is wrong")
     func aSecondDigest() throws {
         var image = try MCUbootSample.image()
         image[0x74] += 36
@@ -95,35 +100,43 @@ import Testing
         #expect(refusal(image)?.code == .badImageDigest)
     }
 
-    @Test func anotherDigestIsNotChecked() throws {
+    @Test("an MCUboot image with SHA-512 only is accepted with notes")
+    func anotherDigestIsNotChecked() throws {
         let description = try inspect(try MCUbootSample.imageWithSHA512())
-        #expect(description.notes == ["it carries no SHA-256: its body was not checked", "its SHA512 was not checked"])
+        #expect(
+            description.notes == [
+                "the image has no SHA-256, so its body was not checked", "the SHA512 was not checked",
+            ])
         #expect(try parsed(try MCUbootSample.imageWithSHA512()).digest == nil)
     }
 
-    @Test func versionsWithAndWithoutABuildNumber() throws {
+    @Test("an MCUboot version without a build number has three parts")
+    func versionsWithAndWithoutABuildNumber() throws {
         let image = MCUbootSample.image(plain: [0x07, 0x69, 4, 0])
         #expect(try inspect(image).versionText == "1.0.0")
         #expect(try inspect(image).version == SemanticVersion("1.0.0"))
     }
 
-    @Test func anEncryptedBodyHasTheDigestOfItsPlainText() throws {
+    @Test("the digest of an encrypted MCUboot image is not checked")
+    func anEncryptedBodyHasTheDigestOfItsPlainText() throws {
         let digestOfSomethingElse: [UInt8] = [0x07, 0x69, 40, 0, 0x10, 0, 32, 0] + [UInt8](repeating: 7, count: 32)
         #expect(refusal(MCUbootSample.image(plain: digestOfSomethingElse))?.code == .badImageDigest)
         let encrypted = try inspect(MCUbootSample.image(flags: 4, plain: digestOfSomethingElse))
-        #expect(encrypted.notes == ["its body is encrypted: its digest was not checked"])
+        #expect(encrypted.notes == ["the body is encrypted, so its digest was not checked"])
     }
 
-    @Test func whatIsNoteworthy() throws {
+    @Test("a missing SHA-256, unchecked signatures and the not-bootable flag give notes")
+    func whatIsNoteworthy() throws {
         let signatures: [UInt8] = [0x07, 0x69, 13, 0, 0x20, 0, 0, 0, 0x22, 0, 1, 0, 9]
         #expect(
             try inspect(MCUbootSample.image(flags: 0x10, plain: signatures)).notes == [
-                "it carries no SHA-256: its body was not checked", "it is marked as not bootable",
-                "its RSA2048 was not checked", "its ECDSASIG was not checked",
+                "the image has no SHA-256, so its body was not checked", "the image is marked as not bootable",
+                "the RSA2048 was not checked", "the ECDSASIG was not checked",
             ])
     }
 
-    @Test func aSecurityCounterIsFourProtectedBytes() throws {
+    @Test("the security counter is read only from a protected TLV of four bytes")
+    func aSecurityCounterIsFourProtectedBytes() throws {
         func counter(_ value: [UInt8]) throws -> UInt32? {
             let area = [0x08, 0x69, UInt8(8 + value.count), 0, 0x50, 0, UInt8(value.count), 0] + value
             return try parsed(MCUbootSample.image(protected: area, plain: [0x07, 0x69, 4, 0])).securityCounter
@@ -134,7 +147,8 @@ import Testing
         #expect(try parsed(unprotected).securityCounter == nil)
     }
 
-    @Test func whatMayFollow() throws {
+    @Test("slot padding and a valid trailer may follow an MCUboot image")
+    func whatMayFollow() throws {
         let image = try MCUbootSample.image()
         let padding = [UInt8](repeating: 0xFF, count: 100)
         #expect(try inspect(image + padding).notes == ["100 bytes of slot padding follow the image"])
@@ -154,18 +168,19 @@ import Testing
                 == ["132 bytes of slot padding and \(confirmed)"])
     }
 
-    @Test func whatMayNotFollow() throws {
+    @Test("all other bytes after an MCUboot image are refused with their offset")
+    func whatMayNotFollow() throws {
         let image = try MCUbootSample.image()
         let padding = [UInt8](repeating: 0xFF, count: 100)
         let magic = try hex(MCUbootSample.Trailer.plain)
         let cases: [(String, [UInt8], UInt64)] = [
             ("a byte", image + [1], 258),
-            ("a byte behind padding", image + padding + [0xFE], 358),
-            ("zeros behind padding", image + padding + [0, 0], 358),
+            ("a byte after padding", image + padding + [0xFE], 358),
+            ("zeros after padding", image + padding + [0, 0], 358),
             ("a wrong magic", image + padding + magic.dropLast() + [0], 358),
-            ("half a magic", image + padding + magic.prefix(8), 358),
-            ("padding behind the magic", image + padding + magic + [0xFF], 358),
-            ("a flag that is none", image + padding + [2, 0xFF] + magic, 358),
+            ("half of a magic", image + padding + magic.prefix(8), 358),
+            ("padding after the magic", image + padding + magic + [0xFF], 358),
+            ("an invalid flag", image + padding + [2, 0xFF] + magic, 358),
             ("a second flag", image + padding + [1, 0xFF, 1] + magic, 358),
             ("another image", image + padding + image, 358),
         ]
@@ -177,7 +192,7 @@ import Testing
     }
 }
 
-/// Thrown where a helper of a test cannot go on.
+/// The error of a test helper that cannot continue.
 struct ExpectationFailed: Error {
     let reason: String
 

@@ -1,8 +1,10 @@
 import OTAFirmware
 
-/// Images as imgtool 2.5.0 makes them.
+/// MCUboot images in the format of imgtool 2.5.0.
 enum MCUbootSample {
-    /// A body of 64 bytes, byte i = 7 × i mod 256, by `imgtool sign --key ed25519.pem --sha 256 --version 1.2.3+4
+    /// An image with a body of 64 bytes. Byte i of the body is 7 × i mod 256.
+    ///
+    /// It was created by `imgtool sign --key ed25519.pem --sha 256 --version 1.2.3+4
     /// --header-size 32 --pad-header --align 8 --slot-size 8192 --security-counter 9 --custom-tlv 0x00a1 0xbeef`.
     static func image() throws -> [UInt8] {
         try hex(
@@ -19,7 +21,7 @@ enum MCUbootSample {
             """)
     }
 
-    /// The same body by `imgtool sign --sha 512 --version 1.2.3+4 --header-size 32 --pad-header`.
+    /// An image with the same body, created by `imgtool sign --sha 512 --version 1.2.3+4 --header-size 32 --pad-header`.
     static func imageWithSHA512() throws -> [UInt8] {
         try hex(
             """
@@ -32,20 +34,20 @@ enum MCUbootSample {
             """)
     }
 
-    /// The ends of slots that `--pad` fills, to the last byte.
+    /// The last bytes of slots that imgtool's `--pad` filled.
     enum Trailer {
-        /// With `--align 8`.
+        /// The options were `--align 8`.
         static let plain = "77c295f360d2ef7f3552500f2cb67980"
-        /// With `--align 8 --confirm`.
+        /// The options were `--align 8 --confirm`.
         static let confirmed = "01ffffffffffffff77c295f360d2ef7f3552500f2cb67980"
-        /// With `--max-align 32 --confirm`.
+        /// The options were `--max-align 32 --confirm`.
         static let confirmedInUnitsOf32 =
             "01" + String(repeating: "ff", count: 47) + "20002de15d29410b8d77679c110f1f8a"
-        /// With `--max-align 16 --confirm --erased-val 0`.
+        /// The options were `--max-align 16 --confirm --erased-val 0`.
         static let confirmedOnZeros = "01" + String(repeating: "00", count: 15) + "10002de15d29410b8d77679c110f1f8a"
     }
 
-    /// An image with these areas, made here: for what imgtool does not make.
+    /// Returns an image with any TLV areas. It is created without imgtool, so that unusual images can be tested.
     static func image(flags: UInt32 = 0, protected: [UInt8] = [], plain: [UInt8], headerSize: UInt16 = 32) -> [UInt8] {
         var writer = ByteWriter()
         writer.write(UInt32(0x96F3_B83D))

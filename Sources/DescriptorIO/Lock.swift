@@ -1,0 +1,41 @@
+import Glibc
+
+/// A mutex. It is a class because a mutex must not move in memory.
+///
+/// It does not use `Synchronization.Mutex`: the thread sanitizer does not detect that mutex's futex and reports false races.
+package final class Lock: @unchecked Sendable {
+    private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
+
+    package init() {
+        mutex.initialize(to: pthread_mutex_t())
+        pthread_mutex_init(mutex, nil)
+    }
+
+    deinit {
+        pthread_mutex_destroy(mutex)
+        mutex.deallocate()
+    }
+
+    package func locked<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
+        pthread_mutex_lock(mutex)
+        defer { pthread_mutex_unlock(mutex) }
+        return try body()
+    }
+}
+
+/// A value that a mutex protects.
+package final class Guarded<Value>: @unchecked Sendable {
+    private let lock = Lock()
+    private var value: Value
+
+    package init(_ value: sending Value) { self.value = value }
+
+    package func with<Result>(_ body: (inout Value) -> Result) -> Result { lock.locked { body(&value) } }
+
+    package func exchange(_ new: Value) -> Value {
+        with { value in
+            defer { value = new }
+            return value
+        }
+    }
+}

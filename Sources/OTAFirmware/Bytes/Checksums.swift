@@ -1,0 +1,83 @@
+/// The CRC-32 of IEEE 802.3, zip and PNG.
+///
+/// Its name is CRC-32/ISO-HDLC. The reflected polynomial is 0xEDB88320. The initial value and the final exclusive or are
+/// 0xFFFFFFFF. The CRC of "123456789" is 0xCBF43926.
+///
+/// A running value is the CRC of all bytes until now. It starts at 0: `update(update(0, a), b)` is the CRC of a followed by b.
+public enum CRC32 {
+    /// Continues the running value `crc` with `bytes`.
+    public static func update(_ crc: UInt32, _ bytes: UnsafeRawBufferPointer) -> UInt32 {
+        tables.withUnsafeBufferPointer { table in
+            var register = ~crc
+            var index = 0
+            // Each step processes eight bytes with one table for each byte. The CRC must be fast: it is updated during an upload.
+            while bytes.count - index >= 8 {
+                let low = register ^ UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: index, as: UInt32.self))
+                let high = UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: index + 4, as: UInt32.self))
+                register = table[0x700 + Int(low & 0xFF)] ^ table[0x600 + Int((low >> 8) & 0xFF)]
+                register ^= table[0x500 + Int((low >> 16) & 0xFF)] ^ table[0x400 + Int(low >> 24)]
+                register ^= table[0x300 + Int(high & 0xFF)] ^ table[0x200 + Int((high >> 8) & 0xFF)]
+                register ^= table[0x100 + Int((high >> 16) & 0xFF)] ^ table[Int(high >> 24)]
+                index += 8
+            }
+            while index < bytes.count {
+                register = table[Int((register ^ UInt32(bytes[index])) & 0xFF)] ^ (register >> 8)
+                index += 1
+            }
+            return ~register
+        }
+    }
+
+    /// Continues the running value `crc` with `bytes`.
+    public static func update(_ crc: UInt32, _ bytes: some Sequence<UInt8>) -> UInt32 {
+        bytes.withContiguousStorageIfAvailable { update(crc, UnsafeRawBufferPointer($0)) }
+            ?? Array(bytes).withUnsafeBytes { update(crc, $0) }
+    }
+
+    /// Returns the CRC of `bytes`.
+    public static func checksum(of bytes: some Sequence<UInt8>) -> UInt32 {
+        update(0, bytes)
+    }
+
+    /// Eight tables of 256 entries. Entry `i` of table `n` is the register after byte `i` and `n` zero bytes.
+    private static let tables: [UInt32] = {
+        var tables = [UInt32](repeating: 0, count: 8 * 256)
+        for byte in 0..<256 {
+            tables[byte] = (0..<8).reduce(UInt32(byte)) { value, _ in (value >> 1) ^ (value & 1 == 1 ? 0xEDB8_8320 : 0)
+            }
+        }
+        for index in 256..<tables.count {
+            let shorter = tables[index - 256]
+            tables[index] = tables[Int(shorter & 0xFF)] ^ (shorter >> 8)
+        }
+        return tables
+    }()
+}
+
+/// A SHA-256 digest.
+public struct SHA256Digest: Hashable, Sendable, CustomStringConvertible {
+    /// The 32 bytes.
+    public let bytes: [UInt8]
+
+    /// Returns nil unless `bytes` has 32 bytes.
+    public init?(bytes: some Collection<UInt8>) {
+        guard bytes.count == 32 else { return nil }
+        self.bytes = Array(bytes)
+    }
+
+    /// The first 8 bytes. The OTA profile sends them in place of the whole digest (docs/ota-profile.md).
+    public var prefix: [UInt8] { Array(bytes.prefix(8)) }
+
+    /// 64 lower-case hex digits.
+    public var description: String { Hex.encode(bytes) }
+}
+
+/// An incremental SHA-256.
+///
+/// This module locates the digest in an image, but contains no cryptography. Therefore the caller of the inspector provides the
+/// hash, for example `OTASigning.SHA256`.
+public protocol IncrementalHash {
+    mutating func update(_ bytes: UnsafeRawBufferPointer)
+    /// Returns the digest. Call it once, after the last update.
+    mutating func finish() -> SHA256Digest
+}

@@ -1,0 +1,108 @@
+extension UInt8 {
+    /// Whether the byte is one of A–Z, a–z and 0–9 in ASCII.
+    var isASCIILetterOrDigit: Bool {
+        switch self {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"):
+            true
+        default: false
+        }
+    }
+}
+
+extension Unicode.Scalar {
+    /// Whether a terminal may act on the scalar, or show nothing for it.
+    ///
+    /// These are C0 and C1 controls, DEL, line and paragraph separators, bidirectional controls, and all other invisible
+    /// characters (`Default_Ignorable_Code_Point`, Unicode Standard Annex 44).
+    package var isUnprintable: Bool {
+        switch properties.generalCategory {
+        case .control, .format, .lineSeparator, .paragraphSeparator: true
+        default: properties.isDefaultIgnorableCodePoint
+        }
+    }
+}
+
+extension String {
+    /// Whether the text has no unprintable scalar.
+    package var isPrintable: Bool { !unicodeScalars.contains(where: \.isUnprintable) }
+
+    /// The text in one line. Each unprintable scalar is an escape such as `\n` or `\u{1B}`.
+    package var escapingUnprintable: String {
+        guard !isPrintable else { return self }
+        var text = ""
+        for scalar in unicodeScalars {
+            if scalar.isUnprintable {
+                text += scalar.escaped(asASCII: true)
+            } else {
+                text.unicodeScalars.append(scalar)
+            }
+        }
+        return text
+    }
+}
+
+/// Decodes untrusted bytes as text. Returns nil unless they are UTF-8 without control characters.
+///
+/// A terminal cannot interpret the text as commands.
+package func harmlessText(_ bytes: some Collection<UInt8>) -> String? {
+    guard let text = String(validating: bytes, as: UTF8.self),
+        !text.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })
+    else { return nil }
+    return text
+}
+
+/// Formats untrusted bytes for the user: printable ASCII unchanged, all other bytes as `\xNN`.
+///
+/// A backslash precedes each backslash and quotation mark.
+func escaped(_ bytes: some Collection<UInt8>) -> String {
+    bytes.map { byte in
+        switch byte {
+        case UInt8(ascii: "\\"), UInt8(ascii: "\""): "\\" + String(UnicodeScalar(byte))
+        case 0x20...0x7E: String(UnicodeScalar(byte))
+        default: "\\x" + Hex.encode([byte])
+        }
+    }.joined()
+}
+
+/// Formats at most 80 untrusted bytes in quotation marks. For more bytes, the total number follows.
+func quoted(_ bytes: some Collection<UInt8>) -> String {
+    "\"" + escaped(bytes.prefix(80)) + "\"" + (bytes.count > 80 ? "… (\(bytes.count) bytes)" : "")
+}
+
+/// Converts between bytes and hex digits.
+public enum Hex {
+    /// Returns two lower-case digits for each byte.
+    public static func encode(_ bytes: some Sequence<UInt8>) -> String {
+        String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
+    }
+
+    /// Returns nil unless `text` is an even number of hex digits. The digits may be in lower or upper case.
+    public static func decode(_ text: some StringProtocol) -> [UInt8]? {
+        var bytes: [UInt8] = []
+        var high: UInt8?
+        for character in text.utf8 {
+            guard let digit = value(ofDigit: character) else { return nil }
+            if let first = high {
+                bytes.append(first << 4 | digit)
+                high = nil
+            } else {
+                high = digit
+            }
+        }
+        return high == nil ? bytes : nil
+    }
+
+    /// Returns the value of an ASCII hex digit; nil for every other character.
+    @inline(__always)
+    static func value(ofDigit character: UInt8) -> UInt8? {
+        switch character {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): character - UInt8(ascii: "0")
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): character - UInt8(ascii: "a") + 10
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): character - UInt8(ascii: "A") + 10
+        default: nil
+        }
+    }
+
+    private static let digits = Array("0123456789abcdef".utf8)
+}

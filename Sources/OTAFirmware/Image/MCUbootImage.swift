@@ -1,0 +1,200 @@
+/// A parsed MCUboot image, as signed by imgtool.
+///
+/// The lengths of its parts and its SHA-256, if present, are valid. The digest of an encrypted image is not checked. Signatures are
+/// not verified here. The format is described in mcuboot, `boot/bootutil/include/bootutil/image.h`.
+public struct MCUbootImage: Sendable, Hashable {
+    /// The first four bytes: 0x96f3b83d in little-endian byte order.
+    package static let magic: [UInt8] = [0x3D, 0xB8, 0xF3, 0x96]
+
+    public let version: Version
+    public let loadAddress: UInt32
+    /// The length of the header with its padding in bytes. The body follows it.
+    public let headerSize: UInt16
+    /// The length of the body in bytes.
+    public let bodySize: UInt32
+    public let flags: UInt32
+    /// The TLVs that the digest and the signature cover.
+    public let protectedTLVs: [MCUbootTLV]
+    /// The TLVs that the digest and the signature do not cover.
+    public let tlvs: [MCUbootTLV]
+    /// The verified SHA-256 of header, body and protected TLVs; nil if there is no SHA-256 or the body is encrypted.
+    public let digest: SHA256Digest?
+    /// The length of header, body and protected TLVs in bytes. Digest and signature cover this part.
+    public let signedLength: UInt64
+    /// The length in bytes, including the last TLV. The slot's padding and trailer may follow.
+    public let length: UInt64
+
+    /// Whether the body is encrypted. Then only the device can check the digest.
+    public var isEncrypted: Bool { flags & MCUbootHeader.encryptionFlags != 0 }
+
+    /// Whether the bootloader can start the image. An image for another processor, for example, is not bootable.
+    public var isBootable: Bool { flags & MCUbootHeader.notBootableFlag == 0 }
+
+    /// The counter that the bootloader's rollback protection compares, if the image has a valid one.
+    public var securityCounter: UInt32? {
+        guard let value = protectedTLVs.first(where: { $0.type == MCUbootTLV.securityCounter })?.value,
+            value.count == 4
+        else { return nil }
+        var reader = ByteReader(value)
+        return try? reader.read(UInt32.self)
+    }
+}
+
+extension MCUbootImage {
+    /// The version in an image's header.
+    public struct Version: Sendable, Hashable, CustomStringConvertible {
+        /// The format of the text, for the user.
+        public static let rule =
+            "MAJOR.MINOR.REVISION+BUILD such as 1.4.0 or 1.4.0+7, in decimal: up to 255, 255, 65535 and 4294967295; "
+            + "parts may be omitted from the end"
+
+        public let major, minor: UInt8
+        public let revision: UInt16
+        public let build: UInt32
+
+        init(major: UInt8, minor: UInt8, revision: UInt16, build: UInt32) {
+            self.major = major
+            self.minor = minor
+            self.revision = revision
+            self.build = build
+        }
+
+        /// Parses the same text as imgtool's `--version` (imgtool 2.5.0, `version.py`). Returns nil for invalid text.
+        public init?(_ text: some StringProtocol) {
+            let halves = text.split(separator: "+", omittingEmptySubsequences: false)
+            let parts = halves[0].split(separator: ".", omittingEmptySubsequences: false)
+            guard halves.count <= 2, parts.count <= 3, halves.count == 1 || parts.count == 3,
+                let major = Self.number(parts[0], UInt8.self),
+                let minor = Self.number(parts.count > 1 ? parts[1] : "0", UInt8.self),
+                let revision = Self.number(parts.count > 2 ? parts[2] : "0", UInt16.self),
+                let build = Self.number(halves.count > 1 ? halves[1] : "0", UInt32.self)
+            else { return nil }
+            self.init(major: major, minor: minor, revision: revision, build: build)
+        }
+
+        /// The version as a semantic version: `1.2.3`, or `1.2.3+4` if the build number is not 0.
+        public var description: String { "\(major).\(minor).\(revision)" + (build == 0 ? "" : "+\(build)") }
+
+        /// Parses a decimal number without sign and leading zeros.
+        private static func number<Integer: FixedWidthInteger>(
+            _ text: some StringProtocol, _ type: Integer.Type
+        ) -> Integer? {
+            guard let number = Integer(text), String(number) == text else { return nil }
+            return number
+        }
+    }
+}
+
+extension MCUbootImage.Version {
+    /// The encoded version: 8 bytes, little-endian.
+    var bytes: [UInt8] {
+        var writer = ByteWriter()
+        writer.write(major)
+        writer.write(minor)
+        writer.write(revision)
+        writer.write(build)
+        return writer.bytes
+    }
+}
+
+/// A record after an image's body, with a type, a length and a value.
+public struct MCUbootTLV: Sendable, Hashable {
+    public static let keyHash: UInt16 = 0x01
+    /// A complete SubjectPublicKeyInfo. It replaces `keyHash`.
+    public static let publicKey: UInt16 = 0x02
+    public static let sha256: UInt16 = 0x10
+    public static let sha384: UInt16 = 0x11
+    public static let sha512: UInt16 = 0x12
+    /// All types of digests of the signed bytes.
+    public static let digestTypes = [sha256, sha384, sha512]
+    /// An Ed25519 signature of the digest. If the image also has `pureSignature`, the signature covers the same bytes as the digest.
+    public static let ed25519: UInt16 = 0x24
+    public static let pureSignature: UInt16 = 0x25
+    /// All types of signatures: Ed25519, RSA and ECDSA.
+    public static let signatureTypes = [ed25519] + otherSignatureTypes
+    public static let dependency: UInt16 = 0x40
+    public static let securityCounter: UInt16 = 0x50
+
+    private static let otherSignatureTypes: [UInt16] = [0x20, 0x21, 0x22, 0x23]
+
+    public let type: UInt16
+    public let value: [UInt8]
+
+    public init(type: UInt16, value: [UInt8]) {
+        self.type = type
+        self.value = value
+    }
+
+    /// The type's name in imgtool; nil for an unknown type.
+    public var name: String? { Self.names[type] }
+
+    /// Whether the TLV is a digest that this module does not check.
+    var isOtherDigest: Bool { type == Self.sha384 || type == Self.sha512 }
+
+    /// Whether the TLV is a signature whose algorithm otaflash does not support.
+    var isOtherSignature: Bool { Self.otherSignatureTypes.contains(type) }
+
+    /// Whether the TLV is a digest, a signature or a key of the signed bytes. Such a TLV cannot be one of the signed bytes.
+    public var isAboutSignedBytes: Bool {
+        (Self.digestTypes + Self.signatureTypes + [Self.keyHash, Self.publicKey, Self.pureSignature]).contains(type)
+    }
+
+    /// The names of the types. The source is `TLV_VALUES` in imgtool 2.5.0.
+    private static let names: [UInt16: String] = [
+        0x01: "KEYHASH", 0x02: "PUBKEY", 0x10: "SHA256", 0x11: "SHA384", 0x12: "SHA512", 0x20: "RSA2048",
+        0x22: "ECDSASIG", 0x23: "RSA3072", 0x24: "ED25519", 0x25: "SIG_PURE", 0x30: "ENCRSA2048", 0x31: "ENCKW",
+        0x32: "ENCEC256", 0x33: "ENCX25519", 0x34: "ENCX25519_SHA512", 0x40: "DEPENDENCY", 0x50: "SEC_CNT",
+        0x60: "BOOT_RECORD", 0x70: "DECOMP_SIZE", 0x71: "DECOMP_SHA", 0x72: "DECOMP_SIGNATURE",
+        0x73: "COMP_DEC_SIZE", 0x74: "UUID_VID", 0x75: "UUID_CID",
+    ]
+}
+
+/// The first 32 bytes of an MCUboot image.
+struct MCUbootHeader {
+    static let length: UInt64 = 32
+    /// The flags for AES-128 and AES-256.
+    static let encryptionFlags: UInt32 = 0x4 | 0x8
+    static let notBootableFlag: UInt32 = 0x10
+
+    let loadAddress: UInt32
+    let headerSize: UInt16
+    let protectedTLVSize: UInt16
+    let bodySize: UInt32
+    let flags: UInt32
+    let version: MCUbootImage.Version
+
+    init(_ bytes: [UInt8]) throws(ImageError) {
+        var reader = ByteReader(bytes)
+        do {
+            _ = try reader.read(4)
+            loadAddress = try reader.read()
+            headerSize = try reader.read()
+            protectedTLVSize = try reader.read()
+            bodySize = try reader.read()
+            flags = try reader.read()
+            version = MCUbootImage.Version(
+                major: try reader.read(), minor: try reader.read(), revision: try reader.read(),
+                build: try reader.read())
+        } catch {
+            throw ImageError(error)
+        }
+        guard headerSize >= Self.length else {
+            throw ImageError(
+                .badImageHeader, offset: 8, expected: "a header of at least 32 bytes", found: "\(headerSize)")
+        }
+    }
+
+    /// Returns the 32 bytes of a header without flags.
+    static func bytes(_ layout: MCUbootLayout, protectedTLVSize: UInt16, bodySize: UInt32) -> [UInt8] {
+        var writer = ByteWriter()
+        writer.write(MCUbootImage.magic)
+        writer.write(UInt32(0))
+        writer.write(layout.headerSize)
+        writer.write(protectedTLVSize)
+        writer.write(bodySize)
+        writer.write(UInt32(0))
+        writer.write(layout.version.bytes)
+        writer.write(UInt32(0))
+        return writer.bytes
+    }
+}

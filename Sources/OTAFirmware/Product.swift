@@ -1,0 +1,105 @@
+/// The name of a product. The name in a bundle must be equal to the device's product name, byte for byte.
+public struct ProductName: Sendable, Hashable, CustomStringConvertible {
+    /// The format of the text, for the user.
+    public static let rule = "1 to 63 characters of A-Z a-z 0-9 . _ -, such as acme-thermostat"
+
+    public let text: String
+
+    /// Returns nil unless `text` follows the `rule`.
+    public init?(_ text: some StringProtocol) {
+        guard (1...63).contains(text.utf8.count),
+            text.utf8.allSatisfy({ $0.isASCIILetterOrDigit || ".-_".utf8.contains($0) })
+        else { return nil }
+        self.text = String(text)
+    }
+
+    public var description: String { text }
+}
+
+/// The hardware revisions that a bundle supports.
+///
+/// It has 1 to 16 inclusive ranges in ascending order. The ranges do not overlap and are not adjacent, so that each set of
+/// revisions has exactly one encoding.
+public struct HardwareRevisions: Sendable, Hashable, CustomStringConvertible {
+    /// The format of the text, for the user.
+    public static let rule = "1 to 16 revisions or ranges of revisions, 0 to 65535, such as 2 or 1..3,7"
+    static let encodingRule =
+        "1 to 16 pairs of u16, lowest and highest revision, ascending, neither overlapping nor adjacent"
+
+    public let ranges: [ClosedRange<UInt16>]
+
+    /// Returns nil unless there are 1 to 16 ascending ranges that do not overlap and are not adjacent.
+    public init?(ranges: [ClosedRange<UInt16>]) {
+        guard (1...16).contains(ranges.count),
+            zip(ranges, ranges.dropFirst()).allSatisfy({ Self.leavesGap($0, $1) })
+        else { return nil }
+        self.ranges = ranges
+    }
+
+    /// Parses text such as `2` or `1..3,7`. Returns nil unless `text` follows the `rule`.
+    ///
+    /// The ranges may be in any order. Ranges that overlap or are adjacent are joined.
+    public init?(_ text: some StringProtocol) {
+        var joined: [ClosedRange<UInt16>] = []
+        let parsed = text.split(separator: ",", omittingEmptySubsequences: false).map { Self.range(String($0)) }
+        for range in parsed.sorted(by: { ($0?.lowerBound ?? 0) < ($1?.lowerBound ?? 0) }) {
+            guard let range else { return nil }
+            if let last = joined.last, !Self.leavesGap(last, range) {
+                joined[joined.count - 1] = last.lowerBound...max(last.upperBound, range.upperBound)
+            } else {
+                joined.append(range)
+            }
+        }
+        self.init(ranges: joined)
+    }
+
+    /// Parses pairs of u16, little-endian, lowest and highest revision. Returns nil unless they follow the `encodingRule`.
+    init?(encoded bytes: ArraySlice<UInt8>) {
+        var reader = ByteReader(bytes)
+        var ranges: [ClosedRange<UInt16>] = []
+        while reader.remaining > 0 {
+            guard let lowest = try? reader.read(UInt16.self), let highest = try? reader.read(UInt16.self),
+                lowest <= highest
+            else { return nil }
+            ranges.append(lowest...highest)
+        }
+        self.init(ranges: ranges)
+    }
+
+    var encoded: [UInt8] {
+        var writer = ByteWriter()
+        for range in ranges {
+            writer.write(range.lowerBound)
+            writer.write(range.upperBound)
+        }
+        return writer.bytes
+    }
+
+    public func contains(_ revision: UInt16) -> Bool {
+        ranges.contains { $0.contains(revision) }
+    }
+
+    public var description: String {
+        ranges.map { $0.count == 1 ? "\($0.lowerBound)" : "\($0.lowerBound)..\($0.upperBound)" }
+            .joined(separator: ",")
+    }
+
+    /// Returns whether `second` is above `first` with at least one revision between the two.
+    static func leavesGap(_ first: ClosedRange<UInt16>, _ second: ClosedRange<UInt16>) -> Bool {
+        Int(second.lowerBound) > Int(first.upperBound) + 1
+    }
+
+    private static func range(_ text: String) -> ClosedRange<UInt16>? {
+        let parts = text.split(separator: ".", omittingEmptySubsequences: false)
+        if parts.count == 1 { return number(parts[0]).map { $0...$0 } }
+        guard parts.count == 3, parts[1].isEmpty, let lowest = number(parts[0]), let highest = number(parts[2]),
+            lowest <= highest
+        else { return nil }
+        return lowest...highest
+    }
+
+    // The standard initializer also accepts a plus sign.
+    private static func number(_ text: Substring) -> UInt16? {
+        text.utf8.allSatisfy((UInt8(ascii: "0")...UInt8(ascii: "9")).contains) ? UInt16(text) : nil
+    }
+}

@@ -1,0 +1,104 @@
+internal import CCBOR
+
+/// A CBOR value (RFC 8949) of an SMP packet. The keys of maps are texts.
+package enum CBORValue: Sendable, Equatable {
+    case unsigned(UInt64)
+    /// The number −1 − n.
+    case negative(UInt64)
+    case bytes([UInt8])
+    case text(String)
+    case array([CBORValue])
+    case map([String: CBORValue])
+    case bool(Bool)
+    case float(Double)
+    /// Null or undefined.
+    case null
+}
+
+extension CBORValue {
+    /// The integer; nil if it does not fit an `Int`.
+    package var integer: Int? {
+        switch self {
+        case .unsigned(let number): Int(exactly: number)
+        case .negative(let number): Int(exactly: number).map { -1 - $0 }
+        default: nil
+        }
+    }
+
+    package var bytes: [UInt8]? { if case .bytes(let bytes) = self { bytes } else { nil } }
+    package var text: String? { if case .text(let text) = self { text } else { nil } }
+    /// The text for messages. A text of more than 200 Unicode scalars is cut and ends with `…`.
+    package var shortText: String? {
+        text.map { text in
+            let start = text.unicodeScalars.prefix(200)
+            return start.endIndex == text.endIndex ? text : String(start) + "…"
+        }
+    }
+    package var bool: Bool? { if case .bool(let bool) = self { bool } else { nil } }
+    package var array: [CBORValue]? { if case .array(let items) = self { items } else { nil } }
+    package var map: [String: CBORValue]? { if case .map(let entries) = self { entries } else { nil } }
+
+    /// Creates an unsigned integer from a count or an offset. A negative number becomes 0.
+    package init(_ count: Int) { self = .unsigned(UInt64(max(count, 0))) }
+}
+
+/// The error for bytes that are not valid CBOR of an SMP packet.
+package struct CBORError: Error, Equatable {
+    /// The reason for the user, without a full stop.
+    package var context: String
+}
+
+/// Encodes a value in the canonical form of RFC 7049, section 3.9. The published clients use this form, too.
+///
+/// Lengths are definite and integers are as short as possible. Keys are sorted by length, then by byte.
+package struct CBOREncoder {
+    /// The longest head in bytes: one byte for the type and eight for the argument.
+    private static let longestHead = 9
+
+    private var bytes: [UInt8] = []
+
+    package static func encode(_ value: CBORValue) -> [UInt8] {
+        var encoder = CBOREncoder()
+        encoder.write(value)
+        return encoder.bytes
+    }
+
+    private mutating func write(_ value: CBORValue) {
+        switch value {
+        case .unsigned(let number): head { cbor_encode_uint(number, $0, $1) }
+        case .negative(let number): head { cbor_encode_negint(number, $0, $1) }
+        case .bytes(let run):
+            head { cbor_encode_bytestring_start(run.count, $0, $1) }
+            bytes += run
+        case .text(let text): write(text)
+        case .array(let items):
+            head { cbor_encode_array_start(items.count, $0, $1) }
+            for item in items { write(item) }
+        case .map(let entries):
+            head { cbor_encode_map_start(entries.count, $0, $1) }
+            for (key, value) in entries.sorted(by: { Self.precedes($0.key, $1.key) }) {
+                write(key)
+                write(value)
+            }
+        case .bool(let bool): head { cbor_encode_bool(bool, $0, $1) }
+        case .float(let number): head { cbor_encode_double(number, $0, $1) }
+        case .null: head { cbor_encode_null($0, $1) }
+        }
+    }
+
+    private mutating func write(_ text: String) {
+        head { cbor_encode_string_start(text.utf8.count, $0, $1) }
+        bytes += text.utf8
+    }
+
+    private mutating func head(_ encode: (UnsafeMutablePointer<UInt8>?, Int) -> Int) {
+        bytes += [UInt8](unsafeUninitializedCapacity: Self.longestHead) { buffer, count in
+            count = encode(buffer.baseAddress, buffer.count)
+        }
+    }
+
+    private static func precedes(_ left: String, _ right: String) -> Bool {
+        let (left, right) = (left.utf8, right.utf8)
+        return left.count == right.count ? left.lexicographicallyPrecedes(right) : left.count < right.count
+    }
+}

@@ -1,0 +1,114 @@
+/// The framing of MCUmgr packets on a serial line that a console may share (Zephyr, `smp_transport.rst`, "UART/serial and console").
+///
+/// A frame contains a length, the packet and its CRC-16. The length (16 bits, big-endian) is that of the packet and the CRC. The CRC is
+/// big-endian. The frame is encoded in Base64 and split into lines of at most 127 bytes. The first line starts with 06 09, each further
+/// line with 04 14. A line feed ends each line.
+public enum ConsoleFraming {
+    static let start: [UInt8] = [0x06, 0x09]
+    static let continuation: [UInt8] = [0x04, 0x14]
+    static let lineFeed = UInt8(ascii: "\n")
+    /// The number of Base64 characters in a line, a multiple of four. A line then has 123 bytes, as in the package `smp` of PyPI, and
+    /// there is space for a carriage return.
+    static let longestText = 120
+
+    /// The longest packet, in bytes. The length has 16 bits and includes the 2 bytes of the CRC.
+    public static let longestPacket = Int(UInt16.max) - 2
+
+    /// Encodes a packet as lines. Returns nil if it is longer than `longestPacket`.
+    public static func lines(carrying packet: [UInt8]) -> [UInt8]? {
+        guard packet.count <= longestPacket else { return nil }
+        let body = bigEndian(UInt16(packet.count + 2)) + packet + bigEndian(CRC16.checksum(packet))
+        let text = Base64.encode(body)
+        var lines: [UInt8] = []
+        for first in stride(from: 0, to: text.count, by: longestText) {
+            lines += first == 0 ? start : continuation
+            lines += text[first..<min(first + longestText, text.count)]
+            lines.append(lineFeed)
+        }
+        return lines
+    }
+
+    private static func bigEndian(_ value: UInt16) -> [UInt8] { [UInt8(value >> 8), UInt8(value & 0xFF)] }
+}
+
+/// Extracts packets from the bytes of a console, which may also contain lines of a log.
+public struct ConsoleDecoder: Sendable {
+    /// The longest accepted line, in bytes. Zephyr sends at most 127 bytes in a line; other senders use longer lines.
+    private static let longestLine = 16_384
+
+    private var line: [UInt8] = []
+    /// Whether the current line is longer than `longestLine`, so the decoder discards it.
+    private var isOverlong = false
+    /// The decoder of the current packet; nil if no packet has started.
+    private var text: Base64.Decoder?
+
+    public init() {}
+
+    /// Processes the next bytes.
+    ///
+    /// - Returns: the packets that these bytes complete.
+    public mutating func decode(_ bytes: some Sequence<UInt8>) -> [[UInt8]] {
+        var packets: [[UInt8]] = []
+        for byte in bytes {
+            if byte == ConsoleFraming.lineFeed {
+                if !isOverlong, let packet = endLine() { packets.append(packet) }
+                line.removeAll(keepingCapacity: true)
+                isOverlong = false
+            } else if line.count < Self.longestLine {
+                line.append(byte)
+            } else {
+                isOverlong = true
+            }
+        }
+        return packets
+    }
+
+    private mutating func endLine() -> [UInt8]? {
+        guard let (marker, rest) = lastMarker() else { return nil }
+        if marker == ConsoleFraming.start { text = Base64.Decoder() }
+        guard var text else { return nil }
+        guard text.append(rest) else {
+            self.text = nil
+            return nil
+        }
+        self.text = text
+        return packet(in: text.bytes)
+    }
+
+    /// Finds the last marker in the line. A prompt may precede the marker, or part of a line from before a reset of the sender. The bytes
+    /// of a marker do not occur in Base64.
+    private func lastMarker() -> (marker: [UInt8], rest: ArraySlice<UInt8>)? {
+        guard line.count > 1 else { return nil }
+        for first in line.indices.dropLast().reversed() {
+            let marker = [line[first], line[first + 1]]
+            guard marker == ConsoleFraming.start || marker == ConsoleFraming.continuation else { continue }
+            var rest = line[(first + 2)...]
+            if rest.last == UInt8(ascii: "\r") { rest.removeLast() }
+            return (marker, rest)
+        }
+        return nil
+    }
+
+    private mutating func packet(in bytes: [UInt8]) -> [UInt8]? {
+        guard bytes.count >= 2 else { return nil }
+        let length = Int(bytes[0]) << 8 | Int(bytes[1])
+        guard bytes.count >= 2 + length else { return nil }
+        text = nil
+        let body = bytes[2...]
+        // More bytes than the announced length mean that lines of two packets were mixed.
+        guard body.count == length, length >= 2, CRC16.checksum(body) == 0 else { return nil }
+        return Array(body.dropLast(2))
+    }
+}
+
+/// Computes CRC-16/XMODEM: polynomial 0x1021, initial value 0, no reflection.
+///
+/// The CRC of "123456789" is 0x31C3. The CRC of a message followed by its own CRC in big-endian order is 0.
+private enum CRC16 {
+    static func checksum(_ bytes: some Sequence<UInt8>) -> UInt16 {
+        bytes.reduce(into: 0) { crc, byte in
+            crc ^= UInt16(byte) << 8
+            for _ in 0..<8 { crc = crc & 0x8000 == 0 ? crc << 1 : crc << 1 ^ 0x1021 }
+        }
+    }
+}

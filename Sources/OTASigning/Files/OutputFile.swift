@@ -1,0 +1,134 @@
+internal import Glibc
+package import SystemPackage
+
+/// An output file that appears under its name complete or not at all.
+///
+/// The file has no name during the writing, so a killed process leaves no file. Some file systems (some network file systems, FAT) do
+/// not support files without a name. There the file has a temporary name, and a killed process leaves that file.
+package final class OutputFile {
+    let path: FilePath
+    private let replaces: Bool
+    private let file: OpenFile
+    private var temporary: FilePath?
+
+    /// - Parameters:
+    ///   - replaces: whether to replace an existing file of that name, atomically.
+    ///   - named: whether to use a temporary name even if the file system supports files without a name.
+    /// - Throws: `output-exists`, `cannot-create`.
+    package init(_ path: FilePath, replaces: Bool, named: Bool = false) throws(SigningError) {
+        self.path = path
+        self.replaces = replaces
+        if let existing = try? path.stat() {
+            guard replaces else { throw Self.exists(path) }
+            // Otherwise a regular file could replace a device such as /dev/null.
+            guard existing.type == .regular else {
+                throw .refused(.cannotCreate, context: "\(path): the path exists and is not a regular file")
+            }
+        }
+        do {
+            if !named, let nameless = try Self.nameless(in: path.folder) {
+                file = nameless
+            } else {
+                let name = path.unusedSibling()
+                file = try OpenFile(
+                    name, .readWrite, options: [.create, .exclusiveCreate], permissions: Self.permissions)
+                temporary = name
+            }
+        } catch {
+            throw .refused(.cannotCreate, context: "\(path): \(error)")
+        }
+    }
+
+    deinit {
+        if let temporary { unlink(temporary.string) }
+    }
+
+    /// Writes all bytes at `offset`, in bytes.
+    ///
+    /// - Throws: `write-failed`.
+    package func write(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) throws(SigningError) {
+        try writing(.writeFailed) { () throws(Errno) in try file.write(bytes, at: Int64(offset)) }
+    }
+
+    /// Waits until all bytes are on the storage device, then gives the file its name.
+    ///
+    /// - Throws: `output-exists`, `cannot-create`, `write-failed`.
+    package func commit() throws(SigningError) {
+        try writing(.writeFailed) { () throws(Errno) in try file.synchronize() }
+        do {
+            if temporary != nil {
+                // Exclusive creation reserves the name, so the rename below cannot overwrite another process's file.
+                if !replaces {
+                    _ = try OpenFile(
+                        path, .writeOnly, options: [.create, .exclusiveCreate], permissions: Self.permissions)
+                }
+            } else if replaces {
+                let name = path.unusedSibling()
+                try link(to: name)
+                temporary = name
+            } else {
+                try link(to: path)
+            }
+        } catch {
+            if error == .fileExists { throw Self.exists(path) }
+            throw .refused(.cannotCreate, context: "\(path): \(error)")
+        }
+        if let name = temporary {
+            guard rename(name.string, path.string) == 0 else {
+                let error = Errno(rawValue: errno)
+                if !replaces { unlink(path.string) }
+                throw .refused(.cannotCreate, context: "\(path): \(error)")
+            }
+            temporary = nil
+        }
+        path.folder.synchronizeFolder()
+    }
+
+    private func link(to name: FilePath) throws(Errno) {
+        let origin = Self.link(of: file)
+        guard linkat(AT_FDCWD, origin.string, AT_FDCWD, name.string, AT_SYMLINK_FOLLOW) == 0 else {
+            throw Errno(rawValue: errno)
+        }
+    }
+
+    private func writing<Result>(
+        _ code: SigningError.Code, _ body: () throws(Errno) -> Result
+    ) throws(SigningError) -> Result {
+        do { return try body() } catch { throw .refused(code, context: "\(path): \(error)") }
+    }
+
+    private static func exists(_ path: FilePath) -> SigningError {
+        .refused(
+            .outputExists, context: "\(path): the file already exists",
+            hint: "replace it with --force, or choose another path with -o FILE")
+    }
+
+    /// Creates a file without a name. Returns nil if the file system does not support it, or if the file could not be named later.
+    private static func nameless(in folder: FilePath) throws(Errno) -> OpenFile? {
+        do throws(Errno) {
+            let file = try OpenFile(folder, .readWrite, options: .temporaryFile, permissions: permissions)
+            return (try? link(of: file).stat()) == nil ? nil : file
+        } catch {
+            guard [Errno.notSupported, .isDirectory, .invalidArgument].contains(error) else { throw error }
+            return nil
+        }
+    }
+
+    /// The path that linkat uses to name a file without a name (open(2), O_TMPFILE).
+    private static func link(of file: OpenFile) -> FilePath { FilePath("/proc/self/fd/\(file.descriptor.rawValue)") }
+
+    /// The permissions of a new file, less the umask.
+    private static let permissions: FilePermissions = [.ownerReadWrite, .groupReadWrite, .otherReadWrite]
+}
+
+extension FileDescriptor.OpenOptions {
+    /// O_TMPFILE, a macro that Swift does not import (asm-generic/fcntl.h; the same on x86 and ARM).
+    fileprivate static let temporaryFile: FileDescriptor.OpenOptions = [.directory, .init(rawValue: 0o20_000_000)]
+}
+
+extension FilePath {
+    /// A random hidden name in the same folder. A collision is practically impossible (64 random bits).
+    fileprivate func unusedSibling() -> FilePath {
+        folder.appending(".otaflash-" + String(UInt64.random(in: .min ... .max), radix: 36))
+    }
+}

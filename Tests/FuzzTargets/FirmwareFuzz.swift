@@ -1,0 +1,107 @@
+import Glibc
+import OTAFirmware
+import OTASigning
+import SystemPackage
+
+/// An accepted bundle or envelope must have the same bytes when it is encoded again.
+enum BundleFuzz {
+    static func run(_ bytes: [UInt8]) -> String? {
+        if let bundle = try? SignedBundle(parsing: bytes), bundle.bytes != bytes { return "the encoded bundle differs" }
+        if let envelope = try? Envelope(parsing: bytes) {
+            if envelope.bytes != bytes { return "the encoded envelope differs" }
+            if !(158...1332).contains(bytes.count) { return "an envelope of \(bytes.count) bytes" }
+        }
+        if let envelope = try? Envelope(parsingPrefix: bytes), !bytes.starts(with: envelope.bytes) {
+            return "the envelope differs from the start of the file"
+        }
+        return nil
+    }
+}
+
+/// An accepted key must be equal after it is encoded and decoded again.
+enum KeyFuzz {
+    static func run(_ bytes: [UInt8]) -> String? {
+        let text = SecretBytes(copying: bytes)
+        if let key = try? PublicKey(pem: text) {
+            guard let again = try? PublicKey(pem: key.pem()), again == key else {
+                return "the decoded public key differs"
+            }
+        }
+        if let key = try? PrivateKey(pem: text, passphrase: Passphrase(SecretBytes(copying: Array("fuzz".utf8)))) {
+            guard let again = try? PrivateKey(pem: key.pem()), again.publicKey == key.publicKey else {
+                return "the decoded private key differs"
+            }
+        }
+        return nil
+    }
+}
+
+/// Reads a trust folder. The input has its files; the first byte of each file selects its name.
+enum TrustFolderFuzz {
+    static func run(_ bytes: [UInt8]) -> String? {
+        var template = Array("/tmp/otaflash-fuzz-XXXXXX".utf8CString)
+        guard mkdtemp(&template) != nil else { return nil }
+        let folder = FilePath(platformString: template)
+        var names: [FilePath] = []
+        for (number, part) in bytes.split(separator: 0, maxSplits: 7).enumerated() {
+            // A scope belongs to the previous file. If that file is not a key, the scope has no key.
+            let name = ["\(number).pub.pem", "\(number).pem", "\(max(0, number - 1)).pub.pem.scope", "\(number)"]
+            let path = folder.appending(name[Int(part.first ?? 0) % 4])
+            names.append(path)
+            write(Array(part.dropFirst()), to: path)
+        }
+        defer {
+            for name in names { unlink(name.string) }
+            rmdir(folder.string)
+        }
+        if let scope = try? TrustScope(parsing: bytes, of: "scope"), scope.products == nil, scope.formats == nil {
+            return "an accepted scope has no limit"
+        }
+        guard let store = try? TrustStore(paths: [folder]) else { return nil }
+        return store.keys.isEmpty ? "an accepted trust store has no key" : nil
+    }
+
+    private static func write(_ bytes: [UInt8], to path: FilePath) {
+        guard let file = try? FileDescriptor.open(path, .writeOnly, options: [.create], permissions: [.ownerReadWrite])
+        else { return }
+        _ = try? file.closeAfter { try file.writeAll(bytes) }
+    }
+}
+
+/// The inspection of an image must have the same result with one piece and with several pieces.
+enum ImageFuzz {
+    static func run(_ bytes: [UInt8]) -> String? {
+        var input = FuzzInput(bytes)
+        let formats: [ImageFormat?] = [nil, .raw, .espressif, .mcuboot]
+        let format = formats[Int(input.next()) % formats.count]
+        let piece = 1 + Int(input.next())
+        let image = input.bytes(upTo: bytes.count)
+        let whole = try? FirmwareInspector.inspect(image, format: format) { SHA256() }
+        var inspector = FirmwareInspector(format: format) { SHA256() }
+        let parts = try? inspect(image, in: piece, &inspector)
+        if let whole, Int(whole.size) != image.count {
+            return "the size is \(whole.size), but the image has \(image.count) bytes"
+        }
+        return whole == parts ? nil : "the result differs with pieces of \(piece) bytes"
+    }
+
+    private static func inspect(
+        _ image: [UInt8], in piece: Int, _ inspector: inout FirmwareInspector
+    ) throws -> FirmwareDescription {
+        for start in stride(from: 0, to: image.count, by: piece) {
+            try image[start..<min(start + piece, image.count)].withUnsafeBytes { try inspector.update($0) }
+        }
+        return try inspector.finish()
+    }
+}
+
+/// An accepted Intel HEX file must have an image of 1 to `span` bytes.
+enum IntelHexFuzz {
+    /// The limit is small, because two distant records would otherwise need a second.
+    private static let span = 1 << 16
+
+    static func run(_ bytes: [UInt8]) -> String? {
+        guard let hex = try? IntelHex(parsing: bytes, maximumSpan: span) else { return nil }
+        return (1...span).contains(hex.bytes.count) ? nil : "an image of \(hex.bytes.count) bytes"
+    }
+}
