@@ -1,3 +1,5 @@
+package import DBus
+
 /// An error of a Bluetooth operation. Equality compares the code and the ATT error.
 public struct BlueZError: Error, Sendable, Equatable {
     /// The kind of the error. The raw values are stable.
@@ -62,4 +64,97 @@ public struct BlueZError: Error, Sendable, Equatable {
 
 extension BlueZError: CustomStringConvertible {
     public var description: String { "\(code.rawValue): \(context)" }
+}
+
+/// Maps D-Bus errors to errors of this module. No other code does this. The meanings of BlueZ's errors come from its
+/// source, version 5.66: `src/error.c`, `create_gatt_dbus_error` in `src/gatt-client.c`, `device_bonding_failed` in
+/// `src/device.c`.
+extension BlueZError {
+    /// Maps an error.
+    ///
+    /// - Parameter operation: the failed operation, for people, such as `connect to AA:BB:CC:DD:EE:FF`.
+    package init(_ error: DBusError, _ operation: String) {
+        let context = "\(operation): \(error.message.isEmpty ? error.name ?? error.code.rawValue : error.message)"
+        switch error.code {
+        case .remote: self = Self.remote(error.name ?? "", error.message, context)
+        case .connectionFailed, .disconnected, .resourcesExhausted: self.init(.busUnavailable, context)
+        case .timedOut: self.init(.timedOut, context)
+        case .cancelled: self.init(.cancelled, context)
+        case .invalidArguments: self.init(.invalidArguments, context)
+        case .unexpectedValue: self.init(.unexpectedReply, context)
+        case .socketClosed, .socketFailed: self.init(.disconnected, context)
+        case .nameTaken: self.init(.failed, context)
+        }
+    }
+
+    private static func remote(_ name: String, _ message: String, _ context: String) -> BlueZError {
+        let bluez = "org.bluez.Error."
+        if name.hasPrefix(bluez) {
+            return ofBlueZ(String(name.dropFirst(bluez.count)), message, context)
+        }
+        // The bus could not start bluetoothd. The bus's message describes only that failed start.
+        if name.hasPrefix("org.freedesktop.DBus.Error.Spawn.") {
+            return BlueZError(.serviceUnavailable, "bluetoothd is not running")
+        }
+        let code: Code =
+            switch name {
+            case DBusError.Name.serviceUnknown, DBusError.Name.nameHasNoOwner, "org.freedesktop.systemd1.NoSuchUnit":
+                .serviceUnavailable
+            // The bus itself sends this reply if the called program exits before its reply.
+            case DBusError.Name.noReply: .serviceUnavailable
+            case DBusError.Name.accessDenied: .accessDenied
+            case DBusError.Name.unknownObject: .noSuchObject
+            // gdbus sends this reply for a removed object: "Method … with signature … on interface … doesn't exist".
+            case DBusError.Name.unknownMethod, DBusError.Name.unknownInterface: .noSuchObject
+            case DBusError.Name.invalidArguments: .invalidArguments
+            default: .failed
+            }
+        return BlueZError(code, context)
+    }
+
+    private static func ofBlueZ(_ name: String, _ message: String, _ context: String) -> BlueZError {
+        let code: Code =
+            switch name {
+            case "InProgress": .inProgress
+            case "AlreadyExists", "AlreadyConnected": .alreadyDone
+            case "NotReady": .adapterOff
+            case "NotConnected": .disconnected
+            case "DoesNotExist": .noSuchObject
+            case "NotSupported": .notSupported
+            case "InvalidArguments", "InvalidOffset": .invalidArguments
+            case "InvalidValueLength": .invalidLength
+            case "NotAuthorized": .notPermitted
+            case "NotPermitted": notPermitted(message)
+            case "ConnectionAttemptFailed": .connectionFailed
+            case "AuthenticationFailed", "AuthenticationCanceled", "AuthenticationRejected", "AuthenticationTimeout":
+                .pairingFailed
+            default: failed(message)
+            }
+        if code == .invalidArguments, message == "Invalid Length" { return BlueZError(.invalidLength, context) }
+        return BlueZError(code, context, attributeError: code == .attributeError ? attributeError(in: message) : nil)
+    }
+
+    private static func notPermitted(_ message: String) -> Code {
+        switch message {
+        // ATT errors 0x05, 0x0C and 0x0F.
+        case "Not paired": .notPaired
+        case "Write acquired", "Notify acquired": .acquiredElsewhere
+        default: .notPermitted
+        }
+    }
+
+    private static func failed(_ message: String) -> Code {
+        if attributeError(in: message) != nil { return .attributeError }
+        if message == "Not connected" || message == "No ATT transport" { return .disconnected }
+        if message.hasSuffix("connection-adapter-not-powered") { return .adapterOff }
+        if message.hasPrefix("le-connection-") || message.hasPrefix("br-connection-") { return .connectionFailed }
+        return .failed
+    }
+
+    private static func attributeError(in message: String) -> UInt8? {
+        let words = "Operation failed with ATT error: 0x"
+        guard message.hasPrefix(words) else { return nil }
+        let digits = message.dropFirst(words.count).prefix { $0.isHexDigit }
+        return UInt8(digits, radix: 16)
+    }
 }

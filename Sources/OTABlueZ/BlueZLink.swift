@@ -1,6 +1,6 @@
-import BlueZ
+package import BlueZ
 import OTATransport
-import OTAUpdate
+package import OTAUpdate
 
 /// A BlueZ connection as a link. It queues commands without waiting; one task carries them out.
 final class BlueZLink: Link {
@@ -45,5 +45,189 @@ final class BlueZLink: Link {
 extension Channel {
     init(_ characteristic: GATTCharacteristic) {
         self.init(service: characteristic.service.value, characteristic: characteristic.uuid.value)
+    }
+}
+
+/// Carries out a link's commands in their order. It runs on the thread of the bus and its sockets, so a packet needs no
+/// thread switch.
+actor LinkQueue {
+    nonisolated var unownedExecutor: UnownedSerialExecutor { connection.unownedExecutor }
+
+    private let connection: DeviceConnection
+    private let outlet: AsyncStream<LinkEvent>.Continuation
+    private let characteristics: [Channel: GATTCharacteristic]
+    private var writers: [Channel: AcquiredWriter] = [:]
+    /// Channels without a socket from bluetoothd. Their values go over the bus, one by one.
+    private var withoutSocket: Set<Channel> = []
+    /// Writes that wait for the device's response: one per channel, because bluetoothd refuses a second one.
+    private var writes: [Channel: Task<Void, Never>] = [:]
+    private(set) var hasStaleTable = false
+
+    init(_ connection: DeviceConnection, _ outlet: AsyncStream<LinkEvent>.Continuation) {
+        self.connection = connection
+        self.outlet = outlet
+        characteristics = Dictionary(
+            connection.services.flatMap(\.characteristics).map { (Channel($0), $0) },
+            uniquingKeysWith: { first, _ in first })
+    }
+
+    /// Runs until the connection ends, the commands end, or a command without a response fails. Returns the reason why the
+    /// link is unusable.
+    func run(_ commands: AsyncStream<LinkCommand>, closing feed: AsyncStream<LinkCommand>.Continuation) async
+        -> LinkError
+    {
+        let failure = await withTaskGroup(of: Void.self) { group in
+            let connection = connection
+            group.addTask {
+                _ = try? await connection.waitForEnd()
+                feed.finish()
+            }
+            let failure = await drain(commands, &group)
+            group.cancelAll()
+            return failure
+        }
+        guard let ended = await connection.ended else {
+            for write in writes.values { write.cancel() }
+            return failure ?? LinkError(.lost, "the link was closed")
+        }
+        for write in writes.values { await write.value }
+        return LinkError(lost: ended)
+    }
+
+    private func drain(_ commands: AsyncStream<LinkCommand>, _ listeners: inout TaskGroup<Void>) async -> LinkError? {
+        for await command in commands {
+            do throws(BlueZError) {
+                switch command {
+                case .send(let values, let channel): try await send(values, channel)
+                case .write(let value, let channel): try await write(value, channel)
+                case .read(let channel): await read(channel)
+                case .subscribe(let channel): await subscribe(channel, &listeners)
+                }
+            } catch {
+                return LinkError(error)
+            }
+        }
+        return nil
+    }
+
+    // MARK: - Commands without a response
+
+    private func send(_ values: [[UInt8]], _ channel: Channel) async throws(BlueZError) {
+        let characteristic = try characteristic(channel)
+        if let writer = try await writer(characteristic, channel) {
+            try await writer.write(values)
+        } else {
+            try await connection.send(values, to: characteristic)
+        }
+    }
+
+    private func writer(
+        _ characteristic: GATTCharacteristic, _ channel: Channel
+    ) async throws(BlueZError) -> AcquiredWriter? {
+        if let writer = writers[channel] { return writer }
+        guard !withoutSocket.contains(channel) else { return nil }
+        do throws(BlueZError) {
+            let writer = try await connection.acquireWriter(of: characteristic)
+            writers[channel] = writer
+            return writer
+        } catch {
+            guard error.code == .notSupported || error.code == .noSuchObject else { throw error }
+            withoutSocket.insert(channel)
+            return nil
+        }
+    }
+
+    // MARK: - Commands with a response
+
+    /// Writes a value. The device gets it after every value that was sent before. bluetoothd queues requests after the
+    /// commands in its queue. Values that are still in a socket must reach bluetoothd first (docs/ota-profile.md, "The
+    /// flush on BlueZ").
+    private func write(_ value: [UInt8], _ channel: Channel) async throws(BlueZError) {
+        await writes[channel]?.value
+        for writer in writers.values { try await writer.waitUntilDrained() }
+        // This is a separate method: with a nested closure in the task's closure, the program crashes (Swift 6.3.1).
+        writes[channel] = Task { await startWrite(value, channel) }
+    }
+
+    private func startWrite(_ value: [UInt8], _ channel: Channel) async {
+        await answer(channel) { characteristic in
+            try await connection.write(value, to: characteristic)
+            return .written(channel)
+        }
+    }
+
+    private func read(_ channel: Channel) async {
+        await answer(channel) { .value(try await connection.read($0), channel) }
+    }
+
+    private func subscribe(_ channel: Channel, _ listeners: inout TaskGroup<Void>) async {
+        var notifications: Notifications?
+        await answer(channel) { characteristic in
+            // Do not acquire a socket before the device is paired (see `subscribe` for the reason). A readable
+            // characteristic is the exception.
+            let overSocket = connection.device.isPaired || characteristic.operations.contains(.read)
+            notifications = try await connection.subscribe(to: characteristic, overSocket: overSocket)
+            return .subscribed(channel)
+        }
+        guard let notifications else { return }
+        let outlet = outlet
+        listeners.addTask {
+            for await value in notifications { outlet.yield(.notified(value, channel)) }
+        }
+    }
+
+    /// Performs the request. If the device requires pairing, it pairs and repeats the request once.
+    private func answer(_ channel: Channel, _ ask: (GATTCharacteristic) async throws -> LinkEvent) async {
+        do {
+            let characteristic = try characteristic(channel)
+            do {
+                outlet.yield(try await ask(characteristic))
+            } catch let error as BlueZError where error.code == .notPaired {
+                try await connection.pair()
+                outlet.yield(try await ask(characteristic))
+            }
+        } catch {
+            await refuse(channel, error as? BlueZError ?? BlueZError(.failed, "\(error)"))
+        }
+    }
+
+    private func refuse(_ channel: Channel, _ error: BlueZError) async {
+        // ATT errors "invalid handle" and "attribute not found".
+        if error.attributeError == 0x01 || error.attributeError == 0x0A { hasStaleTable = true }
+        let error = LinkError(error)
+        // A request that the end of the link interrupted was not refused. The end itself is reported next.
+        if error.code != .notPermitted, await connection.ended != nil { return }
+        outlet.yield(.refused(error, channel))
+    }
+
+    private func characteristic(_ channel: Channel) throws(BlueZError) -> GATTCharacteristic {
+        guard let characteristic = characteristics[channel] else {
+            throw BlueZError(.noSuchObject, "the device has no such characteristic")
+        }
+        return characteristic
+    }
+}
+
+extension LinkError {
+    /// Maps a Bluetooth error to a link error. No other code does this.
+    package init(_ error: BlueZError) {
+        let code: Code =
+            switch error.code {
+            case .busUnavailable, .serviceUnavailable, .accessDenied, .noSuchAdapter, .adapterOff: .unavailable
+            case .noSuchDevice, .ambiguousDevice: .noSuchDevice
+            case .timedOut: .timedOut
+            case .notPaired, .pairingFailed: .notPermitted
+            case .acquiredElsewhere: .inUse
+            case .notPermitted, .noSuchObject, .invalidLength, .attributeError, .notSupported, .invalidArguments:
+                .refused
+            case .connectionFailed, .disconnected, .inProgress, .alreadyDone, .unexpectedReply, .failed, .cancelled:
+                .lost
+            }
+        self.init(code, error.context)
+    }
+
+    /// Creates the error for a link that was connected and has ended.
+    init(lost end: ConnectionEnd) {
+        self.init(.lost, end.reason == .unknown ? end.error.context : "\(end.error.context) (\(end.reason.rawValue))")
     }
 }

@@ -7,8 +7,10 @@ import Subprocess
 import SystemPackage
 import Testing
 
-/// Examples/BlueZ, as somebody would run it.
-@Suite(.enabled(if: !World.isLab, "it takes the bus from the environment, and the first adapter"))
+/// Runs the program of Examples/BlueZ as a user would.
+@Suite(
+    "The example bluez-explore",
+    .enabled(if: !World.isLab, "the example uses the bus of the environment and the first adapter"))
 struct ExampleTests {
     private func run(_ words: [String], in world: World) async throws -> String {
         guard case .address(let address) = world.bus else { return "" }
@@ -23,7 +25,8 @@ struct ExampleTests {
         return example.outputText
     }
 
-    @Test func listsDevices() async throws {
+    @Test("the example lists the devices in range")
+    func listsDevices() async throws {
         try await World.run { world in
             let lines = try await run([], in: world)
             #expect(lines == "00:AA:01:01:00:42 -50 dBm Virtual\n")
@@ -39,7 +42,8 @@ struct ExampleTests {
         }
     }
 
-    @Test func showsADevice() async throws {
+    @Test("the example shows the attributes of a device")
+    func showsADevice() async throws {
         try await World.run { world in
             let lines = try await run([world.address.description], in: world).split(separator: "\n").map { String($0) }
             #expect(lines.first == "Virtual MTU 247")

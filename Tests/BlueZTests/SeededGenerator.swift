@@ -1,4 +1,4 @@
-/// SplitMix64: the same numbers in every run.
+/// SplitMix64. It returns the same numbers in every run.
 struct SeededGenerator: RandomNumberGenerator {
     private var state: UInt64
 

@@ -4,9 +4,9 @@ import Glibc
 import OTASimulator
 import OTAUpdate
 
-/// The peripheral's table of attributes, as bluetoothd shows it.
+/// The D-Bus objects of the peripheral's services and characteristics.
 extension FakeBlueZ {
-    /// MCUmgr's server (Zephyr, `smp_transport.rst`).
+    /// The SMP characteristic of MCUmgr (Zephyr, `smp_transport.rst`).
     private static let smp = Channel(
         service: 0x8D53_DC1D_1DB7_4CD3_868B_8A52_7460_AA84, characteristic: 0xDA2E_7828_FBCE_4E01_AE9E_2611_7499_7C48)
     private static let flags: [(Channel, [String])] = [
@@ -74,7 +74,7 @@ extension FakeBlueZ {
             ])
     }
 
-    /// A request's way there and back.
+    /// The simulated time between a request and its response. The sleeps below model this delay; no event could replace them.
     private static let roundTrip = Duration.milliseconds(3)
 
     private func live() throws -> UInt16 {
@@ -104,7 +104,7 @@ extension FakeBlueZ {
         }
         busy.insert(path)
         defer { busy.remove(path) }
-        // Behind the commands.
+        // bluetoothd sends a request after the queued commands.
         await withCheckedContinuation { turn in
             guard case .enqueued = outbox?.yield(.request(turn)) else { return turn.resume() }
         }
@@ -116,10 +116,10 @@ extension FakeBlueZ {
         } catch let error as ATTError { throw error.asBlueZ }
     }
 
-    /// What bluetoothd has queued for the device.
+    /// An item in the queue of bluetoothd for the device.
     enum Outgoing: Sendable {
         case command(Channel, [UInt8])
-        /// It is sent now.
+        /// The position of a request in the queue. The continuation resumes when the request can be sent.
         case request(CheckedContinuation<Void, Never>)
     }
 
@@ -177,7 +177,8 @@ extension FakeBlueZ {
         return [.unixFileDescriptor(DBusFileDescriptor(adopting: pair[1])), .uint16(247)]
     }
 
-    /// Slowly, so that packets pile up in the socket.
+    /// Passes the packets of a socket to the peripheral: at most 4 every millisecond. The sleep makes it slow on purpose, so that
+    /// packets accumulate in the socket.
     private func serve(_ path: DBusObjectPath, _ channel: Channel, _ descriptor: CInt, _ number: UInt16) async {
         var buffer = [UInt8](repeating: 0, count: 512)
         while link == number, isOpen(path, descriptor) {
@@ -212,7 +213,7 @@ extension FakeBlueZ {
 }
 
 extension ATTError {
-    /// `create_gatt_dbus_error` in BlueZ's `src/gatt-client.c`.
+    /// The D-Bus error that bluetoothd creates (`create_gatt_dbus_error` in `src/gatt-client.c`).
     fileprivate var asBlueZ: DBusError {
         switch code {
         case 0x02: .bluez("NotPermitted", "Read not permitted")

@@ -1,12 +1,12 @@
 package import BlueZ
 package import DBus
 
-/// The other half: programs that offer services, and a central on the air that uses them.
+/// The peripheral role: programs on this machine offer services, and a simulated central uses them.
 extension FakeBlueZ {
-    /// What a program has registered.
     /// The bus name of the program that offers services.
     package var offeringProgram: String? { application?.owner }
 
+    /// The services that a program has registered.
     struct Application {
         var owner: String
         var root: DBusObjectPath
@@ -42,7 +42,7 @@ extension FakeBlueZ {
         ]
     }
 
-    /// What is advertised at present, as `LEAdvertisement1` has it.
+    /// The properties of the registered advertisement (`LEAdvertisement1`). Nil: nothing is advertised.
     package var advertisedProperties: [String: DBusValue]? { advertisement?.properties }
 
     package var offeredAttributes: Set<LocalAttribute> { Set(application?.characteristics.keys.map { $0 } ?? []) }
@@ -53,7 +53,7 @@ extension FakeBlueZ {
         let root = try call.arguments.require(0, \.objectPath)
         guard application == nil else { throw DBusError.bluez("AlreadyExists", "Already Exists") }
         var new = Application(owner: call.sender, root: root)
-        // Asked before the call is answered, as bluetoothd does.
+        // bluetoothd also reads the objects before it replies.
         let reply = try await connection?.call(call.sender, root, BlueZName.objectManager, "GetManagedObjects") ?? []
         let objects = try reply.require(0, \.dictionary)
         for (path, interfaces) in objects {
@@ -84,6 +84,8 @@ extension FakeBlueZ {
         let reply = try await connection?.call(
             call.sender, path, BlueZName.properties, "GetAll", [.string(BlueZName.advertisement)])
         advertisement = (call.sender, path, try (reply ?? []).require(0, \.properties))
+        for waiting in waitingForAdvertisement { waiting.finish() }
+        waitingForAdvertisement = []
         return []
     }
 
@@ -93,6 +95,14 @@ extension FakeBlueZ {
         }
         advertisement = nil
         return []
+    }
+
+    /// Waits until a program has registered an advertisement. Returns at once if one is registered.
+    package func waitForAdvertisement() async {
+        guard advertisement == nil else { return }
+        let (registrations, feed) = AsyncStream.makeStream(of: Void.self)
+        waitingForAdvertisement.append(feed)
+        for await _ in registrations {}
     }
 
     // MARK: - The central
@@ -123,7 +133,7 @@ extension FakeBlueZ {
             .require(0, \.bytes)
     }
 
-    /// Writes without response follow each other without waiting, as they come over the air.
+    /// Writes the values one after the other without waiting for replies, like packets from the air.
     package func centralWrites(_ values: [[UInt8]], to attribute: LocalAttribute, _ type: String) async throws {
         let (owner, characteristic) = try find(attribute)
         let calls = values.map {
@@ -134,7 +144,8 @@ extension FakeBlueZ {
         for answer in await connection?.call(calls) ?? [] { _ = try answer.get() }
     }
 
-    /// By a socket where the characteristic offers one. Ends when the program does, or this task is cancelled.
+    /// Subscribes over a socket if the characteristic offers one, otherwise over the bus. The stream ends when the program closes the
+    /// socket or the reading task is cancelled.
     package func centralSubscribes(to attribute: LocalAttribute) async throws -> AsyncStream<[UInt8]> {
         let (owner, characteristic) = try find(attribute)
         guard let connection else { throw DBusError.bluez("Failed", "gone") }
@@ -166,7 +177,7 @@ extension FakeBlueZ {
         return values
     }
 
-    /// What bluetoothd writes through a socket.
+    /// Acquires the socket through which bluetoothd sends the central's writes.
     package func centralAcquiresWriter(of attribute: LocalAttribute) async throws -> PacketSocket {
         guard let connection else { throw DBusError.bluez("Failed", "gone") }
         let reply = try await ask(attribute, "AcquireWrite", [.properties(options([:]))])
@@ -175,7 +186,7 @@ extension FakeBlueZ {
 
     private func find(_ attribute: LocalAttribute) throws -> (owner: String, Characteristic) {
         guard let application, let characteristic = application.characteristics[attribute] else {
-            throw DBusError.bluez("DoesNotExist", "nobody offers it")
+            throw DBusError.bluez("DoesNotExist", "no program offers this attribute")
         }
         return (application.owner, characteristic)
     }

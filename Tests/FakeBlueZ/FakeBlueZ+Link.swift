@@ -4,7 +4,7 @@ import Glibc
 import OTASimulator
 import OTAUpdate
 
-/// The peripheral, as bluetoothd shows it, and the link to it.
+/// The D-Bus object of the peripheral, and the link to it.
 extension FakeBlueZ {
     func deviceInterface(rssi: Int16?) -> DBusInterface {
         var properties = [
@@ -31,7 +31,7 @@ extension FakeBlueZ {
         guard link == nil else { return [] }
         guard connecting == nil else { throw DBusError.bluez("InProgress", "Operation already in progress") }
         if !connectErrors.isEmpty { throw connectErrors.removeFirst() }
-        // It listens for the device for as long as it takes.
+        // Like bluetoothd, it listens for the device without a time limit.
         try await withCheckedThrowingContinuation { continuation in
             connecting = continuation
             Task { await listen() }
@@ -41,8 +41,9 @@ extension FakeBlueZ {
 
     private func listen() async {
         while connecting != nil {
+            // The simulated device has no event for the start of its advertising, so it is polled.
             try? await Task.sleep(for: .milliseconds(5))
-            guard let caller = connecting, connection != nil, endsToTell == 0, isAdvertising else { continue }
+            guard let caller = connecting, connection != nil, unreportedEnds == 0, isAdvertising else { continue }
             lastLink += 1
             guard peripheral.connect(lastLink, valueLength: 244, at: now) else { continue }
             let number = lastLink
@@ -55,6 +56,7 @@ extension FakeBlueZ {
     }
 
     private func resolve(_ number: UInt16) async {
+        // The simulated duration of the service discovery.
         try? await Task.sleep(for: .milliseconds(20))
         guard link == number else { return }
         if let nameInService {
@@ -63,7 +65,7 @@ extension FakeBlueZ {
         }
         if earlyBreaks > 0 {
             earlyBreaks -= 1
-            return drop(tells: true)
+            return drop(reports: true)
         }
         if staleTables > 0 {
             staleTables -= 1
@@ -80,21 +82,23 @@ extension FakeBlueZ {
             connecting.resume(throwing: DBusError.bluez("Failed", "br-connection-canceled"))
         }
         if let link {
+            // The simulated duration of a disconnection.
             try? await Task.sleep(for: .milliseconds(50))
-            if self.link == link { drop(tells: true) }
+            if self.link == link { drop(reports: true) }
         }
         return []
     }
 
-    /// The link ends now.
-    package func cut() { drop(tells: true) }
+    /// Ends the link at once.
+    package func cut() { drop(reports: true) }
 
-    package func setInReach(_ isInReach: Bool) {
-        self.isInReach = isInReach
-        if !isInReach { drop(tells: true) }
+    package func setInRange(_ isInRange: Bool) {
+        self.isInRange = isInRange
+        if !isInRange { drop(reports: true) }
     }
 
-    func drop(tells: Bool) {
+    /// Ends the link and closes its sockets. `reports`: whether the bus gets the change.
+    func drop(reports: Bool) {
         for descriptor in Array(writeEnds.values) + Array(notifyEnds.values) { _ = close(descriptor) }
         writeEnds = [:]
         notifyEnds = [:]
@@ -103,17 +107,18 @@ extension FakeBlueZ {
         guard let link else { return }
         self.link = nil
         peripheral.disconnect(link, at: now)
-        guard tells else { return }
-        endsToTell += 1
+        guard reports else { return }
+        unreportedEnds += 1
         Task {
+            // The simulated delay of a late report, as `endsAreLate` describes it.
             if endsAreLate { try? await Task.sleep(for: .milliseconds(300)) }
             await update(Self.device, BlueZName.device, ["ServicesResolved": false])
             await update(Self.device, BlueZName.device, ["Connected": false])
-            endsToTell -= 1
+            unreportedEnds -= 1
         }
     }
 
-    // MARK: - What the peripheral says
+    // MARK: - Notifications
 
     enum Notification: Sendable {
         case value(UInt16, Channel, [UInt8])
@@ -122,7 +127,7 @@ extension FakeBlueZ {
 
     func passOn(_ notification: Notification) async {
         switch notification {
-        case .restart: drop(tells: true)
+        case .restart: drop(reports: true)
         case .value(let number, let channel, let value):
             guard number == link else { return }
             let path = Self.path(channel)

@@ -1,7 +1,7 @@
 import BlueZ
 package import DBus
 
-/// Agents, and a peripheral that wants to be paired by a passkey before anything is written to it.
+/// Pairing agents, and a peripheral that requires a bond with a passkey before it accepts a write.
 extension FakeBlueZ {
     var agentManager: DBusInterface {
         let path = DBusArgument("agent", .objectPath)
@@ -19,7 +19,7 @@ extension FakeBlueZ {
     }
 
     package var hasAgent: Bool { agent != nil }
-    /// The bus name and the path of the agent that is registered.
+    /// The bus name and the path of the registered agent.
     package var agentObject: (owner: String, path: DBusObjectPath)? { agent.map { ($0.owner, $0.path) } }
 
     private func register(_ owner: String, _ path: DBusObjectPath, _ capability: String) throws -> [DBusValue] {
@@ -40,7 +40,7 @@ extension FakeBlueZ {
     }
 
     func pair() async throws -> [DBusValue] {
-        // It would try BR/EDR.
+        // bluetoothd would try to pair over BR/EDR.
         guard !isPaired else { throw DBusError.bluez("AuthenticationFailed", "Authentication Failed") }
         guard await askPasskey() == .right else {
             throw DBusError.bluez("AuthenticationFailed", "Authentication Failed")
@@ -48,15 +48,16 @@ extension FakeBlueZ {
         return []
     }
 
-    /// bluetoothd pairs by itself when a request is answered with "insufficient authentication". Where that comes to nothing, the
-    /// request is not answered before its time is over.
+    /// Pairs if the device requires it. bluetoothd pairs by itself when the device refuses a request with "insufficient
+    /// authentication". If the pairing fails, bluetoothd replies to the request only after the ATT timeout of 30 s.
     func demandBond() async throws {
         guard passkey != nil, !isPaired else { return }
         switch await askPasskey() {
         case .right: return
-        case .wrong: drop(tells: true)
+        case .wrong: drop(reports: true)
         case .refused: break
         }
+        // The ATT timeout. The client must not wait for it.
         try await Task.sleep(for: .seconds(30))
     }
 

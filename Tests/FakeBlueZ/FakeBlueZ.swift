@@ -4,13 +4,13 @@ import OTAFirmware
 import OTASigning
 package import OTASimulator
 
-/// A bluetoothd that is none: as much of its behaviour over the bus as a central sees, with a virtual device on its air. What it
-/// does was seen in BlueZ 5.66 or read in its sources; the conformance tests hold for both.
+/// A simulated bluetoothd on a private bus, with a virtual device in range. It implements the D-Bus behaviour of bluetoothd that a
+/// client can see. That behaviour was observed with BlueZ 5.66 or read in its source. The conformance tests pass with both.
 ///
-/// It differs in that the end of a link takes 50 ms and not 2 s, and in that a signal strength that is forgotten is still told to
-/// whoever asks anew.
+/// There are two differences. A disconnection takes 50 ms instead of 2 s. And a read of all objects still returns a signal strength
+/// that bluetoothd would have cleared.
 package actor FakeBlueZ {
-    /// Something else on the air, which only advertises.
+    /// Another device in range. It only advertises.
     package struct Neighbour: Sendable {
         package var address: String
         package var name: String
@@ -38,49 +38,50 @@ package actor FakeBlueZ {
 
     var connection: DBusConnection?
     var isPowered = true
-    var isInReach = true
+    var isInRange = true
     private var discoverers: [String: Task<Void, Never>] = [:]
     private var advertisements: Task<Void, Never>?
     private var visible: Set<DBusObjectPath> = []
-    /// Those whose signal strength is told.
+    /// The devices whose signal strength is reported.
     private var heard: Set<DBusObjectPath> = []
 
     // The link.
     var link: UInt16?
     var lastLink: UInt16 = 0
-    /// Who waits for a link that is to come.
+    /// The pending `Connect` call.
     var connecting: CheckedContinuation<Void, any Error>?
-    /// Links that have ended, which nobody was told of yet. Another comes only afterwards.
-    var endsToTell = 0
+    /// The number of ended links whose end is not yet reported. The next link begins only after the report.
+    var unreportedEnds = 0
     var isPaired = false
     var agent: (owner: String, path: DBusObjectPath, capability: String)?
-    // What programs offer.
+    // The offers of programs in the peripheral role.
     var application: Application?
+    var waitingForAdvertisement: [AsyncStream<Void>.Continuation] = []
     var advertisement: (owner: String, path: DBusObjectPath, properties: [String: DBusValue])?
     /// The open sockets, by characteristic.
     var writeEnds: [DBusObjectPath: CInt] = [:]
     var notifyEnds: [DBusObjectPath: CInt] = [:]
     var outbox: AsyncStream<Outgoing>.Continuation?
-    /// What the peripheral says, on its way to the central.
+    /// The queue of notifications from the peripheral.
     private var feed: AsyncStream<Notification>.Continuation?
     var busy: Set<DBusObjectPath> = []
     var notifying: Set<DBusObjectPath> = []
 
-    // What a test wants to happen, or to know.
-    /// The answers to the next calls of `Connect`.
+    // Settings and observations of a test.
+    /// The errors with which the next calls of `Connect` fail.
     package var connectErrors: [DBusError] = []
-    /// How many links break before their services are known.
+    /// The number of links that break during service discovery.
     package var earlyBreaks = 0
-    /// The peripheral's services are left out of so many discoveries, as from a cache of earlier firmware.
+    /// The number of service discoveries without the peripheral's services. This simulates a cache of earlier firmware.
     package var staleTables = 0
-    /// What its GAP service calls the device, where that is not what it advertises.
+    /// The name in the device's GAP service, if it differs from the advertised name.
     package var nameInService: String?
-    /// Whether it takes 0.3 s to tell of the end of a link, long after it has answered `Disconnect`.
+    /// Whether the report of a link's end comes 0.3 s late, after the reply to `Disconnect`.
     package var endsAreLate = false
-    /// Whether bluetoothd is too old for, or out of, sockets.
+    /// Whether bluetoothd offers sockets. An old version does not.
     package var offersSockets = true
     package internal(set) var connects = 0
-    /// Whether it listens for the device, to connect it.
+    /// Whether a `Connect` call waits for the device.
     package var isListening: Bool { connecting != nil }
 
     package init(
@@ -96,16 +97,16 @@ package actor FakeBlueZ {
 
     package func adjust(_ body: @Sendable (isolated FakeBlueZ) -> Void) { body(self) }
 
-    /// Whether the device runs this release, for good or on trial.
+    /// Whether the device runs this release, confirmed or on trial.
     package nonisolated func runs(_ release: Release) -> Bool {
         (peripheral as? VirtualDevice)?.runningImage == release.bundle.image
     }
 
     var now: Duration { start.duration(to: .now) }
 
-    // MARK: - Its life
+    // MARK: - Start and end
 
-    /// Starts it, for the first time or again.
+    /// Starts the service, for the first time or again.
     package func run() async throws {
         let connection = try await DBusConnection.open(bus)
         self.connection = connection
@@ -125,7 +126,7 @@ package actor FakeBlueZ {
         }
         Task { for await notification in notifications { await self.passOn(notification) } }
         Task {
-            // The peripheral's own timers.
+            // The simulated device has no clock of its own: `poll` runs its timers.
             while self.connection != nil {
                 _ = peripheral.poll(at: now)
                 try? await Task.sleep(for: .milliseconds(2))
@@ -134,9 +135,9 @@ package actor FakeBlueZ {
         try await connection.requestName(BlueZName.service)
     }
 
-    /// SIGKILL.
+    /// Ends the service as SIGKILL does.
     package func die() async {
-        drop(tells: false)
+        drop(reports: false)
         outbox?.finish()
         outbox = nil
         feed?.finish()
@@ -166,7 +167,7 @@ package actor FakeBlueZ {
                 method("StartDiscovery") { try await $0.startDiscovery($1.sender) },
                 method("StopDiscovery") { try await $0.stopDiscovery($1.sender) },
                 method("RemoveDevice", takes: [DBusArgument("device", .objectPath)]) {
-                    try await $0.forget(try $1.arguments.require(0, \.objectPath))
+                    try await $0.removeDevice(try $1.arguments.require(0, \.objectPath))
                 },
             ],
             properties: [
@@ -182,7 +183,7 @@ package actor FakeBlueZ {
         _ name: String, takes inputs: [DBusArgument] = [], returns outputs: [DBusArgument] = [],
         _ body: @escaping @Sendable (isolated FakeBlueZ, DBusIncomingCall) async throws -> [DBusValue]
     ) -> DBusMethod {
-        // A closure of another form than this one runs on any thread, and loses the order of calls (Swift 6.3.1).
+        // With Swift 6.3.1, other forms of this closure run on any thread and lose the order of the calls.
         DBusMethod(name, takes: inputs, returns: outputs) { try await self.carryOut($0, body) }
     }
 
@@ -201,7 +202,7 @@ package actor FakeBlueZ {
     private func setPower(_ power: Bool) async {
         isPowered = power
         guard !power else { return }
-        drop(tells: true)
+        drop(reports: true)
         connecting?.resume(throwing: DBusError.bluez("Failed", "br-connection-canceled"))
         connecting = nil
         for discoverer in discoverers.values { discoverer.cancel() }
@@ -218,13 +219,14 @@ package actor FakeBlueZ {
         advertisements = Task {
             while !Task.isCancelled, !discoverers.isEmpty {
                 await advertise()
+                // The simulated advertising interval.
                 try? await Task.sleep(for: .milliseconds(20))
             }
         }
         return []
     }
 
-    /// A client that goes takes its discovery and its agent with it.
+    /// Ends the discovery and removes the agent of a client that leaves the bus.
     private func watch(_ sender: String) async {
         guard let owners = try? await connection?.owners(of: sender) else { return }
         var iterator = owners.makeAsyncIterator()
@@ -242,10 +244,10 @@ package actor FakeBlueZ {
         guard discoverers.isEmpty else { return [] }
         advertisements?.cancel()
         await update(Self.adapter, BlueZName.adapter, ["Discovering": false])
-        // Every signal strength is forgotten; the objects stay, those of devices that were never connected for 30 s.
-        let forgotten: [DBusValue] = [.string(BlueZName.device), .properties([:]), .strings(["RSSI"])]
+        // bluetoothd clears every signal strength. The objects remain: for 30 s if the device was never connected.
+        let cleared: [DBusValue] = [.string(BlueZName.device), .properties([:]), .strings(["RSSI"])]
         for path in heard where path != Self.device || link == nil {
-            try? await connection?.emit(path, BlueZName.properties, "PropertiesChanged", forgotten)
+            try? await connection?.emit(path, BlueZName.properties, "PropertiesChanged", cleared)
         }
         heard = []
         return []
@@ -269,16 +271,17 @@ package actor FakeBlueZ {
     }
 
     var isAdvertising: Bool {
-        guard isInReach else { return false }
+        guard isInRange else { return false }
         _ = peripheral.poll(at: now)
         return peripheral.reachable(at: now).map { $0 <= peripheral.now } ?? false
     }
 
-    private func forget(_ device: DBusObjectPath) async throws -> [DBusValue] {
+    private func removeDevice(_ device: DBusObjectPath) async throws -> [DBusValue] {
         guard visible.contains(device) else { throw DBusError.bluez("DoesNotExist", "Does Not Exist") }
         if link != nil {
+            // The simulated duration of a disconnection.
             try? await Task.sleep(for: .milliseconds(50))
-            drop(tells: true)
+            drop(reports: true)
         }
         isPaired = false
         visible.remove(device)

@@ -1,7 +1,7 @@
 package import DBus
 import Subprocess
 
-/// A dbus-daemon of one test, which ends with it.
+/// A dbus-daemon for one test. It ends with the test.
 package enum PrivateBus {
     package struct Silent: Error {}
 

@@ -2,7 +2,7 @@ package import OTAFirmware
 package import OTASigning
 import OTAUpdate
 
-/// An image of so many bytes, signed with the key of RFC 8032, 7.1, test 1, which the lab's peripheral trusts from the outset.
+/// A signed image with random bytes. The key is that of RFC 8032, 7.1, test 1. The lab's peripheral trusts this key by default.
 package struct Release: Sendable {
     package let bundle: VerifiedBundle
     package let key: PublicKey

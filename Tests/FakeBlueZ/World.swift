@@ -6,12 +6,12 @@ import OTASimulator
 import Subprocess
 import SystemPackage
 
-/// A bluetoothd with an adapter `hci0`, and a device on the air that has the OTA service: the fake, or in the radio lab the real one
-/// with the lab's own peripheral. What is tested in one holds in the other.
+/// A bluetoothd with an adapter `hci0`, and a device in range that has the OTA service. In a normal test run, this is the fake with a
+/// virtual device. In the radio lab, it is the real bluetoothd with the lab's own peripheral. The same tests run in both.
 ///
-/// In the lab, where `RADIO_LAB_PYTHON` is set, these tests run one at a time: `scripts/test-radio conformance`.
+/// In the lab, `RADIO_LAB_PYTHON` is set and these tests run one at a time: `scripts/test-radio conformance`.
 package struct World: Sendable {
-    /// What can happen to it.
+    /// An event that a test can cause.
     package enum Lever: Sendable {
         case cut, leave, comeBack, killService, startService
     }
@@ -30,8 +30,8 @@ package struct World: Sendable {
     package static var isLab: Bool { getenv("RADIO_LAB_PYTHON") != nil }
 
     /// - Parameters:
-    ///   - passkey: what the device demands before it lets anything be written.
-    ///   - board: the device is another one: it speaks SMP, and this is the name of its board. Not in the lab.
+    ///   - passkey: the passkey of the bond that the device requires before a write. Nil: it requires no bond.
+    ///   - board: the name of the board of a device that supports SMP instead of the OTA profile. Not possible in the lab.
     @discardableResult
     package static func run<Result: Sendable>(
         passkey: UInt32? = nil, board: String? = nil, imageSize: Int = 20_000, neighbours: [FakeBlueZ.Neighbour] = [],
@@ -79,8 +79,8 @@ package struct World: Sendable {
     package func pull(_ lever: Lever) async throws {
         switch (lever, fake) {
         case (.cut, let fake?): await fake.cut()
-        case (.leave, let fake?): await fake.setInReach(false)
-        case (.comeBack, let fake?): await fake.setInReach(true)
+        case (.leave, let fake?): await fake.setInRange(false)
+        case (.comeBack, let fake?): await fake.setInRange(true)
         case (.killService, let fake?): await fake.die()
         case (.startService, let fake?): try await fake.run()
         case (.cut, nil): try await Self.type("radio-air", "cut")
@@ -91,7 +91,7 @@ package struct World: Sendable {
         }
     }
 
-    /// What bluetoothd says of itself, asked by somebody else.
+    /// Reads a property of bluetoothd over a separate connection. Nil if it does not exist.
     package func property(_ path: DBusObjectPath, _ interface: String, _ name: String) async throws -> DBusValue? {
         try await DBusConnection.withConnection(bus) { connection in
             try? await DBusRemoteObject(connection, BlueZName.service, path).property(interface, name)
@@ -138,13 +138,39 @@ package struct World: Sendable {
         ) { execution in
             defer { try? execution.send(signal: .kill) }
             for try await line in execution.standardOutput.strings() where line.contains("\"ready\"") {
-                // What it says later is not read: a test is over long before a pipe is full.
+                // Later output is not read. A test ends long before the pipe is full.
                 return try await body()
             }
-            throw Unprepared(what: "the lab's peripheral does not start")
+            throw Unprepared(what: "the lab's peripheral did not start")
         }
-        // A controller whose user is killed keeps its link until the supervision timeout.
+        // The peripheral is killed, and its controller keeps the link until the supervision timeout. No event reports that end.
         try await Task.sleep(for: .seconds(1))
         return result.closureResult
+    }
+}
+
+extension World {
+    /// A condition did not become true in time.
+    package struct TimeIsUp: Error {
+        package let what: String
+
+        package init(what: String) { self.what = what }
+    }
+
+    /// Waits until the condition is true, for at most 20 s. It polls, because most conditions belong to another process that sends no
+    /// event for them.
+    package func until(_ what: String, _ condition: () async throws -> Bool) async throws {
+        for _ in 0..<2_000 {
+            if try await condition() { return }
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        throw TimeIsUp(what: what)
+    }
+
+    /// Waits until bluetoothd tries to connect to the device, which is out of range. The real bluetoothd does not report a pending
+    /// attempt, so in the lab this waits for 2 s.
+    package func waitForConnectionAttempt() async throws {
+        guard let fake else { return try await Task.sleep(for: .seconds(2)) }
+        try await until("bluetoothd listens for the device") { await fake.isListening }
     }
 }

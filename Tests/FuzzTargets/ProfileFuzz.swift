@@ -38,7 +38,7 @@ enum SessionFuzz {
         let task = input.next()
         if task >= FuzzInput.hostile { return HostileRun.offence(overSMP: false) { input.number(in: $0) } }
         guard let conversation = try? ProfileConversation(release.task(task)) else {
-            return "the task is not supported"
+            return "the profile does not support the task"
         }
         let session = UpdateSession(conversation, seed: UInt64(input.next()))
         var peer = ProfilePeer(release: release)

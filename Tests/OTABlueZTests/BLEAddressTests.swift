@@ -2,8 +2,10 @@ import BlueZ
 import OTABlueZ
 import Testing
 
+@Suite("Addresses after ble:")
 struct BLEAddressTests {
-    @Test func readsTheThreeForms() throws {
+    @Test("an address, a name and the empty text are parsed")
+    func readsTheThreeForms() throws {
         let device = try #require(BluetoothAddress("AA:BB:CC:DD:EE:FF"))
         #expect(BLEAddress("AA:BB:CC:DD:EE:FF") == .device(device))
         #expect(BLEAddress("aa:bb:cc:dd:ee:ff") == .device(device))
@@ -11,9 +13,9 @@ struct BLEAddressTests {
         #expect(BLEAddress("") == .only)
     }
 
-    @Test(arguments: ["AA:BB:CC:DD:EE:FF", "name=Kitchen", ""])
+    @Test("the description is the parsed text", arguments: ["AA:BB:CC:DD:EE:FF", "name=Kitchen", ""])
     func writesWhatItReads(_ text: String) { #expect(BLEAddress(text)?.description == text) }
 
-    @Test(arguments: ["name=", "Kitchen", "AA:BB:CC:DD:EE", "name", " "])
+    @Test("other texts are refused", arguments: ["name=", "Kitchen", "AA:BB:CC:DD:EE", "name", " "])
     func refusesAnythingElse(_ text: String) { #expect(BLEAddress(text) == nil) }
 }

@@ -5,8 +5,10 @@ import OTABlueZ
 import OTAUpdate
 import Testing
 
-/// What the real bluetoothd does now and then, and cannot be asked to do: each was seen there or read in its sources.
-@Suite(.enabled(if: !World.isLab, "bluetoothd does none of it on demand"))
+/// The real bluetoothd behaves like this at times, but not on demand. Each case was observed or found in its source.
+@Suite(
+    "Updates despite peculiarities of bluetoothd",
+    .enabled(if: !World.isLab, "the real bluetoothd does not behave like this on demand"))
 struct OddityTests {
     private func push(
         _ adjust: @escaping @Sendable (isolated FakeBlueZ) -> Void, neighbours: [FakeBlueZ.Neighbour] = [],
@@ -22,8 +24,9 @@ struct OddityTests {
         }
     }
 
-    /// The end of the old link meets the new attempt.
-    @Test func anAttemptThatFailsAtOnce() async throws {
+    /// The new attempt begins while the old link is closing.
+    @Test("an update succeeds after three failed connection attempts")
+    func anAttemptThatFailsAtOnce() async throws {
         let (report, fake) = try await push {
             $0.connectErrors = [
                 .remote("org.bluez.Error.Failed", "Input/output error"),
@@ -35,34 +38,39 @@ struct OddityTests {
         #expect(report.transfer?.disconnects == 0)
     }
 
-    @Test func aLinkThatBreaksWhileItIsExplored() async throws {
+    @Test("an update succeeds after two links that break during the service discovery")
+    func aLinkThatBreaksWhileItIsExplored() async throws {
         let (report, fake) = try await push { $0.earlyBreaks = 2 }
         #expect(await fake.connects == 4)
         #expect(report.transfer?.disconnects == 0)
     }
 
-    /// bluetoothd remembers the attributes of earlier firmware.
-    @Test func aStaleTable() async throws {
+    /// bluetoothd has the attributes of earlier firmware in its cache.
+    @Test("an update succeeds with a stale attribute cache")
+    func aStaleTable() async throws {
         let (_, fake) = try await push { $0.staleTables = 1 }
         #expect(await fake.connects == 3)
     }
 
-    @Test func noSockets() async throws {
+    @Test("an update succeeds without sockets of bluetoothd")
+    func noSockets() async throws {
         let (report, _) = try await push { $0.offersSockets = false }
         #expect(report.transfer?.gaps == 0)
     }
 
-    @Test func aNeighbourWithoutTheService() async throws {
+    @Test("a neighbor without the update service is not a candidate")
+    func aNeighbourWithoutTheService() async throws {
         _ = try await push(
             { _ in }, neighbours: [.init("00:AA:01:05:00:42", "Neighbour", services: ["180f"])], "")
     }
 
-    @Test func twoDevicesThatCouldBeMeant() async throws {
+    @Test("two devices with the update service fail with a list of both")
+    func twoDevicesThatCouldBeMeant() async throws {
         let service = "c7e10001-63a0-486d-9bcb-a18d79d9acd9"
         try await World.run(neighbours: [.init("00:AA:01:05:00:42", "Other", services: [service])]) { world in
             do {
                 _ = try await world.push("")
-                Issue.record("it chose one")
+                Issue.record("the transport chose one of two devices")
             } catch let error as UpdateError {
                 #expect(error.code == .noSuchDevice)
                 #expect(error.context.contains("00:AA:01:05:00:42 Other"))
@@ -71,8 +79,9 @@ struct OddityTests {
         }
     }
 
-    /// A program that was killed leaves its link behind, and with it a socket that bluetoothd still reads.
-    @Test func aLinkThatIsLeftBehind() async throws {
+    /// A killed program leaves its link, and with it a socket that bluetoothd still reads.
+    @Test("an update takes over the link of another program")
+    func aLinkThatIsLeftBehind() async throws {
         try await World.run { world in
             let client = try await BlueZClient.open(world.bus)
             try await client.withConnection(ConnectionRequest(.address(world.address))) { connection in

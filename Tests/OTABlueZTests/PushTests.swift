@@ -4,10 +4,11 @@ import OTABlueZ
 import OTAUpdate
 import Testing
 
-/// Whole updates: session, runner, link and BlueZ on this side, a device with the profile on the other. They hold in the radio lab
-/// as well.
+/// Complete updates with the session, the runner, the link and BlueZ. The other end is a device with the OTA profile. The tests also
+/// run in the radio lab.
+@Suite("Updates over BlueZ")
 struct PushTests {
-    /// What remains of a push that went well.
+    /// Checks the result of a successful push.
     private func check(_ world: World, _ report: UpdateReport) async throws {
         #expect(report.outcome == .confirmed)
         #expect(report.device.runningVersion == "1.1.0")
@@ -19,7 +20,7 @@ struct PushTests {
         try await world.until("no link is left") { try await !world.isConnected }
     }
 
-    @Test(arguments: ["", "address", "name"])
+    @Test("a push updates the device by address, by name or as the only device", arguments: ["", "address", "name"])
     func updatesADevice(_ form: String) async throws {
         try await World.run(imageSize: 100_000) { world in
             let address = ["name": "name=" + world.name, "address": world.address.description][form] ?? ""
@@ -28,7 +29,7 @@ struct PushTests {
             let transfer = try #require(report.transfer)
             #expect(transfer.sentBytes == 100_000)
             #expect(transfer.resentBytes == 0)
-            // No flush got ahead of a chunk that was sent before it, though bluetoothd is slow to empty the socket.
+            // bluetoothd empties the socket slowly. Still, no flush may overtake an earlier chunk.
             #expect(transfer.gaps == 0)
             #expect(transfer.disconnects == 0)
             #expect(transfer.flushes >= 1)
@@ -36,9 +37,10 @@ struct PushTests {
         }
     }
 
-    @Test func goesOnAfterABrokenLink() async throws {
+    @Test("a push resumes from the device's offset after a broken link")
+    func goesOnAfterABrokenLink() async throws {
         try await World.run(imageSize: 100_000) { world in
-            let (report, diary) = try await world.push { try await world.pull(.cut) }
+            let (report, diary) = try await world.push { _ in try await world.pull(.cut) }
             try await check(world, report)
             #expect(diary.isDisturbed)
             let transfer = try #require(report.transfer)
@@ -48,11 +50,12 @@ struct PushTests {
         }
     }
 
-    @Test func goesOnWhenTheDeviceComesBack() async throws {
+    @Test("a push resumes when the device is back in range")
+    func goesOnWhenTheDeviceComesBack() async throws {
         try await World.run(imageSize: 100_000) { world in
-            let (report, _) = try await world.push {
+            let (report, _) = try await world.push { _ in
                 try await world.pull(.leave)
-                try await Task.sleep(for: .seconds(2))
+                try await world.waitForConnectionAttempt()
                 try await world.pull(.comeBack)
             }
             try await check(world, report)
@@ -60,11 +63,12 @@ struct PushTests {
         }
     }
 
-    @Test func goesOnAfterBluetoothdsDeath() async throws {
+    @Test("a push resumes after a restart of bluetoothd")
+    func goesOnAfterBluetoothdsDeath() async throws {
         try await World.run(imageSize: 100_000) { world in
-            let (report, _) = try await world.push {
+            let (report, _) = try await world.push { diary in
                 try await world.pull(.killService)
-                try await Task.sleep(for: .seconds(1))
+                await diary.waitForLinkLoss()
                 try await world.pull(.startService)
             }
             try await check(world, report)
@@ -72,16 +76,19 @@ struct PushTests {
         }
     }
 
-    @Test func pairsWhereTheDeviceDemandsIt() async throws {
+    @Test("a push pairs with a device that requires it")
+    func pairsWhereTheDeviceDemandsIt() async throws {
         try await World.run(passkey: 123_456) { world in
             let (report, _) = try await world.push(pairing: .passkey(123_456))
             try await check(world, report)
             let client = try await BlueZClient.open(world.bus)
-            try await client.forget(world.address)
+            try await client.removeDevice(world.address)
         }
     }
 
-    @Test(arguments: [PairingResponder.unattended, .passkey(654_321)])
+    @Test(
+        "a push fails with notPermitted without the right passkey",
+        arguments: [PairingResponder.unattended, .passkey(654_321)])
     func isRefusedWithoutTheRightPasskey(_ responder: PairingResponder) async throws {
         try await World.run(passkey: 123_456) { world in
             await #expect(throws: UpdateError(.notPermitted, "")) { _ = try await world.push(pairing: responder) }
@@ -89,7 +96,8 @@ struct PushTests {
         }
     }
 
-    @Test func saysThatNobodyIsThere() async throws {
+    @Test("a push to an unknown name fails with noSuchDevice")
+    func saysThatNobodyIsThere() async throws {
         try await World.run { world in
             await #expect(throws: UpdateError(.noSuchDevice, "")) {
                 _ = try await world.push("name=Nobody", limit: .seconds(2))
@@ -97,7 +105,8 @@ struct PushTests {
         }
     }
 
-    @Test func saysThatBluetoothIsNot() async throws {
+    @Test("a push fails with linkUnavailable without bluetoothd or a powered adapter")
+    func saysThatBluetoothIsNot() async throws {
         try await World.run { world in
             try await world.pull(.killService)
             await #expect(throws: UpdateError(.linkUnavailable, "")) { _ = try await world.push() }

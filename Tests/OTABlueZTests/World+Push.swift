@@ -5,10 +5,21 @@ import OTAEngine
 import OTAProfile
 import OTAUpdate
 
-/// What the runner told, kept by whoever calls it, one after the other.
+/// The progress reports of a runner. The runner writes them one after the other, and a test reads them after the update.
 final class Diary: @unchecked Sendable {
     var reports: [UpdateProgress] = []
     var isDisturbed = false
+    private let (losses, feed) = AsyncStream.makeStream(of: Void.self)
+
+    func note(_ progress: UpdateProgress) {
+        reports.append(progress)
+        if case .linkLost = progress { feed.yield() }
+    }
+
+    /// Waits until the runner reports a lost link. May be called during the update, by one task.
+    func waitForLinkLoss() async {
+        for await _ in losses { return }
+    }
 }
 
 extension World {
@@ -21,21 +32,23 @@ extension World {
             limit: limit)
     }
 
-    /// A whole update.
+    /// Runs a complete update.
     ///
-    /// - Parameter disturbance: what happens once, when this part of the image is there.
+    /// - Parameters:
+    ///   - part: the received part of the image at which `disturbance` runs, from 0 to 1.
+    ///   - disturbance: runs once during the transfer.
     func push(
         _ address: String? = nil, pairing: PairingResponder = .unattended, resume: Bool = false, at part: Double = 0.3,
-        limit: Duration = .seconds(10), _ disturbance: (@Sendable () async throws -> Void)? = nil
+        limit: Duration = .seconds(10), _ disturbance: (@Sendable (Diary) async throws -> Void)? = nil
     ) async throws -> (report: UpdateReport, diary: Diary) {
         let diary = Diary()
         let runner = UpdateRunner(clock: ContinuousClock()) { progress, _ in
-            diary.reports.append(progress)
+            diary.note(progress)
             guard let disturbance, !diary.isDisturbed, case .transferred(let offset, let total) = progress,
                 Double(offset) >= part * Double(total)
             else { return }
             diary.isDisturbed = true
-            Task { try await disturbance() }
+            Task { try await disturbance(diary) }
         }
         let report = try await runner.run(
             UpdateSession(try ProfileConversation(.push(release.bundle, UpdateOptions(resume: resume))), seed: 1),

@@ -3,9 +3,9 @@ import Logging
 
 /// Coordinates the use of an adapter's radio. Many tasks may scan; one may connect, and scans pause meanwhile.
 ///
-/// bluetoothd and the controller cannot scan and connect at the same time reliably. A scan during a connection attempt
-/// fails with `InProgress`, and so does a second attempt. One program also cannot have two discoveries: bluetoothd has one
-/// per bus connection.
+/// bluetoothd and the controller cannot scan and connect at the same time reliably. During a connection
+/// attempt, a scan or a second attempt fails with `InProgress`. One program also cannot have two discoveries: bluetoothd
+/// has one per bus connection.
 actor AdapterRadio {
     nonisolated let executor: DBusExecutor
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }
@@ -142,5 +142,26 @@ actor AdapterRadio {
         } catch {
             throw BlueZError(error, "scan over \(adapter.lastElement)")
         }
+    }
+}
+
+/// Runs changes of bluetoothd's state one after the other. Each change runs in its own task and always completes; a
+/// cancellation of the caller must not interrupt it.
+struct ChangeQueue {
+    private var last: Task<Result<Void, BlueZError>, Never>?
+
+    /// Adds a change.
+    ///
+    /// - Returns: the task of the change. It starts after all earlier changes have ended.
+    mutating func add(
+        _ change: @escaping @Sendable () async -> Result<Void, BlueZError>
+    ) -> Task<Result<Void, BlueZError>, Never> {
+        let previous = last
+        let task = Task {
+            _ = await previous?.value
+            return await change()
+        }
+        last = task
+        return task
     }
 }

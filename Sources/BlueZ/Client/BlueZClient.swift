@@ -3,9 +3,9 @@ public import Logging
 
 /// A client of bluetoothd over one connection to the bus. It provides the adapters and devices, and connects to devices.
 ///
-/// It runs on the thread of its bus connection. When bluetoothd stops, all operations end with `bluetoothd-unavailable`;
-/// after a restart of bluetoothd, the client can be used again. When the bus connection ends, the client is unusable and
-/// throws `bus-unavailable`.
+/// It runs on the thread of its bus connection. When bluetoothd stops, all operations end with
+/// ``BlueZError/Code/serviceUnavailable``; after a restart of bluetoothd, the client can be used again. When the bus connection
+/// ends, the client is unusable and throws ``BlueZError/Code/busUnavailable``.
 public actor BlueZClient {
     public nonisolated let executor: DBusExecutor
     public nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }
@@ -50,7 +50,7 @@ public actor BlueZClient {
     ///
     /// - Parameter links: is notified of each link that this client makes.
     ///
-    /// - Throws: `bus-unavailable`, `access-denied`, `cancelled`.
+    /// - Throws: ``BlueZError/Code/busUnavailable``, ``BlueZError/Code/accessDenied``, ``BlueZError/Code/cancelled``.
     public static func open(
         _ bus: DBusBus = .system, logger: Logger = Logger(label: "bluez"), links: (any LinkAccount)? = nil
     ) async throws(BlueZError) -> BlueZClient {
@@ -69,13 +69,24 @@ public actor BlueZClient {
         await bus.close()
     }
 
-    /// The adapters of this machine, in the order of their numbers. Throws `bus-unavailable` and `bluetoothd-unavailable`.
+    /// The adapters of this machine, in the order of their numbers. Throws ``BlueZError/Code/busUnavailable`` and
+    /// ``BlueZError/Code/serviceUnavailable``.
     public var adapters: [BluetoothAdapter] {
         get throws(BlueZError) {
             if let end { throw end }
             guard tree.isServiceRunning else { throw BlueZError(.serviceUnavailable, "bluetoothd is not running") }
             return tree.adapterList
         }
+    }
+
+    /// Removes a device from bluetoothd: its bond, its cached attributes, and its link if there is one. Does nothing if bluetoothd
+    /// does not know the device. Throws ``BlueZError/Code/serviceUnavailable``, ``BlueZError/Code/noSuchAdapter``,
+    /// ``BlueZError/Code/adapterOff``.
+    public func removeDevice(_ address: BluetoothAddress, over adapter: String? = nil) async throws(BlueZError) {
+        let adapter = try tree.usableAdapter(adapter).path
+        guard let device = tree.devices(of: adapter).first(where: { $0.address == address }) else { return }
+        _ = try await call(
+            "remove \(address)", adapter, BlueZName.adapter, "RemoveDevice", [.objectPath(device.path)])
     }
 
     /// Whether the client is open.
@@ -86,6 +97,18 @@ public actor BlueZClient {
     /// - Parameter name: the adapter's name. Nil: any adapter.
     func hasBeenUsable(_ name: String?) -> Bool {
         name.map(usableAdapters.contains) ?? !usableAdapters.isEmpty
+    }
+
+    /// Calls a method of bluetoothd. `operation` is the text for a person in the error.
+    func call(
+        _ operation: String, _ path: DBusObjectPath, _ interface: String, _ member: String,
+        _ arguments: [DBusValue] = [], timeout: Duration? = .seconds(10)
+    ) async throws(BlueZError) -> [DBusValue] {
+        do throws(DBusError) {
+            return try await bus.call(BlueZName.service, path, interface, member, arguments, timeout: timeout)
+        } catch {
+            throw BlueZError(error, operation)
+        }
     }
 
     // MARK: - Listening
@@ -150,7 +173,7 @@ public actor BlueZClient {
 
     private func note(_ signal: DBusSignal) { reasons[signal.path] = DisconnectReason(signal.arguments) }
 
-    func apply(_ change: DBusObjectChange) {
+    private func apply(_ change: DBusObjectChange) {
         for malformed in tree.apply(change) {
             logger.warning(
                 "malformed object from bluetoothd",

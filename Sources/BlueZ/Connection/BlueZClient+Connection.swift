@@ -1,4 +1,5 @@
 import DBus
+import Logging
 
 extension BlueZClient {
     /// Connects, runs `body` with the connection, and always ends the connection: on return, error or cancellation.
@@ -10,8 +11,9 @@ extension BlueZClient {
     /// - Parameter responder: answers the device's pairing requests. Nil: this program does not take part in pairing, and
     ///   agents of other programs can answer. The agent is registered only after the device is found.
     ///
-    /// - Throws: the errors of `body`; `bluetoothd-unavailable`, `no-such-adapter`, `adapter-off`, `no-such-device`,
-    ///   `ambiguous-device`, `timed-out`, `connection-failed`, `cancelled`.
+    /// - Throws: the errors of `body`; ``BlueZError/Code/serviceUnavailable``, ``BlueZError/Code/noSuchAdapter``,
+    ///   ``BlueZError/Code/adapterOff``, ``BlueZError/Code/noSuchDevice``, ``BlueZError/Code/ambiguousDevice``,
+    ///   ``BlueZError/Code/timedOut``, ``BlueZError/Code/connectionFailed``, ``BlueZError/Code/cancelled``.
     public nonisolated func withConnection<Result>(
         _ request: ConnectionRequest, pairing responder: PairingResponder? = nil,
         _ body: (DeviceConnection) async throws -> Result
@@ -90,5 +92,107 @@ extension BlueZClient {
             await attempt.close()
         }
         await ending.value
+    }
+}
+
+/// Runs the connection machine: performs its actions and passes events to it.
+extension BlueZClient {
+    /// A machine in the phase `ready`, with its device and the resources of the attempt.
+    private struct Established: Sendable {
+        var machine: ConnectionMachine
+        var device: DBusObjectPath
+        var start: ContinuousClock.Instant
+        var attempt: ConnectionAttempt
+    }
+
+    private func establish(
+        _ request: ConnectionRequest, _ responder: PairingResponder?
+    ) async throws(BlueZError) -> Established {
+        if let end { throw end }
+        var request = request
+        request.waitsForAdapter = hasBeenUsable(request.adapter)
+        let attempt = ConnectionAttempt(self, request, responder)
+        let machine = ConnectionMachine(request)
+        let outcome = await withTaskGroup(of: Void.self) { group in
+            let outcome = await run(machine, attempt, &group)
+            group.cancelAll()
+            return outcome
+        }
+        await attempt.cleanUp()
+        if case .failure = outcome { await attempt.close() }
+        return try outcome.get()
+    }
+
+    private func run(
+        _ machine: ConnectionMachine, _ attempt: ConnectionAttempt, _ group: inout TaskGroup<Void>
+    ) async -> Result<Established, BlueZError> {
+        var machine = machine
+        let start = ContinuousClock.now
+        var armed: Duration?
+        let (mailbox, post) = AsyncStream.makeStream(of: ConnectionMachine.Event.self)
+        let changes = changes()
+        group.addTask { for await _ in changes { post.yield(.treeChanged) } }
+        post.yield(.started)
+
+        var events = mailbox.makeAsyncIterator()
+        while true {
+            // The event stream of a cancelled task ends.
+            let event = await events.next(isolation: self) ?? .cancelled
+            for action in machine.handle(event, tree, at: start.duration(to: .now)) {
+                logger.trace("connecting", metadata: ["event": "\(event)", "action": "\(action)"])
+                switch action {
+                case .call(let call):
+                    let isShared = machine.isShared
+                    group.addTask {
+                        do throws(BlueZError) {
+                            try await attempt.carryOut(call, isShared: isShared)
+                            post.yield(.finished(call))
+                        } catch {
+                            post.yield(.failed(call, error))
+                        }
+                    }
+                case .stopScan: await attempt.stopScan()
+                case .yieldTurn: await attempt.yieldTurn()
+                case .releaseLink(let device): await attempt.releaseLink(device)
+                case .own(let device): await attempt.own(device)
+                case .ready(let device):
+                    return .success(Established(machine: machine, device: device, start: start, attempt: attempt))
+                case .fail(let error): return .failure(error)
+                }
+            }
+            // A timer that fires early checks the deadline again.
+            guard let deadline = machine.deadline,
+                armed.map({ deadline < $0 || $0 <= start.duration(to: .now) }) ?? true
+            else { continue }
+            armed = deadline
+            group.addTask {
+                if (try? await ContinuousClock().sleep(until: start + deadline)) != nil { post.yield(.deadlinePassed) }
+            }
+        }
+    }
+
+    /// Ends a link and waits until it is down.
+    func disconnect(_ device: DBusObjectPath) async throws(BlueZError) {
+        let endedLinks = tree.endedLinks(of: device)
+        _ = try await call("disconnect", device, BlueZName.device, "Disconnect", timeout: .seconds(5))
+        await waitForDisconnect(of: device, since: endedLinks)
+    }
+
+    /// Waits until bluetoothd reports the end of the link. bluetoothd answers `Disconnect` before that (5.66,
+    /// `device_remove_connection`). Without this wait, later code would take this program's own link for another program's
+    /// link.
+    private func waitForDisconnect(of device: DBusObjectPath, since endedLinks: Int) async {
+        let changes = changes()
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask {
+                for await _ in changes {
+                    guard await self.tree.isConnected(device, since: endedLinks) else { return }
+                }
+            }
+            // The report normally arrives within milliseconds.
+            group.addTask { try? await Task.sleep(for: .seconds(1)) }
+            await group.next()
+            group.cancelAll()
+        }
     }
 }

@@ -47,7 +47,7 @@ actor ConnectionAttempt {
             await radio.takeTurn(ticket)
         case .connect(let device): try await connect(device, isShared)
         case .disconnect(let device): try await client.disconnect(device)
-        case .forget(let device, let adapter):
+        case .removeDevice(let device, let adapter):
             _ = try await client.call(
                 "remove \(target)", adapter, BlueZName.adapter, "RemoveDevice", [.objectPath(device)])
         case .refresh: try await client.refresh()
@@ -113,7 +113,7 @@ actor ConnectionAttempt {
 }
 
 extension DeviceTarget {
-    /// The filter for the scan. Of the targets, bluetoothd can filter only by service.
+    /// The filter for the scan. bluetoothd can filter by service, but not by address or name.
     fileprivate var filter: ScanFilter {
         if case .only(let services) = self { ScanFilter(services: services) } else { ScanFilter() }
     }

@@ -3,7 +3,7 @@ package import DBus
 /// The state machine of a connection, as a value. It gets events and returns actions.
 ///
 /// With each event it gets the tree of bluetoothd's objects, its only source for their state. Therefore the order of
-/// signals and replies does not matter. The extensions in the neighboring files implement its phases.
+/// signals and replies does not matter. `ConnectionMachine+Phases.swift` implements its phases.
 package struct ConnectionMachine: Sendable {
     package enum Phase: Sendable, Equatable {
         case idle
@@ -36,7 +36,7 @@ package struct ConnectionMachine: Sendable {
         case connect(DBusObjectPath)
         case disconnect(DBusObjectPath)
         /// Removes the device from bluetoothd, which also ends its link.
-        case forget(DBusObjectPath, adapter: DBusObjectPath)
+        case removeDevice(DBusObjectPath, adapter: DBusObjectPath)
         /// Reads all objects again.
         case refresh
     }

@@ -15,7 +15,7 @@ extension BlueZClient {
     /// Requests that bluetoothd end the links to these devices, and pending attempts to connect them. Returns when
     /// bluetoothd has got the requests. Devices that do not exist or are not connected are ignored.
     ///
-    /// - Throws: `bus-unavailable`, `access-denied`, `cancelled`.
+    /// - Throws: ``BlueZError/Code/busUnavailable``, ``BlueZError/Code/accessDenied``, ``BlueZError/Code/cancelled``.
     public static func endLinks(
         to devices: some Sequence<DBusObjectPath> & Sendable, on bus: DBusBus = .system
     ) async throws(BlueZError) {

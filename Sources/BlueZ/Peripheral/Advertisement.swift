@@ -1,5 +1,7 @@
-/// The advertising data of a peripheral. Legacy advertising carries 31 bytes, of which the flags use three, and a scan
-/// response of 31 bytes. A 128-bit UUID uses 18 bytes. bluetoothd puts the name into the scan response.
+import DBus
+
+/// The advertising data of a peripheral. Legacy advertising carries 31 bytes, and 31 bytes more in the scan response. The
+/// flags use three bytes; a 128-bit UUID uses 18 bytes. bluetoothd puts the name into the scan response.
 public struct Advertisement: Sendable, Hashable {
     public var serviceUUIDs: [BluetoothUUID]
     public var localName: String?
@@ -18,5 +20,36 @@ public struct Advertisement: Sendable, Hashable {
         self.serviceData = serviceData
         self.manufacturerData = manufacturerData
         self.isDiscoverable = isDiscoverable
+    }
+}
+
+extension Advertisement {
+    /// Returns the D-Bus interface (BlueZ, `doc/advertising-api.txt`).
+    func interface(_ methods: [DBusMethod]) -> DBusInterface {
+        let properties = properties.map { DBusProperty($0, $1, announcing: .constant) }
+        return DBusInterface(BlueZName.advertisement, methods: methods, properties: properties)
+    }
+
+    private var properties: [String: DBusValue] {
+        var properties: [String: DBusValue] = [
+            "Type": "peripheral",
+            "ServiceUUIDs": .strings(serviceUUIDs.map(\.description)),
+            "Discoverable": .boolean(isDiscoverable),
+        ]
+        if let localName { properties["LocalName"] = .string(localName) }
+        if !serviceData.isEmpty {
+            properties["ServiceData"] = Self.data(.string, serviceData) { .string($0.description) }
+        }
+        if !manufacturerData.isEmpty {
+            properties["ManufacturerData"] = Self.data(.uint16, manufacturerData) { .uint16($0) }
+        }
+        return properties
+    }
+
+    private static func data<Key>(
+        _ type: DBusType, _ data: [Key: [UInt8]], _ key: (Key) -> DBusValue
+    ) -> DBusValue {
+        let entries = data.map { (key($0), DBusValue.variant(.bytes($1))) }
+        return .dictionary(key: type, value: .variant, Dictionary(entries) { _, last in last })
     }
 }

@@ -97,11 +97,3 @@ package struct ConnectionTable: Sendable {
         entries.removeValue(forKey: device).map { [.disconnected($0.connection)] } ?? []
     }
 }
-
-extension BluetoothAddress {
-    /// Parses a device's path, such as `/org/bluez/hci0/dev_AA_BB_CC_DD_EE_FF`.
-    init?(device: DBusObjectPath) {
-        guard device.lastElement.hasPrefix("dev_") else { return nil }
-        self.init(device.lastElement.dropFirst(4).split(separator: "_").joined(separator: ":"))
-    }
-}

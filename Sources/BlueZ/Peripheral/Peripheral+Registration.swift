@@ -40,8 +40,9 @@ extension Peripheral {
     ///
     /// It starts as soon as bluetoothd and the adapter are available.
     ///
-    /// - Throws: the errors of `body`; `invalid-length` if the data does not fit into 31 bytes, `not-permitted` if the
-    ///   adapter already has the maximum number of advertisements, and all other errors that a later attempt cannot fix.
+    /// - Throws: the errors of `body`; ``BlueZError/Code/invalidLength`` if the data does not fit into 31 bytes,
+    ///   ``BlueZError/Code/notPermitted`` if the adapter already has the maximum number of advertisements, and all other errors
+    ///   that a later attempt cannot fix.
     public nonisolated func withAdvertisement<Result>(
         _ advertisement: Advertisement, _ body: () async throws -> Result
     ) async throws -> Result {
@@ -112,3 +113,30 @@ extension Peripheral {
 
 /// Runs `body` to its end, also if this task was cancelled.
 func uncancelled(_ body: @escaping @Sendable () async -> Void) async { await Task { await body() }.value }
+
+/// The registered and the wanted state of the services and advertisements at bluetoothd.
+struct Registration {
+    struct Entry {
+        let path: DBusObjectPath
+        var isRegistered = false
+    }
+
+    /// Whether the services should be registered.
+    var isOpen = false
+    var isApplicationRegistered = false
+    var advertisements: [Int: Entry] = [:]
+    private var lastNumber = 0
+    /// The current attempt. Attempts run one after the other.
+    var attempt: Task<Result<Void, BlueZError>, Never>?
+
+    mutating func newNumber() -> Int {
+        lastNumber += 1
+        return lastNumber
+    }
+
+    /// Clears the registered state: bluetoothd has restarted and has no registrations.
+    mutating func reset() {
+        isApplicationRegistered = false
+        for number in advertisements.keys { advertisements[number]?.isRegistered = false }
+    }
+}

@@ -79,7 +79,7 @@ public actor Peripheral {
     }
 
     /// Ends the event sequence with an error.
-    func fail(_ error: BlueZError) {
+    private func fail(_ error: BlueZError) {
         emit(table.clear())
         continuation.yield(.failure(error))
         continuation.finish()
@@ -132,5 +132,119 @@ public actor Peripheral {
         }
         await bus.unexport(application.root)
         for reader in readers { reader.cancel() }
+    }
+}
+
+/// Processes changes of adapters and devices that bluetoothd reports.
+extension Peripheral {
+    func follow(_ changes: DBusStream<DBusObjectChange>) async {
+        do throws(DBusError) {
+            for try await change in changes { apply(change) }
+        } catch {
+            fail(BlueZError(error, "the bus"))
+        }
+    }
+
+    private func apply(_ change: DBusObjectChange) {
+        switch change {
+        case .snapshot(let objects): for (path, interfaces) in objects { added(path, interfaces) }
+        case .added(let path, let interfaces): added(path, interfaces)
+        case .removed(let path, let names):
+            if names.contains(BlueZName.device) { ended(path) }
+            if path == adapter, names.contains(BlueZName.gattManager) { registration.reset() }
+        case .changed(let change):
+            if change.interface == BlueZName.device { noticed(change.path, change.changed) }
+            // Advertising is not possible while the adapter is off, so register again now.
+            if change.path == adapter, change.changed["Powered"]?.boolean == true { register() }
+        case .serviceLost:
+            emit(table.clear())
+            registration.reset()
+        }
+    }
+
+    private func added(_ path: DBusObjectPath, _ interfaces: DBusObjectChange.Interfaces) {
+        if let properties = interfaces[BlueZName.device] { noticed(path, properties) }
+        if path == adapter, interfaces.keys.contains(BlueZName.gattManager) { register() }
+    }
+
+    private func noticed(_ device: DBusObjectPath, _ properties: [String: DBusValue]) {
+        guard device.isDescendant(of: adapter), let isConnected = properties["Connected"]?.boolean else { return }
+        if isConnected {
+            emit(table.connected(device))
+        } else {
+            ended(device)
+        }
+    }
+
+    func ended(_ device: DBusObjectPath) {
+        table.disconnected(device, at: start.duration(to: .now))
+        Task {
+            try? await Task.sleep(for: ConnectionTable.linger)
+            emit(table.expire(at: start.duration(to: .now)))
+        }
+    }
+}
+
+/// Sends outgoing items in order.
+extension Peripheral {
+    private func send(_ item: Outgoing) async {
+        do throws(DBusError) {
+            switch item {
+            case .notification(let value, let attribute): try await send(value, attribute)
+            case .disconnection(let connection):
+                if let device = table.device(of: connection) { try await disconnect(device) }
+            case .disconnectionOfAll:
+                for device in table.centrals { try await disconnect(device) }
+            }
+        } catch {
+            logger.debug("an outgoing item was not sent", metadata: ["reason": "\(error)"])
+        }
+    }
+
+    private func send(_ value: [UInt8], _ attribute: LocalAttribute) async throws(DBusError) {
+        if let socket = notifySockets[attribute] {
+            try await socket.send([value])
+        } else if let path = application.path(of: attribute) {
+            try await bus.update(path, BlueZName.gattCharacteristic, ["Value": .bytes(value)])
+        }
+    }
+
+    private func disconnect(_ device: DBusObjectPath) async throws(DBusError) {
+        try await bus.callWithoutReply(BlueZName.service, device, BlueZName.device, "Disconnect")
+    }
+}
+
+extension BlueZClient {
+    /// Offers services over an adapter while `body` runs. The services are always removed at the end: on return, error or
+    /// cancellation.
+    ///
+    /// - Parameter adapter: the adapter's name, such as `hci1`. Nil: the first powered adapter. A client can offer one set
+    ///   of services per adapter.
+    ///
+    /// - Throws: the errors of `body`; ``BlueZError/Code/busUnavailable``, ``BlueZError/Code/serviceUnavailable``,
+    ///   ``BlueZError/Code/noSuchAdapter``, ``BlueZError/Code/adapterOff``, ``BlueZError/Code/accessDenied``, and
+    ///   ``BlueZError/Code/invalidArguments`` if this client already offers services over this adapter.
+    public nonisolated func withPeripheral<Result>(
+        over adapter: String? = nil, offering services: [LocalService], _ body: (Peripheral) async throws -> Result
+    ) async throws -> Result {
+        let peripheral = Peripheral(bus, logger, try await usableAdapter(adapter), services)
+        let changes = try await peripheral.open()
+        return try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { await peripheral.follow(changes) }
+            defer { group.cancelAll() }
+            do {
+                let result = try await body(peripheral)
+                await peripheral.close()
+                return result
+            } catch {
+                await peripheral.close()
+                throw error
+            }
+        }
+    }
+
+    private func usableAdapter(_ name: String?) throws(BlueZError) -> BluetoothAdapter {
+        guard isOpen else { throw BlueZError(.busUnavailable, "the connection to the bus has ended") }
+        return try tree.usableAdapter(name)
     }
 }

@@ -28,9 +28,9 @@ public struct LocalAttribute: Sendable, Hashable {
     }
 }
 
-/// The events of a peripheral, in the order of bluetoothd's reports, for one reader. The sequence ends when the peripheral
-/// is closed. It throws `bus-unavailable` when the bus connection ends. It ends without an error when the reading task is
-/// cancelled.
+/// The events of a peripheral, in the order of bluetoothd's reports, for one reader. The sequence ends when the peripheral is
+/// closed. It throws ``BlueZError/Code/busUnavailable`` when the bus connection ends. It ends without an error when the reading
+/// task is cancelled.
 public struct PeripheralEvents: AsyncSequence, Sendable {
     typealias Elements = AsyncStream<Result<PeripheralEvent, BlueZError>>
     let elements: Elements

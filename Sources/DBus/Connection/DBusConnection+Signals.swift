@@ -18,24 +18,6 @@ extension DBusConnection {
         return stream
     }
 
-    /// Returns the owner of `name`: its unique name or nil, now and after each change. Throws the errors of `call`.
-    public func owners(of name: String) async throws(DBusError) -> DBusStream<String?> {
-        try await track(name)
-        let (stream, feed) = makeStream(of: String?.self)
-        let ticket = newTicket()
-        feed.yield(.success(owners[name] ?? nil))
-        // `track` added the match rule, and it stays installed.
-        subscriptions.add(
-            ticket,
-            .init(match: .ownerChanges(of: name)) { signal in
-                if let change = NameOwnerChange(signal) { feed.yield(.success(change.newOwner)) }
-            } end: {
-                feed.fail($0)
-            })
-        feed.onTermination = { [weak self] _ in self?.post { _ = $0.subscriptions.remove(ticket) } }
-        return stream
-    }
-
     func makeStream<Element: Sendable>(
         of: Element.Type
     ) -> (DBusStream<Element>, DBusStream<Element>.Elements.Continuation) {
@@ -64,25 +46,35 @@ extension DBusConnection {
         // The bus returns an error if it refused the rule before. The error is not relevant here.
         try? send(withoutReply: .bus("RemoveMatch", [.string(rule)]))
     }
+}
 
-    /// Tracks the owner of a name. After it returns, `owners[name]` is correct for each message that is processed. A
-    /// tracked name stays tracked.
-    func track(_ name: String) async throws(DBusError) {
-        guard owners[name] == nil else { return }
-        let rule = try DBusMatch.ownerChanges(of: name).rule()
-        try Names.check(bus: name)
-        try await request(.bus("AddMatch", [.string(rule)]))
-        do throws(DBusError) {
-            try await request(.bus("GetNameOwner", [.string(name)])) { answer in
-                switch answer {
-                case .success(let values): self.owners[name] = .some(values.first?.string)
-                case .failure(let error) where error.name == DBusError.Name.nameHasNoOwner:
-                    self.owners[name] = .some(nil)
-                case .failure: break
-                }
-            }
-        } catch {
-            guard error.name == DBusError.Name.nameHasNoOwner else { throw error }
+/// The subscriptions to signals, in the order in which they were added.
+struct Subscriptions {
+    struct Subscription {
+        var match: DBusMatch
+        var deliver: (DBusSignal) -> Void
+        /// Called when the connection has ended.
+        var end: (DBusError) -> Void
+    }
+
+    private var all: [(ticket: UInt64, subscription: Subscription)] = []
+
+    mutating func add(_ ticket: UInt64, _ subscription: Subscription) { all.append((ticket, subscription)) }
+
+    mutating func remove(_ ticket: UInt64) -> Subscription? {
+        guard let index = all.firstIndex(where: { $0.ticket == ticket }) else { return nil }
+        return all.remove(at: index).subscription
+    }
+
+    func deliver(_ signal: DBusSignal, ownerOf: (String) -> String?) {
+        for (_, subscription) in all where subscription.match.fits(signal, ownerOf: ownerOf) {
+            subscription.deliver(signal)
         }
+    }
+
+    mutating func endAll(_ error: DBusError) {
+        let ended = all
+        all = []
+        for (_, subscription) in ended { subscription.end(error) }
     }
 }

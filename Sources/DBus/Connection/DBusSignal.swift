@@ -21,3 +21,78 @@ struct NameOwnerChange {
         newOwner = new.isEmpty ? nil : new
     }
 }
+
+/// A rule that selects signals (specification, "Match Rules"). A field that is nil matches every value.
+public struct DBusMatch: Sendable, Hashable {
+    /// A unique name, or a well-known name. A well-known name means its current owner.
+    public var sender: String?
+    public var path: DBusObjectPath?
+    /// This path and all paths below it. Do not combine it with `path`.
+    public var pathNamespace: DBusObjectPath?
+    public var interface: String?
+    public var member: String?
+    /// The first argument. It matches only if that argument is a string.
+    public var firstArgument: String?
+
+    public init(
+        sender: String? = nil, path: DBusObjectPath? = nil, pathNamespace: DBusObjectPath? = nil,
+        interface: String? = nil, member: String? = nil, firstArgument: String? = nil
+    ) {
+        self.sender = sender
+        self.path = path
+        self.pathNamespace = pathNamespace
+        self.interface = interface
+        self.member = member
+        self.firstArgument = firstArgument
+    }
+
+    static func ownerChanges(of name: String) -> DBusMatch {
+        DBusMatch(
+            sender: Bus.name, path: Bus.path, interface: Bus.name, member: "NameOwnerChanged", firstArgument: name)
+    }
+
+    /// The sender, if it is a well-known name. The bus delivers its signals under the unique name of the owner.
+    var wellKnownSender: String? {
+        guard let sender, !sender.hasPrefix(":"), sender != Bus.name else { return nil }
+        return sender
+    }
+
+    /// The rule in the text format of the bus. Throws `invalidArguments`.
+    func rule() throws(DBusError) -> String {
+        if let sender { try Names.check(bus: sender) }
+        if let path { try Names.check(path: path) }
+        if let pathNamespace { try Names.check(path: pathNamespace) }
+        if let interface { try Names.check(interface: interface) }
+        if let member { try Names.check(member: member) }
+        let parts = [
+            ("type", "signal"), ("sender", sender), ("path", path?.text), ("path_namespace", pathNamespace?.text),
+            ("interface", interface), ("member", member), ("arg0", firstArgument.map(Self.quoted)),
+        ]
+        return parts.compactMap { key, value in value.map { "\(key)='\($0)'" } }.joined(separator: ",")
+    }
+
+    /// A quoted string cannot contain an apostrophe; each one is written outside the quotes.
+    private static func quoted(_ text: String) -> String {
+        text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "'\\''")
+    }
+
+    /// Whether the signal matches. The bus sends a signal once, even if several rules match; therefore each rule is checked
+    /// again here.
+    func fits(_ signal: DBusSignal, ownerOf: (String) -> String?) -> Bool {
+        if let wellKnownSender {
+            guard ownerOf(wellKnownSender) == signal.sender else { return false }
+        } else if let sender, sender != signal.sender {
+            return false
+        }
+        if let path, path != signal.path { return false }
+        if let pathNamespace, pathNamespace != signal.path, !signal.path.isDescendant(of: pathNamespace) {
+            return false
+        }
+        if let interface, interface != signal.interface { return false }
+        if let member, member != signal.member { return false }
+        if let firstArgument {
+            guard case .string(firstArgument) = signal.arguments.first else { return false }
+        }
+        return true
+    }
+}

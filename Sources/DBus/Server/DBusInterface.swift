@@ -54,3 +54,88 @@ public struct DBusInterface: Sendable {
         _ = try DBusSignature(arguments.map(\.type))
     }
 }
+
+/// A method of an exported interface.
+public struct DBusMethod: Sendable {
+    /// The code that answers calls of the method.
+    ///
+    /// Handlers start in the order in which the calls arrive. They run on the connection's thread and must not block it. A
+    /// handler may suspend for any time; other handlers run meanwhile. The connection cancels its handlers when it ends.
+    ///
+    /// A thrown error is sent to the caller. A `DBusError` with code `remote` keeps its D-Bus name. One with code
+    /// `unexpectedValue` becomes `InvalidArgs`. Every other error becomes `Failed`.
+    public typealias Handler = @Sendable (DBusIncomingCall) async throws -> [DBusValue]
+
+    public let name: String
+    public let inputs: [DBusArgument]
+    public let outputs: [DBusArgument]
+    let handler: Handler
+
+    /// Creates a method. The connection refuses a call whose arguments do not match `inputs`, with `InvalidArgs`.
+    public init(
+        _ name: String, takes inputs: [DBusArgument] = [], returns outputs: [DBusArgument] = [],
+        _ handler: @escaping Handler
+    ) {
+        self.name = name
+        self.inputs = inputs
+        self.outputs = outputs
+        self.handler = handler
+    }
+}
+
+/// An incoming call of an exported method.
+public struct DBusIncomingCall: Sendable, Hashable {
+    /// The caller's unique name.
+    public var sender: String
+    public var path: DBusObjectPath
+    public var interface: String
+    public var member: String
+    /// The arguments. Their types match the method's inputs.
+    public var arguments: [DBusValue]
+    /// Whether the caller expects a reply. If false, the handler's result or error is dropped.
+    public var wantsReply: Bool
+}
+
+/// A property of an exported interface. The connection keeps its value and answers reads. `DBusConnection.update` changes
+/// the value.
+public struct DBusProperty: Sendable {
+    /// How `PropertiesChanged` announces a new value (annotation `EmitsChangedSignal`).
+    public enum Announcement: String, Sendable {
+        case value = "true"
+        /// The signal contains the property's name, but not the new value.
+        case invalidation = "invalidates"
+        case nothing = "false"
+        /// The value never changes.
+        case constant = "const"
+    }
+
+    /// The code that accepts or refuses a value from another program. It runs before the value is stored, and the value has
+    /// the declared type. A thrown error refuses the value; it is sent like an error of a `DBusMethod.Handler`.
+    public typealias Setter = @Sendable (DBusValue) async throws -> Void
+
+    public let name: String
+    public let value: DBusValue
+    public let announcement: Announcement
+    let setter: Setter?
+
+    /// Creates a property. Without `setter`, other programs cannot set it.
+    public init(
+        _ name: String, _ value: DBusValue, announcing announcement: Announcement = .value, setter: Setter? = nil
+    ) {
+        self.name = name
+        self.value = value
+        self.announcement = announcement
+        self.setter = setter
+    }
+}
+
+/// An argument of a method or a signal, as introspection shows it.
+public struct DBusArgument: Sendable, Hashable {
+    public var name: String
+    public var type: DBusType
+
+    public init(_ name: String, _ type: DBusType) {
+        self.name = name
+        self.type = type
+    }
+}

@@ -1,13 +1,15 @@
+import CDBus
+
 /// Checks values before they are sent. libdbus aborts the process on some malformed values; the bus closes the connection
 /// on others.
 struct ValueChecker {
     /// The maximum number of nested containers (specification, "Valid Signatures" and "Message Protocol").
-    static let deepest = 64
+    private static let deepest = 64
     /// The maximum size of all arguments together, in bytes; the count is rounded up. The specification allows the same
     /// size for a single array.
-    static let largest = 1 << 26
+    private static let largest = 1 << 26
     /// The maximum number of descriptors that the kernel transfers in one message (SCM_MAX_FD).
-    static let mostDescriptors = 253
+    private static let mostDescriptors = 253
 
     private var size = 0
     private var descriptors = 0
@@ -77,6 +79,43 @@ struct ValueChecker {
         size += bytes + 16
         guard size <= Self.largest else {
             throw DBusError(.invalidArguments, "more than \(Self.largest) bytes in one message")
+        }
+    }
+}
+
+/// Checks names before libdbus gets them, because libdbus aborts the process on a malformed name. Each check throws
+/// `invalidArguments`.
+enum Names {
+    static func check(path: DBusObjectPath) throws(DBusError) {
+        try check(path.text, "object path", dbus_validate_path)
+    }
+
+    static func check(interface: String) throws(DBusError) {
+        try check(interface, "interface name", dbus_validate_interface)
+    }
+
+    static func check(member: String) throws(DBusError) {
+        try check(member, "member name", dbus_validate_member)
+    }
+
+    static func check(bus name: String) throws(DBusError) {
+        try check(name, "bus name", dbus_validate_bus_name)
+    }
+
+    static func check(error name: String) throws(DBusError) {
+        try check(name, "error name", dbus_validate_error_name)
+    }
+
+    static func check(string: String) throws(DBusError) {
+        guard !string.utf8.contains(0) else { throw DBusError(.invalidArguments, "a string contains a NUL character") }
+    }
+
+    private static func check(
+        _ name: String, _ kind: String,
+        _ isValid: (UnsafePointer<CChar>?, UnsafeMutablePointer<CDBus.DBusError>?) -> dbus_bool_t
+    ) throws(DBusError) {
+        guard !name.utf8.contains(0), name.withCString({ isValid($0, nil) }) != 0 else {
+            throw DBusError(.invalidArguments, "\"\(name)\" is not a valid \(kind)")
         }
     }
 }

@@ -40,7 +40,9 @@ final class Wire: LoopClient {
 
     // MARK: - Messages
 
-    var canCarryDescriptors: Bool { dbus_connection_can_send_type(connection, DBusType.unixFileDescriptor.code) != 0 }
+    private var canCarryDescriptors: Bool {
+        dbus_connection_can_send_type(connection, DBusType.unixFileDescriptor.code) != 0
+    }
 
     /// Queues the message and writes as much as the socket accepts. Returns the serial number.
     func send(_ message: Message) throws(DBusError) -> UInt32 {
@@ -83,4 +85,38 @@ final class Wire: LoopClient {
     }
 
     func turn() -> Bool { onTurn() }
+}
+
+/// The events that libdbus wants to receive for its socket. libdbus calls back as long as the list is attached. Therefore
+/// the list must outlive the connection.
+private final class WatchList {
+    private(set) var all: [OpaquePointer] = []
+
+    func attach(to connection: OpaquePointer) -> Bool {
+        let added = dbus_connection_set_watch_functions(
+            connection,
+            { watch, context in
+                guard let watch, let list = WatchList.from(context) else { return 0 }
+                list.all.append(watch)
+                return 1
+            },
+            { watch, context in WatchList.from(context)?.all.removeAll { $0 == watch } },
+            // No action: each poll asks whether a watch is enabled.
+            { _, _ in }, Unmanaged.passUnretained(self).toOpaque(), nil)
+        return added != 0
+    }
+
+    private static func from(_ context: UnsafeMutableRawPointer?) -> WatchList? {
+        context.map { Unmanaged<WatchList>.fromOpaque($0).takeUnretainedValue() }
+    }
+}
+
+/// The loaded libdbus library.
+package enum DBusLibrary {
+    /// The version, such as `1.14.10`.
+    package static var version: String {
+        var (major, minor, micro): (Int32, Int32, Int32) = (0, 0, 0)
+        dbus_get_version(&major, &minor, &micro)
+        return "\(major).\(minor).\(micro)"
+    }
 }

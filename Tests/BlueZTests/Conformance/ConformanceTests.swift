@@ -2,17 +2,20 @@ import BlueZ
 import FakeBlueZ
 import Testing
 
-/// What holds for the fake and for the real bluetoothd alike. In the radio lab there is one world only: `--no-parallel`.
+/// These tests run with the fake and with the real bluetoothd. The radio lab has only one bluetoothd, so run them there with
+/// `--no-parallel`.
+@Suite("Conformance of the fake and the real bluetoothd")
 struct ConformanceTests {}
 
 extension World {
-    /// No link and no discovery is left; bluetoothd takes 2 s to end a link.
+    /// Waits until no link and no discovery is left. bluetoothd takes 2 s to end a link.
     func expectQuiet() async throws {
         try await until("no discovery is left") { try await !isDiscovering }
         try await until("no link is left") { try await !isConnected }
     }
 
-    /// A service that has just been started is not ready at once.
+    /// Repeats `body` until it succeeds, for at most 10 s. A restarted bluetoothd needs a short time, and it has no event for its
+    /// readiness.
     func retrying<Result>(_ body: () async throws -> Result) async throws -> Result {
         for _ in 0..<200 {
             if let result = try? await body() { return result }

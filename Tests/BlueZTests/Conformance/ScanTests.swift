@@ -3,7 +3,8 @@ import FakeBlueZ
 import Testing
 
 extension ConformanceTests {
-    @Test func findsTheDevice() async throws {
+    @Test("a scan finds the device with its name, services and signal strength")
+    func findsTheDevice() async throws {
         try await World.run { world in
             let client = try await BlueZClient.open(world.bus)
             let devices = try await client.scan(
@@ -18,10 +19,12 @@ extension ConformanceTests {
         }
     }
 
-    @Test(arguments: [
-        ScanFilter(minimumRSSI: -40), ScanFilter(name: "Nobody"),
-        ScanFilter(services: [BluetoothUUID(assigned: 0x180D)]),
-    ])
+    @Test(
+        "a scan omits devices that do not match the filter",
+        arguments: [
+            ScanFilter(minimumRSSI: -40), ScanFilter(name: "Nobody"),
+            ScanFilter(services: [BluetoothUUID(assigned: 0x180D)]),
+        ])
     func leavesOutWhatIsNotAskedFor(_ filter: ScanFilter) async throws {
         try await World.run { world in
             let client = try await BlueZClient.open(world.bus)
@@ -30,7 +33,8 @@ extension ConformanceTests {
         }
     }
 
-    @Test func tellsWhatHappensWhileItScans() async throws {
+    @Test("a running scan reports a new device, and it throws adapterOff when the adapter is switched off")
+    func tellsWhatHappensWhileItScans() async throws {
         try await World.run { world in
             let client = try await BlueZClient.open(world.bus)
             try await client.withScan(for: ScanFilter(name: world.name)) { scan in
@@ -51,18 +55,20 @@ extension ConformanceTests {
         }
     }
 
-    @Test func aCancelledScanLeavesNothing() async throws {
+    @Test("a cancelled scan ends the discovery")
+    func aCancelledScanLeavesNothing() async throws {
         try await World.run { world in
             let client = try await BlueZClient.open(world.bus)
             let task = Task { try await client.scan(for: .seconds(30)) }
-            try await world.until("it scans") { try await world.isDiscovering }
+            try await world.until("bluetoothd scans") { try await world.isDiscovering }
             task.cancel()
             await #expect(throws: BlueZError(.cancelled, "")) { try await task.value }
             try await world.expectQuiet()
         }
     }
 
-    @Test func aScanEndsWithBluetoothd() async throws {
+    @Test("a scan throws serviceUnavailable when bluetoothd stops, and the client works again after its restart")
+    func aScanEndsWithBluetoothd() async throws {
         try await World.run { world in
             let client = try await BlueZClient.open(world.bus)
             await #expect(throws: BlueZError(.serviceUnavailable, "")) {
@@ -72,14 +78,15 @@ extension ConformanceTests {
                 }
             }
             try await world.pull(.startService)
-            // The same client goes on.
+            // The same client continues to work.
             let devices = try await world.retrying { try await client.scan(for: .seconds(1)) }
             #expect(devices.map(\.address).contains(world.address))
         }
     }
 
-    /// Two scans are one discovery; and a connection that is made meanwhile stops neither.
-    @Test func scansAndConnectionsShareTheRadio() async throws {
+    /// bluetoothd has one discovery per program, and a connection attempt pauses it.
+    @Test("two scans and a connection share one adapter, and the outer scan resumes")
+    func scansAndConnectionsShareTheRadio() async throws {
         try await World.run { world in
             let client = try await BlueZClient.open(world.bus)
             try await client.withScan { scan in
@@ -89,7 +96,7 @@ extension ConformanceTests {
                 #expect(try await world.isDiscovering)
                 try await client.withConnection(ConnectionRequest(.address(world.address))) { connection in
                     #expect(connection.device.address == world.address)
-                    try await world.until("it scans again") { try await world.isDiscovering }
+                    try await world.until("bluetoothd scans again") { try await world.isDiscovering }
                 }
             }
             try await world.expectQuiet()

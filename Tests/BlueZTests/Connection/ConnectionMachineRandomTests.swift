@@ -2,9 +2,12 @@ import BlueZ
 import DBus
 import Testing
 
-/// Whatever happens: what it begins it ends, it never waits for ever, and it ends once.
+/// The machine must end everything that it starts, must not wait without limit, and must end once.
+@Suite("Connection machine with random events")
 struct ConnectionMachineRandomTests {
-    @Test(arguments: 0..<400 as Range<UInt64>)
+    @Test(
+        "random events: every scan, turn and attempt ends, and the machine always ends",
+        arguments: 0..<400 as Range<UInt64>)
     func everythingBegunIsEnded(_ seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         let targets = [Rig.address, .name("Bumble"), .only(service: Objects.ota)]
@@ -23,7 +26,7 @@ struct ConnectionMachineRandomTests {
             ledger.note(rig.tell(Self.event(ledger.calls, &random)))
             if case .ready = rig.machine.phase, UInt8.random(in: 0..<8, using: &random) == 0 { break }
         }
-        // From here on nothing happens but the time.
+        // From here on, only time passes.
         for _ in 0..<40 where !ledger.isOver {
             if case .queueing = rig.machine.phase, let adapter = rig.tree.adapters.keys.first {
                 ledger.note(rig.tell(.finished(.takeTurn(adapter: adapter))))

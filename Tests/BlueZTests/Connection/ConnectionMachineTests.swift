@@ -2,7 +2,7 @@ import BlueZ
 import DBus
 import Testing
 
-/// A machine, the objects it sees, and the time.
+/// A connection machine with its objects and its clock.
 struct Rig {
     var machine: ConnectionMachine
     var tree: ObjectTree
@@ -23,7 +23,7 @@ struct Rig {
         machine.handle(event, tree, at: now)
     }
 
-    /// Lets time pass until the machine wants to be called.
+    /// Advances the clock to the machine's deadline.
     mutating func waitForDeadline() throws -> [ConnectionMachine.Action] {
         now = try #require(machine.deadline)
         return tell(.deadlinePassed)
@@ -34,7 +34,7 @@ struct Rig {
         return tell(.treeChanged)
     }
 
-    /// To where the device is being connected.
+    /// Advances the machine until it connects the device.
     mutating func reachConnecting() {
         #expect(tell(.started) == [.call(.takeTurn(adapter: Self.adapter))])
         #expect(tell(.finished(.takeTurn(adapter: Self.adapter))) == [.call(.connect(Self.device))])
@@ -49,16 +49,17 @@ struct Rig {
     }
 }
 
+@Suite("Connection machine")
 struct ConnectionMachineTests {
-    /// Nothing of the device is known yet.
+    /// The device is not yet known.
     private static var empty: ObjectTree { Objects.tree([Objects.adapterPath: Objects.adapter]) }
-    /// It advertises, and was never connected.
+    /// The device advertises and was never connected.
     private static var seen: ObjectTree {
         Objects.tree([Objects.adapterPath: Objects.adapter, Objects.devicePath: Objects.device])
     }
 
-    /// An object that is told of and cannot be called is not looked for without end.
-    @Test func givesUpOnAnObjectThatIsNone() throws {
+    @Test("an object that bluetoothd reports but does not know is scanned for a limited number of times")
+    func givesUpOnAnObjectThatIsNone() throws {
         var rig = Rig(Self.seen)
         rig.reachConnecting()
         let error = BlueZError(.noSuchObject, "")
@@ -71,7 +72,8 @@ struct ConnectionMachineTests {
         #expect(rig.tell(.failed(.connect(Rig.device), error)).last == .fail(error))
     }
 
-    @Test func connectsADeviceThatIsKnown() {
+    @Test("a known device is connected without a scan")
+    func connectsADeviceThatIsKnown() {
         var rig = Rig(Objects.tree())
         rig.reachReady()
         #expect(rig.machine.deadline == nil)
@@ -80,51 +82,57 @@ struct ConnectionMachineTests {
         #expect(rig.tell(.treeChanged) == [])
     }
 
-    /// It was made anew before anybody looked.
-    @Test func seesTheEndOfALinkThatIsBackAtOnce() {
+    /// The new link exists before the machine gets the event.
+    @Test("a link that ends and is replaced at once counts as ended")
+    func seesTheEndOfALinkThatIsBackAtOnce() {
         var rig = Rig(Objects.tree())
         rig.reachReady()
         rig.tree.set(Rig.device, BlueZName.device, "Connected", false)
         #expect(rig.set("Connected", true) == [.fail(BlueZError(.disconnected, ""))])
-        // An object that was removed and is there again; one that a snapshot has without its link.
-        var told = Rig(Objects.tree())
-        told.reachReady()
-        _ = told.tree.apply(.removed(Rig.device, [BlueZName.device]))
-        _ = told.tree.apply(.snapshot(Objects.all))
-        #expect(told.set("Connected", true) == [.fail(BlueZError(.disconnected, ""))])
+        // The object was removed and added again. Below: a snapshot has the object without its link.
+        var reported = Rig(Objects.tree())
+        reported.reachReady()
+        _ = reported.tree.apply(.removed(Rig.device, [BlueZName.device]))
+        _ = reported.tree.apply(.snapshot(Objects.all))
+        #expect(reported.set("Connected", true) == [.fail(BlueZError(.disconnected, ""))])
         var listed = Rig(Objects.tree())
         listed.reachReady()
         _ = listed.tree.apply(.snapshot(Objects.all))
         #expect(listed.set("Connected", true) == [.fail(BlueZError(.disconnected, ""))])
     }
 
-    @Test func scansForADeviceThatIsNot() {
+    @Test("an unknown device is scanned for, and it needs a signal strength")
+    func scansForADeviceThatIsNot() {
         var rig = Rig(Self.empty)
         #expect(rig.tell(.started) == [.call(.scan(adapter: Rig.adapter))])
         #expect(rig.tell(.finished(.scan(adapter: Rig.adapter))) == [])
-        // bluetoothd may keep objects of devices that are not there: without a signal strength nothing was heard.
+        // bluetoothd may keep objects of devices that are out of range. These have no signal strength.
         rig.tree = Self.seen
         #expect(rig.set("RSSI", nil) == [])
         #expect(rig.set("RSSI", .int16(-90)) == [.stopScan, .call(.takeTurn(adapter: Rig.adapter))])
     }
 
-    @Test func givesUpAScanThatFindsNothing() throws {
+    @Test("a scan without a result fails with noSuchDevice after 10 s")
+    func givesUpAScanThatFindsNothing() throws {
         var rig = Rig(Self.empty)
         _ = rig.tell(.started)
         #expect(try rig.waitForDeadline() == [.stopScan, .fail(BlueZError(.noSuchDevice, ""))])
         #expect(rig.now == .seconds(10))
     }
 
-    @Test func tellsOfAScanThatCannotBeStarted() {
+    @Test("a scan that cannot start fails the attempt with its error")
+    func tellsOfAScanThatCannotBeStarted() {
         var rig = Rig(Self.empty)
         _ = rig.tell(.started)
         let error = BlueZError(.inProgress, "")
         #expect(rig.tell(.failed(.scan(adapter: Rig.adapter), error)) == [.stopScan, .fail(error)])
     }
 
-    // MARK: Which device
+    // MARK: - Selection of the device
 
-    @Test(arguments: [DeviceTarget.name("Bumble"), .only(service: Objects.ota)])
+    @Test(
+        "a target that can match several devices waits 1.5 s for a second candidate",
+        arguments: [DeviceTarget.name("Bumble"), .only(service: Objects.ota)])
     func waitsWhetherThereIsAnother(_ target: DeviceTarget) throws {
         var rig = Rig(Self.seen, target)
         #expect(rig.tell(.started) == [.call(.scan(adapter: Rig.adapter))])
@@ -133,7 +141,8 @@ struct ConnectionMachineTests {
         #expect(rig.now == ConnectionMachine.decisionTime)
     }
 
-    @Test func refusesToChoose() throws {
+    @Test("two candidates fail with ambiguousDevice and a list")
+    func refusesToChoose() throws {
         var rig = Rig(Self.seen, .only(service: Objects.ota))
         _ = rig.tell(.started)
         _ = rig.tell(.treeChanged)
@@ -147,17 +156,20 @@ struct ConnectionMachineTests {
         #expect(error.context.contains("00:AA:01:01:00:42 Bumble, 00:AA:01:02:00:42 –"))
     }
 
-    // MARK: This machine
+    // MARK: - bluetoothd and the adapter
 
-    @Test(arguments: [
-        (ObjectTree(), BlueZError.Code.serviceUnavailable), (Objects.tree([:]), .noSuchAdapter),
-    ])
+    @Test(
+        "a missing bluetoothd or adapter fails at once",
+        arguments: [
+            (ObjectTree(), BlueZError.Code.serviceUnavailable), (Objects.tree([:]), .noSuchAdapter),
+        ])
     func saysAtOnceWhatIsMissing(_ tree: ObjectTree, _ code: BlueZError.Code) {
         var rig = Rig(tree)
         #expect(rig.tell(.started) == [.fail(BlueZError(code, ""))])
     }
 
-    @Test func waitsForWhatWasThereBefore() throws {
+    @Test("a bluetoothd and an adapter that were available before are waited for")
+    func waitsForWhatWasThereBefore() throws {
         var rig = Rig(ObjectTree()) { $0.waitsForAdapter = true }
         #expect(rig.tell(.started) == [])
         rig.now = .seconds(9)
@@ -173,16 +185,18 @@ struct ConnectionMachineTests {
         #expect(try other.waitForDeadline() == [.fail(BlueZError(.serviceUnavailable, ""))])
     }
 
-    @Test func endsWithBluetoothd() {
+    @Test("a link ends when bluetoothd stops, even if it is running again")
+    func endsWithBluetoothd() {
         var rig = Rig(Objects.tree())
         rig.reachReady()
         _ = rig.tree.apply(.serviceLost)
-        // It came back before anybody looked.
+        // bluetoothd is running again before the machine gets the event.
         _ = rig.tree.apply(.snapshot(Objects.all))
         #expect(rig.tell(.treeChanged) == [.fail(BlueZError(.serviceUnavailable, ""))])
     }
 
-    @Test func endsWithTheAdapter() {
+    @Test("an attempt or a link ends when the adapter is switched off or removed")
+    func endsWithTheAdapter() {
         var rig = Rig(Objects.tree())
         rig.reachConnecting()
         rig.tree.set(Rig.adapter, BlueZName.adapter, "Powered", false)
@@ -193,10 +207,12 @@ struct ConnectionMachineTests {
         #expect(removed.tell(.treeChanged) == [.fail(BlueZError(.noSuchAdapter, ""))])
     }
 
-    // MARK: BlueZ's oddities
+    // MARK: - Peculiarities of BlueZ
 
-    /// The link of before was not quite down.
-    @Test(arguments: [BlueZError.Code.connectionFailed, .failed, .inProgress, .disconnected])
+    /// The previous link was still closing.
+    @Test(
+        "an attempt that fails while the previous link is closing is repeated after 0.5 s",
+        arguments: [BlueZError.Code.connectionFailed, .failed, .inProgress, .disconnected])
     func connectsAgain(after code: BlueZError.Code) throws {
         var rig = Rig(Objects.tree())
         rig.reachConnecting()
@@ -204,21 +220,23 @@ struct ConnectionMachineTests {
         #expect(try rig.waitForDeadline() == [.call(.takeTurn(adapter: Rig.adapter))])
         #expect(rig.now == ConnectionMachine.settleTime)
         #expect(rig.tell(.finished(.takeTurn(adapter: Rig.adapter))) == [.call(.connect(Rig.device))])
-        // The time it takes counts: 10 s for all attempts together.
+        // The limit of 10 s applies to all attempts together.
         #expect(rig.machine.deadline == .seconds(10))
         rig.now = .milliseconds(9_600)
         let error = BlueZError(code, "")
         #expect(rig.tell(.failed(.connect(Rig.device), error)) == [.releaseLink(Rig.device), .yieldTurn, .fail(error)])
     }
 
-    @Test func givesUpAnAttemptThatTellsNothing() throws {
+    @Test("Connect without a reply times out after 10 s and is ended")
+    func givesUpAnAttemptThatTellsNothing() throws {
         var rig = Rig(Objects.tree())
         rig.reachConnecting()
         #expect(try rig.waitForDeadline() == [.releaseLink(Rig.device), .yieldTurn, .fail(BlueZError(.timedOut, ""))])
         #expect(rig.now == .seconds(10))
     }
 
-    @Test func scansForAnObjectThatHasVanished() {
+    @Test("a scan finds a device again whose object is gone")
+    func scansForAnObjectThatHasVanished() {
         var rig = Rig(Objects.tree())
         rig.reachConnecting()
         #expect(
@@ -226,7 +244,9 @@ struct ConnectionMachineTests {
                 == [.yieldTurn, .call(.scan(adapter: Rig.adapter))])
     }
 
-    @Test(arguments: [BlueZError.Code.accessDenied, .pairingFailed, .notSupported, .adapterOff])
+    @Test(
+        "an error that a repetition cannot fix ends the attempt",
+        arguments: [BlueZError.Code.accessDenied, .pairingFailed, .notSupported, .adapterOff])
     func doesNotTryAgainWhatCannotHelp(_ code: BlueZError.Code) {
         var rig = Rig(Objects.tree())
         rig.reachConnecting()
@@ -234,8 +254,9 @@ struct ConnectionMachineTests {
         #expect(rig.tell(.failed(.connect(Rig.device), error)) == [.releaseLink(Rig.device), .yieldTurn, .fail(error)])
     }
 
-    /// `Connect` is answered, and no link was told of: before it comes, or as it was aborted.
-    @Test func waitsForTheLinkItself() throws {
+    /// bluetoothd replies to `Connect` before it reports the link, or the link was aborted.
+    @Test("a successful Connect without a link times out")
+    func waitsForTheLinkItself() throws {
         var rig = Rig(Objects.tree())
         rig.reachConnecting()
         #expect(rig.tell(.finished(.connect(Rig.device))) == [.yieldTurn])
@@ -243,7 +264,8 @@ struct ConnectionMachineTests {
         #expect(try rig.waitForDeadline() == [.releaseLink(Rig.device), .fail(BlueZError(.timedOut, ""))])
     }
 
-    @Test func makesALinkAnewThatBreaksEarly() throws {
+    @Test("a link that breaks during the service discovery is made again, twice at most")
+    func makesALinkAnewThatBreaksEarly() throws {
         var rig = Rig(Objects.tree())
         rig.reachConnecting()
         for _ in 0..<ConnectionMachine.repetitions {
@@ -260,8 +282,9 @@ struct ConnectionMachineTests {
         #expect(rig.set("Connected", false) == [.releaseLink(Rig.device), .fail(BlueZError(.disconnected, ""))])
     }
 
-    /// It was connected all the time `Connect` was under way.
-    @Test func takesALinkThatCameWithoutAWord() {
+    /// bluetoothd reports the link and its services before it replies to `Connect`.
+    @Test("a link that is ready before the reply to Connect is used")
+    func takesALinkThatCameWithoutAWord() {
         var rig = Rig(Objects.tree())
         rig.reachConnecting()
         #expect(rig.set("Connected", true) == [])
@@ -269,21 +292,22 @@ struct ConnectionMachineTests {
         #expect(rig.tell(.finished(.connect(Rig.device))) == [.yieldTurn, .call(.refresh)])
     }
 
-    @Test func forgetsATableThatLacksWhatIsAdvertised() throws {
+    @Test("an attribute cache without an advertised service is removed once")
+    func forgetsATableThatLacksWhatIsAdvertised() throws {
         var rig = Rig(Self.seen)
         rig.reachConnecting()
         _ = rig.tell(.finished(.connect(Rig.device)))
         _ = rig.set("Connected", true)
         _ = rig.set("ServicesResolved", true)
-        let forget = ConnectionMachine.Call.forget(Rig.device, adapter: Rig.adapter)
-        #expect(rig.tell(.finished(.refresh)) == [.call(forget)])
+        let removal = ConnectionMachine.Call.removeDevice(Rig.device, adapter: Rig.adapter)
+        #expect(rig.tell(.finished(.refresh)) == [.call(removal)])
         _ = rig.tree.apply(.removed(Rig.device, [BlueZName.device]))
         #expect(rig.tell(.treeChanged) == [])
-        #expect(rig.tell(.finished(forget)) == [])
+        #expect(rig.tell(.finished(removal)) == [])
         #expect(try rig.waitForDeadline() == [.call(.scan(adapter: Rig.adapter))])
         _ = rig.tree.apply(.added(Rig.device, Objects.device))
         #expect(rig.tell(.treeChanged) == [.stopScan, .call(.takeTurn(adapter: Rig.adapter))])
-        // The second time it is what it is.
+        // The second time, the attributes are accepted as they are.
         _ = rig.tell(.finished(.takeTurn(adapter: Rig.adapter)))
         _ = rig.tell(.finished(.connect(Rig.device)))
         _ = rig.set("Connected", true)
@@ -291,8 +315,9 @@ struct ConnectionMachineTests {
         #expect(rig.tell(.finished(.refresh)) == [.ready(Rig.device)])
     }
 
-    /// One of those that it may be updated by is all that a device has.
-    @Test func takesATableWithOneOfTheServices() {
+    /// A device normally has only one of the update services.
+    @Test("one of the expected services is enough, and a cache without any is removed")
+    func takesATableWithOneOfTheServices() {
         let other = BluetoothUUID(0x8d53_dc1d_1db7_4cd3_868b_8a52_7460_aa84)
         var rig = Rig(Objects.tree()) { $0.services = [Objects.ota, other] }
         rig.reachReady()
@@ -301,10 +326,11 @@ struct ConnectionMachineTests {
         _ = rig.tell(.finished(.connect(Rig.device)))
         _ = rig.set("Connected", true)
         _ = rig.set("ServicesResolved", true)
-        #expect(rig.tell(.finished(.refresh)) == [.call(.forget(Rig.device, adapter: Rig.adapter))])
+        #expect(rig.tell(.finished(.refresh)) == [.call(.removeDevice(Rig.device, adapter: Rig.adapter))])
     }
 
-    @Test func leavesABondAlone() {
+    @Test("the cache of a paired device is not removed")
+    func leavesABondAlone() {
         var tree = Self.seen
         tree.set(Rig.device, BlueZName.device, "Paired", true)
         var rig = Rig(tree)
@@ -315,9 +341,10 @@ struct ConnectionMachineTests {
         #expect(rig.tell(.finished(.refresh)) == [.ready(Rig.device)])
     }
 
-    // MARK: A link that is there already
+    // MARK: - Existing links
 
-    @Test func takesOver() throws {
+    @Test("takesOver disconnects the existing link first")
+    func takesOver() throws {
         var tree = Objects.tree()
         tree.set(Rig.device, BlueZName.device, "Connected", true)
         var rig = Rig(tree) { $0.takesOver = true }
@@ -330,7 +357,8 @@ struct ConnectionMachineTests {
         #expect(!rig.machine.isShared)
     }
 
-    @Test func shares() {
+    @Test("an existing link is shared and not ended")
+    func shares() {
         var tree = Objects.tree()
         tree.set(Rig.device, BlueZName.device, "Connected", true)
         tree.set(Rig.device, BlueZName.device, "ServicesResolved", true)
@@ -338,26 +366,27 @@ struct ConnectionMachineTests {
         rig.reachConnecting()
         #expect(rig.tell(.finished(.connect(Rig.device))) == [.yieldTurn, .call(.refresh)])
         #expect(rig.machine.isShared)
-        // What is not ours is not ended.
+        // The machine does not end a link of another program.
         #expect(rig.tell(.cancelled) == [.fail(BlueZError(.cancelled, ""))])
     }
 
-    /// The link that was there, perhaps our own of before, ends while `Connect` is under way: what comes of it is nobody else's.
-    @Test func sharesNoLinkThatHasEnded() {
+    /// The existing link, perhaps an earlier link of this program, ends during `Connect`. The new link belongs to this program.
+    @Test("a shared link that ends during Connect is replaced by a link of this program")
+    func sharesNoLinkThatHasEnded() {
         var tree = Objects.tree()
         tree.set(Rig.device, BlueZName.device, "Connected", true)
-        var told = Rig(tree)
-        told.reachConnecting()
-        #expect(told.machine.isShared)
-        #expect(told.set("Connected", false) == [.own(Rig.device)])
-        #expect(!told.machine.isShared)
-        #expect(told.tell(.cancelled) == [.releaseLink(Rig.device), .yieldTurn, .fail(BlueZError(.cancelled, ""))])
-        // It is back before the end is looked at.
+        var reported = Rig(tree)
+        reported.reachConnecting()
+        #expect(reported.machine.isShared)
+        #expect(reported.set("Connected", false) == [.own(Rig.device)])
+        #expect(!reported.machine.isShared)
+        #expect(reported.tell(.cancelled) == [.releaseLink(Rig.device), .yieldTurn, .fail(BlueZError(.cancelled, ""))])
+        // The link exists again before the machine gets the event of its end.
         var back = Rig(tree)
         back.reachConnecting()
         back.tree.set(Rig.device, BlueZName.device, "Connected", false)
         #expect(back.set("Connected", true) == [.own(Rig.device)])
-        // The cancellation comes in before the news is looked at.
+        // The cancellation arrives before the event of the link's end.
         var cancelled = Rig(tree)
         cancelled.reachConnecting()
         cancelled.tree.set(Rig.device, BlueZName.device, "Connected", false)
@@ -366,7 +395,8 @@ struct ConnectionMachineTests {
                 == [.own(Rig.device), .releaseLink(Rig.device), .yieldTurn, .fail(BlueZError(.cancelled, ""))])
     }
 
-    @Test func sharesNoLinkThatIsMadeAnew() throws {
+    @Test("the link after a lost shared link belongs to this program")
+    func sharesNoLinkThatIsMadeAnew() throws {
         var tree = Objects.tree()
         tree.set(Rig.device, BlueZName.device, "Connected", true)
         var rig = Rig(tree)
@@ -378,9 +408,10 @@ struct ConnectionMachineTests {
         #expect(rig.tell(.cancelled).contains(.releaseLink(Rig.device)))
     }
 
-    // MARK: Cancellation
+    // MARK: - Cancellation
 
-    @Test func cleansUp() {
+    @Test("a cancellation ends the scan, the turn or the link of each phase")
+    func cleansUp() {
         var scanning = Rig(Self.empty)
         _ = scanning.tell(.started)
         #expect(scanning.tell(.cancelled) == [.stopScan, .fail(BlueZError(.cancelled, ""))])

@@ -4,11 +4,12 @@ import DescriptorIO
 import FakeBlueZ
 import Testing
 
-/// Whose a link is, where bluetoothd tells of an end later than it could be known: a link that is taken for another program's is
-/// ended by nobody.
-@Suite(.enabled(if: !World.isLab, "bluetoothd tells of an end a moment later, not when it is asked to"))
+/// If a client takes its own link for a link of another program, no program ends that link.
+@Suite(
+    "Ownership of links when bluetoothd reports an end late",
+    .enabled(if: !World.isLab, "the real bluetoothd cannot be made to report an end late"))
 struct SharedLinkTests {
-    /// Which links are a client's to end.
+    /// Records the links that the client must end.
     private final class Account: LinkAccount {
         private let links = Guarded<Set<DBusObjectPath>>([])
 
@@ -30,8 +31,9 @@ struct SharedLinkTests {
         }
     }
 
-    /// `Disconnect` is answered before the end of the link is told.
-    @Test func onesOwnOfBefore() async throws {
+    /// bluetoothd replies to `Disconnect` before it reports the end of the link.
+    @Test("a client does not share its own earlier link when its end is reported late")
+    func onesOwnOfBefore() async throws {
         try await run { world, fake, account, client in
             await fake.adjust { $0.endsAreLate = true }
             for _ in 0..<2 {
@@ -42,22 +44,24 @@ struct SharedLinkTests {
         }
     }
 
-    /// Where it is cancelled before the end of one's own link before was told.
-    @Test func anAttemptOnItsOwnHeels() async throws {
+    /// The cancellation comes before the report of the earlier link's end.
+    @Test("a cancelled attempt right after a link leaves nothing when the end is reported late")
+    func anAttemptOnItsOwnHeels() async throws {
         try await run { world, fake, _, client in
             await fake.adjust { $0.endsAreLate = true }
             try await client.withConnection(ConnectionRequest(.address(world.address))) { _ in }
-            await fake.setInReach(false)
+            await fake.setInRange(false)
             let task = Task { try await client.withConnection(ConnectionRequest(.address(world.address))) { _ in } }
-            try await world.until("it listens") { await fake.isListening }
+            try await world.until("bluetoothd listens for the device") { await fake.isListening }
             task.cancel()
             await #expect(throws: BlueZError(.cancelled, "")) { try await task.value }
-            try await world.until("nobody listens") { await !fake.isListening }
+            try await world.until("bluetoothd stops listening") { await !fake.isListening }
         }
     }
 
-    /// Shared when the attempt begins, and gone when it comes to `Connect`.
-    @Test func anothersThatHasEnded() async throws {
+    /// The link exists when the attempt begins and has ended when the attempt calls `Connect`.
+    @Test("a shared link that ends during the attempt is replaced by a link that the client ends")
+    func anothersThatHasEnded() async throws {
         try await run { world, fake, account, client in
             let other = try await BlueZClient.open(world.bus)
             await fake.adjust { $0.endsAreLate = true }

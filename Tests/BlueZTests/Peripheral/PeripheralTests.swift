@@ -3,8 +3,8 @@ import DBus
 import FakeBlueZ
 import Testing
 
-/// The peripheral half against a bluetoothd that is none, which has a central on its air.
-@Suite(.enabled(if: !World.isLab, "the lab tries it by `otaflash simulate serve`"))
+/// These tests use the fake bluetoothd with a simulated central.
+@Suite("Peripheral role", .enabled(if: !World.isLab, "the lab tests this role with `otaflash simulate serve`"))
 struct PeripheralTests {
     private struct Unexpected: Error {
         let what: String
@@ -37,36 +37,37 @@ struct PeripheralTests {
         }
     }
 
-    /// To where a central is connected.
+    /// Offers the services and runs `body` when a central is connected.
     private func serveACentral(
         _ body: @escaping @Sendable (FakeBlueZ, Peripheral, inout PeripheralEvents.Iterator) async throws -> Void
     ) async throws {
         try await serve { fake, peripheral, events in
             try await fake.centralConnects()
             guard case .connected(let connection) = try await events.next() else {
-                throw Unexpected(what: "nobody is connected")
+                throw Unexpected(what: "no central is connected")
             }
             #expect(connection.central.description == "00:AA:01:02:00:42")
             try await body(fake, peripheral, &events)
         }
     }
 
-    @Test func offersAndAdvertises() async throws {
+    @Test("services and an advertisement are registered, and removed at the end")
+    func offersAndAdvertises() async throws {
         try await serve { fake, peripheral, _ in
             #expect(await fake.offeredAttributes == [Self.level, Self.sink, Self.streamed])
             let advertisement = Advertisement(
                 serviceUUIDs: [Self.service], localName: "Lamp", manufacturerData: [0xFFFF: [1, 2]])
             try await peripheral.withAdvertisement(advertisement) {
-                let told = try #require(await fake.advertisedProperties)
-                #expect(told["Type"] == "peripheral" && told["LocalName"] == "Lamp")
-                #expect(told["ServiceUUIDs"]?.strings == [Self.service.description])
-                #expect(told["ManufacturerData"]?.dictionary?[.uint16(0xFFFF)]?.bytes == [1, 2])
+                let properties = try #require(await fake.advertisedProperties)
+                #expect(properties["Type"] == "peripheral" && properties["LocalName"] == "Lamp")
+                #expect(properties["ServiceUUIDs"]?.strings == [Self.service.description])
+                #expect(properties["ManufacturerData"]?.dictionary?[.uint16(0xFFFF)]?.bytes == [1, 2])
             }
             #expect(await fake.advertisedProperties == nil)
         }
     }
 
-    @Test("the services and the advertisement of a peripheral can be called by bluetoothd alone")
+    @Test("only bluetoothd may call the services and the advertisement of a peripheral")
     func refusesOthers() async throws {
         try await World.run { world in
             let fake = try #require(world.fake)
@@ -102,7 +103,8 @@ struct PeripheralTests {
         }
     }
 
-    @Test func answersReads() async throws {
+    @Test("a read gets the handler's value or its error code")
+    func answersReads() async throws {
         try await serveACentral { fake, _, events in
             let value = Task { try await fake.centralReads(Self.level, at: 3) }
             guard case .read(let request) = try await events.next() else { throw Unexpected(what: "no read") }
@@ -117,8 +119,8 @@ struct PeripheralTests {
         }
     }
 
-    /// A request that nobody answers is answered nevertheless.
-    @Test func answersWhatIsDropped() async throws {
+    @Test("a request that is released without an answer gets the error unlikely")
+    func answersWhatIsDropped() async throws {
         try await serveACentral { fake, _, events in
             let value = Task { try await fake.centralReads(Self.level) }
             _ = try await events.next()
@@ -126,8 +128,8 @@ struct PeripheralTests {
         }
     }
 
-    /// In the order in which they came, though each waits for its answer.
-    @Test func keepsTheOrderOfWrites() async throws {
+    @Test("writes arrive in order, also if they are answered in another order")
+    func keepsTheOrderOfWrites() async throws {
         try await serveACentral { fake, _, events in
             let written = Task { try await fake.centralWrites((0..<100).map { [$0] }, to: Self.sink, "command") }
             var values: [[UInt8]] = []
@@ -135,7 +137,7 @@ struct PeripheralTests {
             while values.count < 100, case .write(let request) = try await events.next() {
                 values.append(request.value)
                 requests.append(request)
-                // Answered in another order.
+                // The requests are answered in another order.
                 if requests.count == 10 {
                     requests.reversed().forEach { $0.succeed() }
                     requests = []
@@ -146,11 +148,12 @@ struct PeripheralTests {
         }
     }
 
-    @Test func notifies() async throws {
+    @Test("notifications arrive in order, over the bus and over a socket")
+    func notifies() async throws {
         try await serveACentral { fake, peripheral, events in
             for attribute in [Self.level, Self.streamed] {
                 let values = try await fake.centralSubscribes(to: attribute)
-                // The end of the subscription before it may come first.
+                // The end of the previous subscription may be reported first.
                 var event = try await events.next()
                 if case .subscribed(_, _, on: false) = event { event = try await events.next() }
                 guard case .subscribed(_, attribute, on: true) = event else {
@@ -164,7 +167,8 @@ struct PeripheralTests {
         }
     }
 
-    @Test func aSubscriptionEnds() async throws {
+    @Test("the end of a subscription is reported")
+    func aSubscriptionEnds() async throws {
         try await serveACentral { fake, _, events in
             for attribute in [Self.level, Self.streamed] {
                 let values = try await fake.centralSubscribes(to: attribute)
@@ -174,13 +178,14 @@ struct PeripheralTests {
                 let listening = Task { for await _ in values {} }
                 listening.cancel()
                 guard case .subscribed(_, attribute, on: false) = try await events.next() else {
-                    throw Unexpected(what: "it goes on")
+                    throw Unexpected(what: "the subscription did not end")
                 }
             }
         }
     }
 
-    @Test func takesWritesThroughASocket() async throws {
+    @Test("writes over a socket arrive in order")
+    func takesWritesThroughASocket() async throws {
         try await serveACentral { fake, _, events in
             let socket = try await fake.centralAcquiresWriter(of: Self.sink)
             try await socket.send((0..<20).map { [$0, 1] })
@@ -192,32 +197,31 @@ struct PeripheralTests {
         }
     }
 
-    @Test func tellsTheEndOfAConnection() async throws {
+    @Test("disconnectAll ends the connection of a central that has read a value")
+    func tellsTheEndOfAConnection() async throws {
         try await serveACentral { fake, peripheral, events in
             let value = Task { try await fake.centralReads(Self.level) }
             guard case .read(let request) = try await events.next() else { throw Unexpected(what: "no read") }
             request.succeed(with: [])
             _ = try await value.value
-            // It has read, and so is one to be disconnected.
+            // disconnectAll applies only to devices that have read or written a value.
             peripheral.disconnectAll()
             guard case .disconnected(let connection) = try await events.next() else {
-                throw Unexpected(what: "it is connected")
+                throw Unexpected(what: "the central is still connected")
             }
             #expect(connection.number == 1)
         }
     }
 
-    /// bluetoothd has forgotten all of it, and is told again.
-    @Test func isOfferedAgain() async throws {
+    @Test("services and advertisement are registered again after a restart of bluetoothd", .timeLimit(.minutes(1)))
+    func isOfferedAgain() async throws {
         try await serve { fake, peripheral, _ in
             try await peripheral.withAdvertisement(Advertisement(serviceUUIDs: [Self.service])) {
                 await fake.die()
                 try await fake.run()
-                for _ in 0..<2_000 {
-                    if await fake.advertisedProperties != nil, await !fake.offeredAttributes.isEmpty { return }
-                    try await Task.sleep(for: .milliseconds(5))
-                }
-                Issue.record("it is offered no more")
+                await fake.waitForAdvertisement()
+                #expect(await fake.advertisedProperties != nil)
+                #expect(await fake.offeredAttributes == [Self.level, Self.sink, Self.streamed])
             }
         }
     }

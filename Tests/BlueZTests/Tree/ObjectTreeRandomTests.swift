@@ -2,7 +2,7 @@ import BlueZ
 import DBus
 import Testing
 
-/// Whatever comes from the bus: nothing traps, and what is told twice is the same.
+@Suite("Object tree with random input")
 struct ObjectTreeRandomTests {
     private static let paths: [DBusObjectPath] = [
         Objects.adapterPath, Objects.devicePath, Objects.servicePath, Objects.characteristicPath, "/",
@@ -12,7 +12,7 @@ struct ObjectTreeRandomTests {
         BlueZName.adapter, BlueZName.device, BlueZName.gattService, BlueZName.gattCharacteristic, "org.bluez.Battery1",
     ]
 
-    @Test(arguments: 0..<40 as Range<UInt64>)
+    @Test("random changes neither trap nor damage the tree", arguments: 0..<40 as Range<UInt64>)
     func survivesAnything(_ seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         var tree = Objects.tree()
@@ -21,7 +21,7 @@ struct ObjectTreeRandomTests {
             let malformed = tree.apply(Self.change(&random))
             for (path, device) in tree.devices { #expect(path == device.path) }
             for (path, adapter) in tree.adapters { #expect(path == adapter.path) }
-            // What was not understood has changed nothing of that object.
+            // A malformed change must not change its object.
             for object in malformed where tree.generation == before.generation && object.interface == BlueZName.device {
                 #expect(tree.devices[object.path] == nil || tree.devices[object.path] == before.devices[object.path])
             }
@@ -31,8 +31,8 @@ struct ObjectTreeRandomTests {
         }
     }
 
-    /// Object by object or all at once, in whatever order.
-    @Test(arguments: 0..<20 as Range<UInt64>)
+    /// One tree gets the objects one by one in random order, the other gets them in one snapshot.
+    @Test("the order of the objects does not change the tree", arguments: 0..<20 as Range<UInt64>)
     func theOrderIsNoMatter(_ seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         var objects = Objects.all
@@ -74,7 +74,7 @@ struct ObjectTreeRandomTests {
 
     private static let names = Set(Objects.all.values.flatMap(\.values).flatMap(\.keys)).sorted()
 
-    /// Mostly right ones, so that wrong ones meet objects that are there.
+    /// Most properties are valid, so that the malformed ones often apply to existing objects.
     private static func properties(_ interface: String, _ random: inout SeededGenerator) -> [String: DBusValue] {
         let right = Objects.all.values.compactMap { $0[interface] }.first ?? [:]
         var properties = UInt8.random(in: 0..<4, using: &random) == 0 ? [:] : right

@@ -2,8 +2,10 @@ import BlueZ
 import DBus
 import Testing
 
+@Suite("Object tree of bluetoothd")
 struct ObjectTreeTests {
-    @Test func readsWhatBluetoothdTells() throws {
+    @Test("a snapshot of bluetoothd is read completely")
+    func readsWhatBluetoothdTells() throws {
         var tree = ObjectTree()
         #expect(!tree.isServiceRunning)
         #expect(tree.apply(.snapshot(Objects.all)).isEmpty)
@@ -36,7 +38,8 @@ struct ObjectTreeTests {
         #expect(tree.mtu(of: device.path) == 517)
     }
 
-    @Test func followsChanges() throws {
+    @Test("changed and invalidated properties are applied")
+    func followsChanges() throws {
         var tree = Objects.tree()
         tree.set(Objects.devicePath, BlueZName.device, "Connected", true)
         tree.set(Objects.devicePath, BlueZName.device, "RSSI", nil)
@@ -46,19 +49,21 @@ struct ObjectTreeTests {
         #expect(device.name == "Bumble")
     }
 
-    @Test func forgetsWhatIsRemoved() {
+    @Test("a removed object is gone, and a late change of it has no effect")
+    func forgetsWhatIsRemoved() {
         var tree = Objects.tree()
         #expect(
             tree.apply(.removed(Objects.devicePath, ["org.freedesktop.DBus.Introspectable", BlueZName.device])).isEmpty)
         #expect(tree.devices.isEmpty)
         #expect(tree.adapters.count == 1)
-        // What comes late for it changes nothing.
+        // A late change of the removed object has no effect.
         let before = tree
         tree.set(Objects.devicePath, BlueZName.device, "Connected", true)
         #expect(tree == before)
     }
 
-    @Test func countsTheLivesOfBluetoothd() {
+    @Test("the generation increases when bluetoothd stops")
+    func countsTheLivesOfBluetoothd() {
         var tree = Objects.tree()
         let before = tree
         _ = tree.apply(.serviceLost)
@@ -69,24 +74,28 @@ struct ObjectTreeTests {
         #expect(tree.generation == before.generation + 1)
     }
 
-    @Test func aSnapshotIsAllThereIs() {
+    @Test("a new snapshot replaces all objects")
+    func aSnapshotIsAllThereIs() {
         var tree = Objects.tree()
         _ = tree.apply(.snapshot([Objects.adapterPath: Objects.adapter]))
         #expect(tree.devices.isEmpty && tree.services.isEmpty && tree.characteristics.isEmpty)
         #expect(tree.generation == 0)
     }
 
-    @Test(arguments: [
-        (BlueZName.device, "Address", DBusValue.string("00:AA:01:01:00")), (BlueZName.device, "Address", .uint32(1)),
-        (BlueZName.device, "Adapter", "/org/bluez/hci0"), (BlueZName.device, "AddressType", "secret"),
-        (BlueZName.device, "RSSI", .int32(-50)), (BlueZName.device, "RSSI", .byte(50)),
-        (BlueZName.device, "Connected", .byte(1)),
-        (BlueZName.device, "UUIDs", .strings(["1"])), (BlueZName.device, "UUIDs", "180f"),
-        (BlueZName.device, "UUIDs", .array(of: .variant, [])),
-        (BlueZName.device, "ManufacturerData", .properties(["59": .bytes([1])])),
-        (BlueZName.device, "ServiceData", .properties(["180f": "text"])),
-        (BlueZName.device, "ServiceData", .properties(["18f": .bytes([])])),
-    ])
+    @Test(
+        "a malformed object is omitted, and a change that would make one malformed is not applied",
+        arguments: [
+            (BlueZName.device, "Address", DBusValue.string("00:AA:01:01:00")),
+            (BlueZName.device, "Address", .uint32(1)),
+            (BlueZName.device, "Adapter", "/org/bluez/hci0"), (BlueZName.device, "AddressType", "secret"),
+            (BlueZName.device, "RSSI", .int32(-50)), (BlueZName.device, "RSSI", .byte(50)),
+            (BlueZName.device, "Connected", .byte(1)),
+            (BlueZName.device, "UUIDs", .strings(["1"])), (BlueZName.device, "UUIDs", "180f"),
+            (BlueZName.device, "UUIDs", .array(of: .variant, [])),
+            (BlueZName.device, "ManufacturerData", .properties(["59": .bytes([1])])),
+            (BlueZName.device, "ServiceData", .properties(["180f": "text"])),
+            (BlueZName.device, "ServiceData", .properties(["18f": .bytes([])])),
+        ])
     func leavesOutWhatIsMalformed(_ interface: String, _ name: String, _ value: DBusValue) throws {
         var device = try #require(Objects.device[interface])
         device[name] = value
@@ -97,21 +106,23 @@ struct ObjectTreeTests {
         #expect(malformed.first?.interface == interface)
         #expect(tree.devices.isEmpty)
 
-        // A change that would make it so is not made.
+        // A change that would make a valid object malformed is not applied.
         var whole = Objects.tree()
         let before = whole
         #expect(whole.set(Objects.devicePath, interface, name, value).count == 1)
         #expect(whole == before)
     }
 
-    @Test func ordersAdaptersByNumber() {
+    @Test("adapters are listed in the order of their numbers")
+    func ordersAdaptersByNumber() {
         let names = ["hci10", "hci2", "hci0"]
         var objects: [DBusObjectPath: DBusObjectChange.Interfaces] = [:]
         for name in names { objects[DBusObjectPath("/org/bluez/\(name)")] = Objects.adapter }
         #expect(Objects.tree(objects).adapterList.map(\.name) == ["hci0", "hci2", "hci10"])
     }
 
-    @Test func findsTheAdapterThatCanBeUsed() throws {
+    @Test("usableAdapter returns a powered adapter or throws the reason")
+    func findsTheAdapterThatCanBeUsed() throws {
         var tree = ObjectTree()
         func code(_ name: String?) -> BlueZError.Code? {
             do throws(BlueZError) {

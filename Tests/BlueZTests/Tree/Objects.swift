@@ -1,7 +1,7 @@
 import BlueZ
 import DBus
 
-/// Objects as bluetoothd 5.66 tells them: copied from `GetManagedObjects` of one with a device on the air.
+/// Objects of bluetoothd 5.66, copied from its reply to `GetManagedObjects` with one device in range.
 enum Objects {
     static let adapterPath: DBusObjectPath = "/org/bluez/hci0"
     static let devicePath: DBusObjectPath = "/org/bluez/hci0/dev_00_AA_01_01_00_42"
@@ -62,7 +62,7 @@ enum Objects {
 }
 
 extension ObjectTree {
-    /// One property changed.
+    /// Changes one property, or invalidates it if `value` is nil.
     @discardableResult
     mutating func set(_ path: DBusObjectPath, _ interface: String, _ name: String, _ value: DBusValue?)
         -> [MalformedObject]

@@ -1,8 +1,9 @@
 import DBus
 import Testing
 
-@Suite struct DBusRemoteObjectTests {
-    /// An object of dbus-fast with properties.
+@Suite("Remote D-Bus objects")
+struct DBusRemoteObjectTests {
+    /// Exports an object of dbus-fast with properties.
     private static let lamp = """
         class Lamp(ServiceInterface):
             def __init__(self):
@@ -27,7 +28,8 @@ import Testing
         bus.export('/lamp', Lamp())
         """
 
-    @Test func properties() async throws {
+    @Test("properties of a remote object are read and set, and errors keep their names")
+    func properties() async throws {
         try await Peer.run { connection, peer in
             _ = try await peer.python(Self.lamp)
             let lamp = DBusRemoteObject(connection, Peer.name, "/lamp")
@@ -44,7 +46,8 @@ import Testing
         }
     }
 
-    @Test func changes() async throws {
+    @Test("propertyChanges reports new values and invalidated names")
+    func changes() async throws {
         try await Peer.run { connection, peer in
             _ = try await peer.python(Self.lamp)
             let lamp = DBusRemoteObject(connection, Peer.name, "/lamp")
@@ -60,7 +63,8 @@ import Testing
         }
     }
 
-    @Test func methods() async throws {
+    @Test("a remote object's method returns its values or times out")
+    func methods() async throws {
         try await Peer.run { connection, _ in
             let peer = DBusRemoteObject(connection, Peer.name, Peer.path)
             let echoed = try await peer.call(Peer.name, "Echo", ["x"])

@@ -1,8 +1,9 @@
 import DBus
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct ManagedObjectsTests {
-    /// A service of dbus-fast, which answers GetManagedObjects and tells of what it exports by itself.
+@Suite("Managed objects of a service", .timeLimit(.minutes(1)))
+struct ManagedObjectsTests {
+    /// A service of dbus-fast. dbus-fast implements GetManagedObjects and sends the signals of the exported objects.
     private static let service = """
         class Device(ServiceInterface):
             def __init__(self, number):
@@ -26,7 +27,8 @@ import Testing
 
     private static func device(_ rssi: Int16) -> [String: DBusValue] { ["RSSI": .int16(rssi)] }
 
-    @Test func aServiceThatComesAndGoes() async throws {
+    @Test("managedObjects reports a snapshot, each change and the loss of a service that restarts")
+    func aServiceThatComesAndGoes() async throws {
         try await TestBus.withConnection { connection, bus in
             var changes = try await connection.managedObjects(of: "org.example.Devices").makeAsyncIterator()
             #expect(try await changes.next() == .serviceLost)
@@ -70,8 +72,8 @@ import Testing
         }
     }
 
-    /// Whatever happens while the snapshot is on its way, snapshot and changes together give what is there.
-    @Test func theSnapshotFitsTheChanges() async throws {
+    @Test("no change is lost or repeated between the snapshot and the following changes")
+    func theSnapshotFitsTheChanges() async throws {
         try await TestBus.withConnection { service, bus in
             try await service.requestName("org.example.Counter")
             try await service.export("/", managesObjects: true)
@@ -84,7 +86,7 @@ import Testing
                 }
             }
             try await DBusConnection.withConnection(.address(bus.address)) { client in
-                // Joins five times, somewhere along the way or after it.
+                // The client starts to follow five times, at different counts.
                 for _ in 0..<5 {
                     var number: Int?
                     for try await change in try await client.managedObjects(of: "org.example.Counter") {
@@ -103,7 +105,8 @@ import Testing
         }
     }
 
-    @Test func aServiceWithoutObjects() async throws {
+    @Test("managedObjects throws UnknownObject for a service without an ObjectManager")
+    func aServiceWithoutObjects() async throws {
         try await TestBus.withConnection { connection, bus in
             try await connection.requestName("org.example.Plain")
             var changes = try await connection.managedObjects(of: "org.example.Plain").makeAsyncIterator()

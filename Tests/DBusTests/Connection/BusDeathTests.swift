@@ -2,9 +2,11 @@ import DBus
 import Glibc
 import Testing
 
-/// The bus is killed: whatever waits must be told, and at once. A hang here is the failure.
-@Suite(.timeLimit(.minutes(1))) struct BusDeathTests {
-    @Test func midCall() async throws {
+/// The bus is killed with SIGKILL. Every waiting operation must end at once. A failure shows as a hang until the time limit.
+@Suite("Death of the bus", .timeLimit(.minutes(1)))
+struct BusDeathTests {
+    @Test("pending calls and batches end with disconnected when the bus dies")
+    func midCall() async throws {
         try await Peer.run { connection, peer in
             let calls = (0..<50).map { _ in
                 Task { try await connection.call(Peer.name, Peer.path, Peer.name, "Never", timeout: nil) }
@@ -20,7 +22,8 @@ import Testing
         }
     }
 
-    @Test func midStream() async throws {
+    @Test("streams throw disconnected once and then end when the bus dies")
+    func midStream() async throws {
         try await Peer.run { connection, peer in
             var signals = try await connection.signals(matching: DBusMatch()).makeAsyncIterator()
             var owners = try await connection.owners(of: Peer.name).makeAsyncIterator()
@@ -31,15 +34,17 @@ import Testing
             await #expect(throws: DBusError(.disconnected, "")) { while try await signals.next() != nil {} }
             await #expect(throws: DBusError(.disconnected, "")) { while try await owners.next() != nil {} }
             await #expect(throws: DBusError(.disconnected, "")) { while try await objects.next() != nil {} }
-            // Told once; the end follows.
+            // The error is thrown once; then the stream ends.
             #expect(try await signals.next() == nil)
         }
     }
 
-    @Test func handlersAreCancelled() async throws {
+    @Test("a running method handler is cancelled when the bus dies")
+    func handlersAreCancelled() async throws {
         try await Peer.run { connection, peer in
             let (ended, feed) = AsyncStream.makeStream(of: Bool.self)
             let method = DBusMethod("Wait") { _ in
+                // This sleep ends only by cancellation, which is the event under test.
                 try? await Task.sleep(for: .seconds(3600))
                 feed.yield(Task.isCancelled)
                 return []
@@ -59,7 +64,8 @@ import Testing
         }
     }
 
-    @Test func afterwards() async throws {
+    @Test("every operation on a dead connection throws disconnected, and close may be called twice")
+    func afterwards() async throws {
         try await Peer.run { connection, peer in
             try await connection.export("/a")
             try await peer.killBus(connection)
@@ -79,7 +85,7 @@ import Testing
 }
 
 extension Peer {
-    /// Kills the bus, and returns when the connection has seen its death.
+    /// Kills the bus. Returns when the connection has ended.
     func killBus(_ connection: DBusConnection) async throws {
         let pid = try await connection.call(
             "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "GetConnectionUnixProcessID",

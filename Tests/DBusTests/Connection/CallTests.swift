@@ -2,13 +2,15 @@ import DBus
 import Glibc
 import Testing
 
-@Suite struct CallTests {
-    @Test func errorsKeepTheirNameAndMessage() async throws {
+@Suite("D-Bus method calls")
+struct CallTests {
+    @Test("an error reply keeps its name and message")
+    func errorsKeepTheirNameAndMessage() async throws {
         try await Peer.run { connection, peer in
             do throws(DBusError) {
                 _ = try await connection.call(
                     Peer.name, Peer.path, Peer.name, "Fail", ["org.bluez.Error.InProgress", "busy"])
-                Issue.record("no error came")
+                Issue.record("the call threw no error")
             } catch {
                 #expect(error == .remote("org.bluez.Error.InProgress"))
                 #expect(error.message == "busy")
@@ -20,7 +22,8 @@ import Testing
         }
     }
 
-    @Test func nobodyThere() async throws {
+    @Test("a call to a name without an owner throws ServiceUnknown")
+    func nobodyThere() async throws {
         try await TestBus.withConnection { connection, _ in
             await #expect(throws: DBusError.remote(DBusError.Name.serviceUnknown)) {
                 try await connection.call("org.example.Nobody", "/", "org.example.Nobody", "M")
@@ -28,8 +31,9 @@ import Testing
         }
     }
 
-    /// The bus answers for whoever dies with a call unanswered: that is not our timeout.
-    @Test func theOtherSideDies() async throws {
+    /// The bus itself sends this error reply, so the call does not wait for its timeout.
+    @Test("a call throws NoReply when the called program exits")
+    func theOtherSideDies() async throws {
         try await Peer.run { connection, _ in
             let answers = await connection.call([
                 DBusMethodCall(Peer.name, Peer.path, Peer.name, "Never"),
@@ -39,7 +43,8 @@ import Testing
         }
     }
 
-    @Test func timeouts() async throws {
+    @Test("a call without a reply times out, and a late reply is ignored")
+    func timeouts() async throws {
         try await Peer.run { connection, peer in
             for milliseconds in [0, 1, 50] {
                 await #expect(throws: DBusError(.timedOut, "")) {
@@ -47,19 +52,21 @@ import Testing
                         Peer.name, Peer.path, Peer.name, "Never", timeout: .milliseconds(milliseconds))
                 }
             }
-            // An answer that comes too late is nobody's.
+            // The reply arrives after the timeout. The connection must discard it.
             await #expect(throws: DBusError(.timedOut, "")) {
                 try await connection.call(
                     Peer.name, Peer.path, Peer.name, "Run", ["await asyncio.sleep(0.05)"], timeout: .milliseconds(10))
             }
+            // The peer replies to this call after it has sent the late reply.
             _ = try await peer.python("await asyncio.sleep(0.1)")
             let alive = try await peer.call("Echo", 1)
             #expect(alive == [1])
         }
     }
 
-    /// As after a suspend: the answer lies there, and the deadline is past.
-    @Test func anAnswerThatCameWhileTheThreadStoodStill() async throws {
+    /// This also happens after a suspend: the reply is in the socket, and the deadline has passed.
+    @Test("a reply that arrived in time counts, even if the thread was blocked past the deadline")
+    func anAnswerThatCameWhileTheThreadStoodStill() async throws {
         try await Peer.run { connection, peer in
             let begun = ContinuousClock.now
             let call = Task {
@@ -72,16 +79,18 @@ import Testing
         }
     }
 
+    /// Blocks the connection's thread. This is the condition under test, so it cannot wait for an event.
     private func standStill(_: isolated DBusConnection, until end: ContinuousClock.Instant) {
         while ContinuousClock.now < end { usleep(1_000) }
     }
 
-    @Test func cancellation() async throws {
+    @Test("a cancelled call throws cancelled, and the connection stays usable")
+    func cancellation() async throws {
         try await Peer.run { connection, peer in
             let calls = (0..<20).map { _ in
                 Task { try await connection.call(Peer.name, Peer.path, Peer.name, "Never", timeout: nil) }
             }
-            // Some are on their way, some perhaps not yet.
+            // Some calls are already sent, others perhaps not.
             _ = try await peer.call("Echo")
             for call in calls { call.cancel() }
             for call in calls {
@@ -92,7 +101,8 @@ import Testing
         }
     }
 
-    @Test func nothingIsSentByATaskCancelledBefore() async throws {
+    @Test("a task that is already cancelled sends no call")
+    func nothingIsSentByATaskCancelledBefore() async throws {
         try await Peer.run { connection, peer in
             _ = try await peer.python("scope['touched'] = 0")
             let call = Task {
@@ -105,7 +115,8 @@ import Testing
         }
     }
 
-    @Test func aThousandAtOnce() async throws {
+    @Test("1000 concurrent calls each get their own reply")
+    func aThousandAtOnce() async throws {
         try await Peer.run { connection, _ in
             try await withThrowingTaskGroup { group in
                 for number in Int32(0)..<1000 {
@@ -120,7 +131,8 @@ import Testing
         }
     }
 
-    @Test func aBatchKeepsItsOrder() async throws {
+    @Test("a batch of calls is sent and answered in order")
+    func aBatchKeepsItsOrder() async throws {
         try await Peer.run { connection, peer in
             _ = try await peer.python("scope['seen'] = []")
             let calls = (0..<1000).map { number in
@@ -134,7 +146,8 @@ import Testing
         }
     }
 
-    @Test func aBatchTellsEachCallsFailure() async throws {
+    @Test("a batch reports the result of each call separately")
+    func aBatchTellsEachCallsFailure() async throws {
         try await Peer.run { connection, _ in
             let answers = await connection.call(
                 [
@@ -151,7 +164,8 @@ import Testing
         }
     }
 
-    @Test func aBatchIsCancelledAsOne() async throws {
+    @Test("cancellation ends all calls of a batch")
+    func aBatchIsCancelledAsOne() async throws {
         try await Peer.run { connection, peer in
             let never = DBusMethodCall(Peer.name, Peer.path, Peer.name, "Never")
             let batch = Task { await connection.call([never, never], timeout: nil) }
@@ -161,7 +175,8 @@ import Testing
         }
     }
 
-    @Test func callsWithoutAnAnswer() async throws {
+    @Test("calls without a reply arrive in order, and an undeliverable call is ignored")
+    func callsWithoutAnAnswer() async throws {
         try await Peer.run { connection, peer in
             _ = try await peer.python("scope['seen'] = []")
             for number in 0..<100 {
@@ -169,7 +184,7 @@ import Testing
                     Peer.name, Peer.path, Peer.name, "Run", [.string("seen.append(\(number))")])
             }
             #expect(try await peer.python("return seen == list(range(100))") == "True")
-            // What cannot be delivered is not told.
+            // The bus drops this call without an error.
             try await connection.callWithoutReply("org.example.Nobody", "/", "org.example.Nobody", "M")
             let alive = try await peer.call("Echo")
             #expect(alive == [])

@@ -2,8 +2,10 @@ import DBus
 import Glibc
 import Testing
 
-@Suite(.serialized, .timeLimit(.minutes(1))) struct DBusConnectionTests {
-    @Test func noBusThere() async throws {
+@Suite("Opening and closing a D-Bus connection", .serialized, .timeLimit(.minutes(1)))
+struct DBusConnectionTests {
+    @Test("open throws connectionFailed or invalidArguments for an address without a bus")
+    func noBusThere() async throws {
         for address in [
             "unix:path=/nonexistent", "nonsense", "", "unix:path=/nonexistent\0", "tcp:host=127.0.0.1,port=1", "unix:",
         ] {
@@ -16,8 +18,8 @@ import Testing
         }
     }
 
-    /// Listens and says nothing.
-    @Test func aBusThatDoesNotAnswer() async throws {
+    @Test("open times out or is cancelled when the bus does not answer")
+    func aBusThatDoesNotAnswer() async throws {
         try await withSilentServer { address in
             await #expect(throws: DBusError(.timedOut, "")) {
                 try await DBusConnection.open(.address(address), timeout: .milliseconds(50))
@@ -28,7 +30,8 @@ import Testing
         }
     }
 
-    @Test func aScope() async throws {
+    @Test("withConnection closes the connection on return and on error")
+    func aScope() async throws {
         try await TestBus.run { bus in
             let left = try await DBusConnection.withConnection(.address(bus.address)) { connection in
                 _ = try await connection.call(
@@ -46,7 +49,8 @@ import Testing
         }
     }
 
-    @Test func closingEndsWhatWaits() async throws {
+    @Test("close ends pending calls and streams with disconnected")
+    func closingEndsWhatWaits() async throws {
         try await Peer.run { connection, peer in
             let call = Task { try await peer.call("Never") }
             var signals = try await connection.signals(matching: DBusMatch()).makeAsyncIterator()
@@ -57,7 +61,8 @@ import Testing
         }
     }
 
-    @Test func aStreamHoldsItsConnection() async throws {
+    @Test("a stream keeps its connection open")
+    func aStreamHoldsItsConnection() async throws {
         try await TestBus.run { bus in
             var owners = try await DBusConnection.open(.address(bus.address)).owners(of: "org.example.Late")
                 .makeAsyncIterator()
@@ -70,14 +75,14 @@ import Testing
     }
 }
 
-/// The address of a socket that accepts nobody, but lets them connect.
+/// Runs `body` with the address of a socket that listens but never accepts or answers.
 private func withSilentServer(_ body: (String) async throws -> Void) async throws {
     let listener = socket(AF_UNIX, CInt(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
     defer { close(listener) }
     let name = "otaflash-silent-\(getpid())"
     var address = sockaddr_un()
     address.sun_family = sa_family_t(AF_UNIX)
-    // Abstract: after a NUL.
+    // An abstract name follows a NUL.
     withUnsafeMutableBytes(of: &address.sun_path) { $0[1...].copyBytes(from: name.utf8) }
     let length = socklen_t(MemoryLayout<sa_family_t>.size + 1 + name.utf8.count)
     let bound = withUnsafePointer(to: &address) {

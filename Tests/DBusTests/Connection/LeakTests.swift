@@ -4,17 +4,21 @@ import Subprocess
 import SystemPackage
 import Testing
 
-/// Descriptors and threads are the process's, and other tests come and go: so these run in a process of their own.
-@Suite struct LeakTests {
-    @Test func openAndClose() async {
+/// Descriptors and threads belong to the process, and other tests run in it. Therefore each test here runs in its own process.
+@Suite("Leaks of descriptors and threads")
+struct LeakTests {
+    @Test("100 connections that are closed leave no descriptors and no threads")
+    func openAndClose() async {
         await #expect(processExitsWith: .success) { try await Usage.stays(Usage.openAndClose, times: 100) }
     }
 
-    @Test func openAndLetGo() async {
+    @Test("100 connections that are released without close leave no descriptors and no threads")
+    func openAndLetGo() async {
         await #expect(processExitsWith: .success) { try await Usage.stays(Usage.openAndLetGo, times: 100) }
     }
 
-    @Test func openInVain() async {
+    @Test("100 failed connections leave no descriptors and no threads")
+    func openInVain() async {
         await #expect(processExitsWith: .success) {
             try await Usage.stays(
                 { _ in _ = try? await DBusConnection.open(.address("unix:path=/nonexistent")) }, times: 100)
@@ -22,17 +26,20 @@ import Testing
     }
 }
 
-@Suite struct ExhaustiveLeakTests {
-    @Test func openAndClose() async {
+@Suite("Leaks of descriptors and threads, 1000 rounds")
+struct ExhaustiveLeakTests {
+    @Test("1000 connections that are closed leave no descriptors and no threads")
+    func openAndClose() async {
         await #expect(processExitsWith: .success) { try await Usage.stays(Usage.openAndClose, times: 1000) }
     }
 
-    @Test func openAndLetGo() async {
+    @Test("1000 connections that are released without close leave no descriptors and no threads")
+    func openAndLetGo() async {
         await #expect(processExitsWith: .success) { try await Usage.stays(Usage.openAndLetGo, times: 1000) }
     }
 }
 
-/// Descriptors and threads of this process.
+/// The descriptors and threads of this process.
 private enum Usage {
     static func openAndClose(_ bus: TestBus) async throws {
         let connection = try await DBusConnection.open(.address(bus.address))
@@ -55,22 +62,22 @@ private enum Usage {
         await #expect(throws: DBusError(.socketClosed, "")) { try await socket.send([[1], [2]]) }
     }
 
-    /// The threads of the runtime's pools, which come and go as there is work for them.
+    /// The maximum number of threads in the runtime's pools. The runtime starts and ends them as needed.
     private static let poolThreads = 8
 
-    /// Fails unless `body` leaves no more behind after `times` times than after the first.
+    /// Fails if the process has more descriptors or threads after `times` rounds of `body` than after the first.
     static func stays(_ body: (TestBus) async throws -> Void, times: Int) async throws {
         try await TestBus.run { bus in
             try await body(bus)
             try await settle()
             let before = now()
             for _ in 0..<times { try await body(bus) }
-            // A thread that is told to end takes a moment.
             for _ in 0..<200 where hasGrown(since: before) { try await settle() }
             precondition(!hasGrown(since: before), "before: \(before), after: \(now())")
         }
     }
 
+    /// No event reports that a thread or a descriptor of the process is gone, so `/proc` is polled.
     private static func settle() async throws { try await Task.sleep(for: .milliseconds(10)) }
 
     private static func now() -> (descriptors: Int, threads: Int) {

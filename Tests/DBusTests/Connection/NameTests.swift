@@ -1,8 +1,10 @@
 import DBus
 import Testing
 
-@Suite struct NameTests {
-    @Test func ownersComeAndGo() async throws {
+@Suite("D-Bus names and their owners")
+struct NameTests {
+    @Test("owners reports each start and end of a name's owner")
+    func ownersComeAndGo() async throws {
         try await TestBus.withConnection { connection, bus in
             var owners = try await connection.owners(of: Peer.name).makeAsyncIterator()
             #expect(try await owners.next() == .some(nil))
@@ -16,7 +18,8 @@ import Testing
         }
     }
 
-    @Test func anOwnerThatWasThereBefore() async throws {
+    @Test("owners starts with the current owner")
+    func anOwnerThatWasThereBefore() async throws {
         try await Peer.run { connection, peer in
             let unique = try await peer.python("return bus.unique_name")
             var owners = try await connection.owners(of: Peer.name).makeAsyncIterator()
@@ -26,11 +29,11 @@ import Testing
         }
     }
 
-    /// Signals of a name are those of whoever owns it at the time.
-    @Test func signalsOfAChangingOwner() async throws {
+    @Test("a subscription by name delivers the signals of the current owner only")
+    func signalsOfAChangingOwner() async throws {
         try await TestBus.withConnection { connection, bus in
             let signals = try await connection.signals(matching: DBusMatch(sender: Peer.name, member: "Hop"))
-            // Makes the bus send us what others send as well.
+            // This rule makes the bus also deliver the signals of other senders.
             let all = try await connection.signals(matching: DBusMatch(member: "Hop"))
             try await DBusConnection.withConnection(.address(bus.address)) { stranger in
                 var iterator = signals.makeAsyncIterator()
@@ -50,7 +53,8 @@ import Testing
         }
     }
 
-    @Test func namesOfOurOwn() async throws {
+    @Test("a name is requested, refused if taken, and released")
+    func namesOfOurOwn() async throws {
         try await Peer.run { connection, peer in
             try await connection.requestName("org.example.Ours")
             try await connection.requestName("org.example.Ours")
@@ -68,7 +72,8 @@ import Testing
         }
     }
 
-    @Test func aReplaceableName() async throws {
+    @Test("a replaceable name is taken over only with replacing")
+    func aReplaceableName() async throws {
         try await TestBus.withConnection { first, bus in
             try await DBusConnection.withConnection(.address(bus.address)) { second in
                 try await first.requestName("org.example.Ours", isReplaceable: true)

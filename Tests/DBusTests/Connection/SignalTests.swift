@@ -1,8 +1,10 @@
 import DBus
 import Testing
 
-@Suite struct SignalTests {
-    @Test func signalsCome() async throws {
+@Suite("D-Bus signals")
+struct SignalTests {
+    @Test("signals arrive complete and in order")
+    func signalsCome() async throws {
         try await Peer.run { connection, peer in
             let signals = try await connection.signals(
                 matching: DBusMatch(sender: Peer.name, interface: "org.example.Hops", member: "Hop"))
@@ -23,7 +25,7 @@ import Testing
         }
     }
 
-    /// Of the signals, which pass; the peer sends them all, in this order.
+    /// Match rules, each with the numbers of the matching signals. The peer sends all signals, in the order of the numbers.
     static let matches: [(DBusMatch, [Int])] = [
         (DBusMatch(), [0, 1, 2, 3, 4, 5, 6]),
         (DBusMatch(sender: Peer.name), [0, 1, 2, 3, 4, 5, 6]),
@@ -41,8 +43,9 @@ import Testing
         ),
     ]
 
-    /// What comes is the same whether a rule stands alone, where the bus chooses, or beside all others, where we do.
-    @Test(arguments: [true, false]) func matchRules(together: Bool) async throws {
+    /// With one rule, the bus filters the signals. With several rules, the connection must filter them again.
+    @Test("a match rule selects the same signals alone and together with other rules", arguments: [true, false])
+    func matchRules(together: Bool) async throws {
         try await Peer.run { connection, peer in
             let send = """
                 for number, (path, interface, member, signature, argument) in enumerate([
@@ -70,7 +73,7 @@ import Testing
         }
     }
 
-    /// Everything that was sent has been delivered when the connection ends: the streams are read up to their error.
+    /// Checks the numbers of the next signals in the stream.
     private static func expect(
         _ expected: [Int], in stream: DBusStream<DBusSignal>, on connection: DBusConnection
     ) async throws {
@@ -84,7 +87,8 @@ import Testing
         #expect(found == expected)
     }
 
-    @Test func refusedByTheBus() async throws {
+    @Test("a rule that the bus refuses throws the error of the bus")
+    func refusedByTheBus() async throws {
         try await TestBus.withConnection { connection, _ in
             await #expect(throws: DBusError.remote("org.freedesktop.DBus.Error.MatchRuleInvalid")) {
                 try await connection.signals(matching: DBusMatch(path: "/a", pathNamespace: "/b"))
@@ -92,8 +96,9 @@ import Testing
         }
     }
 
-    /// The bus tells how many rules a connection has.
-    @Test func rulesAreTakenBack() async throws {
+    /// The bus reports the number of rules of a connection.
+    @Test("a rule is removed from the bus when its stream is released or cancelled")
+    func rulesAreTakenBack() async throws {
         try await TestBus.withConnection { connection, _ in
             let before = try await Self.rules(of: connection)
             for round in 0..<5 {
@@ -105,7 +110,9 @@ import Testing
                 }
                 #expect(try await Self.rules(of: connection) == before + 5)
                 reading.cancel()
-                #expect(try await reading.value, "a cancelled reader sees the end, in round \(round)")
+                #expect(
+                    try await reading.value,
+                    "the stream of a cancelled reader must end without an error (round \(round))")
                 streams = []
                 #expect(try await Self.rules(of: connection) == before)
             }
@@ -120,8 +127,8 @@ import Testing
         return try reply.require(0, \.properties)["MatchRules"]?.integer ?? -1
     }
 
-    /// A flood does not keep calls from being made, nor do unread signals.
-    @Test func callsDuringAFlood() async throws {
+    @Test("calls get replies during a flood of signals, and no signal is lost")
+    func callsDuringAFlood() async throws {
         try await Peer.run { connection, peer in
             let signals = try await connection.signals(matching: DBusMatch(interface: "org.example.Flood"))
             _ = try await peer.python(

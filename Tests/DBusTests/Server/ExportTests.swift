@@ -1,9 +1,10 @@
 import DBus
 import Testing
 
-/// Objects of ours, used by a program that is not.
-@Suite(.timeLimit(.minutes(1))) struct ExportTests {
-    /// An object like those BlueZ is given.
+/// The caller of the exported objects is `peer.py`, which does not use libdbus.
+@Suite("Exported D-Bus objects", .timeLimit(.minutes(1)))
+struct ExportTests {
+    /// An object like a characteristic that a program exports for BlueZ.
     private static func characteristic(_ written: @escaping DBusMethod.Handler = { _ in [] }) -> DBusInterface {
         DBusInterface(
             "org.example.Characteristic",
@@ -36,7 +37,7 @@ import Testing
             signals: [.init("Noted", [DBusArgument("what", .string)])])
     }
 
-    /// Objects under /app, and a Python function to call them by.
+    /// Exports objects below /app. The Python function `use` calls them.
     private static func run(
         _ interface: DBusInterface = characteristic(),
         _ body: (DBusConnection, Peer) async throws -> Void
@@ -59,7 +60,8 @@ import Testing
         }
     }
 
-    @Test func methods() async throws {
+    @Test("a method of an exported object returns its values or its error")
+    func methods() async throws {
         try await Self.run { _, peer in
             for (call, answer) in [
                 ("'ReadValue', 'a{sv}', [{'offset': Variant('q', 1)}]", "('ay', [b'\\x02\\x03'])"),
@@ -73,7 +75,8 @@ import Testing
         }
     }
 
-    @Test func whatIsRefused() async throws {
+    @Test("a malformed or unknown call gets the error name of the specification")
+    func whatIsRefused() async throws {
         try await Self.run { _, peer in
             let prefix = "org.freedesktop.DBus.Error."
             for (call, name) in [
@@ -100,7 +103,8 @@ import Testing
         }
     }
 
-    @Test func standardInterfaces() async throws {
+    @Test("an exported object answers the interfaces Peer and Properties, also without an interface name")
+    func standardInterfaces() async throws {
         try await Self.run { connection, peer in
             let id = try await peer.python(
                 "return (await use('GetMachineId', path='/any', interface='org.freedesktop.DBus.Peer'))[1][0]")
@@ -115,8 +119,9 @@ import Testing
         }
     }
 
-    /// dbus-fast reads the introspection data, and refuses what is not as it should be.
-    @Test func introspection() async throws {
+    /// dbus-fast parses the introspection data and refuses malformed data.
+    @Test("the introspection data describes the object and its children, and dbus-fast accepts it")
+    func introspection() async throws {
         try await Self.run { connection, peer in
             let seen = try await peer.python(
                 """
@@ -142,7 +147,7 @@ import Testing
                     "return [n.name for n in (await bus.introspect(ours, '\(path)')).nodes]")
                 #expect(names == children)
             }
-            // And a client made of it works.
+            // A client that dbus-fast creates from the data works.
             let value = try await peer.python(
                 """
                 proxy = bus.get_proxy_object(ours, '/app/service0/char0', await bus.introspect(ours, '/app/service0/char0'))
@@ -158,7 +163,8 @@ import Testing
         }
     }
 
-    @Test func properties() async throws {
+    @Test("a property is read and written, and a refused value gets an error")
+    func properties() async throws {
         try await Self.run { connection, peer in
             let all =
                 "(await use('GetAll', 's', ['org.example.Characteristic'], interface='org.freedesktop.DBus.Properties'))[1][0]"
@@ -190,7 +196,8 @@ import Testing
         }
     }
 
-    @Test func changesOfProperties() async throws {
+    @Test("PropertiesChanged announces each property as declared")
+    func changesOfProperties() async throws {
         try await Self.run { connection, peer in
             _ = try await peer.python(
                 """
@@ -220,7 +227,8 @@ import Testing
         }
     }
 
-    @Test func managedObjects() async throws {
+    @Test("the ObjectManager lists and announces the objects below it only")
+    func managedObjects() async throws {
         try await Self.run { connection, peer in
             _ = try await peer.python(
                 """
@@ -250,7 +258,8 @@ import Testing
         }
     }
 
-    @Test func signals() async throws {
+    @Test("the peer receives a declared signal in order")
+    func signals() async throws {
         try await Self.run { connection, peer in
             _ = try await peer.python(
                 """
@@ -266,8 +275,8 @@ import Testing
         }
     }
 
-    /// An answer waits for something that comes later, and others are answered meanwhile.
-    @Test func answeringLater() async throws {
+    @Test("a handler may reply late, and other calls get replies meanwhile")
+    func answeringLater() async throws {
         let (gate, open) = AsyncStream.makeStream(of: Void.self)
         let method = DBusMethod("Wait", returns: [DBusArgument("answer", .string)]) { _ in
             for await _ in gate { break }
@@ -285,8 +294,9 @@ import Testing
         }
     }
 
-    /// As BlueZ does in RegisterApplication.
-    @Test func callingBackDuringOurCall() async throws {
+    /// BlueZ makes such calls during RegisterApplication.
+    @Test("an object answers calls that the peer makes during a call of this connection")
+    func callingBackDuringOurCall() async throws {
         try await Self.run { _, peer in
             let objects = try await peer.python(
                 """
@@ -298,8 +308,8 @@ import Testing
         }
     }
 
-    /// A handler that calls its caller back before it answers.
-    @Test func callingBackFromAHandler() async throws {
+    @Test("a handler may call its caller before it replies")
+    func callingBackFromAHandler() async throws {
         let peer = AsyncStream.makeStream(of: Peer.self)
         let method = DBusMethod("Ask", returns: [DBusArgument("answer", .string)]) { call in
             for await peer in peer.stream {
@@ -315,8 +325,8 @@ import Testing
         }
     }
 
-    /// Calls that want no answer get none, and are handled in their order.
-    @Test func noReply() async throws {
+    @Test("calls without a reply are handled in order and get no error message")
+    func noReply() async throws {
         let (written, feed) = AsyncStream.makeStream(of: DBusIncomingCall.self)
         let interface = Self.characteristic { call in
             feed.yield(call)
@@ -344,8 +354,9 @@ import Testing
         }
     }
 
-    /// So that an actor on the same executor can be asked without a hop.
-    @Test func handlersStartOnTheConnection() async throws {
+    /// The reason: an actor on the same executor can then be called without a thread switch.
+    @Test("a handler runs on the connection's executor")
+    func handlersStartOnTheConnection() async throws {
         try await TestBus.withConnection { connection, _ in
             let method = DBusMethod("Where") { _ in
                 connection.preconditionIsolated()
@@ -359,7 +370,7 @@ import Testing
         }
     }
 
-    @Test("an object exported for one name is called by the owner of that name alone, also when the owner changes")
+    @Test("only the current owner of the given name may call an object that is exported for one name")
     func onlyForOneName() async throws {
         try await TestBus.withConnection { connection, bus in
             let count = Counter()
@@ -411,7 +422,8 @@ import Testing
         func add() { value += 1 }
     }
 
-    @Test func whatCannotBeExported() async throws {
+    @Test("a malformed or duplicate object is not exported")
+    func whatCannotBeExported() async throws {
         try await TestBus.withConnection { connection, _ in
             try await connection.export("/taken")
             let twice = DBusMethod("M") { _ in [] }

@@ -2,8 +2,9 @@ import DBus
 import Glibc
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct PacketSocketTests {
-    /// Two sockets, both of ours.
+@Suite("Packet sockets", .timeLimit(.minutes(1)))
+struct PacketSocketTests {
+    /// Runs `body` with two connected sockets of this program.
     private static func run(
         _ body: (PacketSocket, PacketSocket, DBusConnection) async throws -> Void
     ) async throws {
@@ -13,8 +14,9 @@ import Testing
         }
     }
 
-    /// Far more than the socket holds, so that sender and reader wait for each other.
-    @Test func packetsStayWholeAndInOrder() async throws {
+    /// There are far more packets than the socket can hold, so the sender and the reader wait for each other.
+    @Test("packets stay whole and in order when the socket is full")
+    func packetsStayWholeAndInOrder() async throws {
         try await Self.run { sender, receiver, _ in
             let packets = (0..<5000).map { number in
                 [UInt8](repeating: UInt8(truncatingIfNeeded: number), count: 1 + number % 512)
@@ -32,7 +34,8 @@ import Testing
         }
     }
 
-    @Test func emptyPackets() async throws {
+    @Test("empty packets arrive as empty packets")
+    func emptyPackets() async throws {
         try await Self.run { sender, receiver, _ in
             try await sender.send([[], [1], []])
             var packets = receiver.packets.makeAsyncIterator()
@@ -40,7 +43,8 @@ import Testing
         }
     }
 
-    @Test func drained() async throws {
+    @Test("isDrained and waitUntilDrained report when the other end has received all packets")
+    func drained() async throws {
         try await Self.run { sender, receiver, _ in
             #expect(try await sender.isDrained)
             try await sender.send([[1], [2]])
@@ -57,7 +61,8 @@ import Testing
         }
     }
 
-    @Test func theOtherEndCloses() async throws {
+    @Test("after the other end closes, its packets arrive, the sequence ends and sending fails")
+    func theOtherEndCloses() async throws {
         try await Self.run { sender, receiver, _ in
             try await sender.send([[1], [2]])
             await sender.close()
@@ -69,8 +74,8 @@ import Testing
         }
     }
 
-    /// A sender and a reader that wait are woken.
-    @Test func ourEndCloses() async throws {
+    @Test("close wakes up a waiting sender and a waiting reader")
+    func ourEndCloses() async throws {
         try await Self.run { sender, receiver, _ in
             let sending = Task {
                 while true { try await sender.send([[UInt8](repeating: 0, count: 512)]) }
@@ -91,7 +96,8 @@ import Testing
         }
     }
 
-    @Test func cancellation() async throws {
+    @Test("a cancelled send, read or wait ends at once")
+    func cancellation() async throws {
         try await Self.run { sender, receiver, _ in
             let sending = Task {
                 while true { try await sender.send([[UInt8](repeating: 0, count: 512)]) }
@@ -114,7 +120,8 @@ import Testing
         }
     }
 
-    @Test func aDescriptorThatWasTaken() async throws {
+    @Test("a closed descriptor does not become a socket")
+    func aDescriptorThatWasTaken() async throws {
         try await TestBus.withConnection { connection, _ in
             let (_, other) = try PacketSocket.pair(on: connection.executor)
             other.close()
@@ -122,8 +129,9 @@ import Testing
         }
     }
 
-    /// As with AcquireWrite and AcquireNotify of BlueZ: the other side makes the sockets.
-    @Test func acquiredFromAfar() async throws {
+    /// As with AcquireWrite and AcquireNotify of BlueZ, the other program creates the sockets.
+    @Test("a socket from another program transfers packets in both directions")
+    func acquiredFromAfar() async throws {
         try await Peer.run { connection, peer in
             _ = try await peer.python(
                 """

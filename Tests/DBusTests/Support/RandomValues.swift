@@ -1,6 +1,6 @@
 import DBus
 
-/// Values of every type but descriptors, the same for a seed.
+/// Random values of every type except descriptors. The same seed gives the same values.
 struct RandomValues {
     struct Generator: RandomNumberGenerator {
         var state: UInt64
@@ -51,7 +51,7 @@ struct RandomValues {
         case .uint64: return .uint64(bits)
         case .double: return .double(Double(Int64(truncatingIfNeeded: bits)) / 3)
         case .string:
-            // Every scalar but NUL.
+            // Every scalar except NUL.
             return .string(
                 String(
                     String.UnicodeScalarView(

@@ -3,7 +3,7 @@ import Subprocess
 import SystemPackage
 import Testing
 
-/// A dbus-daemon of one test, which ends with it.
+/// A dbus-daemon for one test. It ends with the test.
 struct TestBus: Sendable {
     var address: String
     /// Kills the daemon.
@@ -19,13 +19,13 @@ struct TestBus: Sendable {
         ) { execution in
             defer { try? execution.send(signal: .kill) }
             var lines = execution.standardOutput.strings().makeAsyncIterator()
-            let address = try #require(try await lines.next(), "dbus-daemon told no address")
+            let address = try #require(try await lines.next(), "dbus-daemon printed no address")
             return try await body(TestBus(address: address) { try execution.send(signal: .kill) })
         }
         return result.closureResult
     }
 
-    /// A connection of ours on a bus of its own.
+    /// Runs `body` with a connection to a new bus.
     @discardableResult static func withConnection<Result: Sendable>(
         _ body: (DBusConnection, TestBus) async throws -> Result
     ) async throws -> Result {

@@ -1,4 +1,4 @@
-"""The other side of the tests, by dbus-fast: it answers on org.example.Peer until its standard input ends."""
+"""The other program of the DBus tests, based on dbus-fast. It owns org.example.Peer until its standard input ends."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ scope = globals()
 
 
 async def call(destination, path, interface, member, signature="", body=(), **more):
-    """One call: (signature, body) of the answer; DBusError with the answer's name otherwise."""
+    """Makes a call and returns the reply. Raises DBusError with the name of an error reply."""
     reply = await scope["bus"].call(
         Message(destination=destination, path=path, interface=interface, member=member, signature=signature,
                 body=list(body), **more))
@@ -24,7 +24,7 @@ async def call(destination, path, interface, member, signature="", body=(), **mo
 
 
 class PatientSocket:
-    """dbus-fast takes a full socket for a broken one; here it is one that has taken nothing yet."""
+    """A socket that reports 0 sent bytes when it is full. dbus-fast treats BlockingIOError as a broken connection."""
 
     def __init__(self, socket):
         self.socket = socket
@@ -40,13 +40,13 @@ class PatientSocket:
 
 
 async def emit(signals):
-    """Sends (path, interface, member, signature, body) each."""
+    """Sends signals, each given as (path, interface, member, signature, body)."""
     for signal in signals:
         await scope["bus"].send(Message.new_signal(*signal))
 
 
 async def run(code, arguments):
-    """Runs `code` as the body of an async function; what it returns, as text."""
+    """Runs `code` as the body of an async function and returns the result as text."""
     local = {}
     exec("async def body(*arguments):\n" + textwrap.indent(textwrap.dedent(code), "    "), scope, local)
     return str(await local["body"](*arguments))
@@ -77,7 +77,7 @@ def handle(message):
         return Message.new_error(message, *message.body)
     if message.member == "Run":
         asyncio.get_running_loop().create_task(run_and_answer(message))
-    return True  # "Never" among others: no answer at all
+    return True  # No reply to other methods, such as "Never".
 
 
 async def main():

@@ -2,8 +2,10 @@ import DBus
 import Glibc
 import Testing
 
-@Suite struct DBusFileDescriptorTests {
-    @Test func ownership() throws {
+@Suite("D-Bus file descriptors")
+struct DBusFileDescriptorTests {
+    @Test("take transfers the ownership of a descriptor once")
+    func ownership() throws {
         let (owner, number) = try descriptor()
         #expect(owner.withDescriptor { $0 } == number)
         #expect(owner.take() == number)
@@ -13,8 +15,9 @@ import Testing
         close(number)
     }
 
-    @Test func isClosedWithItsOwner() throws {
-        // The other end of a pipe tells, whatever number is used again meanwhile.
+    @Test("a descriptor is closed when its owner is released")
+    func isClosedWithItsOwner() throws {
+        // The other end of the pipe shows the close. The descriptor's number cannot, because another thread may reuse it.
         var ends: [CInt] = [-1, -1]
         try #require(pipe(&ends) == 0)
         defer { close(ends[0]) }
@@ -25,12 +28,13 @@ import Testing
         #expect(read(ends[0], &byte, 1) == 0)
     }
 
-    @Test func fromHere() async throws {
+    @Test("a sent descriptor is duplicated, and no copy stays open")
+    func fromHere() async throws {
         try await Peer.run { connection, peer in
             var ends: [CInt] = [-1, -1]
             try #require(pipe(&ends) == 0)
             let (reading, writing) = (DBusFileDescriptor(adopting: ends[0]), DBusFileDescriptor(adopting: ends[1]))
-            // dbus-fast sees an index, and the descriptors beside the message.
+            // dbus-fast shows an index in the body and the descriptors in `unix_fds`.
             _ = try await peer.python(
                 """
                 def note(message):
@@ -45,12 +49,13 @@ import Testing
             var buffer = [UInt8](repeating: 0, count: 64)
             let count = reading.withDescriptor { read($0 ?? -1, &buffer, buffer.count) }
             #expect(buffer.prefix(max(count, 0)) == ArraySlice("from afar".utf8))
-            // Every copy is closed: the end of the pipe.
+            // The pipe is at its end only if every copy is closed.
             #expect(reading.withDescriptor { read($0 ?? -1, &buffer, buffer.count) } == 0)
         }
     }
 
-    @Test func fromThere() async throws {
+    @Test("a received descriptor works, has one owner and is closed on exec")
+    func fromThere() async throws {
         try await Peer.run { connection, peer in
             _ = try await peer.python(
                 """
@@ -75,7 +80,8 @@ import Testing
         }
     }
 
-    @Test func oneThatIsClosed() async throws {
+    @Test("a closed descriptor is not sent")
+    func oneThatIsClosed() async throws {
         try await TestBus.withConnection { connection, _ in
             let (owner, _) = try descriptor()
             owner.close()
@@ -90,7 +96,8 @@ import Testing
         }
     }
 
-    @Test func tooMany() async throws {
+    @Test("more than 253 descriptors in one message are refused")
+    func tooMany() async throws {
         try await TestBus.withConnection { connection, _ in
             let (owner, _) = try descriptor()
             let values = Array(repeating: DBusValue.unixFileDescriptor(owner), count: 254)

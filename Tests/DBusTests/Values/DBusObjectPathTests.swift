@@ -1,8 +1,10 @@
 import DBus
 import Testing
 
-@Suite struct DBusObjectPathTests {
-    @Test func partsOfAPath() {
+@Suite("D-Bus object paths")
+struct DBusObjectPathTests {
+    @Test("parent, lastElement and appending split and extend a path")
+    func partsOfAPath() {
         let adapter: DBusObjectPath = "/org/bluez/hci0"
         #expect(adapter.parent == "/org/bluez")
         #expect(adapter.lastElement == "hci0")
@@ -12,7 +14,8 @@ import Testing
         #expect(DBusObjectPath.root.appending("org") == "/org")
     }
 
-    @Test func whatIsBeneathWhat() {
+    @Test("isDescendant is true only for paths below the given path")
+    func whatIsBeneathWhat() {
         let adapter: DBusObjectPath = "/org/bluez/hci0"
         #expect(adapter.isDescendant(of: "/org"))
         #expect(adapter.isDescendant(of: .root))

@@ -2,8 +2,10 @@ import CDBus
 import DBus
 import Testing
 
-@Suite struct DBusSignatureTests {
-    @Test func typesOfASignature() throws {
+@Suite("D-Bus signatures")
+struct DBusSignatureTests {
+    @Test("a signature is parsed into its types and back")
+    func typesOfASignature() throws {
         let signature = try DBusSignature("a{oa{sa{sv}}}(ybnqiuxtdsogh)aay")
         #expect(
             signature.types == [
@@ -19,8 +21,9 @@ import Testing
         #expect(try DBusSignature(signature.types) == signature)
     }
 
-    /// libdbus decides, on every short signature of a few types and on ones at the limits.
-    @Test func agreesWithLibdbus() {
+    /// The inputs are all short strings over a small alphabet, and signatures at the limits of nesting and length.
+    @Test("the parser accepts the same signatures as libdbus")
+    func agreesWithLibdbus() {
         var signatures = [""]
         let alphabet = ["a", "(", ")", "{", "}", "s", "v", "z"]
         var grown = [""]
@@ -39,7 +42,8 @@ import Testing
         #expect(accepted.count > 100)
     }
 
-    @Test func noSignatureOfTypesThatAreNone() {
+    @Test("invalid types do not form a signature")
+    func noSignatureOfTypesThatAreNone() {
         for types in [
             [DBusType.structure([])], [.dictionary(key: .variant, value: .string)],
             [.dictionary(key: .bytes, value: .string)], Array(repeating: .byte, count: 256),

@@ -1,8 +1,10 @@
 import DBus
 import Testing
 
-@Suite struct DBusValueTests {
-    @Test func literals() {
+@Suite("D-Bus values")
+struct DBusValueTests {
+    @Test("literals have the documented D-Bus types")
+    func literals() {
         #expect("text" == DBusValue.string("text"))
         #expect(true == DBusValue.boolean(true))
         #expect(-5 == DBusValue.int32(-5))
@@ -15,7 +17,8 @@ import Testing
         #expect([:] == DBusValue.dictionary(key: .string, value: .variant, [:]))
     }
 
-    @Test func accessorsLookThroughVariants() {
+    @Test("accessors remove variants and return nil for other types")
+    func accessorsLookThroughVariants() {
         let value = DBusValue.variant(.variant(.uint16(517)))
         #expect(value.uint16 == 517)
         #expect(value.integer == 517)
@@ -28,7 +31,8 @@ import Testing
         #expect(DBusValue.properties(["MTU": .uint16(23)]).properties == ["MTU": .uint16(23)])
     }
 
-    @Test func whatIsRequired() throws {
+    @Test("require throws unexpectedValue for a missing value or another type")
+    func whatIsRequired() throws {
         let reply: [DBusValue] = ["text", .uint16(247)]
         #expect(try reply.require(1, \.uint16) == 247)
         #expect(throws: DBusError(.unexpectedValue, "")) { try reply.require(1, \.string) }

@@ -1,8 +1,9 @@
 import DBus
 import Testing
 
-/// libdbus ends the process, or the bus the connection, when it is given one of these.
-@Suite struct MalformedTests {
+/// If one of these inputs reached libdbus, libdbus would abort the process, or the bus would close the connection.
+@Suite("Malformed values and names")
+struct MalformedTests {
     static let nested = (0..<65).reduce(DBusValue.byte(1)) { inner, _ in .variant(inner) }
 
     static let values: [DBusValue] = [
@@ -20,7 +21,8 @@ import Testing
         .bytes(Array(repeating: 0, count: 1 << 26)),
     ]
 
-    @Test func valuesAreRefused() async throws {
+    @Test("malformed values throw invalidArguments, and the connection stays usable")
+    func valuesAreRefused() async throws {
         try await Peer.run { _, peer in
             for value in Self.values {
                 await #expect(throws: DBusError(.invalidArguments, "")) { try await peer.call("Echo", value) }
@@ -30,7 +32,8 @@ import Testing
         }
     }
 
-    @Test func namesAreRefused() async throws {
+    @Test("malformed names and paths throw invalidArguments, and the connection stays usable")
+    func namesAreRefused() async throws {
         try await Peer.run { connection, _ in
             for (destination, path, interface, member) in [
                 ("", "/", "a.b", "M"), ("org example", "/", "a.b", "M"), ("nodots", "/", "a.b", "M"),
@@ -63,8 +66,9 @@ import Testing
         }
     }
 
-    /// As deep as the bus lets pass.
-    @Test func theDeepestValue() async throws {
+    /// 64 is the limit of the bus.
+    @Test("a value with 64 nested variants crosses the bus")
+    func theDeepestValue() async throws {
         try await TestBus.withConnection { connection, _ in
             try await connection.export("/", [.echo])
             let deepest = (0..<64).reduce(DBusValue.byte(1)) { inner, _ in .variant(inner) }
@@ -75,7 +79,7 @@ import Testing
 }
 
 extension DBusInterface {
-    /// `Echo` of one variant.
+    /// An interface whose method `Echo` returns its argument, a variant.
     static let echo = DBusInterface(
         "org.example.Echo",
         methods: [

@@ -1,9 +1,10 @@
 import DBus
 import Testing
 
-/// Values that cross the bus to and from a program that is not ours.
-@Suite struct WireTests {
-    /// A value, how dbus-fast shows it, and what makes it there.
+/// The other program uses dbus-fast, an independent implementation of the protocol.
+@Suite("D-Bus values on the wire")
+struct WireTests {
+    /// Values, each with its signature and the text that dbus-fast shows for it.
     static let values: [(DBusValue, signature: String, python: String)] = [
         (.byte(255), "y", "255"),
         (true, "b", "True"),
@@ -47,7 +48,8 @@ import Testing
         ),
     ]
 
-    @Test func whatWeSendIsReadThere() async throws {
+    @Test("dbus-fast reads every type of value as it was sent")
+    func whatWeSendIsReadThere() async throws {
         try await Peer.run { _, peer in
             for (value, signature, python) in Self.values {
                 let description = try await peer.call("Describe", value).require(0, \.string)
@@ -56,10 +58,11 @@ import Testing
         }
     }
 
-    @Test func whatIsMadeThereIsReadHere() async throws {
+    @Test("values that dbus-fast creates are read unchanged")
+    func whatIsMadeThereIsReadHere() async throws {
         try await Peer.run { _, peer in
             for (value, signature, python) in Self.values {
-                // Its `repr` of a variant is no Python.
+                // The `repr` of a variant in dbus-fast is not a Python expression.
                 let made = python.replacing("<dbus_fast.signature.Variant (", with: "Variant(")
                     .replacing(")>", with: ")").replacing(", in)", with: ", 'in')").replacing(
                         "inf", with: "float('inf')")
@@ -69,7 +72,8 @@ import Testing
         }
     }
 
-    @Test func signaturesAsValues() async throws {
+    @Test("a signature can be sent as a value")
+    func signaturesAsValues() async throws {
         try await Peer.run { _, peer in
             let value = DBusValue.signature(try DBusSignature("a{sv}i"))
             let description = try await peer.call("Describe", value).require(0, \.string)
@@ -79,7 +83,8 @@ import Testing
         }
     }
 
-    @Test func manyArgumentsAndNone() async throws {
+    @Test("a message may have many arguments or none")
+    func manyArgumentsAndNone() async throws {
         try await Peer.run { _, peer in
             let all = Self.values.map { $0.0 }
             let echoed = try await peer.connection.call(Peer.name, Peer.path, Peer.name, "Echo", all)
@@ -89,8 +94,9 @@ import Testing
         }
     }
 
-    /// Larger than libdbus reads or writes at once.
-    @Test func megabytes() async throws {
+    /// The value is larger than one read or write of libdbus.
+    @Test("a value of 3 MB crosses the bus unchanged")
+    func megabytes() async throws {
         try await Peer.run { _, peer in
             let value = DBusValue.bytes((0..<3_000_000).map { UInt8(truncatingIfNeeded: $0 &* 31) })
             let echoed = try await peer.call("Echo", value)
@@ -98,7 +104,8 @@ import Testing
         }
     }
 
-    @Test func randomValuesComeBack() async throws {
+    @Test("300 messages with random values are echoed unchanged")
+    func randomValuesComeBack() async throws {
         try await Peer.run { connection, _ in
             var random = RandomValues(seed: 7)
             let messages = (0..<300).map { _ in

@@ -43,5 +43,9 @@ public struct BluetoothDevice: Sendable, Equatable {
         areServicesResolved = try properties.read("ServicesResolved", \.boolean) ?? false
     }
 
+    /// Whether the device is in range. bluetoothd reports a signal strength only during a scan.
+    var isInRange: Bool { rssi != nil || isConnected }
+
+    /// Whether `name` is the device's own name or its alias on this machine.
     func isCalled(_ name: String) -> Bool { self.name == name || alias == name }
 }

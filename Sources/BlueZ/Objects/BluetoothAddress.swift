@@ -1,7 +1,9 @@
+import DBus
+
 /// The 48-bit address of a device or an adapter.
 public struct BluetoothAddress: Hashable, Sendable {
-    /// The type of a device's address. Of the random addresses, a static address stays the same until a restart or
-    /// permanently. A private address changes every few minutes.
+    /// The type of a device's address. A random static address stays the same until a restart or permanently. A random
+    /// private address changes every few minutes.
     public enum Kind: String, Sendable {
         case `public`
         case random
@@ -26,5 +28,13 @@ extension BluetoothAddress: CustomStringConvertible {
             let byte = UInt8(truncatingIfNeeded: value >> UInt64(8 * index))
             return (byte < 16 ? "0" : "") + String(byte, radix: 16, uppercase: true)
         }.joined(separator: ":")
+    }
+}
+
+extension BluetoothAddress {
+    /// Parses a device's path, such as `/org/bluez/hci0/dev_AA_BB_CC_DD_EE_FF`.
+    init?(device: DBusObjectPath) {
+        guard device.lastElement.hasPrefix("dev_") else { return nil }
+        self.init(device.lastElement.dropFirst(4).split(separator: "_").joined(separator: ":"))
     }
 }

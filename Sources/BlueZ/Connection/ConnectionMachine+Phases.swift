@@ -1,8 +1,114 @@
 import DBus
 
+/// The phases from the start to a device that can be connected.
+extension ConnectionMachine {
+    mutating func wait(_ tree: ObjectTree) {
+        guard case .waiting(let until) = phase else { return }
+        do throws(BlueZError) {
+            let adapter = try tree.usableAdapter(request.adapter)
+            self.adapter = adapter.path
+            generation = tree.generation
+            find(tree, adapter.path)
+        } catch {
+            // After its start, bluetoothd announces its adapters one by one and powers them on last.
+            if !request.waitsForAdapter || now >= until { fail(error) }
+        }
+    }
+
+    private mutating func find(_ tree: ObjectTree, _ adapter: DBusObjectPath) {
+        // A known address needs no scan: during `Connect`, bluetoothd waits for the device's advertisements itself.
+        guard case .address = request.target,
+            let known = tree.devices(of: adapter).first(where: request.target.matches)
+        else { return startScan(adapter) }
+        choose(known, tree)
+    }
+
+    private mutating func startScan(_ adapter: DBusObjectPath) {
+        phase = .scanning(until: now + request.limit, decision: nil)
+        device = nil
+        actions.append(.call(.scan(adapter: adapter)))
+    }
+
+    private mutating func rescan() {
+        if let adapter { startScan(adapter) }
+    }
+
+    mutating func scan(_ event: Event, _ tree: ObjectTree, _ until: Duration, _ decision: Duration?) {
+        if case .failed(.scan, let error) = event { return fail(error) }
+        guard let adapter else { return }
+        let candidates = tree.devices(of: adapter).filter { $0.isInRange && request.target.matches($0) }
+        if let only = candidates.first {
+            if case .address = request.target { return found(only, tree) }
+            guard let decision else {
+                phase = .scanning(until: until, decision: now + Self.decisionTime)
+                return
+            }
+            guard now >= min(decision, until) else { return }
+            if candidates.count == 1 { return found(only, tree) }
+            let list = candidates.map { "\($0.address) \($0.name ?? "–")" }.joined(separator: ", ")
+            fail(BlueZError(.ambiguousDevice, "\(candidates.count) devices in range match: \(list)"))
+        } else if now >= until {
+            let seconds = request.limit.components.seconds
+            fail(BlueZError(.noSuchDevice, "\(request.target) was not seen within \(seconds) s"))
+        }
+    }
+
+    private mutating func found(_ device: BluetoothDevice, _ tree: ObjectTree) {
+        actions.append(.stopScan)
+        choose(device, tree)
+    }
+
+    private mutating func choose(_ chosen: BluetoothDevice, _ tree: ObjectTree) {
+        device = chosen.path
+        advertised = chosen.serviceUUIDs
+        hadServices = !tree.services(of: chosen.path).isEmpty
+        guard request.admits != nil else { return approach(chosen, tree) }
+        phase = .admitting
+        actions.append(.call(.admit(chosen.path)))
+    }
+
+    mutating func admit(_ event: Event, _ tree: ObjectTree) {
+        switch event {
+        case .finished(.admit(let path)):
+            guard let chosen = tree.devices[path] else { return rescan() }
+            approach(chosen, tree)
+        case .failed(.admit, let error): fail(error)
+        default: break
+        }
+    }
+
+    private mutating func approach(_ chosen: BluetoothDevice, _ tree: ObjectTree) {
+        if request.refreshesCache, !hasRefreshedCache { return removeDevice(chosen) }
+        if chosen.isConnected, request.takesOver {
+            let call = Call.disconnect(chosen.path)
+            phase = .clearing(call, until: now + request.limit)
+            actions.append(.call(call))
+        } else {
+            isShared = chosen.isConnected
+            endedLinks = tree.endedLinks(of: chosen.path)
+            takeTurn(until: nil)
+        }
+    }
+
+    private mutating func removeDevice(_ device: BluetoothDevice) {
+        hasRefreshedCache = true
+        let call = Call.removeDevice(device.path, adapter: device.adapter)
+        phase = .clearing(call, until: now + request.limit)
+        actions.append(.call(call))
+    }
+
+    mutating func clear(_ event: Event, _ tree: ObjectTree, _ call: Call, _ until: Duration) {
+        guard event == .finished(call) || event.isFailure(of: call) || now >= until else { return }
+        guard now < until else { return fail(BlueZError(.timedOut, "an earlier link to the device did not end")) }
+        // The previous link or cache entry is gone, also if the reply was an error. If the object is gone too, a scan finds
+        // the device again.
+        phase = .reconnecting(at: now + Self.settleTime, until: nil)
+    }
+}
+
 /// The phases from a found device to a link with discovered services.
 extension ConnectionMachine {
-    mutating func takeTurn(until: Duration?) {
+    private mutating func takeTurn(until: Duration?) {
         guard let adapter else { return }
         phase = .queueing(until: until)
         actions.append(.call(.takeTurn(adapter: adapter)))
@@ -55,7 +161,7 @@ extension ConnectionMachine {
         }
     }
 
-    /// Adds a likely cause for a paired device: a device that has lost its bond data ends every link that is to be
+    /// Adds a likely cause for a paired device: a device that has lost its bond data ends every link that must be
     /// encrypted.
     private func explained(_ error: BlueZError, _ tree: ObjectTree) -> BlueZError {
         guard let device, tree.devices[device]?.isPaired == true else { return error }
@@ -115,7 +221,7 @@ extension ConnectionMachine {
         // hash, it cannot announce that its new firmware has different attributes.
         let hasNone = !missing.isEmpty && missing == request.services
         let isStale = hadServices && hasNone || !advertised.isDisjoint(with: missing)
-        if isStale, !hasRefreshedCache, !isShared, !record.isPaired { return forget(record) }
+        if isStale, !hasRefreshedCache, !isShared, !record.isPaired { return removeDevice(record) }
         endedLinks = tree.endedLinks(of: device)
         phase = .ready
         actions.append(.ready(device))
@@ -134,5 +240,11 @@ extension ConnectionMachine {
         guard let device, tree.isConnected(device, since: endedLinks) else {
             return fail(BlueZError(.disconnected, "the device disconnected"))
         }
+    }
+}
+
+extension ConnectionMachine.Event {
+    fileprivate func isFailure(of call: ConnectionMachine.Call) -> Bool {
+        if case .failed(call, _) = self { true } else { false }
     }
 }

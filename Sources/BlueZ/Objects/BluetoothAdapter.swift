@@ -1,0 +1,47 @@
+package import DBus
+
+/// A Bluetooth controller of this machine, as bluetoothd reports it.
+public struct BluetoothAdapter: Sendable, Equatable {
+    package let path: DBusObjectPath
+    public let address: BluetoothAddress
+    /// The name under which other devices see this machine over this adapter.
+    public let alias: String
+    public let isPowered: Bool
+    public let isDiscovering: Bool
+
+    /// The adapter's name, such as `hci0`.
+    public var name: String { path.lastElement }
+
+    init(_ path: DBusObjectPath, _ properties: PropertyReader) throws(MalformedObject) {
+        self.path = path
+        address = try properties.require("Address", PropertyReader.address)
+        alias = try properties.read("Alias", \.string) ?? ""
+        isPowered = try properties.read("Powered", \.boolean) ?? false
+        isDiscovering = try properties.read("Discovering", \.boolean) ?? false
+    }
+}
+
+extension ObjectTree {
+    /// The reason why the adapter is lost. Nil while bluetoothd runs, its `generation` is the same, and the adapter exists
+    /// and is powered.
+    func loss(of adapter: DBusObjectPath, since generation: Int) -> BlueZError? {
+        guard isServiceRunning, self.generation == generation else {
+            return BlueZError(.serviceUnavailable, "bluetoothd stopped")
+        }
+        guard let record = adapters[adapter] else { return BlueZError(.noSuchAdapter, "the adapter was removed") }
+        return record.isPowered ? nil : BlueZError(.adapterOff, "\(record.name) was switched off")
+    }
+
+    /// Returns the adapter.
+    ///
+    /// - Parameter name: the adapter's name. Nil: the first powered adapter.
+    package func usableAdapter(_ name: String?) throws(BlueZError) -> BluetoothAdapter {
+        guard isServiceRunning else {
+            throw BlueZError(.serviceUnavailable, "bluetoothd is not running")
+        }
+        let all = adapterList.filter { name == nil || $0.name == name }
+        if let usable = all.first(where: \.isPowered) { return usable }
+        if let off = all.first { throw BlueZError(.adapterOff, "\(off.name) is switched off") }
+        throw BlueZError(.noSuchAdapter, name.map { "there is no adapter \($0)" } ?? "there is no Bluetooth adapter")
+    }
+}
