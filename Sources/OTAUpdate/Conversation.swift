@@ -16,6 +16,8 @@ package protocol Conversation: Sendable {
     var isDeviceReached: Bool { get }
     /// The longest duration of one restart of the device. If the link is lost after the restart, it extends the restart window.
     var restartTime: Duration { get }
+    /// The highest number of bytes of the current image that were passed to the link.
+    var sentOffset: Int { get }
     /// The time at which the conversation needs `deadlinePassed()`. Never nil while a link is open and nothing is decided.
     var deadline: Duration? { get }
 

@@ -214,6 +214,7 @@ private struct Script: Conversation {
 
     var shared = ConversationState(pushOf: 1000)
     let isDeviceReached: Bool
+    let sentOffset = 0
     private var steps: [Step]
 
     init(_ steps: [Step] = [], isDeviceReached: Bool = true) {

@@ -66,7 +66,6 @@ package struct ProfileConversation: Conversation {
         shared.transfer?.imageBytes = bundle.image.count
     }
 
-    /// The highest number of image bytes that were passed to the link.
     package var sentOffset: Int {
         if let transfer, transfer.object == .image { return transfer.sentOffset }
         return push?.sentOffset ?? 0
@@ -116,7 +115,7 @@ package struct ProfileConversation: Conversation {
     package mutating func deadlinePassed() {
         switch state {
         case .idle: break
-        case .surveying: reconnect(afterTimeout: Self.surveyLimit, "the device did not say what it is")
+        case .surveying: reconnect(afterTimeout: Self.surveyLimit, "the device did not report its status")
         case .pausing(_, let request, let busyEnd): ask(request, busyEnd: busyEnd)
         case .exchanging:
             if let exchange, exchange.due <= shared.now {

@@ -96,9 +96,6 @@ package struct SMPConversation: Conversation {
         }
     }
 
-    /// The highest number of bytes of the current image that were passed to the link.
-    package var sentOffset: Int { push?.sentOffset ?? 0 }
-
     // MARK: Conversation
 
     /// A link over UDP opens even if no device answers.
@@ -106,6 +103,8 @@ package struct SMPConversation: Conversation {
 
     /// SMP does not report the restart time. A bootloader swaps one megabyte in this time.
     package var restartTime: Duration { .seconds(60) }
+
+    package var sentOffset: Int { push?.sentOffset ?? 0 }
 
     package var deadline: Duration? {
         switch state {
@@ -146,7 +145,7 @@ package struct SMPConversation: Conversation {
         case .subscribing:
             let seconds = Self.subscribeLimit.components.seconds
             breakLink(
-                LinkError(.timedOut, "the device did not let itself be subscribed to within \(seconds) s"))
+                LinkError(.timedOut, "the device did not accept the subscription within \(seconds) s"))
         case .pausing(_, .ask(let request, let busyEnd)): ask(request, busyEnd: busyEnd)
         case .pausing(_, .upload): pump()
         case .pausing(_, .probe): sendProbe()
