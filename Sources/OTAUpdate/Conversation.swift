@@ -16,6 +16,8 @@ package protocol Conversation: Sendable {
     var isDeviceReached: Bool { get }
     /// The longest duration of one restart of the device. If the link is lost after the restart, it extends the restart window.
     var restartTime: Duration { get }
+    /// The highest number of bytes of the current image that were passed to the link.
+    var sentOffset: Int { get }
     /// The time at which the conversation needs `deadlinePassed()`. Never nil while a link is open and nothing is decided.
     var deadline: Duration? { get }
 
@@ -39,6 +41,10 @@ package struct ConversationState: Sendable {
         /// The device restarts. `reportsPhase` is true if the session reports `UpdatePhase.restart` at the end of the link.
         case afterRestart(reportsPhase: Bool)
     }
+    /// A request that the device answered with *busy* is sent again after this time.
+    package static let busyInterval = Duration.seconds(2)
+    static let busyLimit = Duration.seconds(90)
+
     enum Decision: Sendable {
         case reconnect(Reconnection)
         case finish(UpdateReport)
@@ -74,6 +80,9 @@ package struct ConversationState: Sendable {
         transfer = TransferReport()
         budget = ProgressBudget(imageBytes: imageBytes)
     }
+
+    /// The end of the time for which the device may answer *busy* to a request that is sent now.
+    package var busyEnd: Duration { now + Self.busyLimit }
 
     /// Returns the number of the next request, modulo 256.
     package mutating func nextNumber() -> UInt8 {
@@ -117,6 +126,19 @@ extension Conversation {
                 UpdateReport(
                     outcome: outcome, updateProtocol: Self.updateProtocol, device: device, transfer: shared.transfer,
                     unchecked: shared.unchecked)))
+    }
+
+    /// Returns the time at which a request is sent again that the device answered with *busy*; nil: the session has failed.
+    ///
+    /// - Parameters:
+    ///   - request: the name of the request.
+    ///   - busyEnd: the end of the time for which the device may answer *busy*.
+    package mutating func nextAttempt(_ request: String, busyEnd: Duration) -> Duration? {
+        let again = shared.now + ConversationState.busyInterval
+        guard again > busyEnd else { return again }
+        let seconds = ConversationState.busyLimit.components.seconds
+        fail(UpdateError(.deviceBusy, "the device answered \(request) with busy for \(seconds) s"))
+        return nil
     }
 
     package mutating func fail(_ error: UpdateError) { shared.decide(.fail(error)) }

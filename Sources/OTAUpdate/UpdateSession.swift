@@ -85,7 +85,8 @@ public struct UpdateSession: UpdateLogic {
         case .connecting:
             linkDown(LinkError(.timedOut, "no connection within \(Self.connectLimit.components.seconds) s"))
         case .conversing: converse { $0.deadlinePassed() }
-        case .closing: linkDown(LinkError(.lost, "the link did not end when asked to"))
+        case .closing:
+            linkDown(LinkError(.lost, "the link did not close within \(Self.closeLimit.components.seconds) s"))
         case .waiting: connect()
         }
     }
@@ -176,7 +177,7 @@ public struct UpdateSession: UpdateLogic {
         // This includes a restart or a confirmation without an answer: the device's state after the reconnection decides.
         if let end = conversation?.shared.restartDeadline {
             guard now < end else {
-                return fail(UpdateError(.didNotReturn, "the device did not come back after its restart"))
+                return fail(UpdateError(.didNotReturn, "the device did not return after its restart"))
             }
             return waitWithinWindow()
         }

@@ -1,39 +1,40 @@
 package import OTAFirmware
 
-/// The value of Info: what the device is. A list of `{ type u8, length u8, value }`, ascending by type, each at most once;
-/// unknown types are skipped; at most 512 bytes.
+/// The value of Info: the device's properties. A list of `{ type u8, length u8, value }` with ascending types, at most 512 bytes.
+/// Unknown types are skipped.
 package struct DeviceInfo: Equatable {
     package static let longest = 512
 
     package var product = ""
     package var hardware: UInt16 = 0
-    /// The security counter of the image it runs for good.
+    /// The security counter of the confirmed image.
     package var securityCounter: UInt32 = 0
-    /// The manifest's byte for the image format that it boots.
+    /// The image format that the device boots: the value in the manifest.
     package var imageFormat: UInt8 = 0
-    /// The largest image in bytes, boot trailer deducted.
+    /// The maximum image size in bytes, without the boot trailer.
     package var largestImage: UInt32 = 0
-    /// The longest Data value in bytes, 20..512.
+    /// The maximum length of a Data value in bytes, 20..512.
     package var longestValue = 0
-    /// Most chunks in flight, 1..2047.
+    /// The maximum number of chunks in flight, 1..2047.
     package var window = 0
-    /// Longest time from APPLY's answer until it can be connected again, in seconds.
+    /// The longest time from the answer to APPLY until the device accepts a connection, in seconds.
     package var restartSeconds = 0
-    /// Time from boot within which CONFIRM must come, in seconds; 0: the bootloader has no way back.
+    /// The time limit from boot to CONFIRM, in seconds; 0: the device has no trial.
     package var trialSeconds = 0
-    /// The keys it trusts.
+    /// The device's trusted keys.
     package var keys: [KeyID] = []
-    /// The manifest digest prefix of the running image, where that came as a bundle.
+    /// The manifest digest prefix of the running image; nil if it was not installed from a bundle.
     package var running: [UInt8]?
-    /// The manifest digest prefix of the half-received image, and its bytes so far.
+    /// The half-received image; nil: none.
     package var held: Held?
 
     package struct Held: Equatable {
         package var manifestDigestPrefix: [UInt8]
+        /// The number of received bytes.
         package var offset: Int
     }
 
-    /// Types 1 to 8 must be there.
+    /// The required types.
     private static let required: ClosedRange<UInt8> = 1...8
 
     package init(parsing bytes: [UInt8]) throws(FrameError) {

@@ -21,7 +21,7 @@ package enum DeviceStatus: UInt8 {
     case digestMismatch
     case refusedByPolicy
 
-    /// What a person is told when the device ends it with this status.
+    /// The error code of a session that ends with this status.
     package var error: UpdateError.Code {
         switch self {
         case .ok, .unknownOpcode, .badArgument, .badState: .protocolViolation
@@ -42,28 +42,29 @@ package enum DeviceStatus: UInt8 {
         }
     }
 
+    /// The meaning for the user, after "the device refused REQUEST:".
     package var meaning: String {
         switch self {
         case .ok: "ok"
-        case .unknownOpcode: "it does not know the request"
-        case .badArgument: "it finds the request's arguments wrong"
-        case .badState: "it is in no state for the request"
-        case .busy: "it is busy"
-        case .envelopeMalformed: "it finds the envelope malformed"
-        case .criticalField: "the bundle holds a critical field that it does not know"
-        case .untrusted: "the bundle is not signed by enough keys that it trusts, or a signature is wrong"
+        case .unknownOpcode: "unknown request"
+        case .badArgument: "wrong arguments"
+        case .badState: "not allowed in its current state"
+        case .busy: "busy"
+        case .envelopeMalformed: "malformed envelope"
+        case .criticalField: "the bundle has a critical field that the device does not know"
+        case .untrusted: "the bundle is not signed by enough of the device's trusted keys, or a signature is wrong"
         case .wrongProduct: "the bundle is for another product"
         case .wrongHardware: "the bundle is for other hardware revisions"
-        case .counterTooLow: "the bundle's security counter is below its own, or older than its policy allows"
+        case .counterTooLow: "the bundle's security counter is lower than the device's, or lower than its policy allows"
         case .requiresNewer: "the bundle requires a newer version to run first"
-        case .wrongImageFormat: "it cannot boot this image format"
-        case .imageTooLarge: "the image is larger than its slot"
-        case .batteryLow: "its battery is too low"
-        case .flashFailed: "its flash failed"
-        case .digestMismatch: "what it received has another digest"
+        case .wrongImageFormat: "the device cannot boot this image format"
+        case .imageTooLarge: "the image is larger than the slot"
+        case .batteryLow: "the battery is too low"
+        case .flashFailed: "the flash failed"
+        case .digestMismatch: "the received bytes have another digest"
         case .refusedByPolicy:
-            "its policy refuses it: a person may have to consent at the device, or the security counter is too far "
-                + "above the device's"
+            "the device's policy refuses it: a user may have to consent at the device, or the security counter is too "
+                + "far above the device's"
         }
     }
 }

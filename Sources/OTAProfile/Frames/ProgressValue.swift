@@ -3,7 +3,7 @@ import OTAFirmware
 /// The value of Progress: `[state u8][status u8][position]`, 12 bytes.
 package struct ProgressValue: Equatable {
     package var state: DeviceState
-    /// Ok, or flash failed when the device left the state *image* by itself.
+    /// `ok`, or `flashFailed` if the device left the state *image* because of its flash.
     package var status: DeviceStatus
     package var position: Position
 
@@ -23,5 +23,37 @@ package struct ProgressValue: Equatable {
         self.state = state
         self.status = status
         self.position = position
+    }
+}
+
+/// The state byte of Progress.
+package enum DeviceState: UInt8 {
+    case idle = 0
+    case envelope
+    case accepted
+    case image
+    case verified
+    case trial
+}
+
+/// The device's position in the open object: `[next u16][offset u32][CRC-32 u32]`, little-endian, 10 bytes. The device has received
+/// the first `offset` bytes of the object. `crc` is their CRC-32.
+package struct Position: Equatable {
+    /// The sequence number that the device expects.
+    package var next: UInt16
+    /// The number of received bytes.
+    package var offset: Int
+    package var crc: UInt32
+
+    package init(next: UInt16, offset: Int, crc: UInt32) {
+        self.next = next
+        self.offset = offset
+        self.crc = crc
+    }
+
+    init(from reader: inout ByteReader) throws(ByteReader.Truncated) {
+        next = try reader.read()
+        offset = Int(try reader.read(UInt32.self))
+        crc = try reader.read()
     }
 }

@@ -1,19 +1,25 @@
 import OTAFirmware
 
-/// What is written to Control: `[opcode u8][tag u8][arguments]`, little-endian.
+/// The object that BEGIN opens for transfer.
+package enum TransferObject: UInt8, Sendable {
+    case envelope = 1
+    case image = 2
+}
+
+/// A request, which the host writes to Control: `[opcode u8][tag u8][arguments]`, little-endian.
 package enum Request: Equatable {
-    /// Opens an object of so many bytes; the device goes on at an offset of its choice, `from` or below.
+    /// Opens an object of `size` bytes. The device continues at an offset of its choice, `from` or lower.
     case begin(TransferObject, size: Int, from: UInt32, digestPrefix: [UInt8])
-    /// The flush; `sequence` is the host's next.
+    /// A flush. `sequence` is the sequence number of the host's next chunk.
     case sync(sequence: UInt16)
-    /// Judges the open object.
+    /// Verifies the open object.
     case finish(TransferObject)
     case apply(permanent: Bool)
     case confirm
     case discard
     case identify(seconds: UInt8)
 
-    /// BEGIN's `from` where the device is to go on from what it holds.
+    /// The value of `from` in BEGIN that makes the device resume at its own offset.
     package static let resume = UInt32.max
 
     package var opcode: UInt8 {
@@ -43,7 +49,7 @@ package enum Request: Equatable {
         }
     }
 
-    /// How long the answer may take: BEGIN and FINISH may read or erase flash.
+    /// The time limit for the answer. BEGIN and FINISH may read or erase flash.
     package var timeLimit: Duration {
         switch self {
         case .begin, .finish: .seconds(30)
@@ -67,5 +73,39 @@ package enum Request: Equatable {
         case .finish, .confirm, .discard: break
         }
         return writer.bytes
+    }
+}
+
+/// An answer that a device notifies on Control: `[0x80 | opcode][tag][status u8][results]`.
+package struct Answer: Equatable {
+    package var opcode: UInt8
+    package var tag: UInt8
+    package var status: DeviceStatus
+    /// The device's position. Present only in answers to BEGIN and SYNC with status ok.
+    package var position: Position?
+
+    /// - Returns: nil for a notification that answers another request. The rest of such a notification is not parsed.
+    package init?(to request: Request, tag: UInt8, parsing bytes: [UInt8]) throws(FrameError) {
+        guard bytes.count >= 2, bytes[0] == 0x80 | request.opcode, bytes[1] == tag else { return nil }
+        self = try ByteReader.parse("the answer to \(request.name)", bytes) { reader in
+            _ = try reader.read(2)
+            let status: UInt8 = try reader.read()
+            guard let status = DeviceStatus(rawValue: status) else {
+                throw FrameError(context: "unknown status \(status)")
+            }
+            let position: Position? =
+                switch request {
+                case .begin where status == .ok, .sync where status == .ok: try Position(from: &reader)
+                default: nil
+                }
+            return Answer(opcode: request.opcode, tag: tag, status: status, position: position)
+        }
+    }
+
+    private init(opcode: UInt8, tag: UInt8, status: DeviceStatus, position: Position?) {
+        self.opcode = opcode
+        self.tag = tag
+        self.status = status
+        self.position = position
     }
 }

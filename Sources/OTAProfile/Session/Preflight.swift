@@ -69,10 +69,11 @@ struct Preflight {
         }
         guard manifest.imageSize <= info.largestImage else {
             throw UpdateError(
-                .imageTooLarge, "the image has \(manifest.imageSize) bytes, the device takes \(info.largestImage)")
+                .imageTooLarge,
+                "the image has \(manifest.imageSize) bytes, the device accepts at most \(info.largestImage)")
         }
         if let least = manifest.minimumBattery, let level = device.battery, level < least {
-            throw UpdateError(.batteryLow, "the battery is at \(level) %, the bundle asks for \(least) %")
+            throw UpdateError(.batteryLow, "the battery is at \(level) %, the bundle requires \(least) %")
         }
         try checkKeys(info)
         try checkEnding(info)
@@ -94,7 +95,7 @@ struct Preflight {
         switch options.ending {
         case .confirm, .trial:
             guard info.trialSeconds > 0 else {
-                throw UpdateError(.noTrial, "the device's bootloader has no way back, so it offers no trial")
+                throw UpdateError(.noTrial, "the device's bootloader cannot roll back, so the device has no trial")
             }
         case .permanent:
             guard info.trialSeconds == 0 else {
@@ -107,7 +108,7 @@ struct Preflight {
 
     private func checkVersion(_ device: DeviceSnapshot) throws(UpdateError) -> String? {
         guard device.version.takesPrecedence(over: manifest.version) else { return nil }
-        let remark = "version \(manifest.version) is lower than \(device.version), which runs"
+        let remark = "version \(manifest.version) is lower than the running version \(device.version)"
         guard !options.refusesDowngrade else { throw UpdateError(.downgrade, remark) }
         return remark
     }

@@ -65,7 +65,7 @@ extension ProfileConversation {
     /// Sends APPLY again. The old version runs and APPLY was not answered, so APPLY did not arrive.
     private mutating func applyOnceMore(_ snapshot: DeviceSnapshot) {
         guard let push, push.appliedAgain < Self.mostApplies else {
-            return fail(UpdateError(.linkLost, "the link breaks whenever the image is to be applied"))
+            return fail(UpdateError(.linkLost, "the link was lost after each APPLY"))
         }
         self.push?.appliedAgain += 1
         self.push?.apply = .none

@@ -111,11 +111,11 @@ extension ProfileConversation {
         let bytes = object == .envelope ? push.envelope : push.image
         guard position.offset <= bytes.count, position.offset <= from else {
             return mismatched(
-                object, as: .protocolViolation, "the device goes on at offset \(position.offset), past what it may")
+                object, as: .protocolViolation, "the device continues at offset \(position.offset), which is too high")
         }
         guard position.crc == CRC32.checksum(of: bytes[..<position.offset]) else {
             guard position.offset > 0 else {
-                return fail(UpdateError(.protocolViolation, "the device gives nothing a CRC that is not 0"))
+                return fail(UpdateError(.protocolViolation, "the device reports a CRC other than 0 for 0 bytes"))
             }
             // The device holds other bytes than the start of this object. Begin again at 0.
             report(.discarded(offset: position.offset))
@@ -215,7 +215,8 @@ extension ProfileConversation {
                 report(.gap(offset: transfer.acknowledgedOffset))
             }
         case .mismatch:
-            return mismatched(transfer.object, as: .protocolViolation, "the device's position is not what was sent")
+            return mismatched(
+                transfer.object, as: .protocolViolation, "the device's position does not match the sent bytes")
         }
         if transfer.object == .image { advanced(transfer) }
         pump()
@@ -239,7 +240,7 @@ extension ProfileConversation {
         transfer = nil
         push?.mismatches += 1
         guard let push, push.mismatches < Self.mostMismatches else { return fail(UpdateError(code, context)) }
-        report(.note("\(context); the transfer is taken up anew"))
+        report(.note("\(context); the transfer begins again"))
         switch object {
         case .envelope: beginEnvelope()
         case .image: beginImage(from: push.mismatches == 1 ? UInt32(clamping: push.acknowledgedOffset) : 0)
@@ -249,10 +250,10 @@ extension ProfileConversation {
     /// Sends the image once more after the device has computed another digest.
     mutating func digestMismatched() {
         guard let push, push.digestMismatches == 0 else {
-            return fail(UpdateError(.digestMismatch, "the device's image has another digest than the bundle's, twice"))
+            return fail(UpdateError(.digestMismatch, "the device computed a wrong digest of the image, twice"))
         }
         self.push?.digestMismatches += 1
-        report(.note("the device's image has another digest than the bundle's; it is sent once more"))
+        report(.note("the device computed a wrong digest of the image; the image is sent again"))
         beginImage(from: 0)
     }
 }

@@ -17,7 +17,7 @@ package struct ProfileConversation: Conversation {
         /// The device answers requests or acknowledges chunks.
         case exchanging
         /// The request is sent again after a wait, because the device was busy.
-        case pausing(until: Duration, Request, busyUntil: Duration)
+        case pausing(until: Duration, Request, busyEnd: Duration)
     }
     /// A request without an answer so far.
     private struct Exchange {
@@ -26,14 +26,11 @@ package struct ProfileConversation: Conversation {
         /// The time limit of the answer.
         let due: Duration
         /// The end of the time for which the device may answer *busy*.
-        let busyUntil: Duration
+        let busyEnd: Duration
     }
 
     private static let surveyLimit = Duration.seconds(10)
     private static let longestRestart = Duration.seconds(180)
-    /// A request that a device answered with *busy* is sent again after this time.
-    private static let busyInterval = Duration.seconds(2)
-    private static let busyLimit = Duration.seconds(90)
 
     package var shared: ConversationState
     let task: UpdateTask<VerifiedBundle>
@@ -69,7 +66,6 @@ package struct ProfileConversation: Conversation {
         shared.transfer?.imageBytes = bundle.image.count
     }
 
-    /// The highest number of image bytes that were passed to the link.
     package var sentOffset: Int {
         if let transfer, transfer.object == .image { return transfer.sentOffset }
         return push?.sentOffset ?? 0
@@ -119,8 +115,8 @@ package struct ProfileConversation: Conversation {
     package mutating func deadlinePassed() {
         switch state {
         case .idle: break
-        case .surveying: reconnect(afterTimeout: Self.surveyLimit, "the device did not say what it is")
-        case .pausing(_, let request, let busyUntil): ask(request, busyUntil: busyUntil)
+        case .surveying: reconnect(afterTimeout: Self.surveyLimit, "the device did not report its status")
+        case .pausing(_, let request, let busyEnd): ask(request, busyEnd: busyEnd)
         case .exchanging:
             if let exchange, exchange.due <= shared.now {
                 reconnect(afterTimeout: exchange.request.timeLimit, "no answer to \(exchange.request.name)")
@@ -176,12 +172,12 @@ package struct ProfileConversation: Conversation {
     /// True if a request waits for its answer.
     var isAsking: Bool { exchange != nil }
 
-    mutating func ask(_ request: Request) { ask(request, busyUntil: shared.now + Self.busyLimit) }
+    mutating func ask(_ request: Request) { ask(request, busyEnd: shared.busyEnd) }
 
-    private mutating func ask(_ request: Request, busyUntil: Duration) {
+    private mutating func ask(_ request: Request, busyEnd: Duration) {
         let tag = shared.nextNumber()
         state = .exchanging
-        exchange = Exchange(request: request, tag: tag, due: shared.now + request.timeLimit, busyUntil: busyUntil)
+        exchange = Exchange(request: request, tag: tag, due: shared.now + request.timeLimit, busyEnd: busyEnd)
         submit(.write(request.bytes(tag: tag), ProfileChannel.control))
     }
 
@@ -201,19 +197,12 @@ package struct ProfileConversation: Conversation {
     }
 
     private mutating func busy(_ exchange: Exchange) {
-        let again = shared.now + Self.busyInterval
-        guard again <= exchange.busyUntil else {
-            return fail(
-                UpdateError(
-                    .deviceBusy,
-                    "the device answered \(exchange.request.name) with busy for \(Self.busyLimit.components.seconds) s")
-            )
-        }
+        guard let again = nextAttempt(exchange.request.name, busyEnd: exchange.busyEnd) else { return }
         // The transfer continues during a flush, and the flush becomes due again by itself.
         if case .sync = exchange.request {
             return reconnect(.afterLoss(LinkError(.lost, "the device is busy with another host")))
         }
-        state = .pausing(until: again, exchange.request, busyUntil: exchange.busyUntil)
+        state = .pausing(until: again, exchange.request, busyEnd: exchange.busyEnd)
     }
 
     private mutating func accepted(_ request: Request, _ position: Position?) {

@@ -36,7 +36,7 @@ extension SMPConversation {
             return askToRestart()
         }
         guard let end = shared.restartDeadline, shared.now < end else {
-            return fail(UpdateError(.didNotReturn, "the device answers, and does not restart"))
+            return fail(UpdateError(.didNotReturn, "the device answers and does not restart"))
         }
         reconnect(.afterRestart(reportsPhase: false))
     }
@@ -44,12 +44,12 @@ extension SMPConversation {
     /// Handles a list in which not all images run after a restart or a trial. A marked image still waits for its boot.
     mutating func checkRestart(_ plan: SMPPlan, _ list: SMPImageList) {
         if plan.somePending { return awaitRestart() }
-        let running = list.running(0)?.version ?? "of no number"
+        let running = list.running(0)?.version ?? "unknown"
         fail(
             UpdateError(
                 .rolledBack,
                 "the device runs version \(running), not \(push?.images.first?.version ?? ""): its bootloader refused the "
-                    + "image, as one that is signed with another key or was damaged on its way, or the trial ended by itself"
+                    + "image (wrong signing key or damaged bytes), or the trial ended"
             ))
     }
 
@@ -66,7 +66,7 @@ extension SMPConversation {
         }
         marks += 1
         guard marks <= Self.mostMarks else {
-            return fail(UpdateError(.protocolViolation, "the device takes a mark for an image, and does not show it"))
+            return fail(UpdateError(.protocolViolation, "the device accepts a mark for an image and does not list it"))
         }
         ask(.setState(digest: digest, confirm: confirm))
     }
@@ -114,8 +114,8 @@ extension SMPConversation {
             return fail(
                 UpdateError(
                     .inTrial,
-                    "version \(pending.version) in slot \(pending.slot) waits for the next start, and SMP cannot take that "
-                        + "back: give it up once it runs"))
+                    "version \(pending.version) in slot \(pending.slot) is marked for the next boot, and SMP cannot remove "
+                        + "the mark: discard the image after it has booted"))
         }
         guard let slot = list.slotToErase(0) else { return finish(.done, describe(list)) }
         erase(slot: slot)

@@ -90,7 +90,7 @@ extension SMPConversation {
         }
         if result == .refused || device.probes >= SMPDevice.mostProbes {
             device.reassembles = false
-            report(.note("the device does not put packets together: each has to fit one value"))
+            report(.note("the device does not reassemble packets: each packet must fit into one value"))
         }
         reconnect(.clean)
     }
@@ -167,10 +167,11 @@ extension SMPImageList.Entry {
     fileprivate var remark: String {
         let state =
             switch (active, pending, confirmed) {
-            case (true, _, true): "which runs"
-            case (true, _, false): "which runs on trial"
-            case (false, true, _): permanent ? "for good from the next start on" : "to be tried at the next start"
-            case (false, false, _): bootable ? "not marked to run" : "which cannot be started"
+            case (true, _, true): "running"
+            case (true, _, false): "running on trial"
+            case (false, true, _):
+                permanent ? "marked as permanent for the next boot" : "marked for a trial at the next boot"
+            case (false, false, _): bootable ? "not marked for boot" : "not bootable"
             }
         return "image \(image), slot \(slot): version \(version), \(state)"
     }

@@ -23,22 +23,25 @@ extension SMPConversation {
         open(image)
     }
 
-    /// The device has taken every byte of the image and does not list it. Bytes that an earlier run sent may be damaged, and a
-    /// device that restarts may lose the last ones: then the image is sent again from 0, once.
+    /// Handles an image that the device has received completely and does not list.
+    ///
+    /// The bytes of an earlier run can be damaged, and a device that restarts can lose the last bytes. In these cases the image is sent
+    /// again from 0, once.
     private mutating func notListed(_ image: SMPImage) {
         guard let push, push.uncertain.contains(image.number), !push.sentAgain.contains(image.number) else {
             return fail(
                 UpdateError(
                     .wrongImageFormat,
-                    "the device has taken every byte of the image and does not list it: its bootloader cannot start it")
+                    "the device has received every byte of the image and does not list it: its bootloader cannot boot it"
+                )
             )
         }
         self.push?.sentAgain.insert(image.number)
-        report(.note("the device does not list the image that it holds; the image is sent again from the beginning"))
+        report(.note("the device does not list the image that it received; the image is sent again from the beginning"))
         startOver(image)
     }
 
-    /// Some servers continue an upload of the same file for ever, however damaged it is. An erase makes them discard it.
+    /// Erases the slot and sends the image again. Without the erase, some servers resume a damaged upload of the same file for ever.
     private mutating func startOver(_ image: SMPImage) {
         push?.complete.remove(image.number)
         push?.toErase = image.number
@@ -52,7 +55,7 @@ extension SMPConversation {
         erase(slot: slot)
     }
 
-    /// Without a slot, older servers erase slot 1, and newer ones the slot of image 0 that does not run.
+    /// Erases a slot. In a request without a slot, older servers erase slot 1, and newer servers the other slot of image 0.
     mutating func erase(slot: Int) {
         ask(.erase(slot: slot == 1 ? nil : slot))
     }
@@ -69,7 +72,7 @@ extension SMPConversation {
     private mutating func open(_ image: SMPImage) {
         let longest = device.longestFrame(valueLength: valueLength)
         guard image.canBeOpened(inPacketsOf: longest) else {
-            return breakLink(LinkError(.lost, "its packets of \(longest) bytes are too short for an upload"))
+            return breakLink(LinkError(.lost, "packets of \(longest) bytes are too short for an upload"))
         }
         let before = shared.transfer?.chunkSize ?? 0
         // The longest packet of all links: the next link may have a smaller MTU.
@@ -157,7 +160,7 @@ extension SMPConversation {
         case .stateLost: return requestImageList()
         case .impossible(let offset):
             return fail(
-                UpdateError(.protocolViolation, "the device goes on at offset \(offset) of \(upload.bytes.count)"))
+                UpdateError(.protocolViolation, "the device continues at offset \(offset) of \(upload.bytes.count)"))
         }
         if upload.isOpen, !before.isOpen { opened(at: offset, of: upload.bytes.count) }
         advanced(to: offset, of: upload.bytes.count)
@@ -211,10 +214,10 @@ extension SMPConversation {
     /// Sends the image once more. Only some servers compute the digest; the others leave the check to the bootloader.
     private mutating func digestMismatched() {
         guard let push, let image = imageUnderWay, push.digestMismatches == 0 else {
-            return fail(UpdateError(.digestMismatch, "the device holds another file than the one that was sent, twice"))
+            return fail(UpdateError(.digestMismatch, "the device received another file than the sent one, twice"))
         }
         self.push?.digestMismatches += 1
-        report(.note("the device holds another file than the one that was sent; it is sent once more"))
+        report(.note("the device received another file than the sent one; the image is sent again"))
         startOver(image)
     }
 
@@ -241,7 +244,7 @@ extension SMPConversation {
         guard let push, push.stateLosses <= Self.mostStateLosses else {
             return fail(
                 UpdateError(
-                    .protocolViolation, "the device forgets the upload whenever all of it was sent, and lists no image")
+                    .protocolViolation, "the device discards each complete upload and does not list the image")
             )
         }
         list = nil

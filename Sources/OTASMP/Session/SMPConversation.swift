@@ -20,7 +20,7 @@ package struct SMPConversation: Conversation {
     /// A step after a pause.
     enum Step {
         /// Send the request again, because the device was busy.
-        case ask(SMPRequest, busyUntil: Duration)
+        case ask(SMPRequest, busyEnd: Duration)
         /// Send chunks, after the device had time to free its buffers.
         case upload
         /// Send echoes that find out what the device accepts.
@@ -33,12 +33,12 @@ package struct SMPConversation: Conversation {
         let sequence: UInt8
         /// The time of the first attempt.
         let since: Duration
-        /// The time limit of the answer to this attempt.
-        let due: Duration
-        /// The number of this attempt; the first is 1.
-        let attempt: Int
         /// The end of the time for which the device may answer *busy*.
-        let busyUntil: Duration
+        let busyEnd: Duration
+        /// The number of this attempt; the first is 1.
+        var attempt = 0
+        /// The time limit of the answer to this attempt.
+        var due = Duration.zero
     }
     /// The progress of the device's restart. The device may restart after the link has ended.
     enum Restart: Equatable {
@@ -51,9 +51,6 @@ package struct SMPConversation: Conversation {
 
     private static let subscribeLimit = Duration.seconds(10)
     private static let mostViolations = 3
-    /// A request that a device answered with *busy* is sent again after this time.
-    private static let busyInterval = Duration.seconds(2)
-    private static let busyLimit = Duration.seconds(90)
 
     package var shared: ConversationState
     let task: UpdateTask<[SMPImage]>
@@ -99,9 +96,6 @@ package struct SMPConversation: Conversation {
         }
     }
 
-    /// The highest number of bytes of the current image that were passed to the link.
-    package var sentOffset: Int { push?.sentOffset ?? 0 }
-
     // MARK: Conversation
 
     /// A link over UDP opens even if no device answers.
@@ -109,6 +103,8 @@ package struct SMPConversation: Conversation {
 
     /// SMP does not report the restart time. A bootloader swaps one megabyte in this time.
     package var restartTime: Duration { .seconds(60) }
+
+    package var sentOffset: Int { push?.sentOffset ?? 0 }
 
     package var deadline: Duration? {
         switch state {
@@ -149,8 +145,8 @@ package struct SMPConversation: Conversation {
         case .subscribing:
             let seconds = Self.subscribeLimit.components.seconds
             breakLink(
-                LinkError(.timedOut, "the device did not let itself be subscribed to within \(seconds) s"))
-        case .pausing(_, .ask(let request, let busyUntil)): ask(request, busyUntil: busyUntil)
+                LinkError(.timedOut, "the device did not accept the subscription within \(seconds) s"))
+        case .pausing(_, .ask(let request, let busyEnd)): ask(request, busyEnd: busyEnd)
         case .pausing(_, .upload): pump()
         case .pausing(_, .probe): sendProbe()
         case .exchanging:
@@ -186,31 +182,26 @@ package struct SMPConversation: Conversation {
     /// The number of requests without an answer.
     var asked: Int { exchanges.count }
 
-    mutating func ask(_ request: SMPRequest) { ask(request, busyUntil: shared.now + Self.busyLimit) }
+    mutating func ask(_ request: SMPRequest) { ask(request, busyEnd: shared.busyEnd) }
 
     mutating func ask(_ request: SMPRequest, after pause: Duration) {
-        self.pause(pause, then: .ask(request, busyUntil: shared.now + Self.busyLimit))
+        self.pause(pause, then: .ask(request, busyEnd: shared.busyEnd))
     }
 
-    private mutating func ask(_ request: SMPRequest, busyUntil: Duration) {
+    private mutating func ask(_ request: SMPRequest, busyEnd: Duration) {
         if let error = excess(of: request) { return breakLink(error) }
-        state = .exchanging
-        exchanges.append(
-            Exchange(
-                request: request, sequence: send(request), since: shared.now,
-                due: shared.now + timeLimit(of: request, attempt: 1), attempt: 1, busyUntil: busyUntil))
+        let sequence = shared.nextNumber()
+        askAgain(Exchange(request: request, sequence: sequence, since: shared.now, busyEnd: busyEnd))
     }
 
-    /// Sends a request again after the time limit of its answer.
+    /// Sends the next attempt of a request.
     private mutating func askAgain(_ exchange: Exchange) {
         state = .exchanging
-        let attempt = exchange.attempt + 1
+        var exchange = exchange
+        exchange.attempt += 1
+        exchange.due = shared.now + timeLimit(of: exchange.request, attempt: exchange.attempt)
         send(exchange.request, sequence: exchange.sequence)
-        exchanges.append(
-            Exchange(
-                request: exchange.request, sequence: exchange.sequence, since: exchange.since,
-                due: shared.now + timeLimit(of: exchange.request, attempt: attempt), attempt: attempt,
-                busyUntil: exchange.busyUntil))
+        exchanges.append(exchange)
     }
 
     /// Over UDP and serial a link opens while the device still restarts and does not answer. Then the image list is requested often.
@@ -293,7 +284,7 @@ package struct SMPConversation: Conversation {
         else { return }
         let answer = try SMPAnswer(parsing: frame.body)
         let exchange = exchanges.remove(at: index)
-        if fallsBack(answer, frame) { return ask(exchange.request, busyUntil: exchange.busyUntil) }
+        if fallsBack(answer, frame) { return ask(exchange.request, busyEnd: exchange.busyEnd) }
         switch answer {
         case .good(let fields): try accepted(exchange.request, fields)
         // The device has no buffer for one of several echoes. The echoes were sent to find this out.
@@ -332,21 +323,15 @@ package struct SMPConversation: Conversation {
 
     private mutating func busy(_ exchange: Exchange) {
         requeueQuestions()
-        let again = shared.now + Self.busyInterval
         // The restart window also limits the wait.
-        if let end = shared.restartDeadline, end < min(again, exchange.busyUntil) {
+        let again = shared.now + ConversationState.busyInterval
+        if let end = shared.restartDeadline, end < min(again, exchange.busyEnd) {
             return fail(
                 UpdateError(
                     .deviceBusy, "the device still answers \(exchange.request.name) with busy at the time limit"))
         }
-        guard again <= exchange.busyUntil else {
-            return fail(
-                UpdateError(
-                    .deviceBusy,
-                    "the device answered \(exchange.request.name) with busy for \(Self.busyLimit.components.seconds) s")
-            )
-        }
-        state = .pausing(until: again, then: .ask(exchange.request, busyUntil: exchange.busyUntil))
+        guard let again = nextAttempt(exchange.request.name, busyEnd: exchange.busyEnd) else { return }
+        state = .pausing(until: again, then: .ask(exchange.request, busyEnd: exchange.busyEnd))
     }
 
     private mutating func unanswered(_ exchange: Exchange) {

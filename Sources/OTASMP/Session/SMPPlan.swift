@@ -74,7 +74,7 @@ struct SMPPlan {
                 return "version \(running.version) runs and is not confirmed"
             }
             if let other = list.others(image.number).first(where: { $0.pending && $0.digest != digest }) {
-                return "version \(other.version) in slot \(other.slot) waits for the next start"
+                return "version \(other.version) in slot \(other.slot) is marked for the next boot"
             }
         }
         return nil

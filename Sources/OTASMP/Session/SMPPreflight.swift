@@ -30,7 +30,7 @@ struct SMPPreflight {
         guard image.digest(ofLength: length) != nil else {
             throw UpdateError(
                 .wrongImageFormat,
-                "the image has no digest of \(length) bytes (SHA-\(length * 8)) among its records: the device would take it "
+                "the image has no digest of \(length) bytes (SHA-\(length * 8)) among its records: the device would accept it "
                     + "and never list it")
         }
     }
@@ -39,7 +39,7 @@ struct SMPPreflight {
         let running = list.running(image.number)?.slot
         if let largest = device.slots?.largestImage(image.number, running: running), image.bytes.count > largest {
             throw UpdateError(
-                .imageTooLarge, "the image has \(image.bytes.count) bytes, the device's slot takes \(largest)")
+                .imageTooLarge, "the image has \(image.bytes.count) bytes, the device's slot has room for \(largest)")
         }
     }
 
@@ -47,7 +47,7 @@ struct SMPPreflight {
         guard let running = list.running(image.number),
             let theirs = SMPVersion(running.version), SMPVersion(image.verified.image.version) < theirs
         else { return nil }
-        let remark = "version \(image.version) is lower than \(running.version), which runs"
+        let remark = "version \(image.version) is lower than the running version \(running.version)"
         guard !push.options.refusesDowngrade else { throw UpdateError(.downgrade, remark) }
         return remark
     }
@@ -58,8 +58,8 @@ struct SMPPreflight {
         guard image.canBeOpened(inPacketsOf: longest) else {
             throw UpdateError(
                 .unsupportedDevice,
-                "packets of \(longest) bytes are too short for an upload: its first one needs the image's header, "
-                    + "\(SMPChunk.openingLength) bytes, beside length and digest")
+                "packets of \(longest) bytes are too short for an upload: the first one contains the image's header, "
+                    + "\(SMPChunk.openingLength) bytes, its length and its digest")
         }
     }
 
@@ -69,11 +69,11 @@ struct SMPPreflight {
         guard device.marksImages != false else {
             throw UpdateError(
                 .unsupportedDevice,
-                "the device's firmware cannot mark an image for the next start, as where MCUboot loads to RAM or runs "
-                    + "images in place: it can be uploaded, and no more")
+                "the device's firmware cannot mark an image for boot, as if MCUboot loads images to RAM or runs them in place; "
+                    + "only an upload is possible")
         }
         if device.mode == .overwrite, ending != .permanent {
-            throw UpdateError(.noTrial, "the device's bootloader overwrites the old image, so it offers no trial")
+            throw UpdateError(.noTrial, "the device's bootloader overwrites the old image, so the device has no trial")
         }
     }
 }

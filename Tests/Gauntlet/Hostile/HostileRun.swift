@@ -80,7 +80,7 @@ package struct HostileRun: Sendable {
         let time = VirtualTime()
         let (tally, counter) = (Tally(), Counter())
         let session = UpdateSession(conversation, seed: seed)
-        let mortal = MortalSession(session, tally, diesAt: nil, sentOffset: { _ in 0 }) { _, _, actions in
+        let mortal = MortalSession(session, tally, diesAt: nil) { _, _, actions in
             for case .link(.send(let values, _)) in actions { counter.bytes += values.reduce(0) { $0 + $1.count } }
         }
         let transport = HostileTransport(device, time)

@@ -14,9 +14,6 @@ package enum ProfileWire: Wire {
     package static func session(_ task: UpdateTask<VerifiedBundle>, seed: UInt64) throws(UpdateError) -> UpdateSession {
         UpdateSession(try ProfileConversation(task), seed: seed)
     }
-    package static func sentOffset(_ session: UpdateSession) -> Int {
-        (session.conversation as? ProfileConversation)?.sentOffset ?? 0
-    }
 }
 
 extension World where Kind == ProfileWire {

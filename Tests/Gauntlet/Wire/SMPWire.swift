@@ -12,9 +12,6 @@ package enum SMPWire: Wire {
     package static func session(_ task: UpdateTask<[SMPImage]>, seed: UInt64) throws(UpdateError) -> UpdateSession {
         UpdateSession(try SMPConversation(task), seed: seed)
     }
-    package static func sentOffset(_ session: UpdateSession) -> Int {
-        (session.conversation as? SMPConversation)?.sentOffset ?? 0
-    }
 }
 
 extension World where Kind == SMPWire {

@@ -11,8 +11,6 @@ package protocol Wire: Sendable {
     static var messages: any Messages.Type { get }
 
     static func session(_ task: Task, seed: UInt64) throws(UpdateError) -> UpdateSession
-    /// Image bytes that the session has handed to the link.
-    static func sentOffset(_ session: UpdateSession) -> Int
 }
 
 /// An image as a device is to hold it, byte for byte.

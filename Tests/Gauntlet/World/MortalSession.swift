@@ -16,24 +16,20 @@ package struct MortalSession: UpdateLogic {
     private let death: Int?
     private let clockJump: ClockJump?
     private let tally: Tally
-    private let sentOffset: @Sendable (UpdateSession) -> Int
     private let observe: @Sendable (UpdateEvent, Duration, [UpdateAction]) -> Void
     private var ahead = Duration.zero
 
     /// - Parameters:
     ///   - death: the number of the event before which the client dies; nil: it lives.
-    ///   - sentOffset: how many image bytes the session has handed to the link.
     ///   - observe: sees each step: the event, the time, and what the session made of it.
     package init(
         _ session: UpdateSession, _ tally: Tally, diesAt death: Int?, clockJump: ClockJump? = nil,
-        sentOffset: @escaping @Sendable (UpdateSession) -> Int,
         observe: @escaping @Sendable (UpdateEvent, Duration, [UpdateAction]) -> Void = { _, _, _ in }
     ) {
         self.session = session
         self.tally = tally
         self.death = death
         self.clockJump = clockJump
-        self.sentOffset = sentOffset
         self.observe = observe
     }
 
@@ -49,7 +45,7 @@ package struct MortalSession: UpdateLogic {
         }
         if let clockJump, clockJump.event == tally.events { ahead += clockJump.by }
         let actions = session.handle(event, at: now + ahead)
-        tally.sentOffset = sentOffset(session)
+        tally.sentOffset = session.conversation?.sentOffset ?? 0
         observe(event, now, actions)
         return actions
     }

@@ -60,8 +60,7 @@ package struct World<Kind: Wire>: Sendable {
                 let tally = Tally()
                 let session = MortalSession(
                     try Kind.session(client.task, seed: seed &+ UInt64(index)), tally, diesAt: client.death,
-                    clockJump: client.clockJump, sentOffset: { Kind.sentOffset($0) },
-                    observe: { observe(index, $0, $1, $2) })
+                    clockJump: client.clockJump, observe: { observe(index, $0, $1, $2) })
                 let runner = UpdateRunner(clock: time) { progress, _ in tally.reports.append(progress) }
                 let interrupts = AsyncStream<Void> { $0.finish() }
                 let start = time.now
