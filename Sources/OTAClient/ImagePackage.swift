@@ -139,7 +139,7 @@ public struct PackageError: Error, Sendable, Equatable {
     /// The description for people, without a full stop.
     public let context: String
 
-    init(_ code: Code, _ context: String) {
+    package init(_ code: Code, _ context: String) {
         self.code = code
         self.context = context
     }

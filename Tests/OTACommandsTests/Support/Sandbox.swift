@@ -4,7 +4,6 @@ import OTATestSupport
 import Subprocess
 import SystemPackage
 import Testing
-import OTAClient
 
 /// A temporary home, state folder and working folder for one test. They are deleted at the end of the test.
 final class Sandbox: Sendable {
