@@ -29,7 +29,7 @@ def until(condition, seconds, what):
     while True:
         if value := condition():
             return value
-        assert time.monotonic() < end, f"after {seconds} s not yet: {what}"
+        assert time.monotonic() < end, f"not reached within {seconds} s: {what}"
         time.sleep(0.05)
 
 
@@ -88,7 +88,7 @@ class Process:
                 return code if code >= 0 else 128 - code
             time.sleep(0.01)
         self.process.kill()
-        raise AssertionError(f"not done after {seconds} s")
+        raise AssertionError(f"the process did not end within {seconds} s")
 
     def signal(self, number):
         self.process.send_signal(number)
@@ -123,7 +123,7 @@ class Push(Process):
         """Waits until this part (0..1) of the image is acknowledged."""
 
         def reached():
-            assert self.process.poll() is None, "push ended before"
+            assert self.process.poll() is None, "push ended before this part was acknowledged"
             offset, total = self.offset()
             return total and offset >= part * total
 
@@ -135,7 +135,7 @@ class Push(Process):
         code = self.wait(seconds)
         text = self.out.text()
         self.err.text()
-        assert code == exit_code, f"exit {code} in place of {exit_code}"
+        assert code == exit_code, f"exit code {code}, expected {exit_code}"
         answer = json.loads(text)
         assert answer["exit"] == code and answer["ok"] == (code == 0), answer
         return answer
@@ -321,7 +321,7 @@ class Lab:
         process = Process([self.binary, *words, "--format", "json"], words[0], env=self.environment)
         code, text = process.wait(seconds), process.out.text()
         process.err.text()
-        assert code == exit_code, f"exit {code} in place of {exit_code}"
+        assert code == exit_code, f"exit code {code}, expected {exit_code}"
         self.assert_nothing_left()
         return json.loads(text)
 
@@ -329,7 +329,7 @@ class Lab:
         """Returns the stdout of a command that must end with this exit code. None allows any exit code."""
         process = Process([self.binary, *words], words[0], env=self.environment)
         code = process.wait(seconds)
-        assert exit_code in (code, None), f"exit {code} in place of {exit_code}"
+        assert exit_code in (code, None), f"exit code {code}, expected {exit_code}"
         return process.out.text()
 
     def assert_nothing_left(self, seconds=5):

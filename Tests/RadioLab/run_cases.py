@@ -95,7 +95,7 @@ def run(it):
         try:
             fresh()
         except subprocess.CalledProcessError as error:
-            return FAILED, f"the lab does not start anew: {error.stderr}", ""
+            return FAILED, f"the lab did not restart: {error.stderr}", ""
         sys.stdout.flush()
         child = os.fork()
         if child == 0:
@@ -126,13 +126,13 @@ def run(it):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--list", action="store_true", help="tell the cases' names and end")
-    parser.add_argument("--peers", action="store_true", help="only the cases that need no otaflash")
-    parser.add_argument("--virtual", action="store_true", help="only the cases that are played in virtual time")
-    parser.add_argument("--real", action="store_true", help="only the others: those that measure the machine")
-    parser.add_argument("--share", metavar="FOLDER", type=Path, help="guests that name the same folder take each case once")
-    parser.add_argument("--verbose", action="store_true", help="what the cases say, also where they pass")
-    parser.add_argument("pattern", nargs="*", help="parts of names; none: all cases")
+    parser.add_argument("--list", action="store_true", help="print the names of the cases and exit")
+    parser.add_argument("--peers", action="store_true", help="run only the cases that do not need otaflash")
+    parser.add_argument("--virtual", action="store_true", help="run only the cases in virtual time")
+    parser.add_argument("--real", action="store_true", help="run only the cases in real time, which measure the machine")
+    parser.add_argument("--share", metavar="FOLDER", type=Path, help="run each case in only one of the guests that have the same folder")
+    parser.add_argument("--verbose", action="store_true", help="print the output of passed cases, too")
+    parser.add_argument("pattern", nargs="*", help="parts of case names (default: all cases)")
     options = parser.parse_args()
     for name in MODULES:
         importlib.import_module(name)

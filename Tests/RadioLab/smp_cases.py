@@ -153,7 +153,7 @@ def smp_link_cut(lab):
     image = lab.mcuboot()
     push = lab.push(image, device)
     for number, part in enumerate((0.3, 0.6)):
-        until(lambda: len(push.events("resumed")) == number, 20, "the upload goes on")
+        until(lambda: len(push.events("resumed")) == number, 20, "the upload resumes")
         push.reach(part)
         lab.air("cut")
     transfer = check(push.done(), image)
@@ -176,7 +176,7 @@ def smp_sender_killed(lab):
     first.wait(5)
     transfer = check(lab.push(image, device).done(), image)
     lab.figure(told(transfer))
-    assert transfer["resumed_from"] >= reached, f"{transfer['resumed_from']} of {reached} acknowledged bytes were taken up"
+    assert transfer["resumed_from"] >= reached, f"{transfer['resumed_from']} of {reached} acknowledged bytes were resumed"
     device.assert_confirmed("2.0.0")
 
 
@@ -322,7 +322,7 @@ def smp_speed(lab):
         f"bound {BOUND:.0f} B/s; smpmgr {theirs:.0f} ({theirs / BOUND:.1%}); otaflash {ours:.0f} ({ours / BOUND:.1%}), "
         f"to the first byte {first:.2f} s"
     )
-    assert first <= 2, "the first byte came late"
+    assert first <= 2, "the first byte arrived after more than 2 s"
     assert ours >= 0.95 * BOUND, "too slow"
 
 
@@ -342,7 +342,7 @@ def smp_speed_of_a_device_that_drops(lab):
     lab.figure(
         f"bound {BOUND:.0f} B/s; otaflash {rate:.0f} ({rate / BOUND:.1%}), {transfer['gaps']} gaps, {resent} bytes sent again ({resent / size:.1%})"
     )
-    assert transfer["gaps"] >= 1, "the device has to be one that drops"
+    assert transfer["gaps"] >= 1, "the device did not drop a chunk"
     assert rate >= 0.8 * BOUND, "too slow"
     assert resent <= 0.02 * size, transfer
 
