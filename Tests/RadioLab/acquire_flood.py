@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What a link takes at most: values written to Data through BlueZ's AcquireWrite socket for some seconds, faster than any link of the lab.
-How many arrive is the device's to say; this prints, as JSON, what was handed over."""
+"""Floods a link: writes values to Data through BlueZ's AcquireWrite socket for some seconds, faster than any link of the lab.
+Prints the number of written values as JSON. The device reports how many arrived."""
 
 import argparse
 import asyncio
@@ -26,7 +26,7 @@ async def flood(bus, options):
     with socket.socket(fileno=reply.unix_fds[0]) as acquired:
         begun = time.monotonic()
         while time.monotonic() - begun < options.seconds:
-            # bluetoothd takes everything at once and queues it: no more than the link could ever carry, so that it ends in time.
+            # bluetoothd accepts and queues everything. The rate limits the queue, so that the flood ends in time.
             while count * len(value) < (time.monotonic() - begun + 0.1) * options.rate:
                 try:
                     acquired.send(value)
@@ -45,7 +45,7 @@ async def main():
     parser.add_argument("--adapter", default="hci0")
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--longest", type=int, default=495)
-    parser.add_argument("--rate", type=int, default=200_000, help="bytes a second handed over")
+    parser.add_argument("--rate", type=int, default=200_000, help="bytes written per second")
     options = parser.parse_args()
     async with Bus() as bus:
         print(json.dumps(await flood(bus, options)))

@@ -1,4 +1,4 @@
-"""Changes the air from within a case: what `radio-air WORDS` does, without a process of its own that takes half a second to start."""
+"""Changes the air from inside a case, like `radio-air WORDS`, but without a new process (half a second)."""
 
 import socket
 
@@ -6,9 +6,9 @@ CONTROL = "/run/radio-lab.air"
 
 
 def air(*words):
-    """The air's answer."""
+    """Sends a command to the air and returns its answer."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as client:
-        client.bind("")  # a name of the kernel's choice, for the answer
+        client.bind("")  # the kernel chooses the name to which the answer is sent
         client.settimeout(10)
         client.sendto(" ".join(map(str, words)).encode(), CONTROL)
         answer = client.recv(4096).decode()

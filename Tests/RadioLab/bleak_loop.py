@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What a plain loop over bleak reaches, for comparison: an image, by D-Bus write commands with a write with response every 32 chunks, to a
-device with the GATT OTA profile. Prints one JSON object."""
+"""Measures a plain loop over bleak, for comparison. It sends an image to a device with the GATT OTA profile, by D-Bus write commands.
+Every 32nd chunk is a write with response. Prints one JSON object."""
 
 import argparse
 import asyncio
@@ -23,12 +23,12 @@ def chunk_length(mtu, longest):
 
 
 def noise(size):
-    """Bytes without pattern, the same each time."""
+    """Returns pseudo-random bytes, the same each time."""
     return b"".join(hashlib.sha256(number.to_bytes(4, "little")).digest() for number in range(size // 32 + 1))[:size]
 
 
 async def find(adapter, name, timeout=20):
-    """(device, advertisement)"""
+    """Returns (device, advertisement)."""
     async with bleak.BleakScanner(service_uuids=[SERVICE], bluez={"adapter": adapter}) as scanner:
         async with asyncio.timeout(timeout):
             async for found, seen in scanner.advertisement_data():
@@ -37,7 +37,7 @@ async def find(adapter, name, timeout=20):
 
 
 class Host:
-    """The profile's requests, one at a time, without any care for what may go wrong."""
+    """Sends the profile's requests, one at a time, without error handling."""
 
     def __init__(self, client):
         self.client, self.tag, self.answers = client, 0, asyncio.Queue()
@@ -63,11 +63,12 @@ class Host:
 
     async def begin(self, kind, data):
         sequence, offset, _ = await self.ask(device.BEGIN, struct.pack("<BII8s", kind, len(data), 0, bundle.sha256(data)[:8]))
-        assert offset == 0, f"the device goes on at {offset}"
+        assert offset == 0, f"the device resumes at {offset}"
         return sequence
 
     async def measure(self):
-        """The MTU property of a device known from before is that of the time before the exchange; AcquireWrite tells the real one."""
+        """Reads the MTU and the chunk length. For a known device, BlueZ's MTU property has the value before the exchange. AcquireWrite
+        returns the real value."""
         await self.client._backend._acquire_mtu()
         self.mtu = self.client.mtu_size
         info = await self.read("info")
@@ -82,10 +83,10 @@ class Host:
             await self.client.write_gatt_char(UUIDS["data"], value, response=number % flush == 0)
             sequence = (sequence + 1) % 65536
         _, offset, _ = await self.ask(device.SYNC, struct.pack("<H", sequence))
-        assert offset == len(data), f"{offset} of {len(data)} bytes came"
+        assert offset == len(data), f"{offset} of {len(data)} bytes arrived"
 
     async def transfer(self, data):
-        """The seconds that the image took, to its acknowledgement."""
+        """Sends a bundle. Returns the seconds from the image's first byte to its acknowledgement."""
         envelope, image = bundle.split(data)
         await self.measure()
         await self.send(envelope, await self.begin(1, envelope))

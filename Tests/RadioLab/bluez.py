@@ -1,4 +1,4 @@
-"""BlueZ over D-Bus for the cases of the radio lab, as little of it as will do, and by a library that otaflash does not use."""
+"""A small BlueZ client over D-Bus for the cases of the radio lab. It uses a library that otaflash does not use."""
 
 import asyncio
 
@@ -27,7 +27,7 @@ class Bus:
         return reply
 
     async def objects(self):
-        """{path: {interface: {property: value}}}"""
+        """Returns {path: {interface: {property: value}}}."""
         reply = await self.call("/", "org.freedesktop.DBus.ObjectManager", "GetManagedObjects")
         return {
             path: {name: {key: value.value for key, value in properties.items()} for name, properties in interfaces.items()}
@@ -35,16 +35,16 @@ class Bus:
         }
 
     async def wait(self, condition, seconds=15):
-        """The path and the properties of the first object for which condition(path, interfaces) gives some."""
+        """Returns the path and the properties of the first object for which condition(path, interfaces) returns a true value."""
         for _ in range(int(seconds * 20)):
             for path, interfaces in (await self.objects()).items():
                 if found := condition(path, interfaces):
                     return path, found
             await asyncio.sleep(0.05)
-        raise TimeoutError("nothing of the kind appeared in BlueZ's object tree")
+        raise TimeoutError("no matching object appeared in BlueZ's object tree")
 
     async def find(self, adapter, name, service):
-        """The path of a device that advertises this name."""
+        """Returns the path of a device that advertises this name."""
         path = f"/org/bluez/{adapter}"
         await self.call(
             path, ADAPTER, "SetDiscoveryFilter", "a{sv}", {"Transport": Variant("s", "le"), "UUIDs": Variant("as", [service])}
@@ -81,7 +81,7 @@ class Bus:
         await self.call(path, PROPERTIES, "Set", "ssv", interface, name, value)
 
     async def leftovers(self, adapter="hci0"):
-        """What a program that has ended should have taken down, on the central's adapter."""
+        """Lists the BlueZ resources on the central's adapter that an ended program should have released."""
         found, path = [], f"/org/bluez/{adapter}"
         for place, interfaces in (await self.objects()).items():
             if not place.startswith(path):
@@ -99,7 +99,7 @@ class Bus:
 
 
 class Agent(ServiceInterface):
-    """A person with a keyboard, who types this passkey."""
+    """A pairing agent with a keyboard that always enters this passkey."""
 
     path = "/agent"
 
@@ -126,7 +126,7 @@ class Agent(ServiceInterface):
 
 
 def ask(question):
-    """The answer to one question, a function of a bus, from a program that is not asynchronous."""
+    """Calls one asynchronous function of a bus and returns its result to synchronous code."""
 
     async def answer():
         async with Bus() as bus:

@@ -1,4 +1,4 @@
-"""Signed bundles, made and read after docs/bundle-format.md alone: nothing here comes from the Swift or C sources."""
+"""Makes and reads signed bundles. It is written from docs/bundle-format.md alone; nothing comes from the Swift or C sources."""
 
 import hashlib
 import re
@@ -20,11 +20,11 @@ SEMVER = re.compile(
 
 
 class Malformed(Exception):
-    """What the page does not allow."""
+    """The bundle violates docs/bundle-format.md."""
 
 
 class UnknownCriticalField(Exception):
-    """A field that must not be skipped, and is not known here."""
+    """The bundle has an unknown critical field, which must not be skipped."""
 
 
 def sha256(data):
@@ -53,7 +53,7 @@ EXAMPLE_KEY = Ed25519PrivateKey.from_private_bytes(
 
 
 def numbers(version):
-    """Major, minor and patch of a SemVer text."""
+    """Returns major, minor and patch of a SemVer text."""
     match = SEMVER.fullmatch(version)
     if not match or not 5 <= len(version) <= 63 or any(int(part) >= 1 << 32 for part in match.groups()):
         raise Malformed(f"version {version!r}")
@@ -69,7 +69,7 @@ class Manifest:
     image_format: int = 0
     counter: int = 0
     created: int = 0
-    hardware: list = field(default_factory=list)  # (lowest, highest), none: any
+    hardware: list = field(default_factory=list)  # (lowest, highest); an empty list allows any revision
     requires: tuple = None
     battery: int = None
 
@@ -87,7 +87,7 @@ class Manifest:
 
 
 def envelope(manifest, keys):
-    """Manifest and signatures."""
+    """Returns the envelope: manifest and signatures."""
     covered = manifest.encoded()
     entries = sorted(struct.pack("<B3x8s", 1, key_id(raw_public(key))) + key.sign(covered) for key in keys)
     entries.sort(key=lambda entry: entry[4:12])
@@ -147,7 +147,7 @@ def parse_manifest(data):
 
 
 def parse_envelope(data):
-    """(manifest's bytes, Manifest, [(key id, signature)])"""
+    """Returns (manifest's bytes, Manifest, [(key id, signature)])."""
     need(len(data) >= 8, "no room for the head")
     size = struct.unpack_from("<H", data, 6)[0]
     need(len(data) >= size + 4, "no room for the signatures")
@@ -165,7 +165,7 @@ def parse_envelope(data):
 
 
 def trusted(covered, signatures, public_keys):
-    """True if one signature by a trusted key holds and none by a trusted key fails."""
+    """Returns True if at least one signature by a trusted key is valid, and no signature by a trusted key is invalid."""
     known = {key_id(public): Ed25519PublicKey.from_public_bytes(public) for public in public_keys}
     held = 0
     for identifier, signature in signatures:
@@ -179,7 +179,7 @@ def trusted(covered, signatures, public_keys):
 
 
 def split(data):
-    """The envelope and the image of a bundle."""
+    """Returns the envelope and the image of a bundle."""
     size = struct.unpack_from("<H", data, 6)[0]
     end = size + 4 + 76 * data[size]
     return data[:end], data[end:]

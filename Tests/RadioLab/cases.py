@@ -1,4 +1,4 @@
-"""How a case of the radio lab is written: a function of a Lab, in one of the modules that run_cases.py names."""
+"""Registers the cases of the radio lab. A case is a function of a Lab, in one of the modules that run_cases.py lists."""
 
 import subprocess
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ registered = []
 
 
 class Skip(Exception):
-    """This case cannot be run here, and why."""
+    """The case cannot run here; the message is the reason."""
 
 
 @dataclass
@@ -20,8 +20,8 @@ class Case:
 
 
 def case(limit=60, otaflash=True, real=False):
-    """Registers a function as a case; `limit` in seconds, `otaflash` where it needs the program, `real` where it measures this machine: in
-    real time, with nothing beside it."""
+    """Registers a function as a case. `limit` is in seconds. `otaflash`: the case needs the program. `real`: the case measures this
+    machine, so it runs in real time and alone."""
 
     def register(function):
         registered.append(Case(function.__name__, limit, otaflash, real, function))

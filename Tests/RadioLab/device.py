@@ -1,5 +1,5 @@
-"""The device's end of the GATT OTA profile, without a radio: written after docs/ota-profile.md alone, so that what otaflash talks to in
-the radio lab shares no line, and no misunderstanding, with its own code."""
+"""The device's side of the GATT OTA profile, without a radio. It is written from docs/ota-profile.md alone. So the radio lab's device
+shares no code, and no misunderstanding, with otaflash."""
 
 import json
 import os
@@ -22,7 +22,7 @@ PAGE = 4096
 
 @dataclass
 class Identity:
-    """What the device is, and stays."""
+    """The fixed properties of the device."""
 
     product: str = "demo"
     hardware: int = 2
@@ -38,7 +38,7 @@ class Identity:
 
 
 class Flash:
-    """A slot for the incoming image, and the marks beside it; in memory, or in a folder, where only what is durable survives a kill."""
+    """A slot for the incoming image, and its marks, in memory or in a folder. In a folder, only durable data survives a kill."""
 
     def __init__(self, folder=None, version="1.0.0", counter=0):
         self.folder = folder and Path(folder)
@@ -47,7 +47,7 @@ class Flash:
             "running": {"version": version, "counter": counter, "manifest": None},
             "pending": None,  # the image to boot next, and whether on trial
             "trial": False,
-            "previous": None,  # the image to go back to, in a trial
+            "previous": None,  # the image to roll back to, in a trial
             "held": None,  # {"manifest": hex, "offset"} of a half-received image
         }
         if self.folder:
@@ -58,7 +58,7 @@ class Flash:
                 self.slot = bytearray((self.folder / "slot").read_bytes())
 
     def mark(self, **changes):
-        """All changes at once, or none."""
+        """Makes all changes atomically."""
         self.marks.update(changes)
         if self.folder:
             new = self.folder / "marks.new"
@@ -69,7 +69,7 @@ class Flash:
             os.replace(new, self.folder / "marks")
 
     def write(self, offset, data):
-        """An erase comes before a page's first byte; writing what is not erased is a fault of the device's."""
+        """Erases a page before its first byte is written. A write to a page that is not erased is a bug of the device."""
         for position in range(offset, offset + len(data)):
             if position % PAGE == 0:
                 self.slot[position : position + PAGE] = b"\xff" * PAGE
@@ -89,13 +89,13 @@ class Flash:
 
 
 class Device:
-    """Takes what is written to Control and Data; gives `answers` (notifications of Control, in order) and `progress` (the newest
-    notification of Progress, or None), and wants a reboot when `reboot_due()`. `now` is a function that gives seconds."""
+    """Handles writes to Control and Data. `answers` has the notifications of Control, in order. `progress` is the newest notification
+    of Progress, or None. `reboot_due()` is true when the device must reboot. `now` is a function that returns seconds."""
 
     def __init__(self, identity, flash, now):
         self.identity, self.flash, self.now = identity, flash, now
         self.begins_at_zero, self.last_begin = 0, 0.0
-        self.violations = []  # what a host must not do
+        self.violations = []  # the host's violations of the profile
         self.blinking = 0
         self.reboot()
 
@@ -129,7 +129,7 @@ class Device:
         return self.reboot_at is not None and self.now() >= self.reboot_at
 
     def reboot(self):
-        """What a bootloader does with the marks, also after a power cut. In a trial any reboot leads back."""
+        """Does the bootloader's work with the marks, also after a power cut. In a trial, each reboot rolls back."""
         marks = self.flash.marks
         if marks["previous"]:
             self.flash.mark(running=marks["previous"], previous=None)

@@ -1,4 +1,4 @@
-"""What a case works with: the air, bluetoothd, devices on the air, and otaflash."""
+"""The tools of a case: the air, bluetoothd, devices on the air, and otaflash."""
 
 import json
 import os
@@ -24,17 +24,17 @@ PASSKEY = 123456
 
 
 def until(condition, seconds, what):
-    """The first true value of the condition."""
+    """Waits until the condition returns a true value, and returns that value."""
     end = time.monotonic() + seconds
     while True:
         if value := condition():
             return value
-        assert time.monotonic() < end, f"after {seconds} s not yet: {what}"
+        assert time.monotonic() < end, f"not reached within {seconds} s: {what}"
         time.sleep(0.05)
 
 
 class Lines:
-    """A process's output, line by line as it comes."""
+    """Collects a process's output line by line as it arrives."""
 
     def __init__(self, stream, name, heard):
         self.lines, self.times, self.found, self.name, self.heard = [], [], [], name, heard
@@ -58,11 +58,11 @@ class Lines:
         return "\n".join(self.lines)
 
     def when(self, part):
-        """The times at which lines came that hold this part."""
+        """Returns the arrival times of the lines that contain this part."""
         return [when for when, line in zip(self.times, self.lines) if part in line]
 
     def objects(self):
-        """[(time, object)] of the lines that are JSON objects, each with the time at which it came."""
+        """Returns [(arrival time, object)] of the lines that are JSON objects."""
         return list(self.found)
 
 
@@ -78,17 +78,17 @@ class Process:
         self.err = Lines(self.process.stderr, f"{name}!", self.heard)
 
     def heard(self, it):
-        """Is called with each JSON object that the process says, at once."""
+        """Is called with each JSON object that the process prints, immediately."""
 
     def wait(self, seconds):
-        """The exit code; that of a shell where a signal ended it."""
+        """Returns the exit code. If a signal ended the process, this is the exit code that a shell reports."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if (code := self.process.poll()) is not None:
                 return code if code >= 0 else 128 - code
             time.sleep(0.01)
         self.process.kill()
-        raise AssertionError(f"not done after {seconds} s")
+        raise AssertionError(f"the process did not end within {seconds} s")
 
     def signal(self, number):
         self.process.send_signal(number)
@@ -99,7 +99,7 @@ class Process:
 
 
 class Push(Process):
-    """otaflash push, under way."""
+    """A running otaflash push."""
 
     def __init__(self, words, environment):
         self.processor = {}  # processor seconds when a phase began
@@ -107,7 +107,7 @@ class Push(Process):
 
     def heard(self, it):
         if it.get("event") == "phase":
-            with suppress(OSError):  # it has ended meanwhile
+            with suppress(OSError):  # the process has already ended
                 fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
                 self.processor[it["phase"]] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -115,7 +115,7 @@ class Push(Process):
         return [(when, it) for when, it in self.err.objects() if it.get("event") == name]
 
     def offset(self):
-        """(offset, total) told last in the transfer."""
+        """Returns the (offset, total) that the transfer reported last."""
         told = [it for _, it in self.events("progress") if it.get("phase") == "transfer"]
         return (told[-1]["offset"], told[-1]["total"]) if told else (0, 0)
 
@@ -123,7 +123,7 @@ class Push(Process):
         """Waits until this part (0..1) of the image is acknowledged."""
 
         def reached():
-            assert self.process.poll() is None, "push ended before"
+            assert self.process.poll() is None, "push ended before this part was acknowledged"
             offset, total = self.offset()
             return total and offset >= part * total
 
@@ -131,18 +131,18 @@ class Push(Process):
         return self.offset()[0]
 
     def done(self, exit_code=0, seconds=120):
-        """The JSON answer of a push that must end so."""
+        """Returns the JSON answer of a push that must end with this exit code."""
         code = self.wait(seconds)
         text = self.out.text()
         self.err.text()
-        assert code == exit_code, f"exit {code} in place of {exit_code}"
+        assert code == exit_code, f"exit code {code}, expected {exit_code}"
         answer = json.loads(text)
         assert answer["exit"] == code and answer["ok"] == (code == 0), answer
         return answer
 
 
 class Device:
-    """A device on the air, on hci1, that can be killed and started again."""
+    """A device on hci1 that can be killed and restarted."""
 
     def __init__(self, lab, words, name):
         self.lab, self.words, self.name = lab, words, name
@@ -177,7 +177,7 @@ class Bumble(Device):
         self.address = until(lambda: self.events("ready"), 20, "the Bumble device is ready")[0]["address"]
 
     def arrivals(self):
-        """What came in on Data in the last connection."""
+        """Returns the counts of the values on Data in the last connection."""
         return until(lambda: self.events("disconnected"), 10, "the connection has ended")[-1]["data"]
 
     def assert_confirmed(self, version):
@@ -187,7 +187,7 @@ class Bumble(Device):
 
 
 class Virtual(Device):
-    """otaflash's own virtual device."""
+    """A virtual device of otaflash."""
 
     def __init__(self, lab, name="kitchen", *options):
         super().__init__(lab, [lab.binary, "simulate", "serve", name, "--adapter", "hci1", *options], name)
@@ -202,7 +202,7 @@ class Virtual(Device):
         self.address = objects["/org/bluez/hci1"][bluez.ADAPTER]["Address"]
 
     def assert_confirmed(self, version):
-        """By the device's own word."""
+        """Requires that the device reports this version as confirmed."""
         until(lambda: any(f"{version} is confirmed" in line for line in self.process.err.lines), 5, f"{version} is confirmed")
 
 
@@ -247,7 +247,7 @@ class Lab:
         quiet("radio-bluetoothd", *words)
 
     def exchange(self, mtu):
-        """A bluetoothd that asks for this MTU, for the rest of the case."""
+        """Restarts bluetoothd with this requested MTU for the rest of the case."""
         os.environ["RADIO_LAB_MTU"] = str(mtu)
         self.bluetoothd("stop")
         self.bluetoothd("start")
@@ -261,13 +261,13 @@ class Lab:
     # ---- devices
 
     def bumble(self, *options, **more):
-        """A device on Bumble, until the case ends."""
+        """Starts a device on Bumble. It stops when the case ends."""
         device = Bumble(self, *options, **more).start()
         self.stack.callback(device.stop)
         return device
 
     def virtual(self, name="kitchen", version="1.0.0", options=(), made_with=()):
-        """otaflash's virtual device, until the case ends."""
+        """Starts a virtual device of otaflash. It stops when the case ends."""
         self.create(*made_with, name=name, version=version)
         device = Virtual(self, name, *options).start()
         self.stack.callback(device.stop)
@@ -277,14 +277,14 @@ class Lab:
         self.make("simulate", "create", name, "--product", "demo", "--version", version, "--trust", self.public, *made_with)
 
     def smp(self, *made_with):
-        """One that speaks SMP, with what `simulate create` is to be told besides."""
+        """Starts a virtual SMP device, with additional options for `simulate create`."""
         return self.virtual(made_with=("--protocol", "smp", *made_with))
 
     # ---- otaflash
 
     def need_otaflash(self):
         if not self.binary:
-            raise Skip("no otaflash to test")
+            raise Skip("otaflash is not built")
 
     def bundle(self, size=256 << 10, version="2.0.0", **more):
         path = self.folder / f"{version}-{size}.otaf"
@@ -292,7 +292,7 @@ class Lab:
         return path
 
     def mcuboot(self, size=512 << 10, version="2.0.0", key=None, options=()):
-        """An image for MCUboot of so many bytes and what signs it, with what `sign` is to be told besides; its name tells what it is."""
+        """Makes and signs an MCUboot image of `size` bytes, with additional options for `sign`. The file name has version and size."""
         program, private = self.folder / "program.bin", self.folder / "key.pem"
         image = self.folder / f"{version}-{size}.signed.bin"
         image.unlink(missing_ok=True)
@@ -306,7 +306,7 @@ class Lab:
         return image
 
     def make(self, *words):
-        """What a case needs beforehand."""
+        """Runs an otaflash command that prepares a case and must succeed."""
         made = subprocess.run(
             [self.binary, *map(str, words)], env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
         )
@@ -317,23 +317,23 @@ class Lab:
         return Push([self.binary, "push", path, "--device", address, *options], self.environment)
 
     def otaflash(self, *words, exit_code=0, seconds=60):
-        """The JSON answer of a command that must end with this exit code; nothing may be left behind."""
+        """Returns the JSON answer of a command that must end with this exit code and release all BlueZ resources."""
         process = Process([self.binary, *words, "--format", "json"], words[0], env=self.environment)
         code, text = process.wait(seconds), process.out.text()
         process.err.text()
-        assert code == exit_code, f"exit {code} in place of {exit_code}"
+        assert code == exit_code, f"exit code {code}, expected {exit_code}"
         self.assert_nothing_left()
         return json.loads(text)
 
     def run(self, *words, exit_code=0, seconds=60):
-        """What a command says on stdout that must end with this exit code, or with any for None."""
+        """Returns the stdout of a command that must end with this exit code. None allows any exit code."""
         process = Process([self.binary, *words], words[0], env=self.environment)
         code = process.wait(seconds)
-        assert exit_code in (code, None), f"exit {code} in place of {exit_code}"
+        assert exit_code in (code, None), f"exit code {code}, expected {exit_code}"
         return process.out.text()
 
     def assert_nothing_left(self, seconds=5):
-        """Of a program that has ended, on the central's adapter, while devices may still be on the air."""
+        """Requires that an ended program has released its BlueZ resources on the central's adapter. Devices may still run."""
         left = None
 
         def clean():
@@ -344,4 +344,4 @@ class Lab:
         try:
             until(clean, seconds, "")
         except AssertionError:
-            raise AssertionError(f"left behind: {', '.join(left)}") from None
+            raise AssertionError(f"not released: {', '.join(left)}") from None

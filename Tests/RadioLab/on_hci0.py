@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs a Python module on hci0: on_hci0.py MODULE ARGUMENT... Clients that have no word for the adapter take bleak's, the first of a
-set, in any order: sometimes the device's own."""
+"""Runs a Python module on hci0: on_hci0.py MODULE ARGUMENT... Clients without an option for the adapter use bleak's
+default. That is the first of an unordered set, and sometimes the device's own adapter."""
 
 import runpy
 import sys

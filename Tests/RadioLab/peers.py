@@ -1,4 +1,4 @@
-"""The lab's own peers and its air, without otaflash: what the other cases rely on."""
+"""Tests the lab's peers and its air without otaflash. The other cases rely on them."""
 
 import asyncio
 import subprocess
@@ -24,13 +24,13 @@ def connected(adapter="hci0"):
 
 @case(limit=30, otaflash=False)
 def peer_self_test(lab):
-    """The specifications' examples, through the device that the lab puts on the air."""
+    """The lab's device passes the examples of the specifications."""
     subprocess.run([sys.executable, Path(HERE / "peripheral_bumble.py"), "--self-test"], check=True)
 
 
 @case(limit=30, otaflash=False)
 def peer_is_seen(lab):
-    """Name, service and signal strength, as the air says."""
+    """A scan shows the device's name, service and signal strength as set in the air."""
     lab.bumble()
 
     async def strength():
@@ -45,7 +45,7 @@ def peer_is_seen(lab):
 
 @case(limit=60, otaflash=False)
 def peer_is_updated_by_bleak(lab):
-    """A whole update, with restart and confirmation, over an independent client."""
+    """An independent client updates the device, with restart and confirmation."""
     it = lab.bumble(boot_seconds=1)
     data = bundle.bundle(noise(50_000), "demo", "1.1.0", keys=(lab.key,))
 
@@ -65,7 +65,7 @@ def peer_is_updated_by_bleak(lab):
 
 @case(limit=90, otaflash=False)
 def peer_demands_a_passkey(lab):
-    """Control is refused until the link was paired with the passkey; a wrong one is refused, too."""
+    """The device refuses Control before pairing with the passkey, and refuses a wrong passkey."""
     it = lab.bumble(passkey=PASSKEY)
     identify = bytes([device.IDENTIFY, 1, 0])
 
@@ -92,12 +92,12 @@ def peer_demands_a_passkey(lab):
             await bus.write(control, identify)
 
     def refused(attempt):
-        """BlueZ lets a write wait whose pairing has failed, until the ATT timeout of 30 s."""
+        """Requires a failure. After a failed pairing, BlueZ blocks the write until the ATT timeout of 30 s."""
         try:
             asyncio.run(asyncio.wait_for(attempt, 10))
         except (DBusError, TimeoutError) as error:
             return repr(error)
-        raise AssertionError("it was let in")
+        raise AssertionError("the device accepted the request")
 
     print("without:", refused(without()))
     forget()
@@ -120,7 +120,7 @@ def forget():
 
 @case(limit=60, otaflash=False)
 def air_breaks_links(lab):
-    """A cut, and each way of being out of range, does to a link what it should."""
+    """A cut and 2 s out of range end the link; 0.3 s out of range does not."""
     it = lab.bumble()
 
     async def connect(bus):
@@ -136,7 +136,7 @@ def air_breaks_links(lab):
     bluez.ask(connect)
     lab.air("away", 0.3)
     time.sleep(1)
-    assert count() == 1 and connected(), "0.3 s out of range end the link, and should not"
+    assert count() == 1 and connected(), "0.3 s out of range ended the link"
     lab.air("away", 2)
     until(lambda: count() == 2 and not connected(), 1.5, "2 s out of range end the link")
     assert {event["reason"] for event in it.events("disconnected")} == {8}, it.events("disconnected")
@@ -144,7 +144,7 @@ def air_breaks_links(lab):
 
 @case(limit=60, otaflash=False)
 def air_notices_a_killed_peripheral(lab):
-    """A device without power is out of reach after the supervision timeout, and is there again with what it held."""
+    """The central detects a device without power after the supervision timeout. The restarted device still has the received bytes."""
     it = lab.bumble()
     data = bundle.bundle(noise(60_000), "demo", "1.1.0", keys=(lab.key,))
 
@@ -155,11 +155,11 @@ def air_notices_a_killed_peripheral(lab):
             begun = time.monotonic()
             while host.client.is_connected:
                 await asyncio.sleep(0.02)
-                assert time.monotonic() - begun < 5, "the central does not notice"
+                assert time.monotonic() - begun < 5, "the central did not detect the lost link"
             return time.monotonic() - begun
 
     seconds = asyncio.run(half())
-    lab.figure(f"noticed after {seconds:.2f} s")
+    lab.figure(f"detected after {seconds:.2f} s")
     assert lab.count("links") == 0
     time.sleep(0.5)
     it.start()

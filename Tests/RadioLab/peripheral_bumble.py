@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""A device with the GATT OTA profile on the air, on a stack that is not BlueZ: Bumble, with an adapter of the radio lab to itself.
+"""A device with the GATT OTA profile on the air. Its stack is Bumble, not BlueZ, and it has its own adapter of the radio lab.
 
-What it does is in device.py, and `--self-test` shows that without a radio. It says what happens as JSON, one object a line, on stdout.
-SIGKILL is its power cut: with --state it comes back as a device would; without, it is a new one."""
+device.py has its behaviour; `--self-test` tests that without a radio. It reports events as JSON on stdout, one object per line.
+SIGKILL is a power cut. With --state, the device restarts with its durable state; without --state, it is a new device."""
 
 import argparse
 import asyncio
@@ -27,7 +27,7 @@ def say(event, **more):
 
 
 class Arrivals:
-    """Values on Data, as they came in, all of them or those of an image: `bytes` are the object's, without sequences."""
+    """Counts the values that arrive on Data: all, or those of an image. `bytes` counts the object's bytes without sequences."""
 
     def __init__(self):
         self.values = self.bytes = 0
@@ -40,7 +40,7 @@ class Arrivals:
         self.values, self.bytes = self.values + 1, self.bytes + max(0, len(value) - 2)
 
     def told(self):
-        """The rate is from the first value's arrival to the last one's, the first one's bytes not counted."""
+        """The rate covers the time from the first value to the last one, without the first value's bytes."""
         seconds = self.last - self.first
         rate = round((self.bytes - self.first_bytes) / seconds) if seconds > 0 else 0
         return {
@@ -49,7 +49,7 @@ class Arrivals:
 
 
 class Answers(asyncio.DatagramProtocol):
-    """What comes by UDP."""
+    """Receives datagrams by UDP."""
 
     def __init__(self, take):
         self.take = take
@@ -144,7 +144,7 @@ class Peripheral:
             self.bonds[name] = bool(keys.ltk and keys.ltk.authenticated)
 
     async def bridge(self, writeable, value):
-        """A service for SMP, in front of a device that is reached by UDP: a packet that is whole goes on as a datagram."""
+        """An SMP service for a device that is reached by UDP: each complete packet is forwarded as a datagram."""
         from bumble.gatt import GATT_CLIENT_CHARACTERISTIC_CONFIGURATION_DESCRIPTOR, Characteristic, Descriptor, Service
 
         properties = Characteristic.Properties
@@ -172,7 +172,7 @@ class Peripheral:
             self.notify(self.connection, "smp", packet[start : start + length])
 
     async def take_adapter(self, open_transport):
-        """A user channel needs the adapter down, and bluetoothd may have switched it on again meanwhile."""
+        """A user channel needs the adapter to be down; bluetoothd may have switched it on again."""
         number = int(self.options.adapter.removeprefix("hci"))
         for attempt in range(50):
             with socket.socket(socket.AF_BLUETOOTH, socket.SOCK_RAW, socket.BTPROTO_HCI) as control:
@@ -196,7 +196,7 @@ class Peripheral:
         say("connected", interval=connection.parameters.connection_interval)
 
     def disconnected(self, reason):
-        """Data that came before the disconnection waits in the loop's queue; this is called behind it."""
+        """The loop's queue has Data from before the disconnection; this is called after that Data."""
         say(
             "disconnected", reason=reason, mtu=self.connection.att_mtu, data=self.arrivals.told(), image=self.image.told(),
             state=self.device.state,
@@ -207,7 +207,7 @@ class Peripheral:
     # ---- what a host does
 
     def authorized(self, connection):
-        """Bumble calls every encrypted link authenticated, one paired without a passkey too."""
+        """Bumble reports every encrypted link as authenticated, even if it was paired without a passkey."""
         from bumble.att import ATT_Error
 
         if self.options.passkey is not None and not (connection.encryption and self.bonds.get(str(connection.peer_address))):
@@ -254,7 +254,7 @@ class Peripheral:
     def ask_for_interval(self, connection):
         if self.options.interval and not self.interval_asked:
             self.interval_asked = True
-            # Linux keeps what a device asked for, for its later connections too: the supervision timeout stays Linux' own.
+            # Linux keeps a device's requested parameters for later connections. So the supervision timeout stays the default of Linux.
             asyncio.ensure_future(
                 connection.update_parameters(self.options.interval, self.options.interval, 0, 420, use_l2cap=True)
             )
@@ -302,28 +302,28 @@ def passkey_display(base, passkey):
 
 def arguments(words):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--self-test", action="store_true", help="prove the device without a radio, and end")
+    parser.add_argument("--self-test", action="store_true", help="test the device without a radio, and exit")
     parser.add_argument("--adapter", default="hci1")
     parser.add_argument("--name", default="Bumble")
     parser.add_argument("--state", help="a folder for flash and bonds, which survive a kill")
-    parser.add_argument("--trust", action="append", help="a public key, PEM; default: that of the specification's example")
+    parser.add_argument("--trust", action="append", help="a public key, PEM (default: the key of the specification's example)")
     parser.add_argument("--product", default="demo")
     parser.add_argument("--version", default="1.0.0")
     parser.add_argument("--hardware", type=int, default=2)
     parser.add_argument("--counter", type=int, default=0)
     parser.add_argument("--battery", type=int, help="per cent; adds the Battery service")
-    parser.add_argument("--mtu", type=int, default=517, help="the longest ATT MTU it takes part in")
+    parser.add_argument("--mtu", type=int, default=517, help="the largest ATT MTU that the device accepts")
     parser.add_argument("--longest", type=int, default=495, help="longest Data value")
     parser.add_argument("--window", type=int, default=64, help="chunks in flight")
-    parser.add_argument("--interval", type=float, help="milliseconds, asked for at the first BEGIN of a connection")
-    parser.add_argument("--restart", type=int, default=10, help="what Info says of a restart, seconds")
-    parser.add_argument("--boot-seconds", type=float, default=1, help="what a restart takes")
-    parser.add_argument("--trial", type=int, default=120, help="seconds; 0: no way back")
-    parser.add_argument("--self-test-seconds", type=float, default=0, help="CONFIRM is busy for so long after a start")
-    parser.add_argument("--passkey", type=int, help="demand a link that was paired with this passkey")
-    parser.add_argument("--no-service", action="store_true", help="a device that cannot be updated")
-    parser.add_argument("--smp", type=int, metavar="PORT", help="in place of the profile speak SMP, for the device at this UDP port")
-    parser.add_argument("--gone-after", type=int, help="die when this many bytes of an image are in")
+    parser.add_argument("--interval", type=float, help="connection interval in ms, requested at the first BEGIN of a connection")
+    parser.add_argument("--restart", type=int, default=10, help="the restart time in Info, in seconds")
+    parser.add_argument("--boot-seconds", type=float, default=1, help="the real duration of a restart, in seconds")
+    parser.add_argument("--trial", type=int, default=120, help="duration of a trial in seconds; 0: no trial")
+    parser.add_argument("--self-test-seconds", type=float, default=0, help="seconds after a start in which CONFIRM is answered busy")
+    parser.add_argument("--passkey", type=int, help="require a link that was paired with this passkey")
+    parser.add_argument("--no-service", action="store_true", help="omit the update service")
+    parser.add_argument("--smp", type=int, metavar="PORT", help="serve SMP instead of the profile, for the device at this UDP port")
+    parser.add_argument("--gone-after", type=int, help="exit when this many bytes of an image have arrived")
     return parser.parse_args(words)
 
 

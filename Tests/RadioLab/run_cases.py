@@ -1,7 +1,7 @@
 """Runs the cases of the radio lab, in the guest; `scripts/test-radio` calls this.
 
-Each runs in a process of its own, with a time limit, on a bluetoothd that
-has just started and knows nobody; what it says is shown when it fails."""
+Each case runs in its own process, with a time limit. bluetoothd has just
+started and knows no device. The output of a case is shown if it fails."""
 
 import argparse
 import importlib
@@ -17,12 +17,12 @@ from pathlib import Path
 from air import air
 from cases import Skip, quiet, registered
 
-MODULES = ("fake", "faults", "smp_cases", "refusals", "updates", "peers", "speed")  # what takes longest comes first
+MODULES = ("fake", "faults", "smp_cases", "refusals", "updates", "peers", "speed")  # the slowest modules come first
 AIR = "per_event 6 loss 0 range 1 advert 0.1 rssi -50 interval 0".split()
 
 
 def fresh():
-    """What every case begins with: nobody known, nobody connected, clear air."""
+    """Prepares a case: no known device, no connection, and air without faults."""
     quiet("radio-bluetoothd", "stop")
     air("plug")
     air("cut")
@@ -33,7 +33,7 @@ def fresh():
 
 
 def aborts():
-    """How often bluetoothd has aborted by itself so far."""
+    """Returns how often bluetoothd has aborted so far."""
     log = Path(os.environ["RADIO_LAB_JOB"], "aborts.log")
     return len(log.read_text().splitlines()) if log.exists() else 0
 
@@ -46,7 +46,7 @@ def session_of(process):
 
 
 def end_session(leader):
-    """Nothing that a case started survives it."""
+    """Ends all processes that a case started."""
     for _ in range(2):
         for entry in os.listdir("/proc"):
             if entry.isdigit() and session_of(entry) == leader:
@@ -57,7 +57,7 @@ def end_session(leader):
 
 
 def claim(place):
-    """True for the first guest that asks: making a folder is atomic on the host."""
+    """Returns True for the first guest that claims the case; creating a folder is atomic on the host."""
     try:
         place.mkdir()
     except FileExistsError:
@@ -69,7 +69,7 @@ PASSED, FAILED, SKIPPED = "PASS", "FAIL", "SKIP"
 
 
 def play(it, output, figures):
-    """The case, in this process, which is its own: an exit code."""
+    """Runs the case in this process, which runs nothing else. Returns an exit code."""
     from lab import Lab
 
     os.setsid()
@@ -90,12 +90,12 @@ def play(it, output, figures):
 
 
 def run(it):
-    """(outcome, what it said, its figures)"""
+    """Returns (outcome, output, figures)."""
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as figures:
         try:
             fresh()
         except subprocess.CalledProcessError as error:
-            return FAILED, f"the lab does not start anew: {error.stderr}", ""
+            return FAILED, f"the lab did not restart: {error.stderr}", ""
         sys.stdout.flush()
         child = os.fork()
         if child == 0:
@@ -126,13 +126,13 @@ def run(it):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--list", action="store_true", help="tell the cases' names and end")
-    parser.add_argument("--peers", action="store_true", help="only the cases that need no otaflash")
-    parser.add_argument("--virtual", action="store_true", help="only the cases that are played in virtual time")
-    parser.add_argument("--real", action="store_true", help="only the others: those that measure the machine")
-    parser.add_argument("--share", metavar="FOLDER", type=Path, help="guests that name the same folder take each case once")
-    parser.add_argument("--verbose", action="store_true", help="what the cases say, also where they pass")
-    parser.add_argument("pattern", nargs="*", help="parts of names; none: all cases")
+    parser.add_argument("--list", action="store_true", help="print the names of the cases and exit")
+    parser.add_argument("--peers", action="store_true", help="run only the cases that do not need otaflash")
+    parser.add_argument("--virtual", action="store_true", help="run only the cases in virtual time")
+    parser.add_argument("--real", action="store_true", help="run only the cases in real time, which measure the machine")
+    parser.add_argument("--share", metavar="FOLDER", type=Path, help="run each case in only one of the guests that have the same folder")
+    parser.add_argument("--verbose", action="store_true", help="print the output of passed cases, too")
+    parser.add_argument("pattern", nargs="*", help="parts of case names (default: all cases)")
     options = parser.parse_args()
     for name in MODULES:
         importlib.import_module(name)

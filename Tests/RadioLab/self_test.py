@@ -1,4 +1,4 @@
-"""What the peripheral of the radio lab does without a radio, against the examples of docs/bundle-format.md and docs/ota-profile.md."""
+"""Tests the radio lab's peripheral without a radio, with the examples of docs/bundle-format.md and docs/ota-profile.md."""
 
 import struct
 import tempfile
@@ -34,7 +34,7 @@ class Clock:
 
 
 class Bench(unittest.TestCase):
-    """A device and what a host does with it."""
+    """A device and the host's requests to it."""
 
     def setUp(self):
         self.clock, self.tag = Clock(), 0x20
@@ -44,7 +44,7 @@ class Bench(unittest.TestCase):
         return self.device
 
     def ask(self, opcode, arguments=b"", status=0):
-        """The results of a request that must end with this status."""
+        """Returns the results of a request that must end with this status."""
         self.tag = (self.tag + 1) % 256
         self.device.write_control(bytes([opcode, self.tag]) + arguments)
         answer = self.device.answers.popleft()
@@ -55,7 +55,7 @@ class Bench(unittest.TestCase):
         return struct.unpack("<HII", self.ask(opcode, arguments))
 
     def begin(self, kind, data, start=0xFFFFFFFF, size=None):
-        """(next, offset) of a BEGIN's answer."""
+        """Returns the (next, offset) of a BEGIN's answer."""
         self.sequence, offset, crc = self.position(
             device.BEGIN, struct.pack("<BII8s", kind, size or len(data), start, bundle.sha256(data)[:8])
         )

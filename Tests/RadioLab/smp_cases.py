@@ -1,4 +1,4 @@
-"""SMP, MCUmgr's protocol: whole updates of MCUboot images, and what goes wrong with them."""
+"""Updates of MCUboot images over SMP (MCUmgr's protocol): complete updates, faults and refusals."""
 
 import json
 import signal
@@ -14,11 +14,11 @@ from speed import PACKET, PER_EVENT
 from updates import told
 
 SIZE = 512 << 10
-HEADERS = 7  # of L2CAP and ATT, in a packet of the air
+HEADERS = 7  # bytes of the L2CAP and ATT headers in a packet on the air
 
 
 def check(answer, image, version="2.0.0", confirmed=True):
-    """What a push over SMP that went well says."""
+    """Checks the answer of a successful push over SMP."""
     assert answer["protocol"] == "smp" and answer["device"]["running_version"] == version, answer
     assert answer["device"]["confirmed"] == confirmed, answer["device"]
     transfer = answer["transfer"]
@@ -37,7 +37,7 @@ def update(lab, device, *options, size=SIZE, version="2.0.0"):
 
 @case()
 def smp_push(lab):
-    """512 KiB from hci0 to otaflash's own SMP device on hci1 end confirmed; once more, no byte is sent."""
+    """A push of 512 KiB from hci0 to otaflash's virtual SMP device on hci1 ends confirmed; a second push sends no byte."""
     device = lab.smp()
     transfer = update(lab, device)
     assert transfer["disconnects"] == transfer["resent_bytes"] == transfer["gaps"] == 0, transfer
@@ -49,7 +49,7 @@ def smp_push(lab):
 
 @case()
 def smp_trial_and_back(lab):
-    """A trial is left to a person: `discard` restarts the device, which takes it back, and `confirm` ends the next one."""
+    """An image stays on trial: `discard` restarts the device, which rolls back; `confirm` makes the next trial permanent."""
     device = lab.smp()
     address = f"ble:{device.address}"
     image = lab.mcuboot(100_000)
@@ -65,7 +65,7 @@ def smp_trial_and_back(lab):
 
 @case()
 def smp_permanent(lab):
-    """Without a trial."""
+    """A push without a trial makes the image permanent."""
     device = lab.smp()
     image = lab.mcuboot(100_000)
     check(lab.push(image, device, "--permanent").done(), image)
@@ -75,7 +75,7 @@ def smp_permanent(lab):
 
 @case()
 def smp_wrong_key(lab):
-    """An image that the device's bootloader does not start: told after the restart, the old version runs."""
+    """The bootloader does not start the image: push reports it after the restart, and the old version runs."""
     device = lab.smp()
     image = lab.mcuboot(100_000, key=bundle.EXAMPLE_KEY)
     assert_refused(lab.push(image, device, "--unverified-image").done(exit_code=78), "rolled-back")
@@ -85,7 +85,7 @@ def smp_wrong_key(lab):
 
 @case()
 def smp_too_large(lab):
-    """An image that the slot does not hold is refused before a byte of it is sent."""
+    """An image that is larger than the slot is refused before a byte of it is sent."""
     answer = lab.push(lab.mcuboot(2 << 20), lab.smp()).done(exit_code=77)
     assert_refused(answer, "image-too-large")
     lab.assert_nothing_left()
@@ -93,13 +93,13 @@ def smp_too_large(lab):
 
 @case()
 def smp_wrong_file(lab):
-    """A bundle of a raw image is not for a device that speaks SMP."""
+    """A bundle of a raw image is refused for an SMP device."""
     assert_refused(lab.push(lab.bundle(1000), lab.smp()).done(exit_code=77), "wrong-image-format")
 
 
 @case()
 def smp_sha512(lab):
-    """An image without the digest by which the device lists its images: it would take it, and never show it."""
+    """An image lacks the digest by which the device lists its images. The device would accept the image but never list it."""
     answer = lab.push(lab.mcuboot(1000, options=("--pure",)), lab.smp()).done(exit_code=77)
     assert_refused(answer, "wrong-image-format")
     lab.assert_nothing_left()
@@ -107,7 +107,7 @@ def smp_sha512(lab):
 
 @case()
 def smp_without_marks(lab):
-    """A device that cannot mark images, as where MCUboot loads to RAM: 76; the image can be left in its slot."""
+    """A device cannot mark images, for example if MCUboot loads to RAM: exit code 76. The image can be uploaded only."""
     device = lab.smp("--without", "marks")
     image = lab.mcuboot(20_000)
     assert_refused(lab.push(image, device).done(exit_code=76), "unsupported-device")
@@ -117,7 +117,7 @@ def smp_without_marks(lab):
 
 @case()
 def smp_held(lab):
-    """Two pushes at once: the second one says who has the device, and does not disturb the first."""
+    """Two pushes run at once: the second reports the process that uses the device, and does not disturb the first."""
     device = lab.smp()
     image = lab.mcuboot(256 << 10)
     first = lab.push(image, device)
@@ -131,7 +131,7 @@ def smp_held(lab):
 
 @case()
 def smp_refused_early(lab):
-    """A lower version where that is not wanted, and any while one is on trial: refused before a byte is sent."""
+    """A lower version, and any version during a trial, are refused before a byte is sent."""
     device = lab.smp()
     lower = lab.push(lab.mcuboot(1000, "0.9.0"), device, "--no-downgrade").done(exit_code=77)
     assert_refused(lower, "downgrade")
@@ -142,18 +142,18 @@ def smp_refused_early(lab):
 
 @case(limit=150)
 def smp_large(lab):
-    """1.9 MiB."""
+    """A push of 1.9 MiB succeeds."""
     update(lab, lab.smp(), size=1_900 << 10)
 
 
 @case(limit=150)
 def smp_link_cut(lab):
-    """The link breaks twice in mid upload, which is taken up where the device says."""
+    """The link breaks twice during the upload; the upload resumes from the device's offset."""
     device = lab.smp()
     image = lab.mcuboot()
     push = lab.push(image, device)
     for number, part in enumerate((0.3, 0.6)):
-        until(lambda: len(push.events("resumed")) == number, 20, "the upload goes on")
+        until(lambda: len(push.events("resumed")) == number, 20, "the upload resumes")
         push.reach(part)
         lab.air("cut")
     transfer = check(push.done(), image)
@@ -167,7 +167,7 @@ def smp_link_cut(lab):
 
 @case(limit=150)
 def smp_sender_killed(lab):
-    """otaflash is killed in mid upload, and run once more: it goes on."""
+    """otaflash is killed during the upload; the next push resumes it."""
     device = lab.smp()
     image = lab.mcuboot()
     first = lab.push(image, device)
@@ -176,13 +176,13 @@ def smp_sender_killed(lab):
     first.wait(5)
     transfer = check(lab.push(image, device).done(), image)
     lab.figure(told(transfer))
-    assert transfer["resumed_from"] >= reached, f"{transfer['resumed_from']} of {reached} acknowledged bytes were taken up"
+    assert transfer["resumed_from"] >= reached, f"{transfer['resumed_from']} of {reached} acknowledged bytes were resumed"
     device.assert_confirmed("2.0.0")
 
 
 @case(limit=150)
 def smp_device_killed(lab):
-    """The device loses its power in mid upload and has forgotten it; it is sent once more."""
+    """The device loses power and its upload state during the upload; the image is sent again."""
     device = lab.smp()
     image = lab.mcuboot(256 << 10)
     push = lab.push(image, device)
@@ -198,28 +198,28 @@ def smp_device_killed(lab):
 
 @case()
 def smp_without_parameters(lab):
-    """A device that does not report its buffers: packets of 384 bytes, as many at once as it takes."""
+    """The device does not report its buffers: push sends packets of 384 bytes, as many at once as the device accepts."""
     transfer = update(lab, lab.smp("--without", "parameters", "--buffer-size", "384"), size=60_000)
     assert transfer["chunk_size"] <= 384, transfer
 
 
 @case()
 def smp_without_reassembly(lab):
-    """A device that takes a packet in one value only."""
+    """The device accepts a packet only in one value."""
     transfer = update(lab, lab.smp("--without", "reassembly"), size=100_000)
     assert transfer["chunk_size"] <= 512, transfer
 
 
 @case()
 def smp_plainest(lab):
-    """A device that tells neither its buffers nor its slots, and takes a packet in one value only."""
+    """The device reports neither its buffers nor its slots, and accepts a packet only in one value."""
     it = lab.smp("--without", "parameters", "--without", "reassembly", "--without", "slots", "--buffer-size", "384")
     update(lab, it, size=60_000)
 
 
 @case()
 def smp_events_lost(lab):
-    """30 % of all connection events are lost, throughout."""
+    """30 % of all connection events are lost during the whole transfer."""
     lab.air("set", "loss", 0.3)
     transfer = update(lab, lab.smp(), size=200_000)
     assert transfer["disconnects"] == 0, transfer
@@ -227,7 +227,7 @@ def smp_events_lost(lab):
 
 @case()
 def smp_scan(lab):
-    """A device is seen with its protocol, its board and the version that runs."""
+    """The device is shown with its protocol, its board and the running version."""
     device = lab.smp()
     seen = lab.otaflash("scan", "--adapter", "hci0", "--timeout", "4")["devices"]
     assert [(it["name"], it["protocols"]) for it in seen] == [("kitchen", ["smp"])], seen
@@ -237,7 +237,7 @@ def smp_scan(lab):
 
 @case()
 def smp_passkey(lab):
-    """A device on another stack that demands a passkey for subscribing and writing is paired with, and updated."""
+    """A device on another stack requires a passkey for subscribing and writing. It is paired and updated."""
     lab.create("--protocol", "smp")
     served = Process([lab.binary, "simulate", "serve", "kitchen", "--udp", 1337], "kitchen", env=lab.environment)
     lab.stack.callback(served.process.kill)
@@ -256,13 +256,13 @@ def smp_passkey(lab):
 
 # ---- MCUmgr's own clients
 
-# That of Zephyr's samples: values of 495 bytes, which fill two packets. The clients write values of MTU - 3 bytes whatever that is, and of
-# 514 neither an attribute nor BlueZ takes one.
+# As in Zephyr's samples: values of 495 bytes, which fill two packets. The clients always write values of MTU - 3 bytes. Neither an
+# attribute nor BlueZ accepts a value of 514 bytes.
 USUAL_MTU = 498
 
 
 def client(*words, seconds=120):
-    """What PyPI's clients say."""
+    """Runs one of PyPI's clients and returns its output."""
     done = subprocess.run(list(map(str, words)), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds)
     print(done.stdout, done.stderr, flush=True)
     assert done.returncode == 0, done.stderr or done.stdout
@@ -271,7 +271,7 @@ def client(*words, seconds=120):
 
 @case(limit=120)
 def smp_client_of_others(lab):
-    """PyPI's smpclient over bleak drives otaflash's own device to a confirmed update."""
+    """PyPI's smpclient over bleak updates otaflash's virtual device and confirms the image."""
     lab.exchange(USUAL_MTU)
     device = lab.smp()
     said = json.loads(client(sys.executable, HERE / "on_hci0.py", "smp_client", device.address, lab.mcuboot(200_000)))
@@ -281,7 +281,7 @@ def smp_client_of_others(lab):
 
 @case()
 def smp_usual_mtu(lab):
-    """Values of 495 bytes, as Zephyr's samples have them; twice, the second time to a device that bluetoothd knows."""
+    """Two updates with values of 495 bytes, as in Zephyr's samples; bluetoothd knows the device at the second one."""
     lab.exchange(USUAL_MTU)
     device = lab.smp()
     for version in ("2.0.0", "3.0.0"):
@@ -296,7 +296,7 @@ BOUND = PER_EVENT * (PACKET - HEADERS) / 0.015
 
 
 def arrival(device, size, since):
-    """(bytes a second at the device, when the first came) of the upload that ended last there."""
+    """Returns (bytes per second, arrival time of the first byte) of the device's last upload."""
     first = until(lambda: [it for it in device.process.err.when("receiving an image") if it > since], 5, "an upload")[-1]
     last = until(lambda: [it for it in device.process.err.when("reception ended") if it > first], 5, "its end")[-1]
     return size / (last - first), first
@@ -304,7 +304,7 @@ def arrival(device, size, since):
 
 @case(limit=120)
 def smp_speed(lab):
-    """15 ms, 4 buffers of 2475 bytes: 95 % of the air's bound, beside smpmgr, and the first byte within 2 s."""
+    """15 ms, 4 buffers of 2475 bytes: 95 % of the air's bound, compared with smpmgr, and the first byte within 2 s."""
     lab.air("set", "interval", 15)
     lab.exchange(USUAL_MTU)
     device = lab.smp("--buffers", 4, "--buffer-size", 2475)
@@ -313,7 +313,7 @@ def smp_speed(lab):
     begun = time.monotonic()
     client(sys.executable, HERE / "on_hci0.py", "smpmgr", "--ble", device.address, "image", "upload", image)
     theirs, _ = arrival(device, size, begun)
-    lab.assert_nothing_left()  # bluetoothd takes 2 s to end the link of who was there before
+    lab.assert_nothing_left()  # bluetoothd needs 2 s to end the link of the previous client
     push = lab.push(lab.mcuboot(version="3.0.0"), device)
     push.done()
     ours, first = arrival(device, size, push.begun)
@@ -322,16 +322,16 @@ def smp_speed(lab):
         f"bound {BOUND:.0f} B/s; smpmgr {theirs:.0f} ({theirs / BOUND:.1%}); otaflash {ours:.0f} ({ours / BOUND:.1%}), "
         f"to the first byte {first:.2f} s"
     )
-    assert first <= 2, "the first byte came late"
+    assert first <= 2, "the first byte arrived after more than 2 s"
     assert ours >= 0.95 * BOUND, "too slow"
 
 
 @case(limit=120)
 def smp_speed_of_a_device_that_drops(lab):
-    """A device that drops chunks without an answer when its buffers are full: 80 % of the air's bound, at most 2 % sent again."""
+    """The device drops chunks without an answer if its buffers are full: 80 % of the air's bound, at most 2 % sent again."""
     lab.air("set", "interval", 15)
     lab.exchange(USUAL_MTU)
-    # Its buffers come free 27 ms after an answer. With three chunks in flight the next one may be there before.
+    # Its buffers become free 27 ms after an answer. With three chunks in flight, the next chunk may arrive earlier.
     device = lab.smp("--buffers", 4, "--buffer-size", 2475, "--answer-time", 2, "--release-time", 27)
     image = lab.mcuboot()
     size = image.stat().st_size
@@ -342,14 +342,14 @@ def smp_speed_of_a_device_that_drops(lab):
     lab.figure(
         f"bound {BOUND:.0f} B/s; otaflash {rate:.0f} ({rate / BOUND:.1%}), {transfer['gaps']} gaps, {resent} bytes sent again ({resent / size:.1%})"
     )
-    assert transfer["gaps"] >= 1, "the device has to be one that drops"
+    assert transfer["gaps"] >= 1, "the device did not drop a chunk"
     assert rate >= 0.8 * BOUND, "too slow"
     assert resent <= 0.02 * size, transfer
 
 
 @case(limit=120)
 def smp_speed_of_a_small_device(lab):
-    """A device that does not report its buffers and takes each packet in one value: several packets of 244 bytes at once."""
+    """The device does not report its buffers and accepts each packet in one value: several packets of 244 bytes are sent at once."""
     lab.air("set", "interval", 15)
     lab.exchange(247)
     device = lab.smp("--without", "parameters", "--without", "reassembly", "--buffer-size", 384, "--buffers", 4)

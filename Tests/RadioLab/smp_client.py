@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Updates the device with this address with PyPI's smpclient, and confirms: smp_client.py ADDRESS IMAGE. Prints one JSON object."""
+"""Updates a device with PyPI's smpclient and confirms the image: smp_client.py ADDRESS IMAGE. Prints one JSON object."""
 
 import argparse
 import asyncio
@@ -24,7 +24,7 @@ async def running(client):
 
 
 async def connected(address, attempts=20):
-    """A client, once the device is there."""
+    """Returns a client when the device accepts a connection."""
     for attempt in range(1, attempts + 1):
         client = SMPClient(SMPBLETransport(), address)
         try:

@@ -1,4 +1,4 @@
-"""How fast: otaflash beside what the link can carry, a raw flood and a plain loop over bleak, all on the same air in the same run."""
+"""Compares the speed of otaflash with the link's bound, a raw flood and a plain loop over bleak, on the same air in the same run."""
 
 import json
 import os
@@ -14,7 +14,7 @@ PARTS = [(mtu, interval) for interval in (15, 50) for mtu in (23, 247, 517)]
 
 
 def bound(mtu, interval):
-    """Image bytes a second: an event's packets, each full where the MTU allows that, filled with values of docs/ota-profile.md's length."""
+    """The bound in image bytes per second: PER_EVENT packets in each connection event, with values of the length in docs/ota-profile.md."""
     length = min(mtu - 3, 244)
     return PER_EVENT * (length - SEQUENCE) / (interval / 1000)
 
@@ -24,7 +24,7 @@ def image_size(mtu, interval, seconds=4):
 
 
 def peer(lab, it, script, *words):
-    """What arrived at the device while a peer was connected, as the device tells."""
+    """Runs a peer. Returns its output and the rate that the device reports for the peer's connection."""
     before = len(it.events("disconnected"))
     done = subprocess.run([sys.executable, str(HERE / script), *map(str, words)], capture_output=True, text=True, timeout=90)
     assert done.returncode == 0, done.stderr
@@ -45,7 +45,7 @@ def loop_rate(lab, it, mtu, image):
 
 
 def measure(lab, it, mtu, interval, version):
-    """A push: (image bytes a second at the device, seconds from the command's start to the first of them, part of a core that it took)."""
+    """Measures a push: (image bytes per second at the device, seconds from the command's start to the first byte, share of a core)."""
     push = lab.push(lab.bundle(image_size(mtu, interval), version), it)
     answer = push.done()["transfer"]
     assert answer["mtu"] == mtu and not it.events("violation"), (answer, it.events("violation"))
@@ -59,13 +59,13 @@ def register(mtu, interval):
     name = f"{interval} ms, MTU {mtu}"
 
     def speed(lab):
-        """What the air carries, what a plain loop over bleak makes of it, and otaflash: 95 % of the air's bound."""
+        """otaflash reaches 95 % of the air's bound; a raw flood and a plain loop over bleak are measured, too."""
         lab.air("set", "interval", interval)
         it = lab.bumble(mtu=mtu)
         loop = loop_rate(lab, it, mtu, lab.bundle(image_size(mtu, interval, 2), "1.9.0"))
         flood = flood_rate(lab, it)
         lab.figure(f"{name}: bound {ideal:.0f} B/s, flood {flood} ({flood / ideal:.1%}), bleak loop {loop}")
-        assert flood <= 1.05 * ideal, "this air is not what it says"
+        assert flood <= 1.05 * ideal, "the air is faster than its bound"
         if not lab.binary:
             return
         rate, first, _ = measure(lab, it, mtu, interval, "2.0.0")
@@ -82,15 +82,15 @@ for part in PARTS:
 
 @case(limit=300, real=True)
 def speed_in_real_time(lab):
-    """15 ms, MTU 247, on this machine's own clock: as fast, the first byte within 2 s, and 10 % of a core for 100 kB/s."""
+    """15 ms, MTU 247, in real time: 95 % of the bound, the first byte within 2 s, and at most 10 % of a core for 100 kB/s."""
     if os.environ.get("RADIO_LAB_TIME") == "virtual":
-        raise Skip("in virtual time nothing takes processor time: RADIO_LAB_TIME=real")
+        raise Skip("processor time cannot be measured in virtual time; set RADIO_LAB_TIME=real")
     mtu, interval = 247, 15
     lab.air("set", "interval", interval)
     it = lab.bumble(mtu=mtu)
     ideal = bound(mtu, interval)
-    for attempt in range(1, 11):  # other work on this machine comes and goes
-        lab.assert_nothing_left()  # bluetoothd takes 2 s to end the link of who was there before
+    for attempt in range(1, 11):  # other work on this machine may disturb an attempt
+        lab.assert_nothing_left()  # bluetoothd needs 2 s to end the link of the previous client
         time.sleep(3)
         events, late = lab.count("events"), lab.count("late")
         rate, first, share = measure(lab, it, mtu, interval, f"2.{attempt}.0")

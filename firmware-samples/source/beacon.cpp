@@ -1,5 +1,5 @@
-// acme-beacon for the STM32WB55's Cortex-M4: measures, and tells it on a serial line. MCUboot starts it from its slot.
-// Built twice: VERSION_TEXT "1.0.0", and "1.1.0" with OUTSIDE_PROBE.
+// acme-beacon for the STM32WB55's Cortex-M4: sends measurements on a serial line. MCUboot starts it from its slot.
+// It is built twice: with VERSION_TEXT "1.0.0"; and with "1.1.0" and OUTSIDE_PROBE.
 
 #include "crc32.hpp"
 #include "curves.hpp"
@@ -35,7 +35,7 @@ void put(char character) {
     peripheral(chip::serial + 0x28) = static_cast<uint8_t>(character);
 }
 
-/// One line's content; little-endian, as it lies in memory.
+/// The content of one line, little-endian as in memory.
 struct Measurement {
     uint32_t count;
     int16_t room;

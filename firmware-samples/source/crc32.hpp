@@ -8,7 +8,7 @@ constexpr uint32_t shifted(uint32_t value, unsigned bits) {
     return value;
 }
 
-/// Eight tables of 256: what a byte does to the sum when it is followed by 0..7 others.
+/// Eight tables of 256 entries: the effect of a byte on the CRC if 0..7 more bytes follow it.
 inline constexpr auto crcTables =
     tabulate<uint32_t, 8 * 256>([](unsigned index) { return shifted(index % 256, 8 + 8 * (index / 256)); });
 

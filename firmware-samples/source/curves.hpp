@@ -1,13 +1,13 @@
-// The physics of a room and of what hangs in it, as functions that `tabulate` makes tables of.
+// The physics of a room, its sensors, its lamp and its heater. `tabulate` makes tables of these functions.
 #pragma once
 
 #include "table.hpp"
 
-/// A 12-bit converter.
+/// The number of codes of a 12-bit converter.
 constexpr unsigned converterCodes = 4096;
 
-/// A thermistor (10 kΩ at 25 °C, or whatever the resistor above it has) between converter input and ground: hundredths
-/// of a degree Celsius for each converter code, by the beta equation.
+/// Hundredths of a degree Celsius for each converter code, by the beta equation. A thermistor lies between the converter's
+/// input and ground. At 25 °C it has the resistance of the resistor above it (10 kΩ).
 consteval auto thermistor(double beta) {
     return tabulate<int16_t, converterCodes>([beta](unsigned code) {
         const double inner = clamped(code, 1, converterCodes - 1);
@@ -17,8 +17,8 @@ consteval auto thermistor(double beta) {
     });
 }
 
-/// A PT1000 behind an amplifier that maps 800..1824 Ω to the converter's range: hundredths of a degree Celsius, by the
-/// Callendar–Van Dusen equation without its term for temperatures far below zero.
+/// Hundredths of a degree Celsius from a PT1000, by the Callendar–Van Dusen equation without its term for temperatures
+/// below zero. An amplifier maps 800..1824 Ω to the converter's range.
 consteval auto platinum() {
     return tabulate<int16_t, converterCodes>([](unsigned code) {
         constexpr double a = 3.9083e-3, b = -5.775e-7;
@@ -54,7 +54,7 @@ consteval auto dewPoints() {
     });
 }
 
-/// What a lamp's duty cycle (of 8191) must be for an eye to see `index` of 4095 parts of full brightness.
+/// The duty cycle of a lamp (of 8191) at which an eye perceives `index`/4095 of full brightness.
 consteval auto brightness() {
     return tabulate<uint16_t, converterCodes>([](unsigned index) {
         return rounded(8191 * __builtin_pow(index / 4095.0, 2.2));
@@ -68,8 +68,8 @@ consteval auto sine() {
     });
 }
 
-/// When in a half wave of the mains (0..8191) a triac must fire for a heater to give `index` of 4095 parts of its power:
-/// the root of 1 − a/π + sin(2a)/2π = power, by bisection.
+/// The firing angle of a triac in a half wave of the mains (0..8191) at which a heater gives `index`/4095 of its power.
+/// It is the root of 1 − a/π + sin(2a)/2π = power, found by bisection.
 consteval auto firingAngle() {
     return tabulate<uint16_t, converterCodes>([](unsigned index) {
         constexpr double pi = 3.14159265358979323846;
@@ -83,9 +83,9 @@ consteval auto firingAngle() {
     });
 }
 
-/// How warm the supply should be for a room of 20 °C, in hundredths of a degree: rows of 121 outside temperatures (−30 °C
-/// to +30 °C in half degrees) for slopes from 0.20 to 3.35 in steps of 0.05. A radiator gives heat as the 1.3th power of
-/// what it is warmer than the room.
+/// The supply temperature for a room of 20 °C, in hundredths of a degree. Each row has 121 outside temperatures (−30 °C to
+/// +30 °C in half degrees). The rows are slopes from 0.20 to 3.35 in steps of 0.05. The heat of a radiator is proportional
+/// to the 1.3th power of its temperature difference to the room.
 constexpr unsigned heatingSlopes = 64, heatingColumns = 121;
 
 consteval auto heatingCurves() {

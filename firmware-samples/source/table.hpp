@@ -1,4 +1,4 @@
-// Tables that the compiler computes: what stands in the image are the results.
+// Tables that the compiler computes. The image contains the results.
 #pragma once
 
 #include <stdint.h>

@@ -1,4 +1,4 @@
-// Text and numbers to a serial port, one character at a time; and the two routines a compiler may call by itself.
+// Writes text and numbers to a serial port, one character at a time. Also defines two routines that a compiler may call.
 #pragma once
 
 #include <stddef.h>

@@ -1,12 +1,12 @@
 // acme-thermostat for the ESP32-C3: an application that an ESP-IDF bootloader can load, without ESP-IDF.
-// Built twice: VERSION_TEXT "1.0.0", and "1.1.0" with CONDENSATION_GUARD.
+// It is built twice: with VERSION_TEXT "1.0.0"; and with "1.1.0" and CONDENSATION_GUARD.
 
 #include "crc32.hpp"
 #include "curves.hpp"
 #include "digits.hpp"
 #include "text.hpp"
 
-// What esp_app_desc.h of ESP-IDF lays down: 256 bytes, first in the data that is mapped from flash.
+// The application descriptor of ESP-IDF's esp_app_desc.h: 256 bytes, first in the data that is mapped from flash.
 struct ApplicationDescriptor {
     uint32_t magic, secureVersion, reserved1[2];
     char version[32], project[32], time[16], date[16], idfVersion[32];
@@ -31,7 +31,7 @@ constexpr auto pipeCurve = platinum();
 constexpr auto dewPointCurve = dewPoints();
 #endif
 
-// Needed while the flash is written, when nothing can be mapped from it: copied to RAM by the bootloader.
+// The bootloader copies this to RAM. It is needed during flash writes, when the flash cannot be mapped.
 #define IN_RAM __attribute__((section(".dram0.data")))
 IN_RAM constinit auto brightnessCurve = brightness();
 IN_RAM constinit auto sineCurve = sine();
@@ -52,7 +52,7 @@ unsigned convert(unsigned channel) {
     return code;
 }
 
-/// An analogue switch at pin 10 puts the outside probe in the place of the supply's.
+/// An analogue switch at pin 10 selects the outside probe instead of the supply probe.
 void selectOutside(bool outside) { peripheral(pins + (outside ? 0x08 : 0x0C)) = 1u << 10; }
 
 /// Sixteenths of a microsecond since start, the lowest 32 bits.
@@ -76,7 +76,7 @@ void put(char character) {
     peripheral(chip::uart) = static_cast<uint8_t>(character);
 }
 
-/// A PI controller in hundredths of a degree and 4095ths of full power, whose integral stops at either end.
+/// A PI controller in hundredths of a degree and 4095ths of full power. Its integral is limited at both ends.
 struct Controller {
     int integral = 0;
 
@@ -88,7 +88,7 @@ struct Controller {
     }
 };
 
-/// What is measured once a second: temperatures in hundredths of a degree, humidity in hundredths of a per cent.
+/// The measurements of one second: temperatures in hundredths of a degree, humidity in hundredths of a per cent.
 struct Climate {
     int room, floor, supply, outside, humidity;
 
@@ -150,7 +150,7 @@ static void report(const Climate& climate, unsigned power) {
     print("\r\n");
 }
 
-/// The lamp breathes once in four seconds, as brightly as the room is light.
+/// The lamp fades in and out once in four seconds. Its brightness follows the light in the room.
 static void breathe(uint32_t step) {
     const int wave = 32768 + sineCurve[step % converterCodes];
     const uint32_t light = lightCurve[chip::convert(4)];
@@ -185,7 +185,7 @@ extern "C" [[noreturn]] void run() {
 
 extern "C" uint32_t bssStart[], bssEnd[];
 
-/// Where the bootloader jumps to; in RAM, as in any ESP-IDF application.
+/// The entry point for the bootloader, in RAM as in any ESP-IDF application.
 extern "C" __attribute__((naked, section(".iram0.text"))) void start() {
     __asm__ volatile(
         ".option push\n .option norelax\n la gp, __global_pointer$\n .option pop\n"
