@@ -34,7 +34,7 @@ public enum UpdateAction: Sendable, Equatable {
     case connect
     /// Closes the link. The answer is `linkDown`.
     case disconnect
-    /// A command for the open link; discarded if there is none.
+    /// A command for the open link; discarded if no link is open.
     case link(LinkCommand)
     case report(UpdateProgress)
     /// The session has succeeded. The last action.

@@ -60,7 +60,7 @@ import Testing
     @Test("a closing link is not heard, and its loss is reported with the reason of the conversation")
     func closingLink() {
         let reason = LinkError(.refused, "why")
-        var rig = Rig(Script([.reconnect(.afterLoss(reason))]))
+        var rig = Rig(Script([.reconnect(.afterLoss(reason)), .failTwice]))
         rig.tell(.linkUp(Rig.link))
         rig.tell(.link(.subscribed(Rig.channel)))
         #expect(rig.actions.last == .disconnect && rig.session.deadline == .seconds(10))

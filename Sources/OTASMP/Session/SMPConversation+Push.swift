@@ -13,7 +13,7 @@ struct SMPPush {
     var furthestOffsets: [Int: Int] = [:]
     /// The number of the current image; nil: none yet.
     var underWay: Int?
-    /// The images of which the device has received every byte in this run.
+    /// The images that the device has received completely in this run.
     var complete: Set<Int> = []
     /// True after the first image list.
     var hasBegun = false

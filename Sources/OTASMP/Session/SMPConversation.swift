@@ -64,7 +64,7 @@ package struct SMPConversation: Conversation {
     var device = SMPDevice()
     /// True while `questions` are the questions before an upload.
     var isSurveying = false
-    /// The purpose of the echoes in flight; nil: there are none.
+    /// The purpose of the echoes in flight; nil: no echo is in flight.
     var probe: SMPProbe?
     /// The next requests, in order.
     var questions: [SMPRequest] = []

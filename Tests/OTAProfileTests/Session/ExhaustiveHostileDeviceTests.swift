@@ -8,7 +8,8 @@ import Testing
     private static let worlds: UInt64 = 6000
 
     /// Runs one session for each seed and returns the number of sessions for each outcome.
-    private func play(_ release: HostileRelease, _ task: (UInt64) -> UpdateTask<VerifiedBundle>) throws -> [String: Int] {
+    private func play(_ release: HostileRelease, _ task: (UInt64) -> UpdateTask<VerifiedBundle>) throws -> [String: Int]
+    {
         var endings: [String: Int] = [:]
         for seed in 0..<Self.worlds {
             var world = try HostileWorld(task(seed), release, seed: seed)

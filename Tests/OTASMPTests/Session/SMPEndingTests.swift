@@ -47,7 +47,9 @@ import Testing
 
     /// Runs a task on a device that accepts a confirmation after `busyTimes` answers with *busy*, but never lists the image as
     /// confirmed.
-    private func playStubborn(_ task: UpdateTask<[SMPImage]>, running: PlayedSlots.Image, busyTimes: Int) -> PlayedDevice {
+    private func playStubborn(
+        _ task: UpdateTask<[SMPImage]>, running: PlayedSlots.Image, busyTimes: Int
+    ) -> PlayedDevice {
         let slots = PlayedSlots(running: [0: running], known: [:])
         var busy = 0
         return PlayedDevice(task) { frame, _ in
