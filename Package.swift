@@ -122,8 +122,7 @@ let package = Package(
             name: "OTACommands",
             dependencies: [
                 "BlueZ", "CLinux", "DBus", "DescriptorIO", "OTAArchive", "OTABlueZ", "OTAClient", "OTAFirmware",
-                "OTAProfile", "OTASerial", "OTASigning", "OTASimulator", "OTASMP", "OTATransport", "OTAUDP",
-                "OTAUpdate",
+                "OTASerial", "OTASigning", "OTASimulator", "OTATransport", "OTAUDP", "OTAUpdate",
                 arguments, logging, system,
             ], swiftSettings: swift),
         .executableTarget(
