@@ -108,7 +108,7 @@ struct Preflight {
 
     private func checkVersion(_ device: DeviceSnapshot) throws(UpdateError) -> String? {
         guard device.version.takesPrecedence(over: manifest.version) else { return nil }
-        let remark = "version \(manifest.version) is lower than the running version \(device.version)"
+        let remark = "version \(manifest.version) is lower than \(device.version), the running version"
         guard !options.refusesDowngrade else { throw UpdateError(.downgrade, remark) }
         return remark
     }

@@ -47,7 +47,7 @@ struct SMPPreflight {
         guard let running = list.running(image.number),
             let theirs = SMPVersion(running.version), SMPVersion(image.verified.image.version) < theirs
         else { return nil }
-        let remark = "version \(image.version) is lower than the running version \(running.version)"
+        let remark = "version \(image.version) is lower than \(running.version), the running version"
         guard !push.options.refusesDowngrade else { throw UpdateError(.downgrade, remark) }
         return remark
     }
