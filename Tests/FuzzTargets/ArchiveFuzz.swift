@@ -1,9 +1,9 @@
 import OTAArchive
+import OTAClient
 import OTACommands
 import OTAFirmware
 import OTASMP
 import OTASigning
-import OTAClient
 
 /// Reads the input as an archive, and also as the deflated bytes of one entry. Two bytes before those are the entry's size.
 enum ZipFuzz {

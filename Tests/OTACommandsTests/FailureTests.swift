@@ -1,13 +1,13 @@
 import BlueZ
 import FoundationEssentials
 import OTAArchive
+import OTAClient
 import OTACommands
 import OTAFirmware
 import OTASigning
 import OTASimulator
 import OTAUpdate
 import Testing
-import OTAClient
 
 /// Each error has a code, a message, a hint and an exit status.
 @Suite("Errors: codes, hints and exit statuses") struct FailureTests {

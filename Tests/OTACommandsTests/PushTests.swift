@@ -284,7 +284,7 @@ import Testing
         #expect(refused.exit == 77)
         #expect(try refused.json().error?.code?.string == "downgrade")
         let run = try await sandbox.run(words)
-        #expect(run.exit == 0 && run.err.contains("version 0.9.0 is lower than the running version 1.0.0"))
+        #expect(run.exit == 0 && run.err.contains("0.9.0 is lower than 1.0.0"))
     }
 
     @Test("push verifies the bundle before it creates or contacts the device")
