@@ -1,4 +1,4 @@
-import OTAFirmware
+public import OTAFirmware
 
 /// A boot state as a record in the flash: 512 bytes, little-endian. The generation identifies the newest record. The CRC-32 detects a
 /// record that a power cut left incomplete.
@@ -86,5 +86,48 @@ struct BootRecord: Equatable {
         writer.write(UInt32(clamping: image.size))
         writer.write(image.digest.bytes)
         writer.write(image.manifestDigest?.bytes ?? Array(repeating: 0, count: 32))
+    }
+}
+
+/// The state that the virtual bootloader stores in the flash.
+public struct BootState: Sendable, Equatable {
+    public enum Trial: UInt8, Sendable {
+        case none = 0
+        /// The next boot starts the image on trial.
+        case pending = 1
+        /// The image on trial was booted once. The next boot rolls back.
+        case running = 2
+    }
+    /// The slot of the permanent image: 0 or 1.
+    public var permanent: Int
+    /// The trial of the image in the other slot.
+    public var trial: Trial
+    /// The images in slot 0 and slot 1. An image has an entry only if it was marked for boot.
+    public var images: [BootImage?]
+
+    /// The slot without the permanent image.
+    public var other: Int { 1 - permanent }
+}
+
+/// The virtual bootloader's record of the image in a slot.
+public struct BootImage: Sendable, Equatable {
+    /// The version as SemVer text, at most 63 bytes.
+    public var version: String
+    public var securityCounter: UInt32
+    /// The SHA-256 of the image's manifest; nil for the factory image.
+    public var manifestDigest: SHA256Digest?
+    /// The size in bytes.
+    public var size: Int
+    /// The SHA-256 of the image. The bootloader boots the image only if its bytes match.
+    public var digest: SHA256Digest
+
+    public init(
+        version: String, securityCounter: UInt32, manifestDigest: SHA256Digest?, size: Int, digest: SHA256Digest
+    ) {
+        self.version = version
+        self.securityCounter = securityCounter
+        self.manifestDigest = manifestDigest
+        self.size = size
+        self.digest = digest
     }
 }

@@ -68,3 +68,35 @@ extension VirtualDevice: SimulatedDevice {
 
     public func updateLink(_ connection: UInt16, valueLength: Int) {}
 }
+
+/// The GATT table of a virtual device (docs/ota-profile.md). The host has its own constants, so that an error in one of the two shows in
+/// tests.
+public enum VirtualGATT {
+    public static let service: UInt128 = 0xc7e10001_63a0_486d_9bcb_a18d79d9acd9
+    public static let info = Channel(service: service, characteristic: 0xc7e10002_63a0_486d_9bcb_a18d79d9acd9)
+    public static let control = Channel(service: service, characteristic: 0xc7e10003_63a0_486d_9bcb_a18d79d9acd9)
+    public static let data = Channel(service: service, characteristic: 0xc7e10004_63a0_486d_9bcb_a18d79d9acd9)
+    public static let progress = Channel(service: service, characteristic: 0xc7e10005_63a0_486d_9bcb_a18d79d9acd9)
+    public static let version = Channel(service: service, characteristic: 0xc7e10006_63a0_486d_9bcb_a18d79d9acd9)
+    /// The level of the standard Battery service (service 0x180F, characteristic 0x2A19).
+    public static let battery = Channel(
+        service: 0x0000180F_0000_1000_8000_00805F9B34FB, characteristic: 0x00002A19_0000_1000_8000_00805F9B34FB)
+}
+
+/// An error code of the Attribute Protocol, which a device returns for a failed read or write (Bluetooth Core Specification, volume 3,
+/// part F, 3.4.1.1).
+public struct ATTError: Error, Sendable, Hashable {
+    public let code: UInt8
+
+    public init(code: UInt8) { self.code = code }
+
+    public static let readNotPermitted = ATTError(code: 0x02)
+    public static let writeNotPermitted = ATTError(code: 0x03)
+    public static let insufficientAuthentication = ATTError(code: 0x05)
+    public static let attributeNotFound = ATTError(code: 0x0A)
+    /// Unlikely Error. The simulator also uses it when the device has no such connection.
+    public static let unlikely = ATTError(code: 0x0E)
+
+    /// Whether the device requires a bond: insufficient authentication, authorization, key size or encryption.
+    public var demandsBond: Bool { [0x05, 0x08, 0x0C, 0x0F].contains(code) }
+}

@@ -1,4 +1,6 @@
 import OTAFirmware
+import OTASMP
+import OTASigning
 
 /// The state of a running upload. It is in RAM and is lost with the power. The written bytes stay in the flash.
 struct SMPReception {
@@ -32,5 +34,78 @@ struct SMPReception {
         }
         try flash.program(Array(unwritten.prefix(whole)), at: slot + written)
         unwritten.removeFirst(whole)
+    }
+}
+
+/// The upload command, with the observed behaviour of Zephyr's `img_mgmt.c`: each response contains the offset, and a chunk with another
+/// offset is dropped without an error.
+extension SMPServer {
+    private static let headerLength = 32
+    private static let magic: [UInt8] = [0x3D, 0xB8, 0xF3, 0x96]
+
+    func upload(_ map: [String: CBORValue], at now: Duration) throws(SMPRefusal) -> Fields {
+        guard let offset = map["off"]?.integer else { throw .image(20, first: 3) }
+        let data = map["data"]?.bytes ?? []
+        if offset == 0, let answer = try begin(map, data, at: now) { return answer }
+        guard var reception else { return [("off", .scalar(.unsigned(0)))] }
+        guard offset == reception.offset, !data.isEmpty else { return offsetReply(reception.offset) }
+        guard data.count <= reception.size - offset else {
+            self.reception = nil
+            throw .image(31, first: 1)
+        }
+        try onFlash { () throws(FlashError) in
+            try reception.take(data, into: slots.other, of: slots.flash)
+        }
+        self.reception = reception
+        guard reception.offset == reception.size else { return offsetReply(reception.offset) }
+        self.reception = nil
+        return offsetReply(reception.size)
+            + (configuration.checksImage ? [("match", .scalar(.bool(matches(reception))))] : [])
+    }
+
+    private func offsetReply(_ offset: Int) -> Fields { [("off", .scalar(CBORValue(offset)))] }
+
+    /// Starts an upload. Returns a response if the client resumes an earlier upload; nil if the first chunk must be written.
+    private func begin(_ map: [String: CBORValue], _ data: [UInt8], at now: Duration) throws(SMPRefusal) -> Fields? {
+        guard data.count >= Self.headerLength else { throw .image(22, first: 3, reason: "header malformed") }
+        let digest = map["sha"]?.bytes ?? []
+        guard digest.count <= 32 else { throw .image(24, first: 3) }
+        if let reception, !digest.isEmpty, reception.digest == digest { return offsetReply(reception.offset) }
+        guard let size = map["len"]?.integer else { throw .image(21, first: 3) }
+        guard data.starts(with: Self.magic) else { throw .image(23, first: 1, reason: "magic mismatch") }
+        guard size <= slots.flash.layout.slotSize else { throw .image(30, first: 1, reason: "img too large") }
+        if isInUse { throw .image(9, first: 6) }
+        if configuration.refusesDowngrade || map["upgrade"]?.bool == true, !isNewer(data) {
+            throw .image(27, first: 6, reason: "downgrade")
+        }
+        let isErased = try eraseAtOnce(at: now)
+        reception = SMPReception(
+            size: size, digest: digest, slotSize: slots.flash.layout.slotSize, erased: isErased)
+        return nil
+    }
+
+    /// Erases the whole slot if the configuration requires it.
+    ///
+    /// - Returns: whether the slot is erased now.
+    private func eraseAtOnce(at now: Duration) throws(SMPRefusal) -> Bool {
+        if slots.isEmpty { return true }
+        guard case .wholeSlot(let time) = configuration.erase else { return false }
+        try onFlash { () throws(FlashError) in try slots.erase() }
+        busyUntil = now + time
+        return true
+    }
+
+    /// Returns whether the uploaded version is newer than the running one. It compares major, minor and revision, not the build number.
+    private func isNewer(_ header: [UInt8]) -> Bool {
+        var reader = ByteReader(Array(header.dropFirst(20).prefix(4)))
+        guard let running = slots.running?.numbers.prefix(3), let major = try? reader.read(UInt8.self),
+            let minor = try? reader.read(UInt8.self), let revision = try? reader.read(UInt16.self)
+        else { return true }
+        return running.lexicographicallyPrecedes([UInt32(major), UInt32(minor), UInt32(revision)])
+    }
+
+    private func matches(_ reception: SMPReception) -> Bool {
+        let digest = try? slots.flash.withBytes(at: slots.other, count: reception.size) { SHA256.digest(of: $0) }
+        return digest?.bytes == reception.digest
     }
 }

@@ -116,3 +116,131 @@ final class SMPServer {
         }
     }
 }
+
+/// The commands of group 0 (OS).
+extension SMPServer {
+    func echo(_ map: [String: CBORValue]) throws(SMPRefusal) -> Fields {
+        guard let text = map["d"] else { return [("r", .scalar(.text("")))] }
+        guard case .text = text else { throw .general(3) }
+        return [("r", .scalar(text))]
+    }
+
+    /// Schedules a restart. The server responds to requests until then.
+    func restart(at now: Duration) -> Fields {
+        restartsAt = restartsAt ?? now + configuration.restartDelay
+        return []
+    }
+
+    /// Returns the system information for a format letter of `uname`. It supports only the letters `i`, `s` and `a`.
+    func system(_ map: [String: CBORValue]) throws(SMPRefusal) -> Fields {
+        let known = ["i": configuration.board, "s": "Zephyr", "a": "Zephyr \(configuration.board)"]
+        guard let output = known[map["format"]?.text ?? "s"] else { throw .general(3) }
+        return [("output", .scalar(.text(output)))]
+    }
+
+    func bootloader(_ map: [String: CBORValue]) throws(SMPRefusal) -> Fields {
+        switch map["query"]?.text {
+        case nil: return [("bootloader", .scalar(.text("MCUboot")))]
+        case "mode": return [("mode", .scalar(CBORValue(configuration.bootloaderMode ?? 0)))]
+        default: throw .general(8)
+        }
+    }
+}
+
+/// The commands of group 1 (images): the image list, the marks, erasing.
+extension SMPServer {
+    var list: Fields {
+        var images: [IndefiniteCBOR.Value] = []
+        if let running = slots.running {
+            images.append(entry(running, slot: 0, pending: false, confirmed: slots.isConfirmed, permanent: false))
+        }
+        // During an upload, Zephyr's server does not list the other slot.
+        if reception == nil, let held = slots.held {
+            images.append(
+                entry(
+                    held, slot: 1, pending: slots.isPending, confirmed: !slots.isConfirmed, permanent: slots.isPermanent
+                ))
+        }
+        return [("images", .list(images)), ("splitStatus", .scalar(.unsigned(0)))]
+    }
+
+    private func entry(
+        _ image: SlotImage, slot: Int, pending: Bool, confirmed: Bool, permanent: Bool
+    ) -> IndefiniteCBOR.Value {
+        .map([
+            ("slot", .scalar(CBORValue(slot))), ("version", .scalar(.text(image.version))),
+            ("hash", .scalar(.bytes(image.digest))), ("bootable", .scalar(.bool(image.isBootable))),
+            ("pending", .scalar(.bool(pending))), ("confirmed", .scalar(.bool(confirmed))),
+            ("active", .scalar(.bool(slot == 0))), ("permanent", .scalar(.bool(permanent))),
+        ])
+    }
+
+    var slotSizes: Fields {
+        let sizes: [IndefiniteCBOR.Value] = [0, 1].map { slot in
+            .map([
+                ("slot", .scalar(CBORValue(slot))), ("size", .scalar(CBORValue(slots.flash.layout.slotSize))),
+                ("upload_image_id", .scalar(CBORValue(slot))),
+            ])
+        }
+        return [("images", .list([.map([("image", .scalar(.unsigned(0))), ("slots", .list(sizes))])]))]
+    }
+
+    func setState(_ map: [String: CBORValue]) throws(SMPRefusal) -> Fields {
+        let confirm = map["confirm"]?.bool ?? false
+        let digest = map["hash"]?.bytes ?? []
+        guard digest.count == 32 || digest.isEmpty && confirm else { throw .image(24, first: 3) }
+        let isRunning = digest.isEmpty || slots.running?.digest == digest
+        if isRunning, !confirm { throw .image(33, first: 1) }
+        if isRunning {
+            if slots.isPending { throw .image(28, first: 6) }
+            try onFlash { () throws(FlashError) in try slots.confirm() }
+            return list
+        }
+        guard let held = slots.held, held.digest == digest else { throw .image(8, first: 1) }
+        guard slots.isConfirmed else { throw .image(28, first: 6) }
+        if !slots.isPending { try onFlash { () throws(FlashError) in try slots.mark(held, forGood: confirm) } }
+        return list
+    }
+
+    func erase(_ map: [String: CBORValue]) throws(SMPRefusal) -> Fields {
+        let slot = map["slot"]?.integer ?? 1
+        if slot == 0 || isInUse { throw .image(9, first: 6) }
+        guard slot == 1 else { throw .image(10, first: 1) }
+        guard !slots.isEmpty else { throw .image(1, first: 1) }
+        reception = nil
+        try onFlash { () throws(FlashError) in try slots.erase() }
+        return []
+    }
+
+    /// Whether the other slot is needed for the next boot or for a rollback.
+    var isInUse: Bool { slots.isPending || !slots.isConfirmed }
+
+    func onFlash(_ operation: () throws(FlashError) -> Void) throws(SMPRefusal) {
+        do throws(FlashError) {
+            try operation()
+        } catch {
+            throw .flash(error)
+        }
+    }
+}
+
+/// An error that the server returns for a request.
+enum SMPRefusal: Error {
+    /// A general error code, equal in both versions of SMP.
+    case general(Int)
+    /// An error code of the image group, and the code of SMP version 1 (`first`). Version 1 has the same code for most of these errors.
+    case image(Int, first: Int, reason: String? = nil)
+    /// A flash operation failed, for example because of a power cut. The server sends no response.
+    case flash(FlashError)
+
+    func fields(version: UInt8) -> SMPServer.Fields {
+        switch self {
+        case .general(let code): [("rc", .scalar(.unsigned(UInt64(code))))]
+        case .image(let code, _, _) where version > 0:
+            [("err", .map([("group", .scalar(.unsigned(1))), ("rc", .scalar(.unsigned(UInt64(code))))]))]
+        case .image(_, let code, let reason):
+            [("rc", .scalar(.unsigned(UInt64(code))))] + (reason.map { [("rsn", .scalar(.text($0)))] } ?? [])
+        case .flash: []
+        }
+    }
+}
