@@ -39,11 +39,16 @@ let package = Package(
     name: "otaflash",
     products: [
         .executable(name: "otaflash", targets: ["otaflash"]),
+        // The libraries for other packages. No target that they need has unsafe flags (docs/decisions/0016-products.md). scripts/examples
+        // checks this, and builds another package with them.
         .library(name: "OTAClient", targets: ["OTAClient"]),
-        .library(name: "COTADevice", targets: ["COTADevice"]),
         .library(name: "BlueZ", targets: ["BlueZ"]),
-        // Only Fuzz/ uses this product. Fuzz/ is a package of its own.
-        .library(name: "FuzzTargets", targets: ["FuzzTargets"]),
+        .library(name: "DBus", targets: ["DBus"]),
+        // The interface of OTASigning uses the types of OTAFirmware.
+        .library(name: "OTASigning", targets: ["OTASigning", "OTAFirmware"]),
+        .library(name: "COTADevice", targets: ["COTADevice"]),
+        // Not for users: only the package in Fuzz/ uses this product.
+        .library(name: "_FuzzTargets", targets: ["FuzzTargets"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -93,9 +98,10 @@ let package = Package(
             name: "OTABlueZ", dependencies: ["BlueZ", "DBus", "OTATransport", "OTAUpdate", logging],
             swiftSettings: swift),
 
+        // An example of the package in Examples/. It is also a target here because a test runs it on a fake BlueZ.
         .executableTarget(
-            name: "bluez-explore", dependencies: ["BlueZ"], path: "Examples/BlueZ", exclude: ["README.md"],
-            swiftSettings: swift),
+            name: "bluez-explore", dependencies: ["BlueZ"], path: "Examples/Sources/bluez-explore", swiftSettings: swift
+        ),
 
         // The device core for real firmware, and the virtual device that runs the same code.
         .target(name: "COTADevice", cSettings: c),

@@ -8,7 +8,7 @@ let package = Package(
     dependencies: [.package(name: "otaflash", path: "..")],
     targets: [
         .executableTarget(
-            name: "fuzz", dependencies: [.product(name: "FuzzTargets", package: "otaflash")],
+            name: "fuzz", dependencies: [.product(name: "_FuzzTargets", package: "otaflash")],
             // libFuzzer provides the main function.
             swiftSettings: [.treatAllWarnings(as: .error), .unsafeFlags(["-parse-as-library"])])
     ],

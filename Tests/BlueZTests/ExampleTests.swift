@@ -7,7 +7,7 @@ import Subprocess
 import SystemPackage
 import Testing
 
-/// Runs the program of Examples/BlueZ as a user would.
+/// Runs the program of Examples/Sources/bluez-explore as a user would.
 @Suite(
     "The example bluez-explore",
     .enabled(if: !World.isLab, "the example uses the bus of the environment and the first adapter"))
