@@ -41,7 +41,8 @@ let package = Package(
         .executable(name: "otaflash", targets: ["otaflash"]),
         // The libraries for other packages. No target that they need has unsafe flags (docs/decisions/0016-products.md). scripts/examples
         // checks this, and builds another package with them.
-        .library(name: "OTAClient", targets: ["OTAClient"]),
+        // The interface of OTAClient uses the types of the other three.
+        .library(name: "OTAClient", targets: ["OTAClient", "OTASigning", "OTAFirmware", "OTAUpdate"]),
         .library(name: "BlueZ", targets: ["BlueZ"]),
         .library(name: "DBus", targets: ["DBus"]),
         // The interface of OTASigning uses the types of OTAFirmware.

@@ -3,27 +3,35 @@ import OTAFirmware
 import OTASigning
 import SystemPackage
 
-/// Signs an image with a new key, verifies the bundle, and prints its manifest: `sign-and-verify IMAGE BUNDLE`.
+/// Signs an image, verifies the bundle, and prints its manifest: `sign-and-verify IMAGE BUNDLE [KEY]`. Without a key, it creates one.
 @main
 struct SignAndVerify {
     static func main() throws {
-        guard CommandLine.arguments.count == 3 else { return print("usage: sign-and-verify IMAGE BUNDLE") }
-        let image = FilePath(CommandLine.arguments[1])
-        let bundle = FilePath(CommandLine.arguments[2])
+        let arguments = CommandLine.arguments
+        guard arguments.count == 3 || arguments.count == 4 else {
+            return print("usage: sign-and-verify IMAGE BUNDLE [KEY]")
+        }
+        let image = FilePath(arguments[1])
+        let bundle = FilePath(arguments[2])
         let now = UInt64(Date().timeIntervalSince1970)
 
-        // The key exists only in memory. PrivateKey(pem:) reads a key from a file.
-        let key = try PrivateKey.generate()
+        let key =
+            try arguments.count == 4
+            ? PrivateKey(pem: SecretBytes(copying: contents(of: arguments[3]))) : PrivateKey.generate()
         let release = Release(hardware: HardwareRevisions("1..3"), securityCounter: 4)
         _ = try BundleSigner(keys: [key]).sign(image, as: release, created: now, to: bundle, replace: true)
 
-        let file = try [UInt8](Data(contentsOf: URL(filePath: bundle.string)))
+        let file = try contents(of: bundle.string)
         let trust = try TrustStore([key.publicKey])
         let verified = try Verifier(trust: trust).verify(SignedBundle(parsing: file))
         print(verified.manifest.product, verified.manifest.version, "signed by", verified.signers)
 
         printFields(of: verified)
         try checkThatAChangedImageIsRejected(file, trust)
+    }
+
+    private static func contents(of path: String) throws -> [UInt8] {
+        try [UInt8](Data(contentsOf: URL(filePath: path)))
     }
 
     private static func printFields(of verified: VerifiedBundle) {
