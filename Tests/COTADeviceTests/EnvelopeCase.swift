@@ -10,20 +10,20 @@ struct EnvelopeCase: CustomTestStringConvertible, Sendable {
         self.envelope = envelope
     }
 
-    init(_ name: String, _ release: Release) { self.init(name, release.envelope) }
+    init(_ name: String, _ release: BenchRelease) { self.init(name, release.envelope) }
 
     /// Changes the manifest of the example, and then signs it.
     private static func manifest(_ name: String, _ edit: (inout [UInt8]) -> Void) -> EnvelopeCase {
-        var manifest = Release().manifest
+        var manifest = BenchRelease().manifest
         edit(&manifest)
-        return EnvelopeCase(name, Release.envelope(manifest, signers: [.rfc8032]))
+        return EnvelopeCase(name, BenchRelease.envelope(manifest, signers: [.rfc8032]))
     }
 
     /// Changes the envelope of the example after it was signed.
     private static func envelope(
         _ name: String, signers: [SigningKey] = [.rfc8032], _ edit: (inout [UInt8]) -> Void
     ) -> EnvelopeCase {
-        var envelope = Release(signers: signers).envelope
+        var envelope = BenchRelease(signers: signers).envelope
         edit(&envelope)
         return EnvelopeCase(name, envelope)
     }
@@ -37,7 +37,7 @@ struct EnvelopeCase: CustomTestStringConvertible, Sendable {
     }
 
     /// Large enough that the envelope keeps a valid size when a field is removed.
-    private static let padded = Release().with(0x7000, [UInt8](repeating: 0, count: 40))
+    private static let padded = BenchRelease().with(0x7000, [UInt8](repeating: 0, count: 40))
 
     private static func field(_ name: String, _ type: UInt16, _ value: [UInt8]) -> EnvelopeCase {
         EnvelopeCase("\(name) \(value)", padded.with(type, value))
@@ -58,10 +58,10 @@ struct EnvelopeCase: CustomTestStringConvertible, Sendable {
 }
 
 extension EnvelopeCase {
-    static let largest = Release(signers: [.rfc8032, .second, .third, .fourth])
+    static let largest = BenchRelease(signers: [.rfc8032, .second, .third, .fourth])
         .with(0x7000, [UInt8](repeating: 0xEE, count: 1024 - 93))
     /// 158 bytes. The product is "d".
-    static let smallest = Release(fields: [.init(0x0002, Array("1.1.0".utf8)), .init(0x8001, Array("d".utf8))])
+    static let smallest = BenchRelease(fields: [.init(0x0002, Array("1.1.0".utf8)), .init(0x8001, Array("d".utf8))])
 
     static let malformedHeaders: [EnvelopeCase] = {
         var cases: [EnvelopeCase] = []
@@ -73,9 +73,9 @@ extension EnvelopeCase {
         }
         for place in Array(12..<16) + Array(20..<24) { cases.append(manifest("zero", byte: place, 0x80)) }
         cases.append(manifest("N = 0") { $0.replaceSubrange(8..<12, with: [0, 0, 0, 0]) })
-        cases.append(EnvelopeCase("after the year 9999", Release(created: 253_402_300_800)))
-        cases.append(EnvelopeCase("the largest time", Release(created: .max)))
-        let tooLarge = Release().with(0x7000, [UInt8](repeating: 0, count: 1025 - 93))
+        cases.append(EnvelopeCase("after the year 9999", BenchRelease(created: 253_402_300_800)))
+        cases.append(EnvelopeCase("the largest time", BenchRelease(created: .max)))
+        let tooLarge = BenchRelease().with(0x7000, [UInt8](repeating: 0, count: 1025 - 93))
         cases.append(EnvelopeCase("a manifest of 1025 bytes", tooLarge))
         return cases
     }()
@@ -98,7 +98,7 @@ extension EnvelopeCase {
         ])
         cases.append(field("source", 0x0006, [UInt8](repeating: 0x61, count: 128)))
         // The type of the next field (0x80) looks like the rest of the character.
-        cases.append(EnvelopeCase("source cut short", Release().with(0x0006, [0xC3]).with(0x0080, [])))
+        cases.append(EnvelopeCase("source cut short", BenchRelease().with(0x0006, [0xC3]).with(0x0080, [])))
         cases += texts("product", 0x8001, ["", "a b", "a/b", "ä", "a\0", "a\n", "demo:", "@", "[", "`", "{", longText])
         cases += hardware([
             [], [1], [1, 2, 3], [2, 1], [1, 3, 3, 4], [1, 3, 4, 5], [5, 6, 1, 2], [1, 1, 1, 1], [0, 65535, 0, 0],
@@ -111,9 +111,10 @@ extension EnvelopeCase {
         cases.append(EnvelopeCase("no version", padded.without(0x0002)))
         cases.append(EnvelopeCase("no product", padded.without(0x8001)))
         let fields = padded.fields
-        cases.append(EnvelopeCase("the last field twice", Release(fields: fields + fields.suffix(1))))
-        cases.append(EnvelopeCase("descending fields", Release(fields: fields.reversed())))
-        cases.append(EnvelopeCase("an unknown field twice", Release(fields: [.init(1, []), .init(1, [])] + fields)))
+        cases.append(EnvelopeCase("the last field twice", BenchRelease(fields: fields + fields.suffix(1))))
+        cases.append(EnvelopeCase("descending fields", BenchRelease(fields: fields.reversed())))
+        cases.append(
+            EnvelopeCase("an unknown field twice", BenchRelease(fields: [.init(1, []), .init(1, [])] + fields)))
         cases.append(
             manifest("an incomplete field header") {
                 $0 += [0xFF, 0x7F, 0]
@@ -159,9 +160,9 @@ extension EnvelopeCase {
         for type in [0, 1, 3, 7, 0x7FFF] as [UInt16] { cases.append(field("unknown field \(type)", type, [1, 2, 3])) }
         cases.append(field("unknown field", 0x7FFF, []))
         cases.append(EnvelopeCase("no hardware", padded.without(0x8003)))
-        cases.append(EnvelopeCase("the last second of the year 9999", Release(created: 253_402_300_799)))
+        cases.append(EnvelopeCase("the last second of the year 9999", BenchRelease(created: 253_402_300_799)))
         cases.append(EnvelopeCase("the largest envelope", largest))
-        cases.append(EnvelopeCase("four signatures", Release(signers: [.fourth, .third, .second, .rfc8032])))
+        cases.append(EnvelopeCase("four signatures", BenchRelease(signers: [.fourth, .third, .second, .rfc8032])))
         return cases
     }()
 }

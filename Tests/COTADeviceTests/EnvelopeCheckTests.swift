@@ -11,7 +11,9 @@ import Testing
         return bench
     }
 
-    private func with(_ numbers: [UInt32]) -> Release { Release().with(0x8005, numbers.flatMap { little($0) }) }
+    private func with(_ numbers: [UInt32]) -> BenchRelease {
+        BenchRelease().with(0x8005, numbers.flatMap { little($0) })
+    }
 
     /// The envelope fails every check. Each step corrects one fault.
     @Test("the checks of an envelope run in the order of the profile")
@@ -23,7 +25,7 @@ import Testing
         bench.battery = 49
         bench.isTooOld = true
         bench.permits = false
-        var release = Release(format: 1, signers: [.stranger])
+        var release = BenchRelease(format: 1, signers: [.stranger])
             .with(0x8001, Array("other".utf8)).with(0x8003, little(UInt32(0x0009_0003))).with(0x8007, [0])
             .with(0x8005, [1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]).with(0x0004, [50])
         var envelope = release.envelope
@@ -61,7 +63,7 @@ import Testing
     @Test("a refused envelope leaves the device idle without a Progress")
     func aRefusalEndsInIdle() {
         let bench = bench()
-        #expect(bench.submit(Release(signers: [.stranger]).envelope) == OTA_UNTRUSTED)
+        #expect(bench.submit(BenchRelease(signers: [.stranger]).envelope) == OTA_UNTRUSTED)
         #expect(bench.state == OTA_STATE_IDLE)
         #expect(bench.heard(OTA_PROGRESS).isEmpty)
     }
@@ -70,32 +72,32 @@ import Testing
     func aHashThatFailsIsADigestThatDiffers() {
         let bench = bench()
         bench.hashFails = true
-        #expect(bench.submit(Release().envelope) == OTA_DIGEST_MISMATCH)
+        #expect(bench.submit(BenchRelease().envelope) == OTA_DIGEST_MISMATCH)
     }
 
     @Test("each signature by a trusted key must be valid, and unknown keys are ignored")
     func signatures() {
         let bench = bench { $0.keys = [.second, .rfc8032] }
         func forged(_ signers: [SigningKey], _ forger: SigningKey) -> [UInt8] {
-            let release = Release(signers: signers)
+            let release = BenchRelease(signers: signers)
             let order = signers.sorted { $0.id.lexicographicallyPrecedes($1.id) }
             let place = order.firstIndex { $0.id == forger.id } ?? 0
             var envelope = release.envelope
             envelope[release.manifest.count + 4 + 76 * place + 12 + 63] ^= 0x01
             return envelope
         }
-        #expect(bench.submit(Release(signers: [.rfc8032]).envelope) == OTA_OK)
-        #expect(bench.submit(Release(signers: [.second]).envelope) == OTA_OK)
-        #expect(bench.submit(Release(signers: [.rfc8032, .second]).envelope) == OTA_OK)
+        #expect(bench.submit(BenchRelease(signers: [.rfc8032]).envelope) == OTA_OK)
+        #expect(bench.submit(BenchRelease(signers: [.second]).envelope) == OTA_OK)
+        #expect(bench.submit(BenchRelease(signers: [.rfc8032, .second]).envelope) == OTA_OK)
         #expect(bench.submit(forged([.rfc8032], .rfc8032)) == OTA_UNTRUSTED)
         // One wrong signature by a trusted key is enough to refuse the bundle.
         #expect(bench.submit(forged([.rfc8032, .second], .rfc8032)) == OTA_UNTRUSTED)
         #expect(bench.submit(forged([.rfc8032, .second], .second)) == OTA_UNTRUSTED)
         // A signature by an unknown key is ignored and not verified.
         bench.verifications = 0
-        #expect(bench.submit(Release(signers: [.stranger, .rfc8032]).envelope) == OTA_OK)
+        #expect(bench.submit(BenchRelease(signers: [.stranger, .rfc8032]).envelope) == OTA_OK)
         #expect(bench.submit(forged([.stranger, .rfc8032], .stranger)) == OTA_OK)
-        #expect(bench.submit(Release(signers: [.stranger, .third, .fourth]).envelope) == OTA_UNTRUSTED)
+        #expect(bench.submit(BenchRelease(signers: [.stranger, .third, .fourth]).envelope) == OTA_UNTRUSTED)
         #expect(bench.verifications == 2)
     }
 
@@ -114,10 +116,11 @@ import Testing
         for keys in signers {
             let trusted = keys.count { $0.id != SigningKey.stranger.id }
             let isEnough = trusted >= max(1, Int(required))
-            #expect(bench.submit(Release(signers: keys).envelope) == (isEnough ? OTA_OK : OTA_UNTRUSTED), "\(trusted)")
+            #expect(
+                bench.submit(BenchRelease(signers: keys).envelope) == (isEnough ? OTA_OK : OTA_UNTRUSTED), "\(trusted)")
         }
         // Two signatures by the same key are malformed.
-        let manifest = Release().manifest
+        let manifest = BenchRelease().manifest
         let entry = [1, 0, 0, 0] + SigningKey.second.id + SigningKey.second.sign(manifest)
         #expect(bench.submit(manifest + [2, 0, 0, 0] + entry + entry) == OTA_MALFORMED)
     }
@@ -128,15 +131,15 @@ import Testing
             as [(UInt32, UInt32, Bool)])
     func counterStep(_ largest: UInt32, _ counter: UInt32, _ fits: Bool) {
         let bench = bench { $0.largestCounterStep = largest }
-        #expect(bench.submit(Release(counter: counter).envelope) == (fits ? OTA_OK : OTA_REFUSED))
-        #expect(bench.submit(Release(counter: 4).envelope) == OTA_TOO_OLD)
+        #expect(bench.submit(BenchRelease(counter: counter).envelope) == (fits ? OTA_OK : OTA_REFUSED))
+        #expect(bench.submit(BenchRelease(counter: 4).envelope) == OTA_TOO_OLD)
     }
 
     /// The key id only selects the key. The signature then fails.
     @Test("a signature by another key with the id of a trusted key is refused")
     func aKeyIDProvesNothing() {
         let bench = bench()
-        var envelope = Release(signers: [.stranger]).envelope
+        var envelope = BenchRelease(signers: [.stranger]).envelope
         envelope.replaceSubrange(97..<105, with: SigningKey.rfc8032.id)
         #expect(bench.submit(envelope) == OTA_UNTRUSTED)
     }
@@ -144,10 +147,10 @@ import Testing
     @Test("an image resumes although its manifest now has a second signature")
     func aManifestOfTwoSignaturesIsTheSameRelease() throws {
         let bench = bench()
-        #expect(bench.submit(Release(signers: [.rfc8032]).envelope) == OTA_OK)
-        let release = Release()
+        #expect(bench.submit(BenchRelease(signers: [.rfc8032]).envelope) == OTA_OK)
+        let release = BenchRelease()
         bench.send(release.image, at: try #require(bench.begin(OTA_OBJECT_IMAGE, release.image)), upTo: 400)
-        #expect(bench.submit(Release(signers: [.rfc8032, .second]).envelope) == OTA_OK)
+        #expect(bench.submit(BenchRelease(signers: [.rfc8032, .second]).envelope) == OTA_OK)
         #expect(bench.begin(OTA_OBJECT_IMAGE, release.image, from: .max)?.offset == 400)
     }
 
@@ -155,7 +158,7 @@ import Testing
         "the product name must match exactly",
         arguments: [("dem", false), ("demo", true), ("demo1", false), ("Demo", false)])
     func product(_ product: String, _ fits: Bool) {
-        let release = Release().with(0x8001, Array(product.utf8))
+        let release = BenchRelease().with(0x8001, Array(product.utf8))
         #expect(bench().submit(release.envelope) == (fits ? OTA_OK : OTA_WRONG_PRODUCT))
     }
 
@@ -163,7 +166,7 @@ import Testing
         "the hardware revision must lie in a range of the manifest",
         arguments: [(0, false), (1, true), (3, true), (4, false), (6, false), (7, true), (8, false), (65535, true)])
     func hardware(_ revision: UInt16, _ fits: Bool) {
-        let release = Release().with(0x8003, ([1, 3, 7, 7, 9000, 65535] as [UInt16]).flatMap { little($0) })
+        let release = BenchRelease().with(0x8003, ([1, 3, 7, 7, 9000, 65535] as [UInt16]).flatMap { little($0) })
         #expect(bench { $0.hardware = revision }.submit(release.envelope) == (fits ? OTA_OK : OTA_WRONG_HARDWARE))
     }
 
@@ -171,7 +174,7 @@ import Testing
         "a security counter lower than the device's is refused",
         arguments: [(0, true), (6, true), (7, true), (8, false), (UInt32.max, false)])
     func counter(_ counter: UInt32, _ fits: Bool) {
-        #expect(bench { $0.counter = counter }.submit(Release().envelope) == (fits ? OTA_OK : OTA_TOO_OLD))
+        #expect(bench { $0.counter = counter }.submit(BenchRelease().envelope) == (fits ? OTA_OK : OTA_TOO_OLD))
     }
 
     @Test(
@@ -190,7 +193,7 @@ import Testing
         "an image that is larger than the largest image is refused",
         arguments: [(599, false), (600, true), (16384, true)])
     func largestImage(_ largest: UInt32, _ fits: Bool) {
-        #expect(bench { $0.largestImage = largest }.submit(Release().envelope) == (fits ? OTA_OK : OTA_TOO_LARGE))
+        #expect(bench { $0.largestImage = largest }.submit(BenchRelease().envelope) == (fits ? OTA_OK : OTA_TOO_LARGE))
     }
 
     @Test("an image of another format is refused", arguments: [0, 1, 2] as [UInt8])
@@ -200,20 +203,20 @@ import Testing
             $0.largestImage = 1000
         }
         for other in UInt8(0)...2 {
-            #expect(bench.submit(Release(format: other).envelope) == (other == format ? OTA_OK : OTA_WRONG_FORMAT))
+            #expect(bench.submit(BenchRelease(format: other).envelope) == (other == format ? OTA_OK : OTA_WRONG_FORMAT))
         }
     }
 
     @Test("a battery level below the minimum is refused")
     func battery() {
         let bench = bench()
-        let release = Release().with(0x0004, [40])
+        let release = BenchRelease().with(0x0004, [40])
         for (level, fits) in [(0, false), (39, false), (40, true), (100, true), (255, true)] as [(UInt8, Bool)] {
             bench.battery = level
             #expect(bench.submit(release.envelope) == (fits ? OTA_OK : OTA_BATTERY_LOW))
         }
         bench.battery = 0
-        #expect(bench.submit(Release().envelope) == OTA_OK)
+        #expect(bench.submit(BenchRelease().envelope) == OTA_OK)
     }
 
     /// The device then runs on mains and has no policy.
@@ -230,7 +233,7 @@ import Testing
             $0.identify = nil
             $0.begun = nil
         }
-        #expect(bench.submit(Release().with(0x0004, [40]).envelope) == OTA_OK)
+        #expect(bench.submit(BenchRelease().with(0x0004, [40]).envelope) == OTA_OK)
         #expect(bench.request(OTA_IDENTIFY, [3]) == OTA_OK)
         #expect(bench.begun.isEmpty)
     }

@@ -26,7 +26,7 @@ import Testing
         "an unknown critical field is refused, but a malformed field has precedence",
         arguments: [0x8000, 0x8002, 0x8004, 0x8006, 0x8007, 0x8009, 0xFFFF] as [UInt16])
     func criticalFieldUnknown(_ type: UInt16) {
-        let release = Release().with(type, [1])
+        let release = BenchRelease().with(type, [1])
         #expect(submit(release.envelope) == OTA_UNKNOWN_CRITICAL)
         // A malformed field has precedence at any place.
         #expect(submit(release.with(0x0004, [101]).envelope) == OTA_MALFORMED)
@@ -36,10 +36,10 @@ import Testing
     /// The byte after the manifest is the number of signatures.
     @Test("a field that ends one byte after the signed manifest is malformed")
     func aFieldOneByteTooLong() {
-        var manifest = Release().with(0x8005, [UInt8](repeating: 0, count: 12)).manifest
+        var manifest = BenchRelease().with(0x8005, [UInt8](repeating: 0, count: 12)).manifest
         manifest.removeLast()
         manifest.replaceSubrange(6..<8, with: little(UInt16(manifest.count)))
-        #expect(submit(Release.envelope(manifest, signers: [.rfc8032])) == OTA_MALFORMED)
+        #expect(submit(BenchRelease.envelope(manifest, signers: [.rfc8032])) == OTA_MALFORMED)
     }
 
     @Test("the smallest envelope has 158 bytes and the largest 1332")
@@ -52,7 +52,7 @@ import Testing
     /// The digest of the manifest identifies the release.
     @Test("mark receives the values of the manifest and its digest")
     func whatTheBootloaderIsTold() {
-        let release = Release().with(0x0006, Array("v1.1-3-gabcdef".utf8))
+        let release = BenchRelease().with(0x0006, Array("v1.1-3-gabcdef".utf8))
         var settings = Settings()
         settings.permanentAllowed = true
         let bench = Bench(settings)

@@ -16,7 +16,7 @@ import Testing
 
     @Test("the test bench makes the bundle of the example byte for byte")
     func theBenchMakesTheSameBundle() {
-        #expect(Release().envelope == Self.envelope)
+        #expect(BenchRelease().envelope == Self.envelope)
         #expect(Crypto.crc32(Array("123456789".utf8)) == 0xCBF4_3926)
         #expect(SigningKey.rfc8032.id == bytes("21fe31dfa154a261"))
     }
@@ -45,7 +45,7 @@ import Testing
         control("02 25 0430", answered: "82 25 00 0430 58020000 3b94b2df")
         control("03 26", answered: "83 26 00")
         control("04 27 00", answered: "84 27 00")
-        #expect(bench.marks == [.init(OTA_BOOT_TRIAL, of: Release())])
+        #expect(bench.marks == [.init(OTA_BOOT_TRIAL, of: BenchRelease())])
         #expect(Array(bench.flash.slot.prefix(600)) == Self.image)
 
         #expect(bench.log == ["mark"])
@@ -55,13 +55,13 @@ import Testing
         bench.settings.onTrial = true
         bench.settings.version = "1.1.0"
         bench.settings.trialCounter = 7
-        bench.settings.runningDigest = Release().digest
+        bench.settings.runningDigest = BenchRelease().digest
         bench.boot()
         bench.connect()
         #expect(bench.read(OTA_VERSION) == bytes("312e312e30"))
         #expect(bench.read(OTA_PROGRESS) == bytes("05 00 0000 00000000 00000000"))
         control("05 28", answered: "85 28 00")
-        #expect(bench.confirmations == [.init(counter: 7, digest: Release().digest)])
+        #expect(bench.confirmations == [.init(counter: 7, digest: BenchRelease().digest)])
         #expect(bench.heard(OTA_PROGRESS).isEmpty)
         #expect(bench.flash.violations.isEmpty)
     }

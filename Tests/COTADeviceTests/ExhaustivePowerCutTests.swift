@@ -28,10 +28,10 @@ import Testing
 enum Story: CaseIterable {
     case plain, stepBack, reconnections, anotherRelease, discarded, eraseAhead, largeImage
 
-    static let first = Release(image: Release.image(count: 3333))
-    static let second = Release(image: Release.image(count: 3000, seed: 7), counter: 8)
+    static let first = BenchRelease(image: BenchRelease.image(count: 3333))
+    static let second = BenchRelease(image: BenchRelease.image(count: 3000, seed: 7), counter: 8)
     /// 24 pages. Every second page has a record.
-    static let large = Release(image: Release.image(count: 6000, seed: 9), counter: 9)
+    static let large = BenchRelease(image: BenchRelease.image(count: 6000, seed: 9), counter: 9)
 
     /// Runs the story on a new device, with a power cut at one flash operation.
     func play(cutting operation: Int, _ cut: Flash.Cut) -> Bench {
@@ -78,7 +78,7 @@ enum Story: CaseIterable {
     }
 
     /// Sends the image of a release. A complete image is followed by FINISH and APPLY. Does nothing without power.
-    static func send(_ bench: Bench, _ release: Release, from: UInt32 = 0, upTo end: Int? = nil) {
+    static func send(_ bench: Bench, _ release: BenchRelease, from: UInt32 = 0, upTo end: Int? = nil) {
         guard bench.submit(release.envelope) == OTA_OK,
             let position = bench.begin(OTA_OBJECT_IMAGE, release.image, from: from)
         else { return }
@@ -93,7 +93,7 @@ struct Recovery {
     var findings: [String] = []
     let bench = Bench()
 
-    init(_ flash: Flash, _ release: Release, cutting operation: Int = .max, _ cut: Flash.Cut = .before) {
+    init(_ flash: Flash, _ release: BenchRelease, cutting operation: Int = .max, _ cut: Flash.Cut = .before) {
         bench.flash = flash
         bench.flash.tornRecord = nil
         check(bench.boot(cutting: operation, cut) == OTA_START_OK, "the core does not start")

@@ -10,7 +10,7 @@ import Testing
         let bench = Bench()
         bench.boot()
         bench.connect()
-        let envelope = Release().envelope
+        let envelope = BenchRelease().envelope
         #expect(bench.submit(envelope) == OTA_OK)
         for bit in 0..<8 * envelope.count {
             var forged = envelope
@@ -22,7 +22,7 @@ import Testing
 
     @Test("an image with any flipped bit is refused")
     func everyBitOfAnImage() {
-        let release = Release(image: Release.image(count: 300))
+        let release = BenchRelease(image: BenchRelease.image(count: 300))
         for bit in 0..<8 * release.image.count {
             let bench = Bench()
             bench.bring(to: OTA_STATE_ACCEPTED, release)
@@ -36,7 +36,7 @@ import Testing
     /// The core verifies only the signed bytes.
     @Test("none of 10,000 mutations of a bundle is verified")
     func tenThousandMutationsOfABundle() {
-        let release = Release(image: Release.image(count: 300))
+        let release = BenchRelease(image: BenchRelease.image(count: 300))
         var settings = Settings()
         settings.wearMinutes = UInt8(OTA_WEAR_UNLIMITED)
         let bench = Bench(settings)

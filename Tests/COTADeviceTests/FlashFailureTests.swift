@@ -3,7 +3,7 @@ import Testing
 
 /// Flash operations fail while the power stays on.
 @Suite("Flash failures in the device core") struct FlashFailureTests {
-    private let release = Release(image: Release.image(count: 2000))
+    private let release = BenchRelease(image: BenchRelease.image(count: 2000))
 
     private func open(_ edit: (inout Settings) -> Void = { _ in }) throws -> (Bench, Position) {
         var settings = Settings()
@@ -200,7 +200,7 @@ import Testing
     @Test("if discarding a wrong image fails, no page is erased before the record is lowered")
     func whileForgetting() throws {
         let (bench, position) = try open()
-        bench.send(Release.image(count: 2000, seed: 1), at: position)
+        bench.send(BenchRelease.image(count: 2000, seed: 1), at: position)
         bench.flash.failing = { $0.contains("write record") }
         #expect(bench.request(OTA_FINISH) == OTA_DIGEST_MISMATCH)
         let again = try #require(bench.begin(OTA_OBJECT_IMAGE, release.image, from: .max))
@@ -231,7 +231,7 @@ import Testing
     func whileForgettingAnother() throws {
         let (bench, position) = try open()
         bench.send(release.image, at: position, upTo: 600)
-        let other = Release(counter: 9)
+        let other = BenchRelease(counter: 9)
         bench.submit(other.envelope)
         bench.flash.failing = { $0.contains("record") }
         let arguments = Bench.beginArguments(OTA_OBJECT_IMAGE, other.image)

@@ -19,7 +19,10 @@ import Testing
 struct Garbage {
     var random: SeededGenerator
     let bench = Bench()
-    let releases = [Release(image: Release.image(count: 700)), Release(image: Release.image(count: 2600, seed: 9))]
+    let releases = [
+        BenchRelease(image: BenchRelease.image(count: 700)),
+        BenchRelease(image: BenchRelease.image(count: 2600, seed: 9)),
+    ]
     var statesSeen: Set<UInt32> = []
     var statusesSeen: Set<UInt8> = []
     var findings: [String] = []
@@ -57,7 +60,7 @@ struct Garbage {
         (0..<Int.random(in: 0...count, using: &random)).map { _ in UInt8.random(in: 0...255, using: &random) }
     }
 
-    private mutating func release() -> Release { releases[Int.random(in: 0..<releases.count, using: &random)] }
+    private mutating func release() -> BenchRelease { releases[Int.random(in: 0..<releases.count, using: &random)] }
 
     private mutating func requestBytes() -> [UInt8] {
         var bytes = [UInt8.random(in: 0...9, using: &random), 1] + noise(upTo: 22)

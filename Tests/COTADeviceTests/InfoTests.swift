@@ -35,10 +35,10 @@ import Testing
         #expect(info(bench, 9) == (100..<108).map { UInt8($0) })
         #expect(info(bench, 10) == nil)
         bench.connect(2)
-        #expect(info(bench, 10, by: 2) == Release().digest.prefix(8) + [242, 0, 0, 0])
+        #expect(info(bench, 10, by: 2) == BenchRelease().digest.prefix(8) + [242, 0, 0, 0])
         #expect(info(bench, 10) == nil)
         bench.request(OTA_DISCARD)
-        #expect(info(bench, 10, by: 2) == Release().digest.prefix(8) + [242, 0, 0, 0])
+        #expect(info(bench, 10, by: 2) == BenchRelease().digest.prefix(8) + [242, 0, 0, 0])
     }
 
     @Test("the longest Info has 251 bytes, and its parts at rising offsets make the whole value")

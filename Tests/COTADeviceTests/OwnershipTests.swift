@@ -10,7 +10,7 @@ import Testing
     }
 
     private let requests: [(ota_opcode, [UInt8])] = [
-        (OTA_BEGIN, Bench.beginArguments(OTA_OBJECT_ENVELOPE, Release().envelope)), (OTA_SYNC, [0, 0]),
+        (OTA_BEGIN, Bench.beginArguments(OTA_OBJECT_ENVELOPE, BenchRelease().envelope)), (OTA_SYNC, [0, 0]),
         (OTA_FINISH, []), (OTA_APPLY, [0]), (OTA_CONFIRM, []), (OTA_DISCARD, []), (OTA_DISCARD, [1, 2, 3]),
     ]
 
@@ -54,7 +54,7 @@ import Testing
         let bench = twoConnections(OTA_STATE_IDLE)
         #expect(bench.request(OTA_BEGIN, [1], by: 1) == OTA_BAD_ARGUMENT)
         #expect(bench.request(OTA_DISCARD, by: 2) == OTA_OK)
-        #expect(bench.submit(Release().envelope, by: 2) == OTA_OK)
+        #expect(bench.submit(BenchRelease().envelope, by: 2) == OTA_OK)
         #expect(bench.request(OTA_DISCARD, by: 1) == OTA_BUSY)
     }
 
@@ -63,9 +63,9 @@ import Testing
         let bench = twoConnections(OTA_STATE_IMAGE)
         bench.disconnect(1)
         #expect(bench.state == OTA_STATE_IDLE)
-        #expect(bench.submit(Release().envelope, by: 2) == OTA_OK)
+        #expect(bench.submit(BenchRelease().envelope, by: 2) == OTA_OK)
         // The bytes of the first connection are still held. The sequences belong to the second connection.
-        let position = bench.begin(OTA_OBJECT_IMAGE, Release().image, from: .max, by: 2)
+        let position = bench.begin(OTA_OBJECT_IMAGE, BenchRelease().image, from: .max, by: 2)
         #expect(position?.offset == 242)
         #expect(position?.next == UInt16(0x2001))
     }
@@ -137,7 +137,7 @@ import Testing
     @Test("the time of a long request does not count as silence")
     func workIsNotSilence() throws {
         let bench = twoConnections(OTA_STATE_IMAGE)
-        bench.send(Release().image, at: try #require(bench.progress?.position))
+        bench.send(BenchRelease().image, at: try #require(bench.progress?.position))
         ota_device_write_control(bench.device, 1, [3, 1], 2, bench.now)
         _ = ota_device_poll(bench.device, bench.now)
         bench.now &+= 40_000
@@ -175,8 +175,8 @@ import Testing
         let bench = twoConnections(OTA_STATE_VERIFIED)
         #expect(bench.begun == [1])
         bench.disconnect(1)
-        bench.submit(Release().envelope, by: 2)
-        bench.submit(Release().envelope, by: 2)
+        bench.submit(BenchRelease().envelope, by: 2)
+        bench.submit(BenchRelease().envelope, by: 2)
         #expect(bench.begun == [1, 2])
     }
 }

@@ -2,7 +2,7 @@ import COTADevice
 import Testing
 
 @Suite("Notifications of the device core") struct ProgressTests {
-    private let release = Release(image: Release.image(count: 8000))
+    private let release = BenchRelease(image: BenchRelease.image(count: 8000))
 
     private func open(window: UInt16) throws -> (Bench, Position) {
         var settings = Settings()

@@ -2,7 +2,7 @@ import COTADevice
 import Testing
 
 @Suite("Records of the device core") struct RecordTests {
-    private let release = Release(image: Release.image(count: 5000))
+    private let release = BenchRelease(image: BenchRelease.image(count: 5000))
 
     /// Makes a restarted device that holds bytes. Without a wear limit the restart appends no record.
     private func bench(holding count: Int) throws -> Bench {
@@ -26,7 +26,7 @@ import Testing
     }
 
     /// 63 pages and a part of one. A record page has five records. Therefore every fourth page has a record.
-    private let large = Release(image: Release.image(count: 16300))
+    private let large = BenchRelease(image: BenchRelease.image(count: 16300))
 
     @Test("one download of a large image erases each record page at most three times")
     func recordPagesOfALargeImage() throws {

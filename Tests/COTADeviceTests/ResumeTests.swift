@@ -3,7 +3,7 @@ import Testing
 
 @Suite("Resume in the device core") struct ResumeTests {
     /// 19 pages of 256 bytes, and a part of one.
-    private let release = Release(image: Release.image(count: 5000))
+    private let release = BenchRelease(image: BenchRelease.image(count: 5000))
 
     private func open(_ edit: (inout Settings) -> Void = { _ in }) throws -> (Bench, Position) {
         var settings = Settings()
@@ -131,7 +131,7 @@ import Testing
         let (bench, position) = try open()
         bench.send(release.image, at: position, upTo: 1200)
         bench.reconnect()
-        let other = Release(image: Release.image(count: 3000, seed: 3))
+        let other = BenchRelease(image: BenchRelease.image(count: 3000, seed: 3))
         bench.submit(other.envelope)
         #expect(bench.begin(OTA_OBJECT_IMAGE, other.image, from: .max)?.offset == 0)
         // The discard is durable before any erase: the reset follows at once.
@@ -146,7 +146,7 @@ import Testing
     func theSameImageInAnotherRelease() throws {
         let (bench, position) = try open()
         bench.send(release.image, at: position, upTo: 1200)
-        let other = Release(image: release.image, counter: 8)
+        let other = BenchRelease(image: release.image, counter: 8)
         bench.submit(other.envelope)
         #expect(bench.begin(OTA_OBJECT_IMAGE, other.image, from: .max)?.offset == 0)
     }
@@ -304,7 +304,7 @@ import Testing
         var settings = Settings()
         settings.eraseAhead = true
         let bench = Bench(settings)
-        let whole = Release(image: Release.image(count: 1024))
+        let whole = BenchRelease(image: BenchRelease.image(count: 1024))
         bench.bring(to: OTA_STATE_ACCEPTED, whole)
         let position = try #require(bench.begin(OTA_OBJECT_IMAGE, whole.image))
         let charge = ["erase record 256", "erase record 0", "write record 0"]
@@ -363,7 +363,7 @@ import Testing
 
     @Test("an image of the size of the slot is verified")
     func anImageOfAllTheSlot() throws {
-        let whole = Release(image: Release.image(count: 16384))
+        let whole = BenchRelease(image: BenchRelease.image(count: 16384))
         let bench = Bench()
         bench.bring(to: OTA_STATE_VERIFIED, whole)
         #expect(bench.state == OTA_STATE_VERIFIED)

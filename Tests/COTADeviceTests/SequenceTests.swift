@@ -4,11 +4,11 @@ import Testing
 /// Sequences count modulo 65536.
 @Suite("Sequences of Data in the device core") struct SequenceTests {
     /// Makes a device in the state *image* that has received the first chunk of 242 bytes.
-    private func open(_ size: Int = 4000, window: UInt16 = 2047) throws -> (Bench, Release, Position) {
+    private func open(_ size: Int = 4000, window: UInt16 = 2047) throws -> (Bench, BenchRelease, Position) {
         var settings = Settings()
         settings.window = window
         let bench = Bench(settings)
-        let release = Release(image: Release.image(count: size))
+        let release = BenchRelease(image: BenchRelease.image(count: size))
         bench.bring(to: OTA_STATE_IMAGE, release)
         return (bench, release, try #require(bench.progress?.position))
     }
@@ -95,7 +95,7 @@ import Testing
         settings.slotSize = 70144
         settings.window = 2047
         let bench = Bench(settings)
-        let release = Release(image: Release.image(count: 70000))
+        let release = BenchRelease(image: BenchRelease.image(count: 70000))
         bench.bring(to: OTA_STATE_ACCEPTED, release)
         var position = try #require(bench.begin(OTA_OBJECT_IMAGE, release.image))
         var gaps = 0

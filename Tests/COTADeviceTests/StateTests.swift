@@ -52,8 +52,8 @@ import Testing
 
     private func arguments(_ request: Request, _ bench: Bench) -> [UInt8] {
         switch request {
-        case .beginEnvelope: Bench.beginArguments(OTA_OBJECT_ENVELOPE, Release().envelope)
-        case .beginImage: Bench.beginArguments(OTA_OBJECT_IMAGE, Release().image)
+        case .beginEnvelope: Bench.beginArguments(OTA_OBJECT_ENVELOPE, BenchRelease().envelope)
+        case .beginImage: Bench.beginArguments(OTA_OBJECT_IMAGE, BenchRelease().image)
         case .sync: bench.progress?.position.map { little($0.next) } ?? []
         case .apply: [0]
         case .identify: [4]
@@ -64,8 +64,8 @@ import Testing
     /// Sends the rest of the open object, so that FINISH is possible.
     private func complete(_ bench: Bench) {
         guard let position = bench.progress?.position else { return }
-        if bench.state == OTA_STATE_ENVELOPE { bench.send(Release().envelope, at: position) }
-        if bench.state == OTA_STATE_IMAGE { bench.send(Release().image, at: position) }
+        if bench.state == OTA_STATE_ENVELOPE { bench.send(BenchRelease().envelope, at: position) }
+        if bench.state == OTA_STATE_IMAGE { bench.send(BenchRelease().image, at: position) }
     }
 
     @Test(
@@ -118,7 +118,7 @@ import Testing
         let bench = Bench()
         bench.bring(to: state)
         guard let before = bench.progress?.position else { return }
-        bench.write(data: little(before.next) + Release().image[242..<300])
+        bench.write(data: little(before.next) + BenchRelease().image[242..<300])
         let after = bench.progress?.position
         if state == OTA_STATE_ENVELOPE || state == OTA_STATE_IMAGE {
             #expect(after?.offset == before.offset + 58)
@@ -160,17 +160,17 @@ import Testing
     func finishThatFailsLeavesTheImage() throws {
         let bench = Bench()
         bench.bring(to: OTA_STATE_ACCEPTED)
-        let wrong = Release.image(count: 600, seed: 1)
-        bench.send(wrong, at: try #require(bench.begin(OTA_OBJECT_IMAGE, Release().image)))
+        let wrong = BenchRelease.image(count: 600, seed: 1)
+        bench.send(wrong, at: try #require(bench.begin(OTA_OBJECT_IMAGE, BenchRelease().image)))
         #expect(bench.request(OTA_FINISH) == OTA_DIGEST_MISMATCH)
         #expect(bench.state == OTA_STATE_ACCEPTED)
         #expect(bench.progress?.status == 0)
         // The held bytes are discarded, also after a reset.
-        #expect(bench.begin(OTA_OBJECT_IMAGE, Release().image, from: .max)?.offset == 0)
+        #expect(bench.begin(OTA_OBJECT_IMAGE, BenchRelease().image, from: .max)?.offset == 0)
         bench.boot()
         bench.connect()
-        bench.submit(Release().envelope)
-        #expect(bench.begin(OTA_OBJECT_IMAGE, Release().image, from: .max)?.offset == 0)
+        bench.submit(BenchRelease().envelope)
+        #expect(bench.begin(OTA_OBJECT_IMAGE, BenchRelease().image, from: .max)?.offset == 0)
     }
 
     @Test(
@@ -187,7 +187,7 @@ import Testing
     func imageArguments() {
         let bench = Bench()
         bench.bring(to: OTA_STATE_ACCEPTED)
-        let arguments = Bench.beginArguments(OTA_OBJECT_IMAGE, Release().image)
+        let arguments = Bench.beginArguments(OTA_OBJECT_IMAGE, BenchRelease().image)
         for place in [1, 2, 3, 4] + Array(9..<17) {
             var changed = arguments
             changed[place] ^= 1

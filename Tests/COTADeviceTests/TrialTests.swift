@@ -37,8 +37,8 @@ import Testing
     func nothingButIdentifyAfterApply() {
         let bench = bench(OTA_STATE_VERIFIED)
         bench.request(OTA_APPLY, [0])
-        let image = Bench.beginArguments(OTA_OBJECT_IMAGE, Release().image)
-        let envelope = Bench.beginArguments(OTA_OBJECT_ENVELOPE, Release().envelope)
+        let image = Bench.beginArguments(OTA_OBJECT_IMAGE, BenchRelease().image)
+        let envelope = Bench.beginArguments(OTA_OBJECT_ENVELOPE, BenchRelease().envelope)
         for (opcode, arguments) in [
             (OTA_BEGIN, image), (OTA_BEGIN, envelope), (OTA_APPLY, [0]), (OTA_DISCARD, []), (OTA_CONFIRM, []),
         ] {
@@ -115,8 +115,8 @@ import Testing
         #expect(bench.state == OTA_STATE_IDLE)
         // The new counter applies to the next envelope at once, and to the Info of the next connection.
         #expect(info(bench, 4) == [5, 0, 0, 0])
-        #expect(bench.submit(Release(counter: 8).envelope) == OTA_TOO_OLD)
-        #expect(bench.submit(Release(counter: 9).envelope) == OTA_OK)
+        #expect(bench.submit(BenchRelease(counter: 8).envelope) == OTA_TOO_OLD)
+        #expect(bench.submit(BenchRelease(counter: 9).envelope) == OTA_OK)
         bench.reconnect()
         #expect(info(bench, 4) == [9, 0, 0, 0])
         bench.pass(100_000_000)
@@ -127,7 +127,7 @@ import Testing
     func confirmNeverLowersTheCounter() {
         let bench = bench(OTA_STATE_TRIAL) { $0.trialCounter = 4 }
         #expect(bench.request(OTA_CONFIRM) == OTA_OK)
-        #expect(bench.submit(Release(counter: 4).envelope) == OTA_TOO_OLD)
+        #expect(bench.submit(BenchRelease(counter: 4).envelope) == OTA_TOO_OLD)
     }
 
     @Test("CONFIRM is answered with busy until the self-test has passed")
@@ -213,7 +213,8 @@ import Testing
         let bench = bench(OTA_STATE_TRIAL)
         bench.connect(2)
         #expect(
-            bench.request(OTA_BEGIN, Bench.beginArguments(OTA_OBJECT_ENVELOPE, Release().envelope)) == OTA_BAD_STATE)
+            bench.request(OTA_BEGIN, Bench.beginArguments(OTA_OBJECT_ENVELOPE, BenchRelease().envelope))
+                == OTA_BAD_STATE)
         #expect(bench.request(OTA_CONFIRM, by: 2) == OTA_OK)
     }
 }

@@ -4,7 +4,7 @@ import Testing
 /// Each page of the slot may be erased 40 times, then once in 15 minutes. An APPLY counts as four erases: two for the
 /// bootloader's swap, and two for the swap back.
 @Suite("Wear limit of the device core") struct WearTests {
-    private let release = Release()
+    private let release = BenchRelease()
     /// BEGIN leaves the last four of 40 erases for the APPLY that follows.
     private let roundsAtOnce = 36
 
@@ -17,7 +17,7 @@ import Testing
         return bench
     }
 
-    private func begin(_ bench: Bench, from: UInt32 = 0, _ release: Release? = nil) -> ota_status? {
+    private func begin(_ bench: Bench, from: UInt32 = 0, _ release: BenchRelease? = nil) -> ota_status? {
         let release = release ?? self.release
         bench.submit(release.envelope)
         return bench.request(OTA_BEGIN, Bench.beginArguments(OTA_OBJECT_IMAGE, release.image, from: from))
@@ -91,7 +91,7 @@ import Testing
     func anotherRelease() throws {
         let bench = bench()
         #expect(exhaust(bench, upTo: 512) == roundsAtOnce)
-        #expect(begin(bench, from: .max, Release(counter: 8)) == OTA_BUSY)
+        #expect(begin(bench, from: .max, BenchRelease(counter: 8)) == OTA_BUSY)
         #expect(begin(bench, from: .max) == OTA_OK)
         #expect(bench.progress?.position?.offset == 512)
     }
@@ -129,7 +129,7 @@ import Testing
         #expect(begin(bench, from: .max) == OTA_OK)
         #expect(bench.request(OTA_FINISH) == OTA_OK)
         #expect(bench.request(OTA_APPLY, [0]) == OTA_BUSY)
-        #expect(begin(bench, from: .max, Release(counter: 8)) == OTA_OK)
+        #expect(begin(bench, from: .max, BenchRelease(counter: 8)) == OTA_OK)
     }
 
     @Test("a time before the last one does not reduce the wear")

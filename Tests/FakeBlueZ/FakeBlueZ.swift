@@ -98,7 +98,7 @@ package actor FakeBlueZ {
     package func adjust(_ body: @Sendable (isolated FakeBlueZ) -> Void) { body(self) }
 
     /// Whether the device runs this release, confirmed or on trial.
-    package nonisolated func runs(_ release: Release) -> Bool {
+    package nonisolated func runs(_ release: FakeRelease) -> Bool {
         (peripheral as? VirtualDevice)?.runningImage == release.bundle.image
     }
 

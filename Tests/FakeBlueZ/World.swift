@@ -22,7 +22,7 @@ package struct World: Sendable {
     package let bus: DBusBus
     package let address: BluetoothAddress
     package let name: String
-    package let release: Release
+    package let release: FakeRelease
     /// Nil in the lab.
     package let fake: FakeBlueZ?
 
@@ -41,7 +41,7 @@ package struct World: Sendable {
             let product = ProductName("demo"),
             let address = BluetoothAddress("00:AA:01:01:00:42")
         else { throw Unprepared(what: "constants") }
-        let release = try Release(bytes: imageSize, version: version, product: product)
+        let release = try FakeRelease(bytes: imageSize, version: version, product: product)
         if isLab {
             return try await withPeripheral(passkey) {
                 try await body(World(bus: .system, address: address, name: "Bumble", release: release, fake: nil))
@@ -70,7 +70,7 @@ package struct World: Sendable {
         }
     }
 
-    private static func smpDevice(_ board: String, _ release: Release) throws -> VirtualSMPDevice {
+    private static func smpDevice(_ board: String, _ release: FakeRelease) throws -> VirtualSMPDevice {
         var configuration = VirtualSMPConfiguration(trustedKeys: [release.key])
         configuration.board = board
         return try VirtualSMPDevice(configuration)

@@ -44,7 +44,7 @@ enum BusFuzz {
 enum ObjectTreeFuzz {
     static func run(_ bytes: [UInt8]) -> String? {
         var input = FuzzInput(bytes)
-        var tree = ObjectTree()
+        var tree = BlueZObjectTree()
         while !input.isEmpty {
             let count = Int(input.next()) << 8 | Int(input.next())
             guard let change = try? WireMessage.objectChange(of: input.bytes(upTo: count)) else { continue }

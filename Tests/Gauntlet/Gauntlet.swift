@@ -3,7 +3,7 @@ package import OTAUpdate
 /// Whole updates in a world that a seed has made: the same seed gives the same course, to the byte and the nanosecond.
 package struct Gauntlet: Sendable {
     /// Two releases, of which the second has the higher security counter: a device that runs it for good refuses the first.
-    private let bundles: [[Release]]
+    private let bundles: [[ExampleRelease]]
     private let images: [[SMPRelease]]
 
     /// Images of 16 to 64 KiB.
@@ -12,8 +12,8 @@ package struct Gauntlet: Sendable {
         let pairs = sizes.indices.map { (sizes[$0], sizes[($0 + 3) % sizes.count] - 7) }
         bundles = try pairs.map { first, second in
             try [
-                Release(bytes: first, version: "1.1.0", counter: 2, keySeed: 1),
-                Release(bytes: second, version: "1.2.0", counter: 3, keySeed: 1),
+                ExampleRelease(bytes: first, version: "1.1.0", counter: 2, keySeed: 1),
+                ExampleRelease(bytes: second, version: "1.2.0", counter: 3, keySeed: 1),
             ]
         }
         images = try pairs.map { first, second in

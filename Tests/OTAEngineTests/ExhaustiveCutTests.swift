@@ -9,7 +9,7 @@ import Testing
     private let cuts: Cuts<ProfileWire>
 
     init() throws {
-        let release = try Release(bytes: 100 * 1024)
+        let release = try ExampleRelease(bytes: 100 * 1024)
         cuts = try Cuts(
             of: .push(release.bundle, UpdateOptions()), resume: .push(release.bundle, UpdateOptions(resume: true)),
             windowBytes: 64 * 242, pageBytes: 4096

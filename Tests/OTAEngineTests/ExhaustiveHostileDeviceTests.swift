@@ -9,7 +9,7 @@ import Testing
 
     @Test("a host ends within its limits with a hostile device that has the OTA profile")
     func profile() throws {
-        let release = try Release(bytes: 16_384, version: "1.1.0", counter: 2, keySeed: 1)
+        let release = try ExampleRelease(bytes: 16_384, version: "1.1.0", counter: 2, keySeed: 1)
         for seed in Self.plans {
             var random = SplitMix64(seed: seed)
             let offences = try HostileRun { Int.random(in: $0, using: &random) }.run(release, seed: seed)

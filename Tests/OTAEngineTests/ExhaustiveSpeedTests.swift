@@ -31,7 +31,7 @@ import Testing
         }()
     }
 
-    private static let release = Result { try Release(bytes: 512 * 1024) }
+    private static let release = Result { try ExampleRelease(bytes: 512 * 1024) }
 
     /// The speed of the transfer divided by the bound without loss.
     private func efficiency(_ radio: RadioModel) throws -> Double {

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Time limit and cancellation of a run") struct UpdateRunnerTests {
     private func run(limit: Duration?) throws -> (Result<UpdateReport, UpdateError>, Duration) {
-        let world = try World(try Release(bytes: 200_000))
+        let world = try World(try ExampleRelease(bytes: 200_000))
         let (time, transport, bundle) = (world.time, world.transport, world.release.bundle)
         return try time.run {
             let start = time.now
@@ -42,7 +42,7 @@ import Testing
 
     @Test("a run whose task is cancelled before its time limit ends with interrupted, not with timed-out")
     func cancelled() throws {
-        let world = try World(try Release(bytes: 1000))
+        let world = try World(try ExampleRelease(bytes: 1000))
         let (time, transport, bundle) = (world.time, world.transport, world.release.bundle)
         let jobs = Jobs()
         Task(executorPreference: jobs) {

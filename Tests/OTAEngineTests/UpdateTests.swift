@@ -8,7 +8,7 @@ import Testing
 @Suite("Updates over the OTA profile") struct UpdateTests {
     @Test("an update ends confirmed without resent bytes")
     func endsConfirmed() throws {
-        let world = try World(try Release(bytes: 20_000))
+        let world = try World(try ExampleRelease(bytes: 20_000))
         let run = try world.push()
         let report = try #require(run.report)
         #expect(report.outcome == .confirmed)
@@ -20,7 +20,7 @@ import Testing
 
     @Test("a second push of the same bundle sends nothing")
     func sendsNothingTwice() throws {
-        let world = try World(try Release(bytes: 5000))
+        let world = try World(try ExampleRelease(bytes: 5000))
         let runs = try world.run(
             Array(repeating: .push(world.release.bundle, UpdateOptions()), count: 2))
         #expect(runs[0].report?.outcome == .confirmed)
@@ -30,7 +30,7 @@ import Testing
 
     @Test("updates with the same seed and faults have the same transcript")
     func sameSeedSameTranscript() throws {
-        let release = try Release(bytes: 50_000)
+        let release = try ExampleRelease(bytes: 50_000)
         var faults = FaultPlan()
         faults.gap = 0.02
         faults.dropAt = [0.3, 0.7]
@@ -53,7 +53,7 @@ import Testing
         faults.resetAt = [0.6]
         var radio = RadioModel()
         radio.loss = 0.2
-        let world = try World(try Release(bytes: 100_000), radio: radio, faults: faults)
+        let world = try World(try ExampleRelease(bytes: 100_000), radio: radio, faults: faults)
         let run = try world.push()
         let report = try #require(run.report)
         #expect(report.outcome == .confirmed && world.runsNewImage)
@@ -68,7 +68,7 @@ import Testing
         plan.dropAt = [0.5]
         var faults = WorldFaults()
         faults.valueLengths = [244, 62]
-        let world = try World(try Release(bytes: 20_000), faults: plan)
+        let world = try World(try ExampleRelease(bytes: 20_000), faults: plan)
         let run = try world.run([Client(.push(world.release.bundle, UpdateOptions()))], through: faults)[0]
         let report = try #require(run.report)
         #expect(report.outcome == .confirmed && report.transfer?.disconnects == 1)
@@ -77,7 +77,7 @@ import Testing
 
     @Test("an image on trial stays unconfirmed until the confirm task")
     func leavesTheTrialOpen() throws {
-        let world = try World(try Release(bytes: 5000))
+        let world = try World(try ExampleRelease(bytes: 5000))
         let push = UpdateTask.push(world.release.bundle, UpdateOptions(ending: .trial))
         let runs = try world.run([push, .confirm, .status])
         #expect(runs[0].report?.outcome == .onTrial(seconds: 60))
@@ -90,7 +90,7 @@ import Testing
     /// The trial expires. The device rolls back and keeps the image.
     @Test("a push with resume after an expired trial confirms the image without a transfer")
     func resumesATrialThatEndedByItself() throws {
-        let world = try World(try Release(bytes: 50_000))
+        let world = try World(try ExampleRelease(bytes: 50_000))
         let push = { UpdateTask.push(world.release.bundle, UpdateOptions(resume: true, ending: $0)) }
         let runs = try world.run([push(.trial), .status, push(.confirm)], pauses: [.seconds(90)])
         #expect(runs[0].report?.outcome == .onTrial(seconds: 60))
@@ -102,7 +102,7 @@ import Testing
 
     @Test("discard returns a device on trial to the old image")
     func discardsATrial() throws {
-        let world = try World(try Release(bytes: 5000))
+        let world = try World(try ExampleRelease(bytes: 5000))
         let runs = try world.run([.push(world.release.bundle, UpdateOptions(ending: .trial)), .discard])
         #expect(runs[1].report?.device.runningVersion == "1.0.0")
         #expect(runs[1].report?.device.held == nil)
@@ -113,20 +113,20 @@ import Testing
     func tellsThatAnOutOfReachDeviceMayBeResumed() throws {
         var faults = FaultPlan()
         faults.goneAt = 0.5
-        let world = try World(try Release(bytes: 20_000), faults: faults)
+        let world = try World(try ExampleRelease(bytes: 20_000), faults: faults)
         #expect(try world.push().error == .linkLost)
         #expect(world.runsOldImage)
     }
 
     @Test("a battery below the minimum of the bundle is refused with battery-low")
     func needsTheDevicesBattery() throws {
-        let world = try World(try Release(bytes: 5000, minimumBattery: 50)) { $0.battery = 49 }
+        let world = try World(try ExampleRelease(bytes: 5000, minimumBattery: 50)) { $0.battery = 49 }
         #expect(try world.push().error == .batteryLow)
     }
 
     @Test("a device without a trial refuses a push with a trial and accepts a permanent one")
     func isPermanentWhereThereIsNoTrial() throws {
-        let world = try World(try Release(bytes: 5000)) { $0.trialSeconds = 0 }
+        let world = try World(try ExampleRelease(bytes: 5000)) { $0.trialSeconds = 0 }
         let push = { UpdateTask.push(world.release.bundle, UpdateOptions(ending: $0)) }
         let runs = try world.run([push(.confirm), push(.permanent)])
         #expect(runs[0].error == .noTrial)
@@ -140,7 +140,7 @@ import Testing
     func worksAtAnyMTU(mtu: Int) throws {
         var radio = RadioModel()
         radio.mtu = mtu
-        let world = try World(try Release(bytes: 5000), radio: radio)
+        let world = try World(try ExampleRelease(bytes: 5000), radio: radio)
         #expect(try world.push().report?.outcome == .confirmed)
         #expect(world.transport.statistics.maximumChunksInFlight <= 64)
     }

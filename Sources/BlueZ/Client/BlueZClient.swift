@@ -14,7 +14,7 @@ public actor BlueZClient {
     let logger: Logger
     nonisolated let links: (any LinkAccount)?
 
-    var tree = ObjectTree()
+    var tree = BlueZObjectTree()
     /// The error that ended the client.
     private(set) var end: BlueZError?
     /// The adapters that were powered at any time.

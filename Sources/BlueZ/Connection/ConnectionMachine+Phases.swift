@@ -2,7 +2,7 @@ import DBus
 
 /// The phases from the start to a device that can be connected.
 extension ConnectionMachine {
-    mutating func wait(_ tree: ObjectTree) {
+    mutating func wait(_ tree: BlueZObjectTree) {
         guard case .waiting(let until) = phase else { return }
         do throws(BlueZError) {
             let adapter = try tree.usableAdapter(request.adapter)
@@ -15,7 +15,7 @@ extension ConnectionMachine {
         }
     }
 
-    private mutating func find(_ tree: ObjectTree, _ adapter: DBusObjectPath) {
+    private mutating func find(_ tree: BlueZObjectTree, _ adapter: DBusObjectPath) {
         // A known address needs no scan: during `Connect`, bluetoothd waits for the device's advertisements itself.
         guard case .address = request.target,
             let known = tree.devices(of: adapter).first(where: request.target.matches)
@@ -33,7 +33,7 @@ extension ConnectionMachine {
         if let adapter { startScan(adapter) }
     }
 
-    mutating func scan(_ event: Event, _ tree: ObjectTree, _ until: Duration, _ decision: Duration?) {
+    mutating func scan(_ event: Event, _ tree: BlueZObjectTree, _ until: Duration, _ decision: Duration?) {
         if case .failed(.scan, let error) = event { return fail(error) }
         guard let adapter else { return }
         let candidates = tree.devices(of: adapter).filter { $0.isInRange && request.target.matches($0) }
@@ -53,12 +53,12 @@ extension ConnectionMachine {
         }
     }
 
-    private mutating func found(_ device: BluetoothDevice, _ tree: ObjectTree) {
+    private mutating func found(_ device: BluetoothDevice, _ tree: BlueZObjectTree) {
         actions.append(.stopScan)
         choose(device, tree)
     }
 
-    private mutating func choose(_ chosen: BluetoothDevice, _ tree: ObjectTree) {
+    private mutating func choose(_ chosen: BluetoothDevice, _ tree: BlueZObjectTree) {
         device = chosen.path
         advertised = chosen.serviceUUIDs
         hadServices = !tree.services(of: chosen.path).isEmpty
@@ -67,7 +67,7 @@ extension ConnectionMachine {
         actions.append(.call(.admit(chosen.path)))
     }
 
-    mutating func admit(_ event: Event, _ tree: ObjectTree) {
+    mutating func admit(_ event: Event, _ tree: BlueZObjectTree) {
         switch event {
         case .finished(.admit(let path)):
             guard let chosen = tree.devices[path] else { return rescan() }
@@ -77,7 +77,7 @@ extension ConnectionMachine {
         }
     }
 
-    private mutating func approach(_ chosen: BluetoothDevice, _ tree: ObjectTree) {
+    private mutating func approach(_ chosen: BluetoothDevice, _ tree: BlueZObjectTree) {
         if request.refreshesCache, !hasRefreshedCache { return removeDevice(chosen) }
         if chosen.isConnected, request.takesOver {
             let call = Call.disconnect(chosen.path)
@@ -97,7 +97,7 @@ extension ConnectionMachine {
         actions.append(.call(call))
     }
 
-    mutating func clear(_ event: Event, _ tree: ObjectTree, _ call: Call, _ until: Duration) {
+    mutating func clear(_ event: Event, _ tree: BlueZObjectTree, _ call: Call, _ until: Duration) {
         guard event == .finished(call) || event.isFailure(of: call) || now >= until else { return }
         guard now < until else { return fail(BlueZError(.timedOut, "an earlier link to the device did not end")) }
         // The previous link or cache entry is gone, also if the reply was an error. If the object is gone too, a scan finds
@@ -125,7 +125,7 @@ extension ConnectionMachine {
         }
     }
 
-    mutating func connect(_ event: Event, _ tree: ObjectTree, _ until: Duration) {
+    mutating func connect(_ event: Event, _ tree: BlueZObjectTree, _ until: Duration) {
         switch event {
         case .finished(.connect):
             actions.append(.yieldTurn)
@@ -139,7 +139,7 @@ extension ConnectionMachine {
         }
     }
 
-    private mutating func connectFailed(_ error: BlueZError, _ tree: ObjectTree, _ until: Duration) {
+    private mutating func connectFailed(_ error: BlueZError, _ tree: BlueZObjectTree, _ until: Duration) {
         let next = now + Self.settleTime
         switch error.code {
         // bluetoothd removes the object 30 s after the last advertisement or connection. A scan finds the device again. The
@@ -163,20 +163,20 @@ extension ConnectionMachine {
 
     /// Adds a likely cause for a paired device: a device that has lost its bond data ends every link that must be
     /// encrypted.
-    private func explained(_ error: BlueZError, _ tree: ObjectTree) -> BlueZError {
+    private func explained(_ error: BlueZError, _ tree: BlueZObjectTree) -> BlueZError {
         guard let device, tree.devices[device]?.isPaired == true else { return error }
         var error = error
         error.context += "; this machine is paired with the device, but the device may have lost the bond"
         return error
     }
 
-    mutating func reconnect(_ tree: ObjectTree, _ at: Duration, _ until: Duration?) {
+    mutating func reconnect(_ tree: BlueZObjectTree, _ at: Duration, _ until: Duration?) {
         guard now >= at else { return }
         guard let device, tree.devices[device] != nil else { return rescan() }
         takeTurn(until: until)
     }
 
-    private mutating func startDiscovery(_ tree: ObjectTree) {
+    private mutating func startDiscovery(_ tree: BlueZObjectTree) {
         let until = now + request.limit
         phase = .discovering(until: until, wasConnected: false)
         discover(.treeChanged, tree, until, false)
@@ -184,7 +184,7 @@ extension ConnectionMachine {
 
     /// `Connect` may return before bluetoothd announces the link. It may even succeed without a link: bluetoothd reports an
     /// aborted attempt as success (`att_connect_cb`). Therefore only the device's properties are reliable.
-    mutating func discover(_ event: Event, _ tree: ObjectTree, _ until: Duration, _ wasConnected: Bool) {
+    mutating func discover(_ event: Event, _ tree: BlueZObjectTree, _ until: Duration, _ wasConnected: Bool) {
         let record = device.flatMap { tree.devices[$0] }
         if let record, record.isConnected {
             guard !record.areServicesResolved else {
@@ -205,7 +205,7 @@ extension ConnectionMachine {
         }
     }
 
-    mutating func refresh(_ event: Event, _ tree: ObjectTree, _ until: Duration) {
+    mutating func refresh(_ event: Event, _ tree: BlueZObjectTree, _ until: Duration) {
         switch event {
         case .finished(.refresh): checkServices(tree)
         case .failed(.refresh, let error): fail(error)
@@ -214,7 +214,7 @@ extension ConnectionMachine {
         }
     }
 
-    private mutating func checkServices(_ tree: ObjectTree) {
+    private mutating func checkServices(_ tree: BlueZObjectTree) {
         guard let device, let record = tree.devices[device], record.isConnected else { return again() }
         let missing = request.services.subtracting(tree.services(of: device).map(\.uuid))
         // bluetoothd caches the attributes. If a device has no bond, no Service Changed characteristic and no database
@@ -236,7 +236,7 @@ extension ConnectionMachine {
     }
 
     /// Watches a ready link for its end.
-    mutating func watch(_ tree: ObjectTree) {
+    mutating func watch(_ tree: BlueZObjectTree) {
         guard let device, tree.isConnected(device, since: endedLinks) else {
             return fail(BlueZError(.disconnected, "the device disconnected"))
         }

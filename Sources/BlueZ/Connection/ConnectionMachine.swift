@@ -107,7 +107,7 @@ package struct ConnectionMachine: Sendable {
     }
 
     /// Processes an event and returns the actions in order. `now` is the time since the start and never decreases.
-    package mutating func handle(_ event: Event, _ tree: ObjectTree, at now: Duration) -> [Action] {
+    package mutating func handle(_ event: Event, _ tree: BlueZObjectTree, at now: Duration) -> [Action] {
         self.now = now
         actions = []
         switch (phase, event) {
@@ -129,7 +129,7 @@ package struct ConnectionMachine: Sendable {
         return actions
     }
 
-    private mutating func proceed(_ event: Event, _ tree: ObjectTree) {
+    private mutating func proceed(_ event: Event, _ tree: BlueZObjectTree) {
         stopSharing(tree)
         switch phase {
         case .idle, .waiting, .failed: break
@@ -147,7 +147,7 @@ package struct ConnectionMachine: Sendable {
 
     /// Handles the end of another program's link before this attempt is ready. `Connect` then creates a link that this
     /// program must end.
-    private mutating func stopSharing(_ tree: ObjectTree) {
+    private mutating func stopSharing(_ tree: BlueZObjectTree) {
         guard isShared, phase != .ready, let device, !tree.isConnected(device, since: endedLinks) else { return }
         isShared = false
         actions.append(.own(device))

@@ -24,7 +24,7 @@ public struct GATTCharacteristic: Sendable, Hashable {
     public let operations: Set<Operation>
 }
 
-extension ObjectTree {
+extension BlueZObjectTree {
     /// Returns the attribute table of a device, in the order of its handles.
     package func table(of device: DBusObjectPath) -> [GATTService] {
         services(of: device).map { service in

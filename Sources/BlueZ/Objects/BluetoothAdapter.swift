@@ -21,7 +21,7 @@ public struct BluetoothAdapter: Sendable, Equatable {
     }
 }
 
-extension ObjectTree {
+extension BlueZObjectTree {
     /// The reason why the adapter is lost. Nil while bluetoothd runs, its `generation` is the same, and the adapter exists
     /// and is powered.
     func loss(of adapter: DBusObjectPath, since generation: Int) -> BlueZError? {

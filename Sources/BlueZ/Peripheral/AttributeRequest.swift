@@ -8,10 +8,11 @@ public final class ReadRequest: Sendable {
     public let attribute: LocalAttribute
     /// The offset in bytes. A value that does not fit into one response is read with increasing offsets.
     public let offset: Int
-    private let answer: Answer<[UInt8]>
+    private let answer: PeripheralAnswer<[UInt8]>
 
     init(
-        _ connection: PeripheralConnection, _ attribute: LocalAttribute, offset: Int, _ answer: Answer<[UInt8]>
+        _ connection: PeripheralConnection, _ attribute: LocalAttribute, offset: Int,
+        _ answer: PeripheralAnswer<[UInt8]>
     ) {
         self.connection = connection
         self.attribute = attribute
@@ -39,11 +40,11 @@ public final class WriteRequest: Sendable {
     /// The ATT MTU of the link in bytes. Nil if bluetoothd did not report it.
     public let mtu: Int?
     /// The pending answer. Nil if the central does not wait for one.
-    private let answer: Answer<Void>?
+    private let answer: PeripheralAnswer<Void>?
 
     init(
         _ connection: PeripheralConnection, _ attribute: LocalAttribute, offset: Int, _ value: [UInt8],
-        mtu: Int? = nil, _ answer: Answer<Void>?
+        mtu: Int? = nil, _ answer: PeripheralAnswer<Void>?
     ) {
         self.connection = connection
         self.attribute = attribute
@@ -61,7 +62,7 @@ public final class WriteRequest: Sendable {
 }
 
 /// Resumes the waiting task exactly once, also if no answer is given.
-final class Answer<Value: Sendable>: Sendable {
+final class PeripheralAnswer<Value: Sendable>: Sendable {
     typealias Waiting = CheckedContinuation<Result<Value, AttributeError>, Never>
     private let waiting: Guarded<Waiting?>
 

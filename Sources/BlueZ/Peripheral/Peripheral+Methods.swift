@@ -40,7 +40,7 @@ extension Peripheral {
         let request = try Request(call.arguments.require(0, \.properties))
         let connection = try connection(of: request.device)
         let result = await withCheckedContinuation {
-            emit(.read(ReadRequest(connection, attribute, offset: request.offset, Answer($0))))
+            emit(.read(ReadRequest(connection, attribute, offset: request.offset, PeripheralAnswer($0))))
         }
         switch result {
         case .success(let value): return [.bytes(value)]
@@ -59,7 +59,8 @@ extension Peripheral {
         let result = await withCheckedContinuation {
             emit(
                 .write(
-                    WriteRequest(connection, attribute, offset: request.offset, value, mtu: request.mtu, Answer($0))))
+                    WriteRequest(
+                        connection, attribute, offset: request.offset, value, mtu: request.mtu, PeripheralAnswer($0))))
         }
         if case .failure(let error) = result { throw error.asDBusError }
         return []

@@ -85,7 +85,7 @@ struct ObjectFollower {
         return newOwner.map { DBusMethodCall($0, root, Standard.objectManager, "GetManagedObjects") }
     }
 
-    mutating func received(_ answer: PendingCalls.Answer, from asked: String) {
+    mutating func received(_ answer: PendingCalls.CallResult, from asked: String) {
         // The reply of a previous owner is obsolete. The bus announces the new owner.
         guard owner == asked else { return }
         do throws(DBusError) {

@@ -35,15 +35,15 @@ extension DBusConnection {
     @discardableResult
     func request(
         _ call: DBusMethodCall, timeout: Duration? = .seconds(25),
-        onAnswer: @escaping (PendingCalls.Answer) -> Void = { _ in }
+        onAnswer: @escaping (PendingCalls.CallResult) -> Void = { _ in }
     ) async throws(DBusError) -> [DBusValue] {
         let answers = await answers(to: [call], timeout: timeout, onAnswer: onAnswer)
         return try answers[0].get()
     }
 
     private func answers(
-        to batch: [DBusMethodCall], timeout: Duration?, onAnswer: @escaping (PendingCalls.Answer) -> Void
-    ) async -> [PendingCalls.Answer] {
+        to batch: [DBusMethodCall], timeout: Duration?, onAnswer: @escaping (PendingCalls.CallResult) -> Void
+    ) async -> [PendingCalls.CallResult] {
         guard !batch.isEmpty else { return [] }
         guard !Task.isCancelled else { return batch.map { _ in .failure(.taskCancelled) } }
         let ticket = newTicket()
@@ -68,7 +68,7 @@ extension DBusConnection {
     /// Sends a call. `finish` runs on this actor before any later message is processed. If nothing was sent, it runs at
     /// once.
     func begin(
-        _ call: DBusMethodCall, ticket: UInt64, timeout: Duration?, finish: @escaping (PendingCalls.Answer) -> Void
+        _ call: DBusMethodCall, ticket: UInt64, timeout: Duration?, finish: @escaping (PendingCalls.CallResult) -> Void
     ) {
         do throws(DBusError) {
             calls.add(try send(.call(call)), ticket: ticket, timeout: timeout, finish: finish)
@@ -80,17 +80,17 @@ extension DBusConnection {
 
 /// Collects replies and waits for the last one.
 private final class AnswerCollector {
-    private var answers: [PendingCalls.Answer?]
+    private var answers: [PendingCalls.CallResult?]
     private var missing: Int
-    private let onCompletion: ([PendingCalls.Answer]) -> Void
+    private let onCompletion: ([PendingCalls.CallResult]) -> Void
 
-    init(count: Int, onCompletion: @escaping ([PendingCalls.Answer]) -> Void) {
+    init(count: Int, onCompletion: @escaping ([PendingCalls.CallResult]) -> Void) {
         answers = Array(repeating: nil, count: count)
         missing = count
         self.onCompletion = onCompletion
     }
 
-    func add(_ answer: PendingCalls.Answer, at index: Int) {
+    func add(_ answer: PendingCalls.CallResult, at index: Int) {
         answers[index] = answer
         missing -= 1
         if missing == 0 { onCompletion(answers.compactMap { $0 }) }
@@ -130,13 +130,13 @@ enum Bus {
 
 /// The calls that wait for a reply, by serial number.
 struct PendingCalls {
-    typealias Answer = Result<[DBusValue], DBusError>
+    typealias CallResult = Result<[DBusValue], DBusError>
 
     private struct Pending {
         /// The ticket of the waiting task.
         var ticket: UInt64
         var deadline: ContinuousClock.Instant?
-        var finish: (Answer) -> Void
+        var finish: (CallResult) -> Void
     }
 
     private var pending: [UInt32: Pending] = [:]
@@ -146,14 +146,14 @@ struct PendingCalls {
     /// The time of the last check for replies.
     private var lastLook = ContinuousClock.now
 
-    mutating func add(_ serial: UInt32, ticket: UInt64, timeout: Duration?, finish: @escaping (Answer) -> Void) {
+    mutating func add(_ serial: UInt32, ticket: UInt64, timeout: Duration?, finish: @escaping (CallResult) -> Void) {
         let due = timeout.map { ContinuousClock.now.advanced(by: $0) }
         pending[serial] = Pending(ticket: ticket, deadline: due, finish: finish)
         if let due, deadline.map({ due < $0 }) ?? true { deadline = due }
     }
 
     /// Finishes a call. Does nothing if the call was cancelled or timed out.
-    mutating func finish(_ serial: UInt32, _ answer: @autoclosure () -> Answer) {
+    mutating func finish(_ serial: UInt32, _ answer: @autoclosure () -> CallResult) {
         if let call = pending.removeValue(forKey: serial) { call.finish(answer()) }
     }
 

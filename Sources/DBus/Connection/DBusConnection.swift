@@ -22,7 +22,7 @@ public actor DBusConnection {
     /// The owners of the tracked names. An inner nil means that the name has no owner.
     var owners: [String: String?] = [:]
     var followers: [UInt64: ObjectFollower] = [:]
-    var objects = ObjectTree()
+    var objects = ExportedObjects()
     /// The running method handlers.
     var handlers: [UInt64: Task<Void, Never>] = [:]
     private var lastTicket: UInt64 = 0
@@ -156,7 +156,7 @@ extension DBusConnection {
         }
     }
 
-    private func answer(in message: Message) -> PendingCalls.Answer {
+    private func answer(in message: Message) -> PendingCalls.CallResult {
         do throws(DBusError) { return .success(try MessageReader.arguments(of: message)) } catch {
             return .failure(error)
         }

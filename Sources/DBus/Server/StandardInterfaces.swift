@@ -15,7 +15,7 @@ enum Standard {
         declarations(managesObjects: true).first { $0.methods.contains { $0.name == name } }?.name
     }
 
-    /// The declarations for introspection. `ObjectTree.route` implements the methods.
+    /// The declarations for introspection. `ExportedObjects.route` implements the methods.
     static func declarations(managesObjects: Bool) -> [DBusInterface] {
         managesObjects ? everywhere + [manager] : everywhere
     }
@@ -89,7 +89,7 @@ enum Machine {
 /// Introspection data (specification, "Introspection Data Format"). All names except those of arguments were checked and
 /// need no escaping. Characters that are not allowed are removed from the names of arguments.
 enum Introspection {
-    static func describe(_ object: ObjectTree.Object?, children: [String]) -> String {
+    static func describe(_ object: ExportedObjects.Object?, children: [String]) -> String {
         var lines = [
             "<!DOCTYPE node PUBLIC \"-//freedesktop//DTD D-BUS Object Introspection 1.0//EN\"",
             " \"http://www.freedesktop.org/standards/dbus/1.0/introspect.dtd\">", "<node>",

@@ -77,7 +77,7 @@ package enum Request: Equatable {
 }
 
 /// An answer that a device notifies on Control: `[0x80 | opcode][tag][status u8][results]`.
-package struct Answer: Equatable {
+package struct ControlAnswer: Equatable {
     package var opcode: UInt8
     package var tag: UInt8
     package var status: DeviceStatus
@@ -98,7 +98,7 @@ package struct Answer: Equatable {
                 case .begin where status == .ok, .sync where status == .ok: try Position(from: &reader)
                 default: nil
                 }
-            return Answer(opcode: request.opcode, tag: tag, status: status, position: position)
+            return ControlAnswer(opcode: request.opcode, tag: tag, status: status, position: position)
         }
     }
 

@@ -184,7 +184,9 @@ package struct ProfileConversation: Conversation {
     private mutating func answered(_ bytes: [UInt8]) {
         guard let exchange else { return }
         do throws(FrameError) {
-            guard let answer = try Answer(to: exchange.request, tag: exchange.tag, parsing: bytes) else { return }
+            guard let answer = try ControlAnswer(to: exchange.request, tag: exchange.tag, parsing: bytes) else {
+                return
+            }
             self.exchange = nil
             switch answer.status {
             case .ok: accepted(exchange.request, answer.position)

@@ -97,7 +97,7 @@ struct ConnectionMachineRandomTests {
         }
     }
 
-    private static func disturb(_ tree: inout ObjectTree, _ random: inout SeededGenerator) {
+    private static func disturb(_ tree: inout BlueZObjectTree, _ random: inout SeededGenerator) {
         let device = Rig.device
         switch UInt8.random(in: 0..<24, using: &random) {
         case 0, 1, 2: tree.set(device, BlueZName.device, "Connected", true)

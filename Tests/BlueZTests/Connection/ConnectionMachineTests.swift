@@ -5,14 +5,16 @@ import Testing
 /// A connection machine with its objects and its clock.
 struct Rig {
     var machine: ConnectionMachine
-    var tree: ObjectTree
+    var tree: BlueZObjectTree
     var now = Duration.zero
 
     static let adapter = Objects.adapterPath
     static let device = Objects.devicePath
     static let address = BluetoothAddress("00:AA:01:01:00:42").map { DeviceTarget.address($0) } ?? .name("")
 
-    init(_ tree: ObjectTree, _ target: DeviceTarget = address, adjust: (inout ConnectionRequest) -> Void = { _ in }) {
+    init(
+        _ tree: BlueZObjectTree, _ target: DeviceTarget = address, adjust: (inout ConnectionRequest) -> Void = { _ in }
+    ) {
         var request = ConnectionRequest(target, services: [Objects.ota])
         adjust(&request)
         machine = ConnectionMachine(request)
@@ -52,9 +54,9 @@ struct Rig {
 @Suite("Connection machine")
 struct ConnectionMachineTests {
     /// The device is not yet known.
-    private static var empty: ObjectTree { Objects.tree([Objects.adapterPath: Objects.adapter]) }
+    private static var empty: BlueZObjectTree { Objects.tree([Objects.adapterPath: Objects.adapter]) }
     /// The device advertises and was never connected.
-    private static var seen: ObjectTree {
+    private static var seen: BlueZObjectTree {
         Objects.tree([Objects.adapterPath: Objects.adapter, Objects.devicePath: Objects.device])
     }
 
@@ -161,16 +163,16 @@ struct ConnectionMachineTests {
     @Test(
         "a missing bluetoothd or adapter fails at once",
         arguments: [
-            (ObjectTree(), BlueZError.Code.serviceUnavailable), (Objects.tree([:]), .noSuchAdapter),
+            (BlueZObjectTree(), BlueZError.Code.serviceUnavailable), (Objects.tree([:]), .noSuchAdapter),
         ])
-    func saysAtOnceWhatIsMissing(_ tree: ObjectTree, _ code: BlueZError.Code) {
+    func saysAtOnceWhatIsMissing(_ tree: BlueZObjectTree, _ code: BlueZError.Code) {
         var rig = Rig(tree)
         #expect(rig.tell(.started) == [.fail(BlueZError(code, ""))])
     }
 
     @Test("a bluetoothd and an adapter that were available before are waited for")
     func waitsForWhatWasThereBefore() throws {
-        var rig = Rig(ObjectTree()) { $0.waitsForAdapter = true }
+        var rig = Rig(BlueZObjectTree()) { $0.waitsForAdapter = true }
         #expect(rig.tell(.started) == [])
         rig.now = .seconds(9)
         rig.tree = Objects.tree([Objects.adapterPath: Objects.adapter])
@@ -180,7 +182,7 @@ struct ConnectionMachineTests {
         #expect(rig.tell(.treeChanged) == [.call(.scan(adapter: Rig.adapter))])
         #expect(rig.machine.deadline == .seconds(19))
 
-        var other = Rig(ObjectTree()) { $0.waitsForAdapter = true }
+        var other = Rig(BlueZObjectTree()) { $0.waitsForAdapter = true }
         _ = other.tell(.started)
         #expect(try other.waitForDeadline() == [.fail(BlueZError(.serviceUnavailable, ""))])
     }

@@ -6,7 +6,7 @@ import Testing
 struct ObjectTreeTests {
     @Test("a snapshot of bluetoothd is read completely")
     func readsWhatBluetoothdTells() throws {
-        var tree = ObjectTree()
+        var tree = BlueZObjectTree()
         #expect(!tree.isServiceRunning)
         #expect(tree.apply(.snapshot(Objects.all)).isEmpty)
         #expect(tree.isServiceRunning)
@@ -123,7 +123,7 @@ struct ObjectTreeTests {
 
     @Test("usableAdapter returns a powered adapter or throws the reason")
     func findsTheAdapterThatCanBeUsed() throws {
-        var tree = ObjectTree()
+        var tree = BlueZObjectTree()
         func code(_ name: String?) -> BlueZError.Code? {
             do throws(BlueZError) {
                 _ = try tree.usableAdapter(name)

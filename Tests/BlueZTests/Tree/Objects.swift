@@ -54,14 +54,14 @@ enum Objects {
     static let ota = BluetoothUUID(0xc7e1_0001_63a0_486d_9bcb_a18d_79d9_acd9)
     static let control = BluetoothUUID(0xc7e1_0003_63a0_486d_9bcb_a18d_79d9_acd9)
 
-    static func tree(_ objects: [DBusObjectPath: DBusObjectChange.Interfaces] = all) -> ObjectTree {
-        var tree = ObjectTree()
+    static func tree(_ objects: [DBusObjectPath: DBusObjectChange.Interfaces] = all) -> BlueZObjectTree {
+        var tree = BlueZObjectTree()
         _ = tree.apply(.snapshot(objects))
         return tree
     }
 }
 
-extension ObjectTree {
+extension BlueZObjectTree {
     /// Changes one property, or invalidates it if `value` is nil.
     @discardableResult
     mutating func set(_ path: DBusObjectPath, _ interface: String, _ name: String, _ value: DBusValue?)

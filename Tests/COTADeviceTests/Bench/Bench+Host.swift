@@ -123,7 +123,7 @@ extension Bench {
     }
 
     /// Boots the device and brings it into a state with `release`. In the state *image* it has received one chunk.
-    func bring(to state: ota_state, _ release: Release = Release()) {
+    func bring(to state: ota_state, _ release: BenchRelease = BenchRelease()) {
         settings.onTrial = state == OTA_STATE_TRIAL
         boot()
         connect()

@@ -181,7 +181,7 @@ extension Bench.Mark {
         source = manifest.source.map { text($0, manifest.source_size) }
     }
 
-    init(_ boot: ota_boot, of release: Release, version: String = "1.1.0", source: String? = nil) {
+    init(_ boot: ota_boot, of release: BenchRelease, version: String = "1.1.0", source: String? = nil) {
         self.boot = boot
         digest = release.digest
         imageDigest = Crypto.sha256(release.image)

@@ -6,7 +6,7 @@ import OTAUpdate
 /// A lying device with the GATT OTA profile. It knows the image, so its positions have the right CRC.
 struct HostileProfileDevice: HostilePeer {
     private let plan: HostilePlan
-    private let release: Release
+    private let release: ExampleRelease
     private var links = 0
     private var answers = 0
     private var state = DeviceState.idle
@@ -21,7 +21,7 @@ struct HostileProfileDevice: HostilePeer {
     private var isConfirmed = false
 
     /// - Parameter isOnTrial: the new image runs on trial from the beginning.
-    init(_ plan: HostilePlan, _ release: Release, isOnTrial: Bool) {
+    init(_ plan: HostilePlan, _ release: ExampleRelease, isOnTrial: Bool) {
         self.plan = plan
         self.release = release
         runsNew = isOnTrial

@@ -39,11 +39,13 @@ package struct HostileRun: Sendable {
         }
     }
 
-    private static let smallBundle = Result { try Release(bytes: 2000, version: "1.1.0", counter: 2, keySeed: 1) }
+    private static let smallBundle = Result {
+        try ExampleRelease(bytes: 2000, version: "1.1.0", counter: 2, keySeed: 1)
+    }
     private static let smallImage = Result { try SMPRelease(bytes: 2000, version: (1, 1, 0, 0), keySeed: 1) }
 
     /// - Returns: what must not be.
-    package func run(_ release: Release, seed: UInt64) throws -> [String] {
+    package func run(_ release: ExampleRelease, seed: UInt64) throws -> [String] {
         let task: UpdateTask<VerifiedBundle> =
             switch task {
             case .push: .push(release.bundle, UpdateOptions(resume: plan.variant != 1))

@@ -3,7 +3,7 @@ import OTASimulator
 import OTAUpdate
 
 extension ProfileWire: GauntletWire {
-    static func world(_ fate: Fate, _ releases: [Release], seed: UInt64) throws -> World<ProfileWire> {
+    static func world(_ fate: Fate, _ releases: [ExampleRelease], seed: UInt64) throws -> World<ProfileWire> {
         let largest = releases.map(\.image.count).max() ?? 0
         return try World(releases[0], radio: fate.radio, faults: fate.plan, seed: seed, age: fate.age) {
             $0.window = fate.window
@@ -11,7 +11,7 @@ extension ProfileWire: GauntletWire {
         }
     }
 
-    static func push(_ release: Release, resumes: Bool) -> UpdateTask<VerifiedBundle> {
+    static func push(_ release: ExampleRelease, resumes: Bool) -> UpdateTask<VerifiedBundle> {
         .push(release.bundle, UpdateOptions(resume: resumes))
     }
 
@@ -21,7 +21,7 @@ extension ProfileWire: GauntletWire {
     ///
     /// Not checked where what the device takes is not what the host sends: corrupted chunks, worn flash, and a false sequence number
     /// in BEGIN's answer. After such a number the host counts its chunks wrongly, and the device takes a later chunk for the first.
-    static func offence(in device: VirtualDevice, _ releases: [Release], _ fate: Fate) -> String? {
+    static func offence(in device: VirtualDevice, _ releases: [ExampleRelease], _ fate: Fate) -> String? {
         guard fate.faults.corruption == 0, fate.faults.lie == 0, fate.plan.wornPrograms.isEmpty,
             let recorded = device.recordedImage,
             let release = releases.first(where: { $0.manifestDigest == recorded.manifest })

@@ -7,7 +7,7 @@ package import OTAUpdate
 /// The GATT OTA profile: bundles, to a device with the C core.
 package enum ProfileWire: Wire {
     package typealias Device = VirtualDevice
-    package typealias Image = Release
+    package typealias Image = ExampleRelease
 
     package static var messages: any Messages.Type { ProfileMessages.self }
 
@@ -19,7 +19,7 @@ package enum ProfileWire: Wire {
 extension World where Kind == ProfileWire {
     /// A new device, with a slot as large as the release needs: a world is made anew for every cut.
     package init(
-        _ release: Release, radio: RadioModel = RadioModel(), faults: FaultPlan = FaultPlan(), seed: UInt64 = 1,
+        _ release: ExampleRelease, radio: RadioModel = RadioModel(), faults: FaultPlan = FaultPlan(), seed: UInt64 = 1,
         age: Duration = .zero, adjust: (inout VirtualDeviceConfiguration) -> Void = { _ in }
     ) throws {
         var configuration = VirtualDeviceConfiguration(

@@ -27,14 +27,14 @@ import Testing
     func answersAsInTheExample() throws {
         let sync = Request.sync(sequence: 0x1001)
         let bytes: [UInt8] = [0x82, 0x22, 0x00, 0x01, 0x10, 0xa9, 0, 0, 0, 0xdd, 0x24, 0x0b, 0x38]
-        let answer = try #require(try Answer(to: sync, tag: 0x22, parsing: bytes))
+        let answer = try #require(try ControlAnswer(to: sync, tag: 0x22, parsing: bytes))
         #expect(answer.position == Position(next: 0x1001, offset: 169, crc: 0x380b_24dd))
-        #expect(try Answer(to: sync, tag: 0x23, parsing: bytes) == nil, "another tag")
-        #expect(try Answer(to: .confirm, tag: 0x22, parsing: bytes) == nil, "another opcode")
-        #expect(throws: FrameError.self) { try Answer(to: sync, tag: 0x22, parsing: Array(bytes.dropLast())) }
-        #expect(throws: FrameError.self) { try Answer(to: sync, tag: 0x22, parsing: bytes + [0]) }
-        #expect(throws: FrameError.self) { try Answer(to: .confirm, tag: 1, parsing: [0x85, 1, 18]) }
-        #expect(try Answer(to: sync, tag: 0x22, parsing: [0x82, 0x22, 3])?.status == .badState)
+        #expect(try ControlAnswer(to: sync, tag: 0x23, parsing: bytes) == nil, "another tag")
+        #expect(try ControlAnswer(to: .confirm, tag: 0x22, parsing: bytes) == nil, "another opcode")
+        #expect(throws: FrameError.self) { try ControlAnswer(to: sync, tag: 0x22, parsing: Array(bytes.dropLast())) }
+        #expect(throws: FrameError.self) { try ControlAnswer(to: sync, tag: 0x22, parsing: bytes + [0]) }
+        #expect(throws: FrameError.self) { try ControlAnswer(to: .confirm, tag: 1, parsing: [0x85, 1, 18]) }
+        #expect(try ControlAnswer(to: sync, tag: 0x22, parsing: [0x82, 0x22, 3])?.status == .badState)
     }
 
     @Test("a progress value is parsed as in the example, and another length or state is refused")
@@ -106,7 +106,8 @@ import Testing
             bytes.removeLast(Int.random(in: 0...3, using: &random))
             if (try? DeviceInfo(parsing: bytes)) != nil { taken += 1 }
             _ = try? ProgressValue(parsing: Array(bytes.prefix(12)))
-            _ = try? Answer(to: .sync(sequence: 1), tag: bytes[1], parsing: [0x82] + bytes.dropFirst().prefix(12))
+            _ = try? ControlAnswer(
+                to: .sync(sequence: 1), tag: bytes[1], parsing: [0x82] + bytes.dropFirst().prefix(12))
         }
         #expect(taken > 0 && taken < 20_000)
     }

@@ -5,7 +5,7 @@ import Testing
 
 /// Each fault of a plan, on a whole update, against what it must do to it.
 @Suite struct FaultTests {
-    private static let release = Result { try Release(imageSize: 7 * 512 + 100) }
+    private static let release = Result { try SimulatorRelease(imageSize: 7 * 512 + 100) }
 
     private struct Course {
         var links: Int
@@ -105,7 +105,7 @@ import Testing
 /// The power fails at every operation of the flash, before it, in its middle and after it.
 @Suite struct ExhaustivePowerCutTests {
     @Test(arguments: [512, 1024]) func noPowerCutDoesLastingHarm(pageSize: Int) throws {
-        let release = try Release(imageSize: 3 * pageSize + 100)
+        let release = try SimulatorRelease(imageSize: 3 * pageSize + 100)
         func update(_ cuts: [PowerCut]) throws -> VirtualDevice {
             let time = VirtualTime()
             let device = try release.device { $0.layout = FlashLayout(pageSize: pageSize, slotSize: 4 * pageSize) }

@@ -5,7 +5,7 @@ import OTATransport
 import OTAUpdate
 
 /// A signed image of any size, for a device that trusts its key.
-struct Release: Sendable {
+struct SimulatorRelease: Sendable {
     let key: PublicKey
     let version: String
     let envelope, image: [UInt8]

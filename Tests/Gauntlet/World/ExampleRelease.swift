@@ -3,7 +3,7 @@ package import OTASigning
 import OTAUpdate
 
 /// An image of so many bytes, signed.
-package struct Release: PushedImage {
+package struct ExampleRelease: PushedImage {
     package let bundle: VerifiedBundle
     package let key: PublicKey
     package let manifestDigest: SHA256Digest

@@ -4,7 +4,7 @@ package import DBus
 ///
 /// The input is not trusted. An object that does not match its interface is omitted. A change that would make an object
 /// invalid is not applied. Both are returned for the log.
-package struct ObjectTree: Sendable, Equatable {
+package struct BlueZObjectTree: Sendable, Equatable {
     private typealias Properties = [String: DBusValue]
 
     /// Whether bluetoothd is running.
@@ -110,7 +110,7 @@ package struct ObjectTree: Sendable, Equatable {
 }
 
 /// Relations between the objects.
-extension ObjectTree {
+extension BlueZObjectTree {
     /// The adapters in the order of their numbers: hci2 before hci10.
     package var adapterList: [BluetoothAdapter] {
         adapters.values.sorted { ($0.name.utf8.count, $0.name) < ($1.name.utf8.count, $1.name) }

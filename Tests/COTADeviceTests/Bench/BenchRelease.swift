@@ -1,7 +1,7 @@
 /// A bundle, correct or with a fault that no release pipeline produces.
-struct Release {
+struct BenchRelease {
     var format: UInt8 = 0
-    var image: [UInt8] = Release.image(count: 600)
+    var image: [UInt8] = BenchRelease.image(count: 600)
     var counter: UInt32 = 7
     var created: UInt64 = 1_767_225_600
     var fields: [Field] = [
@@ -30,14 +30,14 @@ struct Release {
     var digest: [UInt8] { Crypto.sha256(manifest) }
 
     /// Returns the release with a field in the correct order. It replaces a field of the same type.
-    func with(_ type: UInt16, _ value: [UInt8]) -> Release {
+    func with(_ type: UInt16, _ value: [UInt8]) -> BenchRelease {
         var release = without(type)
         let place = release.fields.firstIndex { $0.type > type } ?? release.fields.count
         release.fields.insert(Field(type, value), at: place)
         return release
     }
 
-    func without(_ type: UInt16) -> Release {
+    func without(_ type: UInt16) -> BenchRelease {
         var release = self
         release.fields.removeAll { $0.type == type }
         return release

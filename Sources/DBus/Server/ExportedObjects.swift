@@ -1,5 +1,5 @@
 /// The exported objects of a connection, by path.
-struct ObjectTree {
+struct ExportedObjects {
     struct Object {
         var interfaces: [DBusInterface]
         /// The property values, by interface and property name.
@@ -114,7 +114,7 @@ enum Route {
     case set(DBusProperty, to: DBusValue, in: String)
 }
 
-extension ObjectTree {
+extension ExportedObjects {
     /// Returns the action for a call. Throws the error for the caller if the call is refused.
     func route(_ call: DBusIncomingCall) throws(DBusError) -> Route {
         switch call.interface {

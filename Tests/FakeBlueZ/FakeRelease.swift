@@ -3,7 +3,7 @@ package import OTASigning
 import OTAUpdate
 
 /// A signed image with random bytes. The key is that of RFC 8032, 7.1, test 1. The lab's peripheral trusts this key by default.
-package struct Release: Sendable {
+package struct FakeRelease: Sendable {
     package let bundle: VerifiedBundle
     package let key: PublicKey
 
