@@ -1,3 +1,6 @@
+import FoundationEssentials
+import SystemPackage
+
 /// The settings in bluetoothd's `main.conf` that affect the speed.
 package struct SpeedSettings: Equatable {
     /// The maximum number of ATT channels to one device; nil: unknown.
@@ -56,5 +59,60 @@ package struct SpeedSettings: Equatable {
                     "in \(path), under [LE]: MinConnectionInterval = 12 and MaxConnectionInterval = 12", restart))
         }
         return checks
+    }
+}
+
+/// An rfkill switch of Bluetooth, read from sysfs (kernel: `Documentation/ABI/stable/sysfs-class-rfkill`).
+package struct RadioSwitch: Equatable {
+    package let name: String
+    /// Blocked by software.
+    let isSoftBlocked: Bool
+    /// Blocked by a hardware switch or key of the machine.
+    let isHardBlocked: Bool
+
+    /// Reads all Bluetooth switches.
+    package static func all(in folder: String = "/sys/class/rfkill") -> [RadioSwitch] {
+        SystemFile.names(in: folder).compactMap { entry in
+            let path = "\(folder)/\(entry)"
+            guard SystemFile.line("\(path)/type") == "bluetooth" else { return nil }
+            return RadioSwitch(
+                name: SystemFile.line("\(path)/name") ?? entry, isSoftBlocked: SystemFile.line("\(path)/soft") == "1",
+                isHardBlocked: SystemFile.line("\(path)/hard") == "1")
+        }
+    }
+
+    /// Checks that no switch blocks Bluetooth.
+    package static func check(_ switches: [RadioSwitch]) -> Check {
+        if let blocked = switches.first(where: \.isHardBlocked) {
+            return .missing(
+                "rfkill", "\(blocked.name) is blocked by a hardware switch or key of this machine",
+                "switch Bluetooth on there, then check the state: rfkill list bluetooth")
+        }
+        if let blocked = switches.first(where: \.isSoftBlocked) {
+            return .missing("rfkill", "\(blocked.name) is blocked by software", "unblock it: rfkill unblock bluetooth")
+        }
+        return .ok("rfkill", "Bluetooth is not blocked")
+    }
+}
+
+/// Reads small files of the system, which may not exist.
+enum SystemFile {
+    /// Returns the first 64 KiB of a file; nil: it cannot be read.
+    static func text(_ path: String) -> String? {
+        guard let file = try? FileDescriptor.open(FilePath(path), .readOnly, options: .closeOnExec) else { return nil }
+        defer { try? file.close() }
+        var bytes = [UInt8](repeating: 0, count: 65536)
+        guard let count = try? bytes.withUnsafeMutableBytes({ try file.read(into: $0) }) else { return nil }
+        return String(decoding: bytes[..<count], as: UTF8.self)
+    }
+
+    /// Returns the first line of a file; nil: it cannot be read.
+    static func line(_ path: String) -> String? {
+        text(path).map { String($0.prefix { !$0.isNewline }) }
+    }
+
+    /// Returns the sorted names in a folder; empty if it cannot be read.
+    static func names(in folder: String) -> [String] {
+        ((try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []).sorted()
     }
 }

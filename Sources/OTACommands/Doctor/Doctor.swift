@@ -1,4 +1,6 @@
 import ArgumentParser
+import DBus
+import Glibc
 import OTAFirmware
 import OTASigning
 import SystemPackage
@@ -81,5 +83,71 @@ struct DoctorAnswer: Answer {
             "not-ready", .unavailable,
             "a push over Bluetooth cannot work yet, missing: \(missing.map(\.name).joined(separator: ", "))",
             hints: first.advice ?? ["follow the steps above, then: otaflash doctor"])
+    }
+}
+
+/// The result of one check of `doctor`.
+package struct Check: Encodable, Sendable, Equatable {
+    package enum State: String, Encodable, Sendable {
+        case ok
+        /// A push works, but a setting makes it slower or less reliable.
+        case slow
+        /// A push cannot work.
+        case missing
+    }
+    /// The check's name; it is the same in every version.
+    package let name: String
+    package let state: State
+    /// The finding.
+    package let message: String
+    /// The steps to fix the problem, with the commands; one step per element.
+    package let advice: [String]?
+
+    static func ok(_ name: String, _ message: String) -> Check {
+        Check(name: name, state: .ok, message: message, advice: nil)
+    }
+
+    static func slow(_ name: String, _ message: String, _ advice: String...) -> Check {
+        Check(name: name, state: .slow, message: message, advice: advice)
+    }
+
+    static func missing(_ name: String, _ message: String, _ advice: String...) -> Check {
+        Check(name: name, state: .missing, message: message, advice: advice)
+    }
+}
+
+/// The versions of otaflash and of the software that it uses.
+struct PartVersions: Encodable, Sendable {
+    let otaflash = Version.number
+    let swift = Self.compiler
+    let libcrypto = Libcrypto.version
+    let libdbus = DBusLibrary.version
+    /// Nil if BlueZ is not installed.
+    let bluez = BluetoothDaemon.version
+    let linux = Self.kernel
+
+    private enum CodingKeys: CodingKey {
+        case otaflash, swift, libcrypto, libdbus, bluez, linux
+    }
+
+    var text: String {
+        "otaflash \(otaflash), built by Swift \(swift); libcrypto \(libcrypto), libdbus \(libdbus), "
+            + "BlueZ \(bluez ?? "not installed"), Linux \(linux)"
+    }
+
+    private static var compiler: String {
+        #if compiler(>=6.4)
+            "6.4 or later"
+        #elseif compiler(>=6.3)
+            "6.3"
+        #else
+            "6.2"
+        #endif
+    }
+
+    private static var kernel: String {
+        var names = utsname()
+        guard uname(&names) == 0 else { return "unknown" }
+        return withUnsafeBytes(of: names.release) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
     }
 }
