@@ -1,4 +1,5 @@
 import ArgumentParser
+import Glibc
 import OTAFirmware
 import OTASigning
 import SystemPackage
@@ -188,5 +189,61 @@ struct Sign: Verb {
                 (1...127).contains(text.utf8.count) && text.isPrintable ? text : nil
             },
             requires: try Self.read(requires, "requires", RequiredVersion.rule) { RequiredVersion($0) })
+    }
+}
+
+/// The output format of `sign`.
+enum SignedKind: String, ExpressibleByArgument, CaseIterable {
+    case bundle, mcuboot
+}
+
+/// The result of `sign`.
+struct SignAnswer: Answer {
+    var bundle: BundleSummary?
+    var image: ImageSummary?
+    let output: String
+    let lines: [TerminalLine]
+
+    private enum CodingKeys: CodingKey {
+        case bundle, image, output
+    }
+
+    init(_ file: SignedFile) {
+        let bundle = BundleSummary(file.envelope)
+        self.bundle = bundle
+        output = file.path.string
+        let count = bundle.signatures.count
+        let line =
+            "Wrote \(output): \(bundle.product) \(bundle.version), \(bundle.imageSize) image bytes, "
+            + "signed by \(bundle.signers)\(count > 1 ? " (\(count) signatures)" : "")."
+        lines = ([line] + (file.image?.notes ?? []).map { "Note: \($0)" }).map { TerminalLine($0) }
+    }
+
+    init(_ image: ImageSummary, signer: KeyID, output: String) {
+        self.image = image
+        self.output = output
+        lines = [
+            "Wrote \(output): MCUboot image \(image.version ?? ""), \(image.size) bytes, signed by \(signer)."
+        ]
+    }
+}
+
+/// The creation time of a bundle: `SOURCE_DATE_EPOCH` if it is set, else the current time. With `SOURCE_DATE_EPOCH` the same image
+/// gives the same bundle (https://reproducible-builds.org).
+enum CreationTime {
+    /// The creation time as Unix seconds.
+    ///
+    /// - Throws: `Failure`: `usage` for an invalid `SOURCE_DATE_EPOCH`.
+    static func now() throws(Failure) -> UInt64 {
+        guard let value = getenv("SOURCE_DATE_EPOCH") else { return UInt64(clamping: time(nil)) }
+        let text = String(cString: value)
+        // Only digits: the standard initializer also accepts a plus sign.
+        let isNumber = !text.isEmpty && text.utf8.allSatisfy((UInt8(ascii: "0")...UInt8(ascii: "9")).contains)
+        guard isNumber, let seconds = UInt64(text), seconds <= Manifest.latestCreationTime else {
+            throw Failure.usage(
+                "SOURCE_DATE_EPOCH is '\(text)'; expected Unix seconds from 0 to \(Manifest.latestCreationTime)",
+                hint: "use export SOURCE_DATE_EPOCH=$(git log -1 --format=%ct), or unset it")
+        }
+        return seconds
     }
 }
