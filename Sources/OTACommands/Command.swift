@@ -2,8 +2,8 @@ import ArgumentParser
 import Glibc
 
 /// A command that computes an answer from its arguments. `perform()` prints the answer or the failure.
-protocol Verb: ParsableCommand {
-    associatedtype Result: Answer
+protocol Command: ParsableCommand {
+    associatedtype Answer: CommandAnswer
     /// The full name on the command line, such as `simulate create`.
     static var name: String { get }
     /// True if the command can take minutes: it then reports progress even if stderr is not a terminal.
@@ -14,10 +14,10 @@ protocol Verb: ParsableCommand {
     /// The limit of `--timeout` for the whole command; nil: no limit.
     var limit: Duration? { get }
 
-    func answer(_ console: Console) async throws -> Result
+    func answer(_ console: Console) async throws -> Answer
 }
 
-extension Verb {
+extension Command {
     static var isLong: Bool { false }
     var invocation: Invocation { Invocation(command: Self.name) }
     var limit: Duration? { nil }
@@ -43,11 +43,11 @@ extension Verb {
 }
 
 /// A command for one device, limited by `--timeout`.
-protocol DeviceVerb: Verb {
+protocol DeviceCommand: Command {
     var target: DeviceOptions { get }
 }
 
-extension DeviceVerb {
+extension DeviceCommand {
     var limit: Duration? { target.limit }
 }
 

@@ -3,7 +3,7 @@ import OTAClient
 import OTAUpdate
 
 /// Makes the image on trial permanent.
-struct Confirm: DeviceVerb {
+struct Confirm: DeviceCommand {
     static let name = "confirm"
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "Confirm the image that runs on trial.")
@@ -21,7 +21,7 @@ struct Confirm: DeviceVerb {
 }
 
 /// Discards a partly received image, or rolls back the image on trial.
-struct Discard: DeviceVerb {
+struct Discard: DeviceCommand {
     static let name = "discard"
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "Discard a partly received image, or roll back the image on trial.")
@@ -42,7 +42,7 @@ struct Discard: DeviceVerb {
 }
 
 /// Makes a device blink.
-struct Identify: DeviceVerb {
+struct Identify: DeviceCommand {
     static let name = "identify"
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "Make a device blink, to find it among others (GATT OTA profile only).")
@@ -65,7 +65,7 @@ struct Identify: DeviceVerb {
 }
 
 /// The result of `confirm`, `discard` and `identify`.
-struct DeviceAnswer: Answer {
+struct DeviceAnswer: CommandAnswer {
     let device: DeviceSummary
     let updateProtocol: UpdateProtocol
     let lines: [TerminalLine]

@@ -4,7 +4,7 @@ import OTAClient
 import OTAUpdate
 
 /// Lists the devices in range.
-struct Scan: Verb {
+struct Scan: Command {
     static let name = "scan"
     static let isLong = true
     static let configuration = CommandConfiguration(
@@ -60,7 +60,7 @@ struct Scan: Verb {
 }
 
 /// The result of `scan`.
-struct ScanAnswer: Answer {
+struct ScanAnswer: CommandAnswer {
     let devices: [ScannedDevice]
     let isForAll: Bool
 
@@ -111,7 +111,7 @@ final class ScanDisplay: @unchecked Sendable {
     func finish() { erase() }
 
     private func draw(_ devices: [ScannedDevice]) {
-        let look = console.look
+        let terminal = console.terminal
         let (rows, columns) = (StandardStream.error.rows ?? 24, StandardStream.error.columns ?? 80)
         // A line that wraps or a table that scrolls cannot be redrawn.
         var lines =
@@ -119,7 +119,7 @@ final class ScanDisplay: @unchecked Sendable {
         if lines.count > rows - 2 { lines = Array(lines.prefix(max(0, rows - 2))) }
         console.write(
             [.eraseLines(drawnLines)] + lines.map { .line($0) } + [
-                .part(TerminalLine("Scanning \(look.ellipsis)", .dim))
+                .part(TerminalLine("Scanning \(terminal.ellipsis)", .dim))
             ])
         drawnLines = lines.count
     }

@@ -4,7 +4,7 @@ import OTAFirmware
 import OTAUpdate
 
 /// Shows the status of a device.
-struct Status: DeviceVerb {
+struct Status: DeviceCommand {
     static let name = "status"
     static let configuration = CommandConfiguration(
         commandName: name,
@@ -26,7 +26,7 @@ struct Status: DeviceVerb {
 }
 
 /// The result of `status`.
-struct StatusAnswer: Answer {
+struct StatusAnswer: CommandAnswer {
     struct Transfer: Encodable, Sendable {
         /// The received bytes.
         let offset: Int

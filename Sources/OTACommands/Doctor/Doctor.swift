@@ -6,7 +6,7 @@ import OTASigning
 import SystemPackage
 
 /// Checks the requirements of a push over Bluetooth.
-struct Doctor: Verb {
+struct Doctor: Command {
     static let name = "doctor"
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "Check that this machine can push over Bluetooth, and show how to fix it.",
@@ -51,7 +51,7 @@ struct Doctor: Verb {
 }
 
 /// The result of `doctor`.
-struct DoctorAnswer: Answer {
+struct DoctorAnswer: CommandAnswer {
     struct Trust: Encodable, Sendable {
         let paths: [String]
         /// The ids of the trusted keys.

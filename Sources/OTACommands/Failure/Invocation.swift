@@ -77,16 +77,16 @@ package struct Invocation: Sendable {
     /// The command line to type again.
     ///
     /// - Parameters:
-    ///   - verb: another command instead of this one. It gets neither `--trust` nor the other options.
+    ///   - other: another command instead of this one. It gets neither `--trust` nor the other options.
     ///   - extra: an option to append.
-    func line(_ verb: String? = nil, withFile: Bool = true, adding extra: String = "") -> String {
-        var words = ["otaflash", verb ?? command]
+    func line(_ other: String? = nil, withFile: Bool = true, adding extra: String = "") -> String {
+        var words = ["otaflash", other ?? command]
         if withFile, let file { words.append(Shell.quoted(file)) }
         if let device { words += ["--device", Shell.quoted(device)] }
         if let adapter { words += ["--adapter", Shell.quoted(adapter)] }
         if let updateProtocol, device != nil { words += ["--protocol", updateProtocol] }
-        if verb == nil { for path in trust { words += ["--trust", Shell.quoted(path)] } }
-        if verb == nil { words += without(extra).options.map(Shell.quoted) }
+        if other == nil { for path in trust { words += ["--trust", Shell.quoted(path)] } }
+        if other == nil { words += without(extra).options.map(Shell.quoted) }
         if !extra.isEmpty { words.append(extra) }
         return words.joined(separator: " ")
     }

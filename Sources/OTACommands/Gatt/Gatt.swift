@@ -16,13 +16,13 @@ struct Gatt: ParsableCommand {
 }
 
 /// A command for the GATT services of any Bluetooth device.
-protocol GattVerb: Verb {
+protocol GattCommand: Command {
     var target: GattOptions { get }
     /// The other arguments on the command line, for hints.
     var words: [String] { get }
 }
 
-extension GattVerb {
+extension GattCommand {
     var words: [String] { [] }
 
     var invocation: Invocation {
@@ -35,8 +35,8 @@ extension GattVerb {
 
     /// Connects and runs `body` with the connection. A signal cancels `body`.
     func withDevice(
-        _ console: Console, _ body: @escaping @Sendable (DeviceConnection) async throws -> Result
-    ) async throws -> Result {
+        _ console: Console, _ body: @escaping @Sendable (DeviceConnection) async throws -> Answer
+    ) async throws -> Answer {
         let address = try target.address()
         let lock = BluetoothLock(target.device)
         let request = ConnectionRequest(
@@ -46,9 +46,9 @@ extension GattVerb {
         let links = LinkGuard(console.logger)
         defer { links.stop() }
         let client = try await BlueZClient.open(logger: console.logger, links: links)
-        let result: Result
+        let answer: Answer
         do {
-            result = try await Wiring(console: console, invocation: invocation).untilSignalled {
+            answer = try await Wiring(console: console, invocation: invocation).untilSignalled {
                 try await client.withConnection(request, pairing: pairing) { try await body($0) }
             }
         } catch {
@@ -57,7 +57,7 @@ extension GattVerb {
             throw error
         }
         await client.close()
-        return result
+        return answer
     }
 }
 

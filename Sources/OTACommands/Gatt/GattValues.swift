@@ -3,7 +3,7 @@ import BlueZ
 import OTAFirmware
 
 /// Reads the value of a characteristic.
-struct GattRead: GattVerb {
+struct GattRead: GattCommand {
     static let name = "gatt read"
     static let configuration = CommandConfiguration(commandName: "read", abstract: "Read a characteristic's value.")
 
@@ -24,7 +24,7 @@ struct GattRead: GattVerb {
 }
 
 /// The result of `gatt read`.
-struct GattValueAnswer: Answer {
+struct GattValueAnswer: CommandAnswer {
     /// The value as hex digits.
     let value: String
     /// The value as text, if all bytes are printable ASCII.
@@ -44,7 +44,7 @@ struct GattValueAnswer: Answer {
 }
 
 /// Writes the value of a characteristic.
-struct GattWrite: GattVerb {
+struct GattWrite: GattCommand {
     static let name = "gatt write"
     static let configuration = CommandConfiguration(commandName: "write", abstract: "Write a characteristic's value.")
 
@@ -82,7 +82,7 @@ struct GattWrite: GattVerb {
 }
 
 /// The result of `gatt write`.
-struct GattWrittenAnswer: Answer {
+struct GattWrittenAnswer: CommandAnswer {
     let bytes: Int
 
     private enum CodingKeys: CodingKey {

@@ -5,7 +5,7 @@ import OTASigning
 import SystemPackage
 
 /// Shows the contents of a file and whether it is verified.
-struct Inspect: Verb {
+struct Inspect: Command {
     static let name = "inspect"
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "Show every field of a bundle, an image or a key.",
@@ -22,7 +22,7 @@ struct Inspect: Verb {
     var invocation: Invocation { Invocation(command: Self.name, file: file) }
 
     func answer(_ console: Console) throws -> InspectAnswer {
-        let bytes = try WholeFile.contents(of: file)
+        let bytes = try FileReader.contents(of: file)
         switch FirmwareFileKind.detect(prefix: bytes) {
         case .bundle: return try bundle(SignedBundle(parsing: bytes), console)
         case .intelHex:
@@ -152,7 +152,7 @@ struct Inspect: Verb {
 }
 
 /// The result of `inspect`.
-struct InspectAnswer: Answer {
+struct InspectAnswer: CommandAnswer {
     struct Key: Encodable, Sendable {
         let keyID, kind: String
         /// True for the demo key: its private key is public.

@@ -4,7 +4,7 @@ import OTAFirmware
 import OTASigning
 
 /// Verifies a file against the trusted keys.
-struct Verify: Verb {
+struct Verify: Command {
     static let name = "verify"
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "Verify a bundle or an MCUboot image against the trusted keys.",
@@ -47,7 +47,7 @@ struct Verify: Verb {
         let policy = TrustPolicy(
             product: try Self.read(product, "product", ProductName.rule) { ProductName($0) }, hardware: hardware,
             minimumSecurityCounter: counter, allowsDemoKey: allowDemoKey)
-        let update = try UpdateFile(parsing: WholeFile.contents(of: file))
+        let update = try UpdateFile(parsing: FileReader.contents(of: file))
         let verifier = Verifier(trust: try trust.store(console), policy: policy)
         switch update {
         case .bundle(let signed): return VerifyAnswer(try verifier.verify(signed), file: file)
@@ -59,7 +59,7 @@ struct Verify: Verb {
 }
 
 /// The result of `verify`.
-struct VerifyAnswer: Answer {
+struct VerifyAnswer: CommandAnswer {
     var bundle: BundleSummary?
     var images: [PackagedImage]?
     let lines: [TerminalLine]

@@ -7,7 +7,7 @@ struct TimeLimit: Sendable {
 
     private static let unitSeconds: [Character: Double] = ["s": 1, "m": 60, "h": 3600]
     /// The maximum in seconds: one week.
-    private static let most = 7.0 * 86400
+    private static let maximum = 7.0 * 86400
 
     /// The help text of a `--timeout` option.
     ///
@@ -25,7 +25,7 @@ struct TimeLimit: Sendable {
             return nil
         }
         let seconds = value * (unitSeconds ?? 1)
-        guard seconds > 0, seconds <= Self.most else { return nil }
+        guard seconds > 0, seconds <= Self.maximum else { return nil }
         duration = .seconds(seconds)
     }
 

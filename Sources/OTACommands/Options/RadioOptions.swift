@@ -85,7 +85,7 @@ extension UInt8 {
 }
 
 /// Asks the person at the terminal while other tasks run. The question is on stderr, the answer on stdin.
-enum TerminalQuestion {
+private enum TerminalQuestion {
     /// True if stdin and stderr are a terminal.
     static var canBeAsked: Bool { StandardStream.input.isTerminal && StandardStream.error.isTerminal }
 

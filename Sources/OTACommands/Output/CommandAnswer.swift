@@ -4,14 +4,14 @@ import OTAFirmware
 /// The result of a command. `Console` prints it as text or JSON.
 ///
 /// It encodes the members that the command adds to the JSON object on stdout (docs/command-line.md, "JSON results, schema 1").
-protocol Answer: Encodable, Sendable {
+protocol CommandAnswer: Encodable, Sendable {
     /// The result as text; empty: the command has already written it.
     var lines: [TerminalLine] { get }
     /// The failure to report after the result, for example of a failed check; nil: none.
     var failure: Failure? { get }
 }
 
-extension Answer {
+extension CommandAnswer {
     var failure: Failure? { nil }
 }
 

@@ -3,7 +3,7 @@ import OTAUpdate
 
 /// Shows progress as a bar in the last line of a terminal, which is redrawn. Events are permanent lines above it.
 struct ProgressBar: ProgressRenderer {
-    let look: TerminalLook
+    let terminal: TerminalCapabilities
     let write: @Sendable ([TerminalPiece]) -> Void
     /// Returns the width of the terminal. Called for each redraw, because a window can be resized.
     let columns: @Sendable () -> Int
@@ -14,9 +14,10 @@ struct ProgressBar: ProgressRenderer {
     private var throttle = Throttle()
 
     init(
-        look: TerminalLook, columns: @escaping @Sendable () -> Int, write: @escaping @Sendable ([TerminalPiece]) -> Void
+        terminal: TerminalCapabilities, columns: @escaping @Sendable () -> Int,
+        write: @escaping @Sendable ([TerminalPiece]) -> Void
     ) {
-        self.look = look
+        self.terminal = terminal
         self.columns = columns
         self.write = write
     }
@@ -56,7 +57,7 @@ struct ProgressBar: ProgressRenderer {
     }
 
     private func draw() {
-        let words = "\(ProgressText.line(for: phase)) \(look.ellipsis)"
+        let words = "\(ProgressText.line(for: phase)) \(terminal.ellipsis)"
         let line = phase == .transfer && total > 0 ? bar() : TerminalLine(words, .dim).clipped(to: columns() - 1)
         write([.startOfLine, .part(line)])
     }
@@ -80,7 +81,7 @@ struct ProgressBar: ProgressRenderer {
         let words = figures.map(\.padded).joined(separator: " ")
         let length = min(Self.longestBar, room - width())
         return length < Self.shortestBar
-            ? TerminalLine(words) : look.bar(part, length: length) + TerminalLine(" " + words)
+            ? TerminalLine(words) : terminal.bar(part, length: length) + TerminalLine(" " + words)
     }
 
     private struct Figure {
@@ -96,7 +97,7 @@ struct ProgressBar: ProgressRenderer {
 
 /// The capabilities of a terminal: colours unless `NO_COLOR` is set (https://no-color.org), and Unicode characters if its locale
 /// uses UTF-8.
-struct TerminalLook: Sendable {
+struct TerminalCapabilities: Sendable {
     let hasColours: Bool
     let hasUnicode: Bool
 

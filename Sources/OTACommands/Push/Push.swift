@@ -6,7 +6,7 @@ import OTASimulator
 import OTAUpdate
 
 /// Updates a device.
-struct Push: DeviceVerb {
+struct Push: DeviceCommand {
     static let name = "push"
     static let isLong = true
     static let configuration = CommandConfiguration(
@@ -72,7 +72,7 @@ struct Push: DeviceVerb {
 
     func answer(_ console: Console) async throws -> PushAnswer {
         let address = try target.address()
-        let read = try UpdateFile(parsing: WholeFile.contents(of: file))
+        let read = try UpdateFile(parsing: FileReader.contents(of: file))
         let store = try trustedKeys(console)
         let verifier = Verifier(
             trust: store, policy: TrustPolicy(allowsDemoKey: allowDemoKey || address.isSimulated))

@@ -4,7 +4,7 @@ import OTASigning
 import OTAUpdate
 
 /// The result of `push`.
-struct PushAnswer: Answer {
+struct PushAnswer: CommandAnswer {
     let bundle: BundleSummary?
     /// The first image; `images` contains all of them if there are several.
     let image: PushedImage?

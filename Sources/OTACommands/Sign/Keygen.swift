@@ -4,7 +4,7 @@ import OTASigning
 import SystemPackage
 
 /// Creates a key pair.
-struct Keygen: Verb {
+struct Keygen: Command {
     static let name = "keygen"
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "Create an Ed25519 key pair for signing.",
@@ -38,7 +38,7 @@ struct Keygen: Verb {
 }
 
 /// The result of `keygen`.
-struct KeygenAnswer: Answer {
+struct KeygenAnswer: CommandAnswer {
     struct Key: Encodable, Sendable {
         let keyID, `private`, `public`: String
         let encrypted: Bool

@@ -118,7 +118,7 @@ struct MCUbootOptions: ParsableArguments {
 
 extension MCUbootLayout.Dependency {
     /// Parses a list such as `(1, 1.2.0), (2, 1.0.0+3)`; returns nil for any other text.
-    static func list(_ text: String) -> [Self]? {
+    fileprivate static func list(_ text: String) -> [Self]? {
         var found: [Self] = []
         var rest = text.filter { $0 != " " }[...]
         while true {

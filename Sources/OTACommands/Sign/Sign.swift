@@ -5,7 +5,7 @@ import OTASigning
 import SystemPackage
 
 /// Signs an image or a bundle.
-struct Sign: Verb {
+struct Sign: Command {
     static let name = "sign"
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "Create a signed bundle or MCUboot image, or add a signature to a bundle.",
@@ -117,7 +117,7 @@ struct Sign: Verb {
 
     /// Returns nil if the file does not exist, is not an MCUboot image, or has no counter.
     private static func counter(ofMCUbootImageIn path: String) -> UInt32? {
-        guard let bytes = try? WholeFile.contents(of: path) else { return nil }
+        guard let bytes = try? FileReader.contents(of: path) else { return nil }
         return (try? MCUbootFile(parsing: bytes))?.image.securityCounter
     }
 
@@ -198,7 +198,7 @@ enum SignedKind: String, ExpressibleByArgument, CaseIterable {
 }
 
 /// The result of `sign`.
-struct SignAnswer: Answer {
+struct SignAnswer: CommandAnswer {
     var bundle: BundleSummary?
     var image: ImageSummary?
     let output: String
@@ -230,7 +230,7 @@ struct SignAnswer: Answer {
 
 /// The creation time of a bundle: `SOURCE_DATE_EPOCH` if it is set, else the current time. With `SOURCE_DATE_EPOCH` the same image
 /// gives the same bundle (https://reproducible-builds.org).
-enum CreationTime {
+private enum CreationTime {
     /// The creation time as Unix seconds.
     ///
     /// - Throws: `Failure`: `usage` for an invalid `SOURCE_DATE_EPOCH`.

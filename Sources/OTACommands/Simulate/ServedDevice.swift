@@ -33,7 +33,7 @@ package final class ServedDevice: Sendable {
             var armed: Duration?
             for await _ in wakes {
                 let due = device.poll(at: now)
-                observer.look(at: device).forEach(note)
+                observer.changes(of: device).forEach(note)
                 if let earlier = armed, earlier <= now { armed = nil }
                 guard let due, armed.map({ due < $0 }) ?? true else { continue }
                 armed = due
@@ -72,7 +72,7 @@ extension ServedDevice {
         receive: () async -> (value: [UInt8], peer: Peer)?,
         send: @escaping @Sendable ([UInt8], Peer) async -> Void
     ) async {
-        let callers = Guarded(Callers<Peer>())
+        let peers = Guarded(Peers<Peer>())
         let (answers, answer) = AsyncStream.makeStream(of: (connection: UInt16, value: [UInt8]).self)
         device.observe { connection, _, value in
             answer.yield((connection, value))
@@ -84,21 +84,21 @@ extension ServedDevice {
         await withDiscardingTaskGroup { group in
             group.addTask {
                 for await (connection, value) in answers {
-                    guard let peer = callers.with({ $0.peer(connection) }) else { continue }
+                    guard let peer = peers.with({ $0.peer(connection) }) else { continue }
                     await send(value, peer)
                 }
             }
             while let (value, peer) = await receive() {
-                let (caller, forgotten) = callers.with { $0.number(of: peer) }
-                if let forgotten { device.disconnect(forgotten, at: now) }
-                take(value, from: caller)
+                let (connection, replaced) = peers.with { $0.number(of: peer) }
+                if let replaced { device.disconnect(replaced, at: now) }
+                pass(value, from: connection)
                 wake.yield()
             }
             answer.finish()
         }
     }
 
-    private func take(_ value: [UInt8], from connection: UInt16) {
+    private func pass(_ value: [UInt8], from connection: UInt16) {
         if !device.isConnected(connection) {
             // During a restart the device discards the value.
             guard device.connect(connection, valueLength: ConsoleFraming.longestPacket, at: now) else { return }
@@ -110,9 +110,9 @@ extension ServedDevice {
 }
 
 /// The peers of a device over a transport without connections, such as UDP. Each sender gets a connection number.
-package struct Callers<Peer: Hashable & Sendable>: Sendable {
+package struct Peers<Peer: Hashable & Sendable>: Sendable {
     /// The maximum number of peers.
-    package static var most: Int { 64 }
+    package static var maximum: Int { 64 }
 
     private var numbers: [Peer: UInt16] = [:]
     private var peers: [UInt16: Peer] = [:]
@@ -122,16 +122,16 @@ package struct Callers<Peer: Hashable & Sendable>: Sendable {
 
     /// Returns the number of a peer. A new peer gets a new number.
     ///
-    /// Peers do not report an end, so at most `most` peers are kept. A further peer replaces the oldest one, whose number is returned
-    /// as `forgotten`. If the replaced peer sends again, it gets a new number.
-    package mutating func number(of peer: Peer) -> (number: UInt16, forgotten: UInt16?) {
+    /// Peers do not report an end, so at most `maximum` peers are kept. A further peer replaces the oldest one, whose number is returned
+    /// as `replaced`. If the replaced peer sends again, it gets a new number.
+    package mutating func number(of peer: Peer) -> (number: UInt16, replaced: UInt16?) {
         if let number = numbers[peer] { return (number, nil) }
         last &+= 1
         numbers[peer] = last
         peers[last] = peer
-        let oldest = last &- UInt16(Self.most)
-        guard let forgotten = peers.removeValue(forKey: oldest) else { return (last, nil) }
-        numbers[forgotten] = nil
+        let oldest = last &- UInt16(Self.maximum)
+        guard let replaced = peers.removeValue(forKey: oldest) else { return (last, nil) }
+        numbers[replaced] = nil
         return (last, oldest)
     }
 
@@ -140,38 +140,38 @@ package struct Callers<Peer: Hashable & Sendable>: Sendable {
 }
 
 /// Detects the changes of a served device that are reported to the user.
-struct DeviceObserver {
+private struct DeviceObserver {
     private var imageSize: Int?
     private var blinks = 0
     private var version: String?
     private var isOnTrial = false
 
     /// Returns one sentence for each change since the last call.
-    mutating func look(at device: any ObservedDevice) -> [String] {
-        var news: [String] = []
+    mutating func changes(of device: any ObservedDevice) -> [String] {
+        var changes: [String] = []
         let reception = device.imageReception
         if let reception, imageSize == nil {
-            news.append("receiving an image of \(reception.size) bytes, from byte \(reception.offset)")
+            changes.append("receiving an image of \(reception.size) bytes, from byte \(reception.offset)")
         }
-        if reception == nil, imageSize != nil { news.append("reception ended") }
+        if reception == nil, imageSize != nil { changes.append("reception ended") }
         imageSize = reception?.size
         let blinks = device.identifyRequests
-        news += blinks.dropFirst(self.blinks).map { $0 > 0 ? "blinks for \($0) seconds" : "stops blinking" }
+        changes += blinks.dropFirst(self.blinks).map { $0 > 0 ? "blinks for \($0) seconds" : "stops blinking" }
         self.blinks = blinks.count
         guard let running = device.running else {
             // The device is restarting.
             version = nil
-            return news
+            return changes
         }
         // `running` describes the last boot. A later confirmation is only in the boot state on flash.
         let isOnTrial = running.isOnTrial && device.bootState?.trial == .running
         if running.image.version != version {
-            news.append("runs version \(running.image.version)" + (isOnTrial ? ", on trial" : ""))
+            changes.append("runs version \(running.image.version)" + (isOnTrial ? ", on trial" : ""))
         } else if self.isOnTrial, !isOnTrial {
-            news.append("version \(running.image.version) is confirmed")
+            changes.append("version \(running.image.version) is confirmed")
         }
         version = running.image.version
         self.isOnTrial = isOnTrial
-        return news
+        return changes
     }
 }

@@ -15,7 +15,7 @@ extension ServedDevice {
 
     /// Advertises while the device runs. A restart ends its links; it then advertises again after the boot. Returns when the task is
     /// cancelled or the device cannot boot.
-    func live(on peripheral: Peripheral, _ advertisement: Advertisement) async throws {
+    func advertise(on peripheral: Peripheral, _ advertisement: Advertisement) async throws {
         device.observe { _, channel, value in
             peripheral.notify(value, on: LocalAttribute(channel))
             return true
@@ -122,9 +122,9 @@ extension LocalCharacteristic {
 }
 
 extension LocalAttribute {
-    init(_ channel: Channel) {
+    fileprivate init(_ channel: Channel) {
         self.init(BluetoothUUID(channel.service), BluetoothUUID(channel.characteristic))
     }
 
-    var channel: Channel { Channel(service: service.value, characteristic: characteristic.value) }
+    fileprivate var channel: Channel { Channel(service: service.value, characteristic: characteristic.value) }
 }

@@ -17,7 +17,7 @@ struct Simulate: ParsableCommand {
 }
 
 /// Lists the virtual devices.
-struct SimulateList: Verb {
+struct SimulateList: Command {
     static let name = "simulate list"
     static let configuration = CommandConfiguration(
         commandName: "list", abstract: "List the virtual devices.")
@@ -47,7 +47,7 @@ struct SimulateList: Verb {
 }
 
 /// Removes a virtual device.
-struct SimulateRemove: Verb {
+struct SimulateRemove: Command {
     static let name = "simulate remove"
     static let configuration = CommandConfiguration(commandName: "remove", abstract: "Remove a virtual device.")
 
@@ -68,7 +68,7 @@ struct SimulateRemove: Verb {
 }
 
 /// The result of `simulate create`, `list`, `remove` and `serve`.
-struct VirtualDevicesAnswer: Answer {
+struct VirtualDevicesAnswer: CommandAnswer {
     /// A virtual device.
     struct Device: Encodable, Sendable {
         let address, product, version: String

@@ -6,7 +6,7 @@ import OTASimulator
 import OTAUpdate
 
 /// Creates a virtual device.
-struct SimulateCreate: Verb {
+struct SimulateCreate: Command {
     static let word = "create"
     static let name = "simulate create"
     static let configuration = CommandConfiguration(commandName: word, abstract: "Create a virtual device.")

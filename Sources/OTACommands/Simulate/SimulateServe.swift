@@ -10,7 +10,7 @@ import OTAUDP
 import OTAUpdate
 
 /// Serves a virtual device to other programs.
-struct SimulateServe: Verb {
+struct SimulateServe: Command {
     static let name = "simulate serve"
     static let configuration = CommandConfiguration(
         commandName: "serve",
@@ -62,7 +62,7 @@ struct SimulateServe: Verb {
 }
 
 /// The transport over which a virtual device is served.
-enum ServedTransport: Sendable {
+private enum ServedTransport: Sendable {
     /// Bluetooth LE; adapter nil: the first powered adapter.
     case bluetooth(adapter: String?)
     case udp(UDPAddress)
@@ -89,7 +89,7 @@ enum ServedTransport: Sendable {
 
 extension Wiring {
     /// Serves a virtual device over a transport until a signal arrives. The flash of the device keeps its state between commands.
-    func serve(_ name: String, over transport: ServedTransport) async throws {
+    fileprivate func serve(_ name: String, over transport: ServedTransport) async throws {
         let folder = try VirtualDevices()
         let lock = try folder.lock(name)
         defer { withExtendedLifetime(lock) {} }
@@ -152,7 +152,7 @@ extension Wiring {
             console.note("sim:\(name) advertises as “\(name)” over \(peripheral.adapterName)")
             let advertisement = Advertisement(serviceUUIDs: [services[0].uuid], localName: name)
             try await withThrowingTaskGroup(of: Void.self) { group in
-                group.addTask { try await served.live(on: peripheral, advertisement) }
+                group.addTask { try await served.advertise(on: peripheral, advertisement) }
                 group.addTask { await served.runClock() }
                 group.addTask { try await served.serve(peripheral.events) }
                 group.addTask { for await _ in stops { return } }

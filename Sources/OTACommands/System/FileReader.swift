@@ -2,7 +2,7 @@ import Glibc
 import SystemPackage
 
 /// Reads a file once into memory. So the verified bytes are the sent bytes, even if the file changes later.
-enum WholeFile {
+enum FileReader {
     /// The maximum file size in bytes: more than the slot of any device.
     static let limit = 256 << 20
     private static let pieceLength = 256 << 10
