@@ -41,8 +41,8 @@ extension Failure {
     ) -> (ExitStatus, hint: String) {
         let invocation = given.again
         let again = invocation.line()
-        let resumed = invocation.command == "push" ? invocation.line(adding: "--resume") : again
-        let fresh = invocation.without("--resume").line()
+        let resumed = invocation.command == "push" ? invocation.line(adding: PushFlag.resume.argument) : again
+        let fresh = invocation.without(PushFlag.resume.argument).line()
         let status = invocation.line("status", withFile: false)
         let inspect = Invocation(command: "inspect", file: invocation.file ?? "BUNDLE").line()
         let created = invocation.virtualDeviceAgain.map { "; or create the virtual device again: \($0)" } ?? ""
@@ -97,7 +97,7 @@ extension Failure {
         case .digestMismatch:
             return (
                 .protocolBroken,
-                "the device's flash does not keep the written data; start again from 0, without --resume: \(fresh)"
+                "the device's flash does not keep the written data; start again from 0, without \(PushFlag.resume.argument): \(fresh)"
             )
         case .envelopeMalformed, .criticalField:
             return (
@@ -113,7 +113,7 @@ extension Failure {
                 ?? "compare the bundle with the device: \(inspect); \(status)"
             return (.refused, advice + created)
         case .targetUnchecked:
-            let accepted = invocation.line(adding: "--unchecked-target")
+            let accepted = invocation.line(adding: PushFlag.uncheckedTarget.argument)
             return (
                 .refused, "show the target of the bundle: \(inspect); if the bundle is for this device: \(accepted)"
             )
@@ -134,7 +134,7 @@ extension Failure {
                 "confirm the update on the device, for example with a button; or, if its firmware limits the increase of the "
                     + "security counter, sign with a lower --counter; then run: \(again)"
             )
-        case .downgrade: return (.refused, "to install the lower version, omit --no-downgrade")
+        case .downgrade: return (.refused, "to install the lower version, omit \(PushFlag.noDowngrade.argument)")
         case .inTrial:
             let confirm = invocation.line("confirm", withFile: false)
             return (
@@ -143,10 +143,12 @@ extension Failure {
             )
         case .notInTrial: return (.refused, "there is no image to confirm; show the running version: \(status)")
         case .noTrial:
-            let permanent = invocation.without("--no-confirm").line(adding: "--permanent")
+            let permanent = invocation.without(PushFlag.noConfirm.argument).line(adding: PushFlag.permanent.argument)
             return (.refused, "the device cannot roll back the new image; to install it permanently: \(permanent)")
         case .trialAvailable:
-            return (.refused, "omit --permanent: the device then rolls back if the image does not run")
+            return (
+                .refused, "omit \(PushFlag.permanent.argument): the device then rolls back if the image does not run"
+            )
         case .rolledBack:
             return (
                 .rolledBack,
@@ -190,15 +192,15 @@ extension Failure {
     }
 
     /// The hint for a machine without usable Bluetooth.
-    static var machineAdvice: String { "find the missing part and the command that fixes it: otaflash doctor" }
+    private static var machineAdvice: String { "find the missing part and the command that fixes it: otaflash doctor" }
 
     /// The hint for a Bluetooth device that was not found.
-    static var whereToLook: String {
+    private static var whereToLook: String {
         "check that the device is switched on and in range; find its address: otaflash scan"
     }
 
     /// The hint for a device that demands pairing.
-    static func pairingAdvice(_ again: String) -> String {
+    private static func pairingAdvice(_ again: String) -> String {
         "the device demands pairing: enter its six-digit passkey at the prompt, or run: \(again) --passkey NNNNNN"
     }
 }

@@ -142,7 +142,7 @@ extension Failure {
         }
         guard invocation.command == "push", invocation.hasImages else { return [] }
         return [
-            "to push the image without verification, at your own risk: \(invocation.line(adding: "--unverified-image"))"
+            "to push the image without verification, at your own risk: \(invocation.line(adding: PushFlag.unverifiedImage.argument))"
         ]
     }
 }

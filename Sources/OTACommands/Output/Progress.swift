@@ -78,7 +78,7 @@ enum ProgressText {
         case .reconnected: "Reconnected"
         case .resumed(let offset, let total): "Resuming at byte \(offset) of \(total)"
         case .discarded(let offset):
-            "Discarding a half-received image of \(Figures.bytes(offset)) (--resume continues one of the same bundle)"
+            "Discarding a half-received image of \(Figures.bytes(offset)) (\(PushFlag.resume.argument) continues one of the same bundle)"
         case .gap(let offset): "Chunks were lost; resuming at byte \(offset)"
         case .deviceReset(let offset): "The device restarted unexpectedly; resuming at byte \(offset)"
         case .confirmed(let version): "Version \(version) is confirmed"

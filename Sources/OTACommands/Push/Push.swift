@@ -27,46 +27,21 @@ struct Push: DeviceCommand {
     @OptionGroup var target: DeviceOptions
     @OptionGroup var trust: TrustOptions
 
-    @Flag(help: "Continue the upload of an earlier run.")
-    var resume = false
-
-    @Flag(help: "Leave the new image on trial; confirm it later with 'otaflash confirm'.")
-    var noConfirm = false
-
-    @Flag(help: "Install without a trial or rollback (only if the device has no trial, or over SMP).")
-    var permanent = false
-
-    @Flag(help: "Upload only; do not mark the image for boot (SMP only).")
-    var uploadOnly = false
-
-    @Flag(help: "Refuse a version lower than the running one; default: warn.")
-    var noDowngrade = false
-
-    @Flag(help: "Accept a bundle signed only by the demo key (always accepted for sim: devices).")
-    var allowDemoKey = false
-
-    @Flag(help: "Send an MCUboot image that is not signed by a trusted key, at your own risk.")
-    var unverifiedImage = false
-
-    @Flag(help: "Accept a bundle although SMP cannot check all its fields against the device.")
-    var uncheckedTarget = false
+    @Flag var flags: [PushFlag] = []
 
     @OptionGroup(title: "Output options") var options: OutputOptions
 
     func validate() throws {
-        let endings = [(noConfirm, "--no-confirm"), (permanent, "--permanent"), (uploadOnly, "--upload-only")]
-            .filter(\.0).map { "'\($0.1)'" }
+        let endings = given.filter { $0.ending != nil }.map { "'\($0.argument)'" }
         if endings.count > 1 { throw ValidationError("\(endings[0]) and \(endings[1]) cannot be used together.") }
     }
 
+    /// The flags of the user, each once, in the order of the help.
+    private var given: [PushFlag] { PushFlag.allCases.filter(flags.contains) }
+
     var invocation: Invocation {
         var invocation = Invocation(command: Self.name, file: file, target, trust: trust.trust)
-        let flags = [
-            (resume, "--resume"), (noConfirm, "--no-confirm"), (permanent, "--permanent"),
-            (uploadOnly, "--upload-only"), (noDowngrade, "--no-downgrade"), (allowDemoKey, "--allow-demo-key"),
-            (unverifiedImage, "--unverified-image"), (uncheckedTarget, "--unchecked-target"),
-        ]
-        invocation.options = flags.filter(\.0).map(\.1)
+        invocation.options = given.map(\.argument)
         return invocation
     }
 
@@ -75,7 +50,7 @@ struct Push: DeviceCommand {
         let read = try UpdateFile(parsing: FileReader.contents(of: file))
         let store = try trustedKeys(console)
         let verifier = Verifier(
-            trust: store, policy: TrustPolicy(allowsDemoKey: allowDemoKey || address.isSimulated))
+            trust: store, policy: TrustPolicy(allowsDemoKey: flags.contains(.allowDemoKey) || address.isSimulated))
         let update = try accepted(read, verifier)
         warn(of: update, console)
         let invocation = invocation(for: update)
@@ -105,7 +80,8 @@ struct Push: DeviceCommand {
 
     private func accepted(_ file: UpdateFile, _ verifier: Verifier) throws(Failure) -> VerifiedUpdate {
         do throws(VerificationError) {
-            return try unverifiedImage ? file.acceptedUnverified(by: verifier) : file.verified(by: verifier)
+            return try flags.contains(.unverifiedImage)
+                ? file.acceptedUnverified(by: verifier) : file.verified(by: verifier)
         } catch {
             var invocation = invocation
             if case .images = file { invocation.hasImages = true }
@@ -114,16 +90,15 @@ struct Push: DeviceCommand {
     }
 
     private var updateOptions: UpdateOptions {
-        let ending: UpdateOptions.Ending =
-            permanent ? .permanent : noConfirm ? .trial : uploadOnly ? .uploadOnly : .confirm
-        return UpdateOptions(
-            resume: resume, ending: ending, refusesDowngrade: noDowngrade, acceptsUncheckedTarget: uncheckedTarget)
+        UpdateOptions(
+            resume: flags.contains(.resume), ending: given.lazy.compactMap(\.ending).first ?? .confirm,
+            refusesDowngrade: flags.contains(.noDowngrade), acceptsUncheckedTarget: flags.contains(.uncheckedTarget))
     }
 
     /// Returns an empty store for `--unverified-image` if no key is trusted.
     private func trustedKeys(_ console: Console) throws(KeyError) -> TrustStore {
         do throws(KeyError) { return try trust.store(console) } catch {
-            guard unverifiedImage, error.code == .noTrustedKey else { throw error }
+            guard flags.contains(.unverifiedImage), error.code == .noTrustedKey else { throw error }
             return try TrustStore([])
         }
     }
@@ -135,6 +110,46 @@ struct Push: DeviceCommand {
             console.warn(
                 "\(file) is not signed by a trusted key: \(consent.context). The image is complete, but nothing proves who made "
                     + "it.")
+        }
+    }
+}
+
+/// A flag of `push`. The raw value is its spelling without `--`.
+enum PushFlag: String, EnumerableFlag {
+    case resume
+    case noConfirm = "no-confirm"
+    case permanent
+    case uploadOnly = "upload-only"
+    case noDowngrade = "no-downgrade"
+    case allowDemoKey = "allow-demo-key"
+    case unverifiedImage = "unverified-image"
+    case uncheckedTarget = "unchecked-target"
+
+    static func name(for flag: PushFlag) -> NameSpecification { .customLong(flag.rawValue) }
+
+    static func help(for flag: PushFlag) -> ArgumentHelp? {
+        switch flag {
+        case .resume: "Continue the upload of an earlier run."
+        case .noConfirm: "Leave the new image on trial; confirm it later with 'otaflash confirm'."
+        case .permanent: "Install without a trial or rollback (only if the device has no trial, or over SMP)."
+        case .uploadOnly: "Upload only; do not mark the image for boot (SMP only)."
+        case .noDowngrade: "Refuse a version lower than the running one; default: warn."
+        case .allowDemoKey: "Accept a bundle signed only by the demo key (always accepted for sim: devices)."
+        case .unverifiedImage: "Send an MCUboot image that is not signed by a trusted key, at your own risk."
+        case .uncheckedTarget: "Accept a bundle although SMP cannot check all its fields against the device."
+        }
+    }
+
+    /// The word on the command line.
+    var argument: String { "--" + rawValue }
+
+    /// The end of the update that the flag selects; nil: the flag does not change it. At most one such flag is allowed.
+    var ending: UpdateOptions.Ending? {
+        switch self {
+        case .noConfirm: .trial
+        case .permanent: .permanent
+        case .uploadOnly: .uploadOnly
+        case .resume, .noDowngrade, .allowDemoKey, .unverifiedImage, .uncheckedTarget: nil
         }
     }
 }
