@@ -1,5 +1,4 @@
 import OTAClient
-import OTAFirmware
 import OTAUpdate
 
 /// The identity and status of a device.

@@ -1,5 +1,4 @@
 import ArgumentParser
-import OTAFirmware
 
 /// The value of `--timeout`: a number of seconds, or a number with the unit `s`, `m` or `h`.
 struct TimeLimit: Sendable {

@@ -1,6 +1,5 @@
 import ArgumentParser
 import OTAClient
-import OTAFirmware
 import OTASimulator
 import OTAUpdate
 

@@ -1,8 +1,6 @@
 import ArgumentParser
 import BlueZ
-import Logging
 import OTAClient
-import OTAFirmware
 import OTASerial
 import OTASimulator
 import OTATransport

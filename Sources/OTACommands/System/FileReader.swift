@@ -1,4 +1,3 @@
-import Glibc
 import SystemPackage
 
 /// Reads a file once into memory. So the verified bytes are the sent bytes, even if the file changes later.
