@@ -102,7 +102,7 @@ public enum OTAFlash {
 private enum CrashDumps {
     private static let fatal = [SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS]
 
-    /// Prevents them for this process, with every `core_pattern` and every limit of the parent process. To be called first: the
+    /// Prevents them for this process, with every `core_pattern` and every limit of the parent process. Call it first: the
     /// environment may already contain a key or a passphrase.
     static func forbid() {
         // If `core_pattern` names a program, the kernel ignores the limit. That program gets no dump of a process that is not

@@ -2,6 +2,8 @@ import OTAClient
 import OTASimulator
 import SystemPackage
 
+// MARK: - State folder and locks
+
 extension Failure {
     /// Converts an error of the client library on this computer.
     init(_ error: ClientError) {
@@ -23,6 +25,8 @@ extension Failure {
         }
     }
 }
+
+// MARK: - Virtual devices
 
 extension Failure {
     /// Converts an error of a virtual device.

@@ -2,6 +2,8 @@ import BlueZ
 import OTABlueZ
 import OTAUpdate
 
+// MARK: - Update sessions
+
 extension Failure {
     /// Converts the error of an update session.
     init(_ error: UpdateError, in invocation: Invocation) {
@@ -169,6 +171,8 @@ extension Failure {
             + "itself: \(image.line())"
     }
 }
+
+// MARK: - Bluetooth commands without a session
 
 extension Failure {
     /// Converts an error of a Bluetooth command that runs no session, such as `gatt`. The codes are those of a session.

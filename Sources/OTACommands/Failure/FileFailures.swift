@@ -2,6 +2,8 @@ import OTAArchive
 import OTAClient
 import OTAFirmware
 
+// MARK: - Bundles
+
 extension Failure {
     /// Converts a parse error of a bundle.
     init(_ error: BundleError, in invocation: Invocation) {
@@ -34,6 +36,8 @@ extension Failure {
     }
 }
 
+// MARK: - Images
+
 extension Failure {
     /// Converts a parse error of a firmware image.
     init(_ error: ImageError, in invocation: Invocation) {
@@ -55,6 +59,8 @@ extension Failure {
     }
 }
 
+// MARK: - Intel HEX files
+
 extension Failure {
     /// Converts a parse error of an Intel HEX file.
     init(_ error: IntelHexError, in invocation: Invocation) {
@@ -73,6 +79,8 @@ extension Failure {
         }
     }
 }
+
+// MARK: - Archives and packages
 
 extension Failure {
     /// Converts a parse error of a zip archive.

@@ -1,5 +1,7 @@
 import OTASigning
 
+// MARK: - Keys
+
 extension Failure {
     /// Converts an error of a key, a passphrase or the trust store.
     init(_ error: KeyError, in invocation: Invocation) {
@@ -43,6 +45,8 @@ extension Failure {
         }
     }
 }
+
+// MARK: - Signing
 
 extension Failure {
     /// Converts an error of `sign`.
@@ -94,6 +98,8 @@ extension Failure {
     }
 }
 
+// MARK: - Verification
+
 extension Failure {
     /// Converts the error of a failed verification.
     init(_ error: VerificationError, in invocation: Invocation) {
@@ -133,8 +139,8 @@ extension Failure {
         }
     }
 
-    /// The hint to accept the file at the user's own risk. Only images without a bundle can be accepted in this way.
-    /// Bundles and images that the user's scope file excludes cannot.
+    /// The hint to accept the file at the user's own risk. Only an image without a bundle can be accepted in this way. The user's
+    /// scope file must not exclude it.
     private static func consent(to code: VerificationError.Code, in invocation: Invocation) -> [String] {
         switch code {
         case .untrustedKey, .notSigned, .unsupportedSignature, .encryptedImage: break

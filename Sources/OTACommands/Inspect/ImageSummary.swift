@@ -100,8 +100,8 @@ struct PackagedImage: Encodable, Sendable {
 
     /// The checked and the unchecked facts, one line each.
     var lines: [String] {
-        let unsaid = "product and hardware: an MCUboot image does not name them"
+        let missing = "product and hardware: an MCUboot image does not name them"
         return (image.mcuboot?.checked ?? []).map { "  Checked: \($0)" }
-            + ((image.notes ?? []) + [unsaid]).map { "  Not checked: \($0)" }
+            + ((image.notes ?? []) + [missing]).map { "  Not checked: \($0)" }
     }
 }

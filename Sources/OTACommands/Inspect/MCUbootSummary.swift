@@ -20,7 +20,7 @@ struct MCUbootSummary: Encodable, Sendable {
         let pure: Bool
         /// The hash of the public key in the image, as hex digits.
         let keyHash: String?
-        /// The id of the trusted key that the image names; nil if there is none.
+        /// The id of the trusted key that the image names; nil: it names no trusted key.
         let keyID: String?
         /// Nil if the signature could not be checked.
         let valid: Bool?

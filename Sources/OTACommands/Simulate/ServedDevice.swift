@@ -49,7 +49,7 @@ package final class ServedDevice: Sendable {
 
 /// Serving over UDP or a serial line. Each value is a complete message, and there are no connections.
 extension ServedDevice {
-    /// Serves UDP until nothing is received any more.
+    /// Serves UDP until the listener is closed.
     package func serve(_ listener: UDPListener) async {
         await serve {
             await listener.receive()
@@ -98,6 +98,7 @@ extension ServedDevice {
         }
     }
 
+    /// Passes a value to the device. Connects the peer first if the device has no connection with this number.
     private func pass(_ value: [UInt8], from connection: UInt16) {
         if !device.isConnected(connection) {
             // During a restart the device discards the value.

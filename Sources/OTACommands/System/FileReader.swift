@@ -1,6 +1,6 @@
 import SystemPackage
 
-/// Reads a file once into memory. So the verified bytes are the sent bytes, even if the file changes later.
+/// Reads a file once into memory: the sent bytes are the verified bytes, even if the file changes later.
 enum FileReader {
     /// The maximum file size in bytes: more than the slot of any device.
     static let limit = 256 << 20

@@ -22,7 +22,7 @@ final class LinkGuard: LinkAccount {
 
     init(_ logger: Logger) { self.logger = logger }
 
-    /// Stops the guard process and waits for it, so that no zombie process remains. To be called when all links have ended.
+    /// Stops the guard process and waits for it, so that no zombie process remains. Call it when all links have ended.
     func stop() {
         state.with { state in
             guard case .running(let line, let process) = state else { return }
