@@ -27,7 +27,7 @@ public enum OTAFlash {
             }
             if let mistyped = mistypedCommand(in: arguments) { throw mistyped }
             var command = try RootCommand.parseAsRoot(arguments)
-            if let verb = command as? any Verb { return await verb.perform() }
+            if let command = command as? any Command { return await command.perform() }
             if command is RootCommand || command is Simulate || command is Gatt {
                 throw Failure(missingCommand: RootCommand.helpMessage(for: type(of: command)))
             }
@@ -102,7 +102,7 @@ public enum OTAFlash {
 private enum CrashDumps {
     private static let fatal = [SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS]
 
-    /// Prevents them for this process, with every `core_pattern` and every limit of the parent process. To be called first: the
+    /// Prevents them for this process, with every `core_pattern` and every limit of the parent process. Call it first: the
     /// environment may already contain a key or a passphrase.
     static func forbid() {
         // If `core_pattern` names a program, the kernel ignores the limit. That program gets no dump of a process that is not
@@ -118,4 +118,37 @@ private enum CrashDumps {
             if unsafeBitCast(before, to: Int.self) == unsafeBitCast(SIG_IGN, to: Int.self) { signal(number, SIG_IGN) }
         }
     }
+}
+
+/// The root of the command line.
+struct RootCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "otaflash",
+        abstract: "Sign firmware and update devices safely over BLE, UDP or serial.",
+        discussion: """
+            First run, without hardware:
+              otaflash keygen release
+              otaflash sign app.bin --key release.pem --product demo --version 1.1.0
+              otaflash push app.bin.otaf --device sim: --trust release.pub.pem
+
+            'otaflash --version' prints the version. \
+            'otaflash --generate-completion-script bash' (or zsh, fish) prints shell completions.
+            """,
+        groupedSubcommands: [
+            CommandGroup(name: "Firmware", subcommands: [Keygen.self, Sign.self, Verify.self, Inspect.self]),
+            CommandGroup(
+                name: "Device",
+                subcommands: [Scan.self, Push.self, Status.self, Confirm.self, Discard.self, Identify.self]),
+            CommandGroup(name: "Simulation", subcommands: [Simulate.self]),
+            CommandGroup(name: "This machine", subcommands: [Doctor.self, Gatt.self]),
+        ])
+
+    @OptionGroup(title: "Output options") var options: OutputOptions
+}
+
+/// The version of this release. A test compares it with the first heading of CHANGELOG.md.
+package enum Version {
+    package static let number = "0.1.0"
+    /// The output of `--version`.
+    package static let line = "otaflash \(number)"
 }

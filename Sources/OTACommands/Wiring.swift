@@ -1,8 +1,6 @@
-import BlueZ
 import Glibc
 import OTAClient
 import OTASigning
-import OTASimulator
 import OTAUpdate
 
 /// Connects the commands to the client library: passes the arguments, shows the progress, and handles signals.

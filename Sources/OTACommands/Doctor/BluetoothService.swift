@@ -1,5 +1,6 @@
 import BlueZ
 import DBus
+import Glibc
 import Logging
 
 /// Checks the system bus, bluetoothd and the permission to use bluetoothd.
@@ -54,5 +55,85 @@ struct BluetoothService: Sendable {
                 "bluetoothd", "bluetoothd does not answer: \(error.context)",
                 "restart it: sudo systemctl restart bluetooth", "read its log: journalctl -u bluetooth")
         }
+    }
+}
+
+/// Reads the version and the configuration path of bluetoothd, which D-Bus does not provide.
+package enum BluetoothDaemon {
+    static let defaultConfiguration = "/etc/bluetooth/main.conf"
+    private static let places = [
+        "/usr/libexec/bluetooth/bluetoothd", "/usr/lib/bluetooth/bluetoothd", "/usr/sbin/bluetoothd",
+    ]
+
+    /// The path of bluetoothd; nil if it is in none of the usual folders of distributions.
+    static var path: String? { places.first { access($0, X_OK) == 0 } }
+
+    /// The version of the installed bluetoothd, such as `5.66`; nil if unknown.
+    static var version: String? {
+        guard let path, let pipe = popen("\(path) --version 2>/dev/null", "re") else { return nil }
+        defer { pclose(pipe) }
+        var line = [CChar](repeating: 0, count: 64)
+        guard fgets(&line, Int32(line.count), pipe) != nil else { return nil }
+        let text = String(decoding: line.prefix { $0 > 32 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        return text.isEmpty ? nil : text
+    }
+
+    /// The configuration file on the command line of the running bluetoothd, else the default file.
+    static func configuration(over bus: DBusConnection) async -> String {
+        let reply = try? await bus.call(
+            "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "GetConnectionUnixProcessID",
+            ["org.bluez"])
+        guard let process = reply?.first?.uint32, let words = SystemFile.text("/proc/\(process)/cmdline") else {
+            return defaultConfiguration
+        }
+        return configuration(in: words.split(separator: "\0").map(String.init)) ?? defaultConfiguration
+    }
+
+    /// Finds the configuration file in a command line; nil if the command line names none.
+    ///
+    /// - Parameter words: the words of bluetoothd's command line.
+    package static func configuration(in words: [String]) -> String? {
+        for (index, word) in words.enumerated() {
+            if word.hasPrefix("--configfile=") { return String(word.dropFirst("--configfile=".count)) }
+            if word == "-f" || word == "--configfile", index + 1 < words.count { return words[index + 1] }
+        }
+        return nil
+    }
+}
+
+/// Checks that a Bluetooth adapter exists and is switched on.
+enum AdapterCheck {
+    /// Checks the adapters of BlueZ.
+    ///
+    /// - Parameter name: the adapter's name, such as `hci1`; nil: any adapter.
+    static func examine(_ name: String?, _ logger: Logger) async -> Check {
+        do throws(BlueZError) {
+            let client = try await BlueZClient.open(logger: logger)
+            let adapters = try await client.adapters
+            await client.close()
+            return check(adapters, name)
+        } catch {
+            return .missing("adapter", error.context, "restart bluetoothd: sudo systemctl restart bluetooth")
+        }
+    }
+
+    private static func check(_ adapters: [BluetoothAdapter], _ name: String?) -> Check {
+        let meant = adapters.filter { name == nil || $0.name == name }
+        if let usable = meant.first(where: \.isPowered) {
+            return .ok("adapter", "\(usable.name), \(usable.address), is switched on")
+        }
+        if let off = meant.first {
+            let choose = adapters.count > 1 ? "select \(off.address)\\n" : ""
+            let type = choose.isEmpty ? "bluetoothctl power on" : "printf '\(choose)power on\\n' | bluetoothctl"
+            return .missing("adapter", "\(off.name) is switched off", "switch it on: \(type)")
+        }
+        if let name, !adapters.isEmpty {
+            let others = adapters.map(\.name).joined(separator: ", ")
+            return .missing("adapter", "no adapter \(name) on this machine", "use --adapter with one of: \(others)")
+        }
+        return .missing(
+            "adapter", "this machine has no Bluetooth adapter",
+            "connect one, then check the kernel log: "
+                + "sudo dmesg | grep -i bluetooth")
     }
 }

@@ -1,4 +1,12 @@
+import BlueZ
 import Glibc
+import OTAArchive
+import OTAClient
+import OTAFirmware
+import OTASigning
+import OTASimulator
+import OTATransport
+import OTAUpdate
 
 /// The error of a command, as reported to people and scripts. Only the code in this folder converts other errors to a `Failure`.
 package struct Failure: Error, Sendable {
@@ -34,5 +42,78 @@ package struct Failure: Error, Sendable {
         Failure(
             "interrupted", signal == SIGTERM ? .terminated : .interrupted, "interrupted",
             hint: "nothing was changed; run the command again")
+    }
+}
+
+/// The exit status of the process (docs/command-line.md). It groups failures by kind; the error code identifies the failure.
+package enum ExitStatus: Int32, Sendable, CaseIterable {
+    case done = 0
+    case usage = 64
+    /// A bundle, key or image violates its format.
+    case malformed = 65
+    case noInput = 66
+    /// The device cannot be reached, or another process uses it.
+    case unavailable = 69
+    /// A bug in otaflash.
+    case fault = 70
+    case cannotCreate = 73
+    case inputOutput = 74
+    /// The link was lost or timed out; a retry may succeed.
+    case linkLost = 75
+    case protocolBroken = 76
+    case refused = 77
+    /// The device runs its old image again.
+    case rolledBack = 78
+    case interrupted = 130
+    case terminated = 143
+}
+
+extension Failure {
+    /// Creates the failure for arguments that argument-parser rejected.
+    ///
+    /// - Parameters:
+    ///   - message: the reason.
+    ///   - fullMessage: the reason, followed by the usage text of the command.
+    init(parsing message: String, fullMessage: String) {
+        let lines = fullMessage.split(separator: "\n", omittingEmptySubsequences: false)
+        // The last match: the message before the usage text may repeat an argument that contains line feeds.
+        let usage = lines[(lines.lastIndex { $0.hasPrefix("Usage:") } ?? lines.endIndex)...]
+        let help = usage.last.flatMap { $0.split(separator: "'").dropFirst().first } ?? "otaflash --help"
+        self = .usage(message.isEmpty ? "invalid arguments" : message, hint: "show the help: \(help)")
+        self.usage = usage.prefix { !$0.hasPrefix("  See '") }.map(String.init)
+    }
+
+    /// Creates the failure for a command line that ends before the name of a subcommand.
+    init(missingCommand help: String) {
+        self = .usage("the command is missing", hint: "to start, create a key: otaflash keygen NAME")
+        usage = help.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+    }
+}
+
+extension Failure {
+    /// Converts the error of a command.
+    package init(_ error: any Error, in invocation: Invocation) {
+        switch error {
+        case let failure as Failure: self = failure
+        case let error as UpdateError: self.init(error, in: invocation)
+        case let error as BundleError: self.init(error, in: invocation)
+        case let error as ImageError: self.init(error, in: invocation)
+        case let error as ZipError: self.init(error, in: invocation)
+        case let error as PackagedImageError:
+            self.init(error.cause, in: Invocation(command: "inspect", file: error.file))
+        case let error as PackageError: self.init(error, in: invocation)
+        case let error as IntelHexError: self.init(error, in: invocation)
+        case let error as KeyError: self.init(error, in: invocation)
+        case let error as VerificationError: self.init(error, in: invocation)
+        case let error as SigningError: self.init(error, in: invocation)
+        case let error as VirtualDeviceError: self.init(error, in: invocation)
+        case let error as AddressError: self = .usage(error.context, hint: error.hint)
+        case let error as ClientError: self.init(error)
+        case let error as BlueZError: self.init(error, in: invocation)
+        default:
+            self.init(
+                "internal", .fault, "internal error in otaflash: \(error)",
+                hint: "report this bug with the output of: \(invocation.line(adding: "--verbose"))")
+        }
     }
 }

@@ -1,5 +1,7 @@
 import OTAClient
+import OTASigning
 import OTAUpdate
+import SystemPackage
 
 /// The arguments of the user, from which hints build complete command lines.
 package struct Invocation: Sendable {
@@ -75,17 +77,37 @@ package struct Invocation: Sendable {
     /// The command line to type again.
     ///
     /// - Parameters:
-    ///   - verb: another command instead of this one. It gets neither `--trust` nor the other options.
+    ///   - other: another command instead of this one. It gets neither `--trust` nor the other options.
     ///   - extra: an option to append.
-    func line(_ verb: String? = nil, withFile: Bool = true, adding extra: String = "") -> String {
-        var words = ["otaflash", verb ?? command]
+    func line(_ other: String? = nil, withFile: Bool = true, adding extra: String = "") -> String {
+        var words = ["otaflash", other ?? command]
         if withFile, let file { words.append(Shell.quoted(file)) }
         if let device { words += ["--device", Shell.quoted(device)] }
         if let adapter { words += ["--adapter", Shell.quoted(adapter)] }
         if let updateProtocol, device != nil { words += ["--protocol", updateProtocol] }
-        if verb == nil { for path in trust { words += ["--trust", Shell.quoted(path)] } }
-        if verb == nil { words += without(extra).options.map(Shell.quoted) }
+        if other == nil { for path in trust { words += ["--trust", Shell.quoted(path)] } }
+        if other == nil { words += without(extra).options.map(Shell.quoted) }
         if !extra.isEmpty { words.append(extra) }
         return words.joined(separator: " ")
+    }
+}
+
+/// Formats text for a shell.
+enum Shell {
+    /// Quotes a text, so that a shell reads it as one word.
+    static func quoted(_ text: String) -> String { text.shellQuoted }
+
+    /// Returns the command that sets a variable to a list of paths, separated by `:`. A relative path becomes an absolute path in the
+    /// current directory; `~` becomes the home directory.
+    static func export(_ variable: String, _ paths: [FilePath]) -> String {
+        let list = paths.map { path in
+            let text = path.string
+            let isInHome = text == "~" || text.hasPrefix("~/")
+            let rest = (isInHome ? text.dropFirst() : text[...]).map { "\"$`\\".contains($0) ? "\\\($0)" : "\($0)" }
+                .joined()
+            return path.isAbsolute ? rest : isInHome ? "$HOME\(rest)" : "$PWD/\(rest)"
+        }
+        let tilde = paths.contains { $0.string.hasPrefix("~") } ? "; the shell does not expand ~ inside quotes" : ""
+        return "export \(variable)=\"\(list.joined(separator: ":"))\"\(tilde)"
     }
 }

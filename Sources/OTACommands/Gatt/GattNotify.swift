@@ -3,7 +3,7 @@ import BlueZ
 import OTAFirmware
 
 /// Shows the notifications and indications of a characteristic.
-struct GattNotify: GattVerb {
+struct GattNotify: GattCommand {
     static let name = "gatt notify"
     static let configuration = CommandConfiguration(
         commandName: "notify", abstract: "Show the notifications and indications of a characteristic, one per line.")
@@ -59,7 +59,7 @@ struct GattNotify: GattVerb {
 }
 
 /// The result of `gatt notify`. With `--format text`, the values are printed on arrival.
-struct GattNotificationsAnswer: Answer {
+struct GattNotificationsAnswer: CommandAnswer {
     /// The values as hex digits.
     let values: [String]
 

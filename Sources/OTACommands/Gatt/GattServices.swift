@@ -2,7 +2,7 @@ import ArgumentParser
 import BlueZ
 
 /// Lists the services and characteristics of a device.
-struct GattServices: GattVerb {
+struct GattServices: GattCommand {
     static let name = "gatt services"
     static let configuration = CommandConfiguration(
         commandName: "services", abstract: "List the services and characteristics of a device.")
@@ -16,7 +16,7 @@ struct GattServices: GattVerb {
 }
 
 /// The result of `gatt services`.
-struct GattServicesAnswer: Answer {
+struct GattServicesAnswer: CommandAnswer {
     struct Service: Encodable, Sendable {
         let uuid: String
         let characteristics: [Characteristic]

@@ -1,5 +1,6 @@
 import ArgumentParser
 import BlueZ
+import Glibc
 
 /// The Bluetooth options of a device command.
 struct RadioOptions: ParsableArguments {
@@ -58,5 +59,58 @@ extension RadioOptions {
 
     private static func title(_ device: BluetoothDevice) -> String {
         device.name.map { "\($0) (ble:\(device.address))" } ?? "ble:\(device.address)"
+    }
+}
+
+/// The option that selects a Bluetooth adapter.
+struct AdapterOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "The Bluetooth adapter (example: hci0); default: the first one switched on.", valueName: "hciN"))
+    var adapter: String?
+
+    func validate() throws {
+        guard let adapter else { return }
+        let number = adapter.utf8.dropFirst(3)
+        let isNumber = !number.isEmpty && number.count < 6 && number.allSatisfy(UInt8.isDigit)
+        guard adapter.hasPrefix("hci"), isNumber else {
+            throw ValidationError("'\(adapter)' is not the name of an adapter (example: --adapter hci0).")
+        }
+    }
+}
+
+extension UInt8 {
+    /// Returns true for an ASCII digit.
+    static func isDigit(_ byte: UInt8) -> Bool { UInt8(ascii: "0")...UInt8(ascii: "9") ~= byte }
+}
+
+/// Asks the person at the terminal while other tasks run. The question is on stderr, the answer on stdin.
+private enum TerminalQuestion {
+    /// True if stdin and stderr are a terminal.
+    static var canBeAsked: Bool { StandardStream.input.isTerminal && StandardStream.error.isTerminal }
+
+    /// Asks a question.
+    ///
+    /// - Returns: the typed line without its line feed; nil: the task was cancelled, or the terminal was closed.
+    static func ask(_ prompt: TerminalLine) async -> String? {
+        // Discard input that was typed before the question.
+        tcflush(StandardStream.input.rawValue, TCIFLUSH)
+        try? StandardStream.error.writer.write([.startOfLine, .part(prompt)])
+        // A terminal is readable when a complete line was typed, so the read does not block. Polling, because a wait for both
+        // input and cancellation would need a thread.
+        while !Task.isCancelled {
+            var file = pollfd(fd: StandardStream.input.rawValue, events: Int16(POLLIN), revents: 0)
+            if poll(&file, 1, 0) > 0 { return line() }
+            try? await Task.sleep(for: .milliseconds(50))
+        }
+        try? StandardStream.error.writer.write(.line(""))
+        return nil
+    }
+
+    private static func line() -> String? {
+        var bytes = [UInt8](repeating: 0, count: 256)
+        let count = read(StandardStream.input.rawValue, &bytes, bytes.count)
+        guard count > 0 else { return nil }
+        return String(decoding: bytes[..<count].prefix { $0 != UInt8(ascii: "\n") }, as: UTF8.self)
     }
 }

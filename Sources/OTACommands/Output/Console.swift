@@ -7,7 +7,7 @@ struct Console: Sendable {
     /// The style of the progress; never `auto`.
     let style: ProgressStyle
     let isQuiet: Bool
-    let look: TerminalLook
+    let terminal: TerminalCapabilities
     /// The log of `--verbose`.
     let logger: Logger
 
@@ -19,7 +19,7 @@ struct Console: Sendable {
         let style = settings.isQuiet ? .none : auto
         self.style = style
         isQuiet = settings.isQuiet
-        look = TerminalLook(ofTerminal: isTerminal)
+        terminal = TerminalCapabilities(ofTerminal: isTerminal)
         logger = Logger(label: "otaflash") { _ -> any LogHandler in
             settings.isVerbose ? StandardErrorLog(asEvents: style == .json) : SwiftLogNoOpLogHandler() as any LogHandler
         }
@@ -28,7 +28,7 @@ struct Console: Sendable {
     /// Writes the result to stdout.
     ///
     /// - Throws: `Failure`: `write-failed`.
-    func answer(_ answer: some Answer, to command: String) throws {
+    func answer(_ answer: some CommandAnswer, to command: String) throws {
         switch format {
         case .text: try printLines(answer.lines)
         case .json:
@@ -113,7 +113,7 @@ struct Console: Sendable {
     /// Writes to stderr.
     func write(_ pieces: [TerminalPiece]) {
         var writer = StandardStream.error.writer
-        writer.hasColours = look.hasColours
+        writer.hasColours = terminal.hasColours
         try? writer.write(pieces)
     }
 
@@ -128,7 +128,35 @@ struct Console: Sendable {
         case .json: ProgressEvents { write($0) }
         case .lines: ProgressLines { write($0) }
         case .bar:
-            ProgressBar(look: look, columns: { StandardStream.error.columns ?? 80 }) { write($0) }
+            ProgressBar(terminal: terminal, columns: { StandardStream.error.columns ?? 80 }) { write($0) }
         }
+    }
+}
+
+/// The log of `--verbose`: one line on stderr for each message.
+private struct StandardErrorLog: LogHandler {
+    var logLevel = Logger.Level.debug
+    var metadata = Logger.Metadata()
+    /// True to write one JSON object on each line, like the events of `--progress json`.
+    let asEvents: Bool
+
+    init(asEvents: Bool) { self.asEvents = asEvents }
+
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { metadata[key] }
+        set { metadata[key] = newValue }
+    }
+
+    func log(event: LogEvent) {
+        let details = metadata.merging(event.metadata ?? [:]) { $1 }.sorted { $0.key < $1.key }
+        let text = details.reduce(event.message.description) { "\($0) \($1.key)=\($1.value)" }
+        let writer = StandardStream.error.writer
+        guard asEvents else {
+            try? writer.write(.line("otaflash: \(event.level): \(text)"))
+            return
+        }
+        var object = ProgressEvent(.log, message: text)
+        object.level = event.level.rawValue
+        if let line = try? JSONLine(object) { try? writer.write(line) }
     }
 }

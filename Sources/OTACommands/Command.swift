@@ -1,0 +1,65 @@
+import ArgumentParser
+import Glibc
+
+/// A command that computes an answer from its arguments. `perform()` prints the answer or the failure.
+protocol Command: ParsableCommand {
+    associatedtype Answer: CommandAnswer
+    /// The full name on the command line, such as `simulate create`.
+    static var name: String { get }
+    /// True if the command can take minutes: it then reports progress even if stderr is not a terminal.
+    static var isLong: Bool { get }
+    var options: OutputOptions { get }
+    /// The arguments of the user, for hints.
+    var invocation: Invocation { get }
+    /// The limit of `--timeout` for the whole command; nil: no limit.
+    var limit: Duration? { get }
+
+    func answer(_ console: Console) async throws -> Answer
+}
+
+extension Command {
+    static var isLong: Bool { false }
+    var invocation: Invocation { Invocation(command: Self.name) }
+    var limit: Duration? { nil }
+
+    func perform() async -> ExitStatus {
+        if let limit { Watchdog.start(limit: limit) }
+        var settings = options.settings
+        settings.isLong = Self.isLong
+        let console = Console(settings)
+        console.debug("\(Version.line), \(Self.name)")
+        do {
+            let answer = try await answer(console)
+            try console.answer(answer, to: Self.name)
+            guard let failure = answer.failure else { return .done }
+            console.report(failure)
+            return failure.exit
+        } catch {
+            let failure = Failure(error, in: invocation)
+            console.fail(failure, of: Self.name)
+            return failure.exit
+        }
+    }
+}
+
+/// A command for one device, limited by `--timeout`.
+protocol DeviceCommand: Command {
+    var target: DeviceOptions { get }
+}
+
+extension DeviceCommand {
+    var limit: Duration? { target.limit }
+}
+
+/// Ends the process after the limit of `--timeout`, even if an operation blocks: a write to a stopped terminal, a FIFO, the bus.
+private enum Watchdog {
+    /// The time after the limit in which a command may stop by itself and report the timeout. A session stops within 2 s.
+    private static let grace = Duration.seconds(4)
+
+    /// Starts the only watchdog of the process. It is a timer of the kernel, because a blocked write can block all threads that run
+    /// tasks.
+    static func start(limit: Duration) {
+        signal(SIGALRM) { _ in _exit(ExitStatus.linkLost.rawValue) }
+        alarm(UInt32((limit + grace).components.seconds))
+    }
+}

@@ -1,0 +1,86 @@
+import ArgumentParser
+import OTAClient
+import OTAUpdate
+
+/// Makes the image on trial permanent.
+struct Confirm: DeviceCommand {
+    static let name = "confirm"
+    static let configuration = CommandConfiguration(
+        commandName: name, abstract: "Confirm the image that runs on trial.")
+
+    @OptionGroup var target: DeviceOptions
+    @OptionGroup(title: "Output options") var options: OutputOptions
+
+    var invocation: Invocation { Invocation(command: Self.name, target) }
+
+    func answer(_ console: Console) async throws -> DeviceAnswer {
+        let outcome = try await Wiring(console: console, invocation: invocation)
+            .perform(.confirm, on: target)
+        return DeviceAnswer(outcome) { "\($0.title) runs \($0.runningVersion), confirmed." }
+    }
+}
+
+/// Discards a partly received image, or rolls back the image on trial.
+struct Discard: DeviceCommand {
+    static let name = "discard"
+    static let configuration = CommandConfiguration(
+        commandName: name, abstract: "Discard a partly received image, or roll back the image on trial.")
+
+    @OptionGroup var target: DeviceOptions
+    @OptionGroup(title: "Output options") var options: OutputOptions
+
+    var invocation: Invocation { Invocation(command: Self.name, target) }
+
+    func answer(_ console: Console) async throws -> DeviceAnswer {
+        let outcome = try await Wiring(console: console, invocation: invocation)
+            .perform(.discard, on: target)
+        return DeviceAnswer(outcome) { device in
+            let what = device.previousVersion.map { "rolled back from \($0)" } ?? "holds no partly received image"
+            return "\(device.title) \(what) and runs \(device.runningVersion), confirmed."
+        }
+    }
+}
+
+/// Makes a device blink.
+struct Identify: DeviceCommand {
+    static let name = "identify"
+    static let configuration = CommandConfiguration(
+        commandName: name, abstract: "Make a device blink, to find it among others (GATT OTA profile only).")
+
+    @OptionGroup var target: DeviceOptions
+
+    @Option(help: "The blink time in seconds, 0 to 255; 0 stops it.")
+    var seconds: UInt8 = 10
+
+    @OptionGroup(title: "Output options") var options: OutputOptions
+
+    var invocation: Invocation { Invocation(command: Self.name, target) }
+
+    func answer(_ console: Console) async throws -> DeviceAnswer {
+        let outcome = try await Wiring(console: console, invocation: invocation)
+            .perform(.identify(seconds: seconds), on: target)
+        let what = seconds == 0 ? "stopped blinking" : "blinks for \(seconds) s"
+        return DeviceAnswer(outcome) { "\($0.title) \(what)." }
+    }
+}
+
+/// The result of `confirm`, `discard` and `identify`.
+struct DeviceAnswer: CommandAnswer {
+    let device: DeviceSummary
+    let updateProtocol: UpdateProtocol
+    let lines: [TerminalLine]
+
+    private enum CodingKeys: String, CodingKey {
+        case device
+        case updateProtocol = "protocol"
+    }
+
+    /// Creates the result.
+    ///
+    /// - Parameter text: returns the sentence that describes the device.
+    init(_ outcome: UpdateResult, text: (DeviceSummary) -> String) {
+        device = DeviceSummary(outcome)
+        updateProtocol = outcome.report.updateProtocol
+        lines = [TerminalLine(text(device))]
+    }
+}

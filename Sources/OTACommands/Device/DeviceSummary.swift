@@ -1,0 +1,61 @@
+import OTAClient
+import OTAUpdate
+
+/// The identity and status of a device.
+struct DeviceSummary: Encodable, Sendable {
+    let address: String
+    let name: String?
+    // Nil if the protocol does not carry the value.
+    let product: String?
+    let hardware: Int?
+    let securityCounter: UInt32?
+    let previousVersion: String?
+    let runningVersion: String
+    /// True if the running image is not on trial.
+    let confirmed: Bool
+    let state: String
+    /// The time limit from boot to confirm a trial, in seconds; 0: the device has no trial.
+    let trialSeconds: Int?
+    /// The battery level in per cent; nil: mains powered, or not reported.
+    let battery: Int?
+
+    init(_ outcome: UpdateResult) {
+        let device = outcome.report.device
+        address = outcome.address
+        name = outcome.name
+        product = device.product
+        hardware = device.hardware
+        securityCounter = device.securityCounter
+        previousVersion = device.previousVersion
+        runningVersion = device.runningVersion
+        confirmed = device.state != .trial
+        state = device.state.rawValue
+        trialSeconds = device.trialSeconds
+        battery = device.battery
+    }
+
+    /// The name and address, for a sentence.
+    var title: String { name.map { "\($0) (\(address))" } ?? address }
+
+    /// One row for each value: label and value.
+    var rows: [(String, String)] {
+        var rows = [("Device", title)]
+        if let product { rows.append(("Product", product + (hardware.map { ", hardware revision \($0)" } ?? ""))) }
+        rows.append(("Runs", running))
+        if let securityCounter { rows.append(("Security counter", "\(securityCounter)")) }
+        guard let trialSeconds else { return rows }
+        rows.append(("Battery", battery.map { "\($0) %" } ?? "none: mains powered"))
+        rows.append(("Trial", trialSeconds > 0 ? "\(trialSeconds) s" : "none: the bootloader cannot roll back"))
+        return rows
+    }
+
+    private var running: String {
+        switch state {
+        case DeviceDescription.State.trial.rawValue:
+            "\(runningVersion), on trial: the device rolls back unless confirmed "
+                + (trialSeconds.map { "within \($0) s of boot" } ?? "before the next restart")
+        case DeviceDescription.State.receiving.rawValue: "\(runningVersion); an update is in progress"
+        default: "\(runningVersion), confirmed"
+        }
+    }
+}

@@ -1,0 +1,147 @@
+import ArgumentParser
+import BlueZ
+import OTAClient
+import OTAUpdate
+
+/// Lists the devices in range.
+struct Scan: Command {
+    static let name = "scan"
+    static let isLong = true
+    static let configuration = CommandConfiguration(
+        commandName: name, abstract: "List the updatable Bluetooth devices in range, strongest signal first.",
+        discussion: """
+            Advertising data does not contain product and version, so scan connects briefly to each device. --no-read \
+            prevents this. Finding no devices is not an error (exit 0).
+            """)
+
+    @Option(help: TimeLimit.help("default: 10s"), transform: TimeLimit.init(option:))
+    var timeout: TimeLimit?
+
+    @Option(
+        parsing: .unconditional,
+        help: ArgumentHelp(
+            "Show only devices with at least this signal strength (example: -60); default: any.", valueName: "dBm"))
+    var rssi: Int?
+
+    @Option(help: ArgumentHelp("Show only devices with this name; default: any.", valueName: "name"))
+    var name: String?
+
+    @Option(
+        name: .customLong("protocol"),
+        help: ArgumentHelp(
+            "Show only devices with this protocol: ota or smp; default: both.", valueName: "name"))
+    var updateProtocol: UpdateProtocol?
+
+    @Flag(help: "Include devices that cannot be updated.")
+    var all = false
+
+    @Flag(help: "Do not connect to read product and version.")
+    var noRead = false
+
+    @OptionGroup var radio: AdapterOptions
+    @OptionGroup(title: "Output options") var options: OutputOptions
+
+    func validate() throws {
+        guard !all || updateProtocol == nil else {
+            throw ValidationError("'--all' and '--protocol' cannot be used together.")
+        }
+    }
+
+    func answer(_ console: Console) async throws -> ScanAnswer {
+        var search = DeviceSearch()
+        search.duration = timeout?.duration ?? search.duration
+        search.minimumRSSI = rssi
+        search.name = name
+        search.protocols = all ? [] : updateProtocol.map { [$0] } ?? search.protocols
+        search.reads = !noRead
+        let devices = try await Wiring(console: console, invocation: invocation).scan(search, over: radio.adapter)
+        return ScanAnswer(devices: devices, isForAll: all)
+    }
+}
+
+/// The result of `scan`.
+struct ScanAnswer: CommandAnswer {
+    let devices: [ScannedDevice]
+    let isForAll: Bool
+
+    private enum CodingKeys: CodingKey {
+        case devices
+    }
+
+    var lines: [TerminalLine] {
+        let what: TerminalLine = isForAll ? "No device in range." : "No updatable device in range."
+        return devices.isEmpty ? [what] : ScannedDevice.table(devices)
+    }
+}
+
+/// Shows a running scan: a table that is redrawn on a terminal, else one line for each device.
+///
+/// Only one scan uses it, and a scan reports one change after the other.
+final class ScanDisplay: @unchecked Sendable {
+    private let console: Console
+    private var throttle = Throttle()
+    private var drawnLines = 0
+
+    init(_ console: Console) {
+        self.console = console
+        if console.style == .bar { draw([]) }
+    }
+
+    /// Shows the devices after a change. Changes of the signal strength are throttled.
+    func show(_ change: DeviceScan.Change, _ devices: [ScannedDevice]) {
+        var appeared: ScannedDevice?
+        var isNews = false
+        switch change {
+        case .appeared(let device): appeared = device
+        // No later event may follow, so this is shown at once.
+        case .identified: isNews = true
+        case .changed: break
+        }
+        switch console.style {
+        case .bar: if appeared != nil || isNews || throttle.isDue() { draw(devices) }
+        case .lines, .json:
+            guard let appeared else { return }
+            let strength = appeared.rssi.map { ", \($0) dBm" } ?? ""
+            console.note("found \(appeared.name.map { "\($0) (\(appeared.address))" } ?? appeared.address)\(strength)")
+        case .none, .auto: break
+        }
+    }
+
+    /// Erases the table before the result is printed.
+    func finish() { erase() }
+
+    private func draw(_ devices: [ScannedDevice]) {
+        let terminal = console.terminal
+        let (rows, columns) = (StandardStream.error.rows ?? 24, StandardStream.error.columns ?? 80)
+        // A line that wraps or a table that scrolls cannot be redrawn.
+        var lines =
+            devices.isEmpty ? [] : ScannedDevice.table(devices).map { $0.clipped(to: columns - 1) }
+        if lines.count > rows - 2 { lines = Array(lines.prefix(max(0, rows - 2))) }
+        console.write(
+            [.eraseLines(drawnLines)] + lines.map { .line($0) } + [
+                .part(TerminalLine("Scanning \(terminal.ellipsis)", .dim))
+            ])
+        drawnLines = lines.count
+    }
+
+    private func erase() {
+        guard console.style == .bar else { return }
+        console.write([.eraseLines(drawnLines)])
+        drawnLines = 0
+    }
+}
+
+extension ScannedDevice {
+    /// The devices as a table for people.
+    static func table(_ devices: [ScannedDevice]) -> [TerminalLine] {
+        TextTable.rows(
+            ["NAME", "ADDRESS", "RSSI", "PRODUCT", "VERSION", "PROTOCOLS"],
+            devices.map { device in
+                [
+                    device.name ?? "–", device.address, device.rssi.map { "\($0) dBm" } ?? "–",
+                    device.product ?? "–", device.version ?? "–",
+                    device.protocols.isEmpty ? "–" : device.protocols.joined(separator: ","),
+                ]
+            })
+    }
+}

@@ -1,0 +1,153 @@
+import ArgumentParser
+import DBus
+import Glibc
+import OTAFirmware
+import OTASigning
+import SystemPackage
+
+/// Checks the requirements of a push over Bluetooth.
+struct Doctor: Command {
+    static let name = "doctor"
+    static let configuration = CommandConfiguration(
+        commandName: name, abstract: "Check that this machine can push over Bluetooth, and show how to fix it.",
+        discussion: """
+            Exit 0: a push can work. 'missing' marks a problem that prevents a push (exit 69). 'slow' marks a setting that \
+            reduces the speed.
+            """)
+
+    @OptionGroup var radio: AdapterOptions
+    @OptionGroup var trust: TrustOptions
+    @OptionGroup(title: "Output options") var options: OutputOptions
+
+    var invocation: Invocation { Invocation(command: Self.name, trust: trust.trust) }
+
+    func answer(_ console: Console) async throws -> DoctorAnswer {
+        let service = await BluetoothService.examine(console.logger)
+        var checks = service.checks
+        if let configuration = service.configuration {
+            checks.append(await AdapterCheck.examine(radio.adapter, console.logger))
+            checks += SpeedSettings(parsing: SystemFile.text(configuration) ?? "").checks(of: configuration)
+        }
+        checks.append(RadioSwitch.check(RadioSwitch.all()))
+        let keys: [KeyID]
+        do throws(KeyError) {
+            let store = try trust.store(console)
+            keys = store.keys.map(\.id)
+            let places = trust.paths.map(\.string).joined(separator: ", ")
+            let names = keys.map { id in "\(id)" + (store.scope(of: id).map { " (\($0) only)" } ?? "") }
+            checks.append(.ok("trust", "\(names.joined(separator: ", ")); from \(places)"))
+        } catch {
+            keys = []
+            let failure = Failure(error, in: invocation)
+            checks.append(
+                Check(
+                    name: "trust", state: .missing, message: failure.message,
+                    advice: failure.hints))
+        }
+        return DoctorAnswer(
+            checks: checks,
+            trust: DoctorAnswer.Trust(paths: trust.paths.map(\.string), keys: keys.map(\.description)))
+    }
+}
+
+/// The result of `doctor`.
+struct DoctorAnswer: CommandAnswer {
+    struct Trust: Encodable, Sendable {
+        let paths: [String]
+        /// The ids of the trusted keys.
+        let keys: [String]
+    }
+    let checks: [Check]
+    let trust: Trust
+    let versions = PartVersions()
+
+    private enum CodingKeys: CodingKey {
+        case checks, trust, versions
+    }
+
+    var lines: [TerminalLine] {
+        let width = checks.map(\.name.count).max() ?? 0
+        let lines = checks.flatMap { check in
+            let name = check.name + String(repeating: " ", count: width - check.name.count)
+            let state = check.state.rawValue + String(repeating: " ", count: 7 - check.state.rawValue.count)
+            let indent = String(repeating: " ", count: 7 + 2 + width + 2)
+            return ["\(state)  \(name)  \(check.message)"] + (check.advice ?? []).map { indent + $0 }
+        }
+        return (lines + [versions.text]).map { TerminalLine($0) }
+    }
+
+    var failure: Failure? {
+        let missing = checks.filter { $0.state == .missing }
+        guard let first = missing.first else { return nil }
+        return Failure(
+            "not-ready", .unavailable,
+            "a push over Bluetooth cannot work yet, missing: \(missing.map(\.name).joined(separator: ", "))",
+            hints: first.advice ?? ["follow the steps above, then: otaflash doctor"])
+    }
+}
+
+/// The result of one check of `doctor`.
+package struct Check: Encodable, Sendable, Equatable {
+    package enum State: String, Encodable, Sendable {
+        case ok
+        /// A push works, but a setting makes it slower or less reliable.
+        case slow
+        /// A push cannot work.
+        case missing
+    }
+    /// The check's name; it is the same in every version.
+    package let name: String
+    package let state: State
+    /// The finding.
+    package let message: String
+    /// The steps to fix the problem, with the commands; one step per element.
+    package let advice: [String]?
+
+    static func ok(_ name: String, _ message: String) -> Check {
+        Check(name: name, state: .ok, message: message, advice: nil)
+    }
+
+    static func slow(_ name: String, _ message: String, _ advice: String...) -> Check {
+        Check(name: name, state: .slow, message: message, advice: advice)
+    }
+
+    static func missing(_ name: String, _ message: String, _ advice: String...) -> Check {
+        Check(name: name, state: .missing, message: message, advice: advice)
+    }
+}
+
+/// The versions of otaflash and of the software that it uses.
+struct PartVersions: Encodable, Sendable {
+    let otaflash = Version.number
+    let swift = Self.compiler
+    let libcrypto = Libcrypto.version
+    let libdbus = DBusLibrary.version
+    /// Nil if BlueZ is not installed.
+    let bluez = BluetoothDaemon.version
+    let linux = Self.kernel
+
+    private enum CodingKeys: CodingKey {
+        case otaflash, swift, libcrypto, libdbus, bluez, linux
+    }
+
+    var text: String {
+        "otaflash \(otaflash), built by Swift \(swift); libcrypto \(libcrypto), libdbus \(libdbus), "
+            + "BlueZ \(bluez ?? "not installed"), Linux \(linux)"
+    }
+
+    private static var compiler: String {
+        #if compiler(>=6.4)
+            "6.4 or later"
+        #elseif compiler(>=6.3)
+            "6.3"
+        #else
+            "6.2"
+        #endif
+    }
+
+    private static var kernel: String {
+        var names = utsname()
+        guard uname(&names) == 0 else { return "unknown" }
+        return withUnsafeBytes(of: names.release) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+    }
+}

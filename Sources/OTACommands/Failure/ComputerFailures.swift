@@ -1,0 +1,63 @@
+import OTAClient
+import OTASimulator
+import SystemPackage
+
+// MARK: - State folder and locks
+
+extension Failure {
+    /// Converts an error of the client library on this computer.
+    init(_ error: ClientError) {
+        switch error.code {
+        case .invalidStateFolder:
+            self = .usage(
+                error.context, hint: Shell.export("OTAFLASH_STATE_DIR", error.path.map { [$0] } ?? []))
+        case .cannotCreate:
+            self.init(
+                "cannot-create", .cannotCreate, error.context, hint: "set OTAFLASH_STATE_DIR to a writable folder")
+        case .foreignLock:
+            let path = Shell.quoted(error.path?.string ?? "FILE")
+            self.init(
+                "cannot-create", .cannotCreate, error.context,
+                hint: "show the file: ls -l \(path); then remove it, or set OTAFLASH_STATE_DIR to your own folder")
+        case .deviceInUse:
+            let stop = error.process.map { ", or stop it: kill \($0)" } ?? ""
+            self.init("device-in-use", .unavailable, error.context, hint: "wait until it has ended\(stop)")
+        }
+    }
+}
+
+// MARK: - Virtual devices
+
+extension Failure {
+    /// Converts an error of a virtual device.
+    init(_ error: VirtualDeviceError, in invocation: Invocation) {
+        let (exit, hint) = Self.advice(for: error.code, in: invocation)
+        self.init(error.code.rawValue, exit, error.context.isEmpty ? error.code.rawValue : error.context, hint: hint)
+    }
+
+    private static func advice(
+        for code: VirtualDeviceError.Code, in invocation: Invocation
+    ) -> (ExitStatus, hint: String) {
+        let create = "otaflash simulate create NAME --product P --version V"
+        let remove = "otaflash simulate remove \(Shell.quoted(invocation.virtualDevice ?? "NAME"))"
+        switch code {
+        case .badAddress:
+            return (
+                .usage,
+                "use sim:NAME or, with options, 'sim:NAME?drop-at=0.4&pace=virtual'; the quotes are needed because of ? and &"
+            )
+        case .badConfiguration: return (.usage, "show the options of a virtual device: otaflash simulate create --help")
+        case .exists: return (.cannotCreate, "choose another name, or first remove the device: \(remove)")
+        case .noSuchDevice:
+            return (
+                .unavailable,
+                "list the virtual devices: otaflash simulate list; create one: \(create); the first push to plain sim: creates it"
+            )
+        case .malformed:
+            return (.malformed, "the stored device is damaged; create it again: \(remove), then \(create)")
+        case .fromNewerVersion:
+            return (.malformed, "use the otaflash version that created the device; this is version \(Version.number)")
+        case .io: return (.inputOutput, "check that its folder is writable and that the disk has free space: df")
+        }
+    }
+}

@@ -1,0 +1,210 @@
+import BlueZ
+import OTABlueZ
+import OTAUpdate
+
+// MARK: - Update sessions
+
+extension Failure {
+    /// Converts the error of an update session.
+    init(_ error: UpdateError, in invocation: Invocation) {
+        let (exit, hint) = Self.advice(for: error, in: invocation)
+        self.init(error.code.rawValue, exit, Self.message(error), hint: hint)
+    }
+
+    /// The context of the error, after a summary for the codes whose context describes only the event.
+    private static func message(_ error: UpdateError) -> String {
+        let meaning: String? =
+            switch error.code {
+            case .linkUnavailable: "no connection to the device is possible"
+            case .noSuchDevice: "the device cannot be reached"
+            case .deviceInUse: "the device is in use"
+            case .linkLost: "the link was lost, and all retries failed"
+            case .notPermitted: "the device refused access"
+            case .interrupted: "interrupted"
+            case .noProgress: "the update made no progress"
+            case .timedOut: "the time limit was reached"
+            case .unsupportedDevice: "the device does not support this command"
+            case .protocolViolation: "the device violated the protocol"
+            case .noAnswer: "the device did not answer"
+            case .rolledBack: "the device rolled back to its old image"
+            case .deviceBusy, .flashFailed, .digestMismatch, .envelopeMalformed, .criticalField, .untrustedByDevice,
+                .wrongProduct, .wrongHardware, .targetUnchecked, .counterTooLow, .requiresNewer, .wrongImageFormat,
+                .imageTooLarge,
+                .batteryLow, .refusedByPolicy, .downgrade, .inTrial, .notInTrial, .noTrial, .trialAvailable,
+                .didNotReturn:
+                nil
+            }
+        guard let meaning else { return error.context.isEmpty ? error.code.rawValue : error.context }
+        return error.context.isEmpty || error.code == .interrupted ? meaning : "\(meaning): \(error.context)"
+    }
+
+    private static func advice(
+        for error: UpdateError, in given: Invocation
+    ) -> (ExitStatus, hint: String) {
+        let invocation = given.again
+        let again = invocation.line()
+        let resumed = invocation.command == "push" ? invocation.line(adding: PushFlag.resume.argument) : again
+        let fresh = invocation.without(PushFlag.resume.argument).line()
+        let status = invocation.line("status", withFile: false)
+        let inspect = Invocation(command: "inspect", file: invocation.file ?? "BUNDLE").line()
+        let created = invocation.virtualDeviceAgain.map { "; or create the virtual device again: \($0)" } ?? ""
+        switch error.code {
+        case .linkUnavailable:
+            guard invocation.isBluetooth else {
+                return (.unavailable, "check the address, then run: \(again)")
+            }
+            return (.unavailable, machineAdvice)
+        case .noSuchDevice:
+            guard invocation.isBluetooth || invocation.virtualDevice != nil else {
+                return (
+                    .unavailable,
+                    "check that the device is switched on, that its firmware supports SMP (docs/smp.md), and that the address is correct; "
+                        + "then run: \(again)"
+                )
+            }
+            guard invocation.virtualDevice != nil else { return (.unavailable, whereToLook) }
+            return (.unavailable, "list the virtual devices: otaflash simulate list")
+        case .deviceInUse:
+            return (.unavailable, "wait until the other otaflash has ended, or stop it; then run: \(again)")
+        case .deviceBusy:
+            return (
+                .unavailable,
+                "another host may be updating the device, its self-test may be running, or it limits the wear of its flash; wait, "
+                    + "then run: \(resumed)"
+            )
+        case .linkLost, .noAnswer: return (.linkLost, "resume the update: \(resumed)")
+        case .noProgress:
+            let closer = invocation.isBluetooth ? "move closer to the device and " : ""
+            return (
+                .linkLost,
+                "\(closer)resume the update: \(resumed); if it stops again, show the device's responses: \(resumed) --verbose"
+            )
+        case .timedOut:
+            return (.linkLost, "resume with a longer --timeout, or without a limit: \(resumed)")
+        case .didNotReturn: return (.linkLost, "when the device is back, show the running version: \(status)")
+        case .interrupted: return (.interrupted, "resume the update: \(resumed)")
+        case .notPermitted: return (.refused, pairingAdvice(again))
+        case .unsupportedDevice:
+            return (
+                .protocolBroken,
+                "check that this is the intended device, and what its firmware supports: docs/ota-profile.md, docs/smp.md"
+            )
+        case .protocolViolation:
+            return (
+                .protocolBroken,
+                "the device's firmware violates its protocol; show its messages: \(resumed) --verbose"
+            )
+        case .flashFailed:
+            return (.protocolBroken, "the device's flash may be worn or write-protected; try again: \(resumed)")
+        case .digestMismatch:
+            return (
+                .protocolBroken,
+                "the device's flash does not keep the written data; start again from 0, without \(PushFlag.resume.argument): \(fresh)"
+            )
+        case .envelopeMalformed, .criticalField:
+            return (
+                .refused,
+                "the device's firmware supports only an older bundle format; show the bundle's fields: \(inspect)"
+            )
+        case .untrustedByDevice:
+            let sign = Invocation(command: "sign", file: invocation.file ?? "BUNDLE").line(adding: "--key KEY --force")
+            return (.refused, "add a signature by a key that the device trusts: \(sign)\(created)")
+        case .wrongProduct, .wrongHardware:
+            let advice =
+                error.boardProduct.map { boardAdvice($0, in: invocation) }
+                ?? "compare the bundle with the device: \(inspect); \(status)"
+            return (.refused, advice + created)
+        case .targetUnchecked:
+            let accepted = invocation.line(adding: PushFlag.uncheckedTarget.argument)
+            return (
+                .refused, "show the target of the bundle: \(inspect); if the bundle is for this device: \(accepted)"
+            )
+        case .wrongImageFormat:
+            return (.refused, "show the image format: \(inspect); the device's protocol and bootloader must support it")
+        case .counterTooLow:
+            return (
+                .refused,
+                "the device refuses releases with a lower security counter; sign a release with a counter as high as the device's: "
+                    + "otaflash sign IMAGE --counter N\(created)"
+            )
+        case .requiresNewer: return (.refused, "first push the required release, then run: \(again)")
+        case .imageTooLarge: return (.refused, "make the image smaller; show its contents: \(inspect)")
+        case .batteryLow: return (.refused, "charge the device, then run: \(again)")
+        case .refusedByPolicy:
+            return (
+                .refused,
+                "confirm the update on the device, for example with a button; or, if its firmware limits the increase of the "
+                    + "security counter, sign with a lower --counter; then run: \(again)"
+            )
+        case .downgrade: return (.refused, "to install the lower version, omit \(PushFlag.noDowngrade.argument)")
+        case .inTrial:
+            let confirm = invocation.line("confirm", withFile: false)
+            return (
+                .refused,
+                "confirm the running image: \(confirm); or discard the update: \(invocation.line("discard", withFile: false))"
+            )
+        case .notInTrial: return (.refused, "there is no image to confirm; show the running version: \(status)")
+        case .noTrial:
+            let permanent = invocation.without(PushFlag.noConfirm.argument).line(adding: PushFlag.permanent.argument)
+            return (.refused, "the device cannot roll back the new image; to install it permanently: \(permanent)")
+        case .trialAvailable:
+            return (
+                .refused, "omit \(PushFlag.permanent.argument): the device then rolls back if the image does not run"
+            )
+        case .rolledBack:
+            return (
+                .rolledBack,
+                "the new image did not start, or was not confirmed in time; show the running version: \(status)"
+            )
+        }
+    }
+
+    /// The hint for a bundle with another product name than the board's.
+    private static func boardAdvice(_ product: String, in invocation: Invocation) -> String {
+        var bundle = invocation
+        bundle.file = "NEW.otaf"
+        var image = invocation
+        image.file = "IMAGE"
+        return
+            "the product name of this board is \(product); if the image is for this board, sign it again and push the new bundle: "
+            + "otaflash sign IMAGE --key KEY --product \(product) -o NEW.otaf; \(bundle.line()); or push the MCUboot image "
+            + "itself: \(image.line())"
+    }
+}
+
+// MARK: - Bluetooth commands without a session
+
+extension Failure {
+    /// Converts an error of a Bluetooth command that runs no session, such as `gatt`. The codes are those of a session.
+    init(_ error: BlueZError, in invocation: Invocation) {
+        let link = LinkError(error)
+        let again = invocation.line()
+        let (exit, hint): (ExitStatus, String) =
+            switch link.code {
+            case .unavailable: (.unavailable, Self.machineAdvice)
+            case .noSuchDevice: (.unavailable, Self.whereToLook)
+            case .inUse: (.unavailable, "wait until the other program has ended, then run: \(again)")
+            case .timedOut, .lost: (.linkLost, "check that the device is switched on and near, then run: \(again)")
+            case .refused:
+                (
+                    .protocolBroken,
+                    "list the services of the device: otaflash gatt services \(invocation.bluetoothDevice ?? "ble:ADDRESS")"
+                )
+            case .notPermitted: (.refused, Self.pairingAdvice(again))
+            }
+        self.init(link.code.rawValue, exit, error.context, hint: hint)
+    }
+
+    /// The hint for a machine without usable Bluetooth.
+    private static var machineAdvice: String { "find the missing part and the command that fixes it: otaflash doctor" }
+
+    /// The hint for a Bluetooth device that was not found.
+    private static var whereToLook: String {
+        "check that the device is switched on and in range; find its address: otaflash scan"
+    }
+
+    /// The hint for a device that demands pairing.
+    private static func pairingAdvice(_ again: String) -> String {
+        "the device demands pairing: enter its six-digit passkey at the prompt, or run: \(again) --passkey NNNNNN"
+    }
+}

@@ -1,0 +1,115 @@
+import OTAArchive
+import OTAClient
+import OTAFirmware
+
+// MARK: - Bundles
+
+extension Failure {
+    /// Converts a parse error of a bundle.
+    init(_ error: BundleError, in invocation: Invocation) {
+        let file = invocation.file ?? "the bundle"
+        self.init(
+            error.code.rawValue, .malformed, "\(file) is not a valid bundle: \(error.description)",
+            hint: Self.advice(for: error.code, file))
+    }
+
+    private static func advice(for code: BundleError.Code, _ file: String) -> String {
+        switch code {
+        case .truncated: "the file is incomplete: fetch it again, and compare its length and digest"
+        case .trailingBytes: "the file has extra bytes: fetch it again, and compare its length and digest"
+        case .badMagic: "create a bundle from an image: otaflash sign IMAGE --key KEY --product P --version V"
+        case .unsupportedVersion, .unsupportedImageFormat, .unsupportedAlgorithm:
+            "the bundle may require a newer otaflash; this is version \(Version.number)"
+        case .badVersion, .missingVersion: "sign the image again with a version, such as --version 1.4.0"
+        case .badProduct, .missingProduct: "sign the image again with a product, such as --product acme-thermostat"
+        case .badHardware: "sign the image again with hardware revisions, such as --hardware 2 or --hardware 1..3,7"
+        case .badMinimumBattery: "give a battery level of 0 to 100 per cent, such as --minimum-battery 30"
+        case .badSource: "give a source of 1 to 127 bytes without control characters, such as --source v1.4.0"
+        case .badRequiredVersion: "give the required version as three numbers, such as --requires 1.2.0"
+        case .badCreationTime: "set SOURCE_DATE_EPOCH to Unix seconds, or unset it"
+        case .badSignatureCount:
+            "a bundle has at most four signatures: sign the image again with the keys that are needed"
+        case .signatureOrder: "a key signs a bundle only once: omit the key that has already signed it"
+        case .badManifestLength, .badImageSize, .notZero, .fieldOverrun, .fieldOrder:
+            "the file is damaged, or otaflash sign did not create it: create or fetch it again"
+        }
+    }
+}
+
+// MARK: - Images
+
+extension Failure {
+    /// Converts a parse error of a firmware image.
+    init(_ error: ImageError, in invocation: Invocation) {
+        let file = invocation.file ?? "the image"
+        self.init(
+            error.code.rawValue, .malformed, "\(file) is not a valid image: \(error.description)",
+            hint: error.hint ?? Self.advice(for: error.code))
+    }
+
+    private static func advice(for code: ImageError.Code) -> String {
+        switch code {
+        case .emptyImage: "the build may have failed: build the image again"
+        case .imageTooLarge: "an image is smaller than 4 GiB: check that this is the intended file"
+        case .notAnImage: "give the binary that the device boots"
+        case .wrongImageFormat: "show the type of the file: otaflash inspect IMAGE"
+        case .truncatedImage, .badImageHeader, .badImageDigest, .trailingImageBytes:
+            "the file is damaged or incomplete: build or fetch it again"
+        }
+    }
+}
+
+// MARK: - Intel HEX files
+
+extension Failure {
+    /// Converts a parse error of an Intel HEX file.
+    init(_ error: IntelHexError, in invocation: Invocation) {
+        let file = invocation.file ?? "the image"
+        self.init(
+            error.code.rawValue, .malformed, "\(file) is not a valid Intel HEX file of one image: \(error.description)",
+            hint: error.hint ?? Self.advice(for: error.code))
+    }
+
+    private static func advice(for code: IntelHexError.Code) -> String {
+        switch code {
+        case .badRecord, .badChecksum, .missingEnd, .recordAfterEnd:
+            "the file is damaged or incomplete: build or fetch it again"
+        case .unknownRecordType, .badAddress, .overlappingData, .noData, .spanTooLarge:
+            "convert the file to a binary: objcopy -I ihex -O binary app.hex app.bin"
+        }
+    }
+}
+
+// MARK: - Archives and packages
+
+extension Failure {
+    /// Converts a parse error of a zip archive.
+    init(_ error: ZipError, in invocation: Invocation) {
+        let file = invocation.file ?? "the archive"
+        let hint =
+            switch error.code {
+            case .truncated: "the file is incomplete: fetch it again, and compare its length and digest"
+            case .malformed, .damaged:
+                "the file is damaged, or two programs could read different contents: fetch it again"
+            case .unsupported: "create it again as a plain zip archive; or unpack it, and give the image in it"
+            case .tooLarge: "check that this is the intended file: ls -l \(Shell.quoted(file))"
+            }
+        self.init(
+            error.code.rawValue, .malformed, "\(file) is not a valid archive: \(error.context)", hint: hint)
+    }
+
+    /// Converts an error in the contents of an update package.
+    init(_ error: PackageError, in invocation: Invocation) {
+        let file = invocation.file ?? "the package"
+        let hint =
+            switch error.code {
+            case .noManifest, .badManifest:
+                "give dfu_application.zip from the nRF Connect SDK; or unpack the archive, and give the image in it"
+            case .missingFile, .fileMismatch: "the package is inconsistent: build or fetch it again"
+            case .duplicateImage:
+                "unpack the package, and give the image for the slot that the device does not run from"
+            }
+        self.init(
+            error.code.rawValue, .malformed, "\(file) is not a valid package of images: \(error.context)", hint: hint)
+    }
+}

@@ -1,0 +1,154 @@
+import OTASigning
+
+// MARK: - Keys
+
+extension Failure {
+    /// Converts an error of a key, a passphrase or the trust store.
+    init(_ error: KeyError, in invocation: Invocation) {
+        let (exit, hint) = Self.advice(for: error.code)
+        self.init(
+            error.code.rawValue, exit, error.context.isEmpty ? error.code.rawValue : error.context,
+            hint: error.hint ?? hint)
+        if error.hint == nil, error.code == .noTrustedKey { hints.append(TrustOptions.secondHint) }
+    }
+
+    private static func advice(for code: KeyError.Code) -> (ExitStatus, hint: String) {
+        switch code {
+        case .notAKey: (.malformed, "give a PEM file as written by otaflash keygen NAME")
+        case .wrongAlgorithm: (.malformed, "create an Ed25519 key: otaflash keygen NAME")
+        case .smallOrder: (.malformed, "signatures by this key can be forged: use another key")
+        case .tooLarge: (.malformed, "check that this is the intended file: a key file has a few hundred bytes")
+        case .passphraseRequired: (.refused, PassphraseSource.passphraseHint)
+        case .wrongPassphrase:
+            (.refused, "try again; if the passphrase is lost, create a new key: otaflash keygen NAME")
+        case .unusablePassphrase: (.refused, "give a passphrase of 1 to 1024 bytes")
+        case .noSuchFile: (.noInput, "check the path; to create a key: otaflash keygen NAME")
+        case .notAFile: (.noInput, "give a key file, such as release.pem")
+        case .keyFilePermissions: (.refused, "allow only the owner to read it: chmod 600 KEY")
+        case .exists: (.cannotCreate, "otaflash never overwrites keys: choose another name, or move the old keys")
+        case .cannotCreate: (.cannotCreate, "check that the folder exists and is writable")
+        case .readFailed: (.inputOutput, "check that the file exists and is readable: ls -l")
+        case .writeFailed: (.inputOutput, "check that the disk has free space: df")
+        case .trustPermissions: (.refused, "remove the write permission of other users: chmod go-w PATH")
+        case .relativeTrustPath:
+            (.usage, "give an absolute path: export OTAFLASH_TRUST=\"$PWD/KEY.pub.pem\"")
+        case .badTrustScope:
+            (
+                .malformed,
+                "each line must be 'product = NAME, NAME', 'format = bundle' or 'format = mcuboot' (docs/command-line.md, "
+                    + "\"Limit a trusted key\")"
+            )
+        case .keyIDConflict:
+            (.malformed, "one of the two keys is forged: remove it, and get the correct key from its owner")
+        case .noTrustedKey: (.refused, TrustOptions.firstHint)
+        case .cryptography: (.fault, "check that memory is free, and check the version of libcrypto: openssl version")
+        }
+    }
+}
+
+// MARK: - Signing
+
+extension Failure {
+    /// Converts an error of `sign`.
+    init(_ error: SigningError, in invocation: Invocation) {
+        switch error {
+        case .image(let error): self.init(error, in: invocation)
+        case .intelHex(let error): self.init(error, in: invocation)
+        case .bundle(let error): self.init(error, in: invocation)
+        case .key(let error): self.init(error, in: invocation)
+        case .refused(let code, let context, let hint):
+            let (exit, advice) = Self.advice(for: code, in: invocation)
+            self.init(code.rawValue, exit, context.isEmpty ? code.rawValue : context, hint: hint ?? advice)
+        }
+    }
+
+    private static func advice(for code: SigningError.Code, in invocation: Invocation) -> (ExitStatus, hint: String) {
+        let path = Shell.quoted(invocation.file ?? "IMAGE")
+        let inspect = Invocation(command: "inspect", file: invocation.file ?? "IMAGE").line()
+        switch code {
+        case .noSuchFile: return (.noInput, "check the path: ls -l \(path)")
+        case .notAFile: return (.noInput, "give a file, not a folder or a pipe")
+        case .readFailed: return (.inputOutput, "check the read permission: ls -l \(path)")
+        case .emptyImage: return (.malformed, "the build may have failed: build the image again")
+        case .imageTooLarge: return (.malformed, "check that this is the intended file: ls -l \(path)")
+        case .imageChanged: return (.inputOutput, "sign the image after the build has ended")
+        case .productRequired: return (.usage, "give --product NAME, such as --product acme-thermostat")
+        case .versionRequired: return (.usage, "give --version X.Y.Z, such as --version 1.4.0")
+        case .productMismatch, .versionMismatch:
+            return (.malformed, "omit the option to use the value in the image: \(inspect)")
+        case .alreadyABundle:
+            return (.usage, "give only --key to add a signature; or give the image from which the bundle was created")
+        case .malformedBundle: return (.malformed, "the file is incomplete or has extra bytes: fetch it again")
+        case .digestMismatch: return (.refused, "do not sign this bundle: its image was changed or damaged")
+        case .unknownCriticalField:
+            return (.refused, "the bundle requires a newer otaflash; this is version \(Version.number)")
+        case .alreadyAnImage:
+            return (.usage, "give the linked program without a header; or omit --as to sign the image into a bundle")
+        case .headerNotEmpty:
+            return (.malformed, "use --pad-header to insert the header before the program; see --header-size")
+        case .slotTooSmall:
+            return (.malformed, "check --slot-size, --align and --max-sectors; or make the program smaller")
+        case .keyRequired: return (.usage, "give --key FILE; to create a key: otaflash keygen NAME")
+        case .alreadySigned: return (.usage, "omit the key that has already signed: \(inspect)")
+        case .tooManySignatures: return (.refused, "sign the image again with the keys that are needed")
+        case .outputExists: return (.cannotCreate, "use --force to replace the file, or -o to write another file")
+        case .cannotCreate: return (.cannotCreate, "check that the folder exists and is writable")
+        case .writeFailed: return (.inputOutput, "check that the disk has free space: df")
+        }
+    }
+}
+
+// MARK: - Verification
+
+extension Failure {
+    /// Converts the error of a failed verification.
+    init(_ error: VerificationError, in invocation: Invocation) {
+        let file = invocation.file ?? "the file"
+        self.init(
+            error.code.rawValue, .refused, "\(file) was refused: \(error.context)",
+            hints: [Self.advice(for: error.code, in: invocation)] + Self.consent(to: error.code, in: invocation))
+    }
+
+    private static func advice(for code: VerificationError.Code, in invocation: Invocation) -> String {
+        let inspect = Invocation(command: "inspect", file: invocation.file ?? "BUNDLE").line()
+        let sign = "otaflash sign --as mcuboot APP.bin --key KEY.pem"
+        switch code {
+        case .unknownCriticalField: return "the file requires a newer otaflash; this is version \(Version.number)"
+        case .untrustedKey:
+            let trust = invocation.line(adding: "--trust KEY.pub.pem")
+            return "if you trust the signer, give the signer's public key: \(trust)"
+        case .keyOutOfScope:
+            return "get the file that the key is for; or, if the key may sign this file, change the scope file"
+        case .notSigned: return "sign the program: \(sign)"
+        case .unsupportedSignature:
+            return "sign the program in the image with an Ed25519 key: \(sign)"
+        case .encryptedImage:
+            return "sign the encrypted image into a bundle: otaflash sign IMAGE --key KEY.pem --product P"
+        case .noDigest: return "create the image again with a digest: \(sign)"
+        case .ambiguousImage:
+            return "do not use the file: no tool signs an image in this way; fetch it again from its source"
+        case .badSignature:
+            return "do not use the file: it was changed after it was signed; fetch it again from its source"
+        case .digestMismatch:
+            return "do not use the file: its image was changed or damaged; fetch it again from its source"
+        case .demoKey:
+            let allowed = invocation.line(adding: "--allow-demo-key")
+            return "sign it with your own key (otaflash keygen NAME); to accept the demo key in a test: \(allowed)"
+        case .wrongProduct, .wrongHardware, .counterTooLow, .requiresNewer:
+            return "show the target of the file: \(inspect)"
+        }
+    }
+
+    /// The hint to accept the file at the user's own risk. Only an image without a bundle can be accepted in this way. The user's
+    /// scope file must not exclude it.
+    private static func consent(to code: VerificationError.Code, in invocation: Invocation) -> [String] {
+        switch code {
+        case .untrustedKey, .notSigned, .unsupportedSignature, .encryptedImage: break
+        default: return []
+        }
+        guard invocation.command == "push", invocation.hasImages else { return [] }
+        return [
+            "to push the image without verification, at your own risk: \(invocation.line(adding: PushFlag.unverifiedImage.argument))"
+        ]
+    }
+}

@@ -1,0 +1,129 @@
+import ArgumentParser
+import BlueZ
+import OTABlueZ
+import OTAClient
+import OTAUpdate
+
+/// The group of commands for GATT services.
+struct Gatt: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "gatt", abstract: "Read and write the GATT services of any Bluetooth device.",
+        discussion: """
+            Example: 'otaflash gatt read ble:AA:BB:CC:DD:EE:FF 2a19'. UUIDs are 16-bit (2a19) or 128-bit. Values are hex \
+            digits.
+            """,
+        subcommands: [GattServices.self, GattRead.self, GattWrite.self, GattNotify.self])
+}
+
+/// A command for the GATT services of any Bluetooth device.
+protocol GattCommand: Command {
+    var target: GattOptions { get }
+    /// The other arguments on the command line, for hints.
+    var words: [String] { get }
+}
+
+extension GattCommand {
+    var words: [String] { [] }
+
+    var invocation: Invocation {
+        let words = [Self.name] + ([target.device] + words).map(Shell.quoted)
+        var invocation = Invocation(command: words.joined(separator: " "))
+        invocation.bluetoothDevice = Shell.quoted(target.device)
+        invocation.adapter = target.radio.adapter
+        return invocation
+    }
+
+    /// Connects and runs `body` with the connection. A signal cancels `body`.
+    func withDevice(
+        _ console: Console, _ body: @escaping @Sendable (DeviceConnection) async throws -> Answer
+    ) async throws -> Answer {
+        let address = try target.address()
+        let lock = BluetoothLock(target.device)
+        let request = ConnectionRequest(
+            address.target(services: [UpdateProtocol.ota.service]), adapter: target.radio.adapter,
+            admits: { device throws(BlueZError) in try await lock.take(device) })
+        let pairing = target.radio.pairing(console)
+        let links = LinkGuard(console.logger)
+        defer { links.stop() }
+        let client = try await BlueZClient.open(logger: console.logger, links: links)
+        let answer: Answer
+        do {
+            answer = try await Wiring(console: console, invocation: invocation).untilSignalled {
+                try await client.withConnection(request, pairing: pairing) { try await body($0) }
+            }
+        } catch {
+            await client.close()
+            if let failure = await lock.failure { throw failure }
+            throw error
+        }
+        await client.close()
+        return answer
+    }
+}
+
+extension DeviceConnection {
+    /// Runs `body`. If the device requires pairing, pairs and runs `body` again.
+    nonisolated func pairingIfNeeded<Value: Sendable>(
+        _ body: @Sendable () async throws -> Value
+    ) async throws -> Value {
+        do { return try await body() } catch let error as BlueZError where error.code == .notPaired {
+            try await pair()
+            return try await body()
+        }
+    }
+}
+
+/// The device of a `gatt` command.
+struct GattOptions: ParsableArguments {
+    @Argument(help: "The device: ble:AA:BB:CC:DD:EE:FF, ble:name=NAME or ble: (the only updatable one).")
+    var device: String
+
+    @OptionGroup var radio: RadioOptions
+
+    func address() throws -> BLEAddress {
+        guard case .bluetooth(let address) = try DeviceAddress(device).transport else {
+            throw Failure.usage(
+                "\(device) is not a Bluetooth address",
+                hint:
+                    "list the devices in range: otaflash scan; serve a virtual device over Bluetooth: otaflash simulate serve NAME"
+            )
+        }
+        return address
+    }
+}
+
+/// The characteristic of a `gatt` command.
+struct CharacteristicOptions: ParsableArguments {
+    @Argument(help: "The characteristic's UUID (example: 2a19).")
+    var characteristic: String
+
+    @Option(
+        help: ArgumentHelp("The service's UUID, if several services contain the characteristic.", valueName: "uuid"))
+    var service: String?
+
+    func validate() throws {
+        for text in [characteristic, service].compactMap({ $0 }) where BluetoothUUID(text) == nil {
+            throw ValidationError("'\(text)' is not a UUID: expected 4 hex digits or all 32 (example: 2a19).")
+        }
+    }
+
+    /// Finds the characteristic on the connected device.
+    ///
+    /// - Throws: `BlueZError`; a usage failure if several services contain the characteristic.
+    func find(in connection: DeviceConnection) throws -> GATTCharacteristic {
+        let uuid = BluetoothUUID(characteristic)
+        let service = self.service.flatMap { BluetoothUUID($0) }
+        let services = connection.services.filter { service == nil || $0.uuid == service }
+        let found = services.flatMap(\.characteristics).filter { $0.uuid == uuid }
+        guard let first = found.first else {
+            throw BlueZError(.noSuchObject, "the device has no characteristic \(characteristic)")
+        }
+        guard found.count == 1 || service != nil else {
+            let places = found.map(\.service.description).joined(separator: ", ")
+            throw Failure.usage(
+                "\(found.count) services contain the characteristic \(characteristic)",
+                hint: "add --service with one of: \(places)")
+        }
+        return first
+    }
+}

@@ -1,0 +1,107 @@
+import OTAClient
+import OTAFirmware
+import OTASigning
+
+/// The properties of a firmware image.
+struct ImageSummary: Encodable, Sendable {
+    let format: String
+    /// The file size in bytes.
+    let size: UInt32
+    let sha256: String
+    var product, version: String?
+    var securityCounter: UInt32?
+    var chip, project, builtWith, builtAt: String?
+    /// The digest that the image contains, after a successful check.
+    var carriedSha256: String?
+    /// Facts that were not checked, and other remarks.
+    var notes: [String]?
+    var mcuboot: MCUbootSummary?
+
+    /// Summarises an image that is not verified.
+    init(_ image: [UInt8], _ description: FirmwareDescription) {
+        format = description.format.name
+        size = description.size
+        sha256 = SHA256.digest(of: image).description
+        product = description.product?.text
+        version = description.versionText
+        notes = description.notes.isEmpty ? nil : description.notes
+        switch description.details {
+        case .raw: break
+        case .espressif(let image):
+            chip = image.chip
+            carriedSha256 = image.digest?.description
+            securityCounter = image.application?.secureVersion
+            project = image.application?.project
+            builtWith = image.application.map { "ESP-IDF \($0.frameworkVersion)" }
+            builtAt = image.application.map { "\($0.date) \($0.time)" }
+        case .mcuboot(let image):
+            carriedSha256 = image.digest?.description
+            securityCounter = image.securityCounter
+        }
+    }
+
+    /// Summarises an MCUboot image with the result of its verification.
+    init(_ file: MCUbootFile, _ report: MCUbootReport) {
+        format = ImageFormat.mcuboot.name
+        size = UInt32(clamping: file.file.count)
+        sha256 = SHA256.digest(of: file.file).description
+        version = file.image.version.description
+        securityCounter = file.image.securityCounter
+        carriedSha256 = file.image.digest?.description
+        let unchecked = report.unchecked(of: file)
+        notes = unchecked.isEmpty ? nil : unchecked
+        mcuboot = MCUbootSummary(file.image, report)
+    }
+
+    /// One row for each property: label and value.
+    var rows: [(String, String)] {
+        var rows = [("Image", "\(format), \(size) bytes"), ("Image SHA-256", sha256)]
+        let rest = [
+            ("Project", project), ("Version", version), ("Chip", chip),
+            ("Security counter", securityCounter.map { "\($0), from the image" }), ("Built with", builtWith),
+            ("Built at", builtAt), ("Embedded digest", carriedSha256.map { "\($0), valid" }),
+        ]
+        for (label, value) in rest { if let value { rows.append((label, value)) } }
+        if let mcuboot { rows += mcuboot.rows }
+        for note in notes ?? [] { rows.append(("Note", note)) }
+        return rows
+    }
+}
+
+/// An MCUboot image of a file or a package, with the result of its verification.
+struct PackagedImage: Encodable, Sendable {
+    /// The image number on the device; 0 if the device has one image.
+    let imageNumber: UInt32
+    /// The file name in a package.
+    let name: String?
+    /// The board that the package names; this value is not signed.
+    let board: String?
+    let image: ImageSummary
+
+    init(_ entry: NumberedFile, _ report: MCUbootReport) {
+        imageNumber = entry.number
+        name = entry.name
+        board = entry.board
+        image = ImageSummary(entry.file, report)
+    }
+
+    /// One row for each value: label and value.
+    var rows: [(String, String)] {
+        let heading = "\(name ?? "")\(board.map { ", for \($0)" } ?? "")"
+        return [("Image \(imageNumber)", heading)] + image.rows
+    }
+
+    /// The sentence that reports a verified image.
+    func sentence(of file: String, isAlone: Bool) -> String {
+        let title = name.map { "\($0) in \(file)" } ?? file
+        let number = isAlone && imageNumber == 0 ? "" : ", image \(imageNumber)"
+        return "\(title) is verified: MCUboot image \(image.version ?? "")\(number), \(image.size) bytes."
+    }
+
+    /// The checked and the unchecked facts, one line each.
+    var lines: [String] {
+        let missing = "product and hardware: an MCUboot image does not name them"
+        return (image.mcuboot?.checked ?? []).map { "  Checked: \($0)" }
+            + ((image.notes ?? []) + [missing]).map { "  Not checked: \($0)" }
+    }
+}

@@ -1,0 +1,204 @@
+import ArgumentParser
+import OTAClient
+import OTAFirmware
+import OTASigning
+import SystemPackage
+
+/// Shows the contents of a file and whether it is verified.
+struct Inspect: Command {
+    static let name = "inspect"
+    static let configuration = CommandConfiguration(
+        commandName: name, abstract: "Show every field of a bundle, an image or a key.",
+        discussion: "Also reports whether the file is verified against the trusted keys. No trusted key is required.")
+
+    @Argument(
+        help: "A bundle, an image (raw, ESP-IDF, MCUboot, Intel HEX), a package of images (zip) or a key (PEM).",
+        completion: .file())
+    var file: String
+
+    @OptionGroup var trust: TrustOptions
+    @OptionGroup(title: "Output options") var options: OutputOptions
+
+    var invocation: Invocation { Invocation(command: Self.name, file: file) }
+
+    func answer(_ console: Console) throws -> InspectAnswer {
+        let bytes = try FileReader.contents(of: file)
+        switch FirmwareFileKind.detect(prefix: bytes) {
+        case .bundle: return try bundle(SignedBundle(parsing: bytes), console)
+        case .intelHex:
+            let image = try IntelHex(parsing: bytes).bytes
+            var answer = try self.image(image, console)
+            answer.container = "Intel HEX, \(bytes.count) bytes of text"
+            return answer
+        case .pem: return try key(in: bytes)
+        // A PEM file can have text before the key.
+        case .binary where Self.isPEM(bytes): return try key(in: bytes)
+        case .binary, .elf, .uf2: return try image(bytes, console)
+        case .zip:
+            let images = try ImagePackage.images(in: bytes)
+            return try package(.images(images), images, console)
+        }
+    }
+
+    private func bundle(_ signed: SignedBundle, _ console: Console) throws -> InspectAnswer {
+        var answer = InspectAnswer(file: file)
+        do throws(KeyError) {
+            verify(signed, Verifier(trust: try trust.store(console)), &answer)
+        } catch {
+            guard error.code == .noTrustedKey else { throw error }
+            answer.bundle = BundleSummary(signed.envelope)
+            answer.refuse(error.context)
+        }
+        do throws(ImageError) {
+            let image = try FirmwareInspector.inspect(signed.image) { SHA256() }
+            if image.format != .raw { answer.image = ImageSummary(signed.image, image) }
+        } catch {
+            console.note("the image in the bundle is malformed: \(error.description)")
+        }
+        return answer
+    }
+
+    private func verify(_ signed: SignedBundle, _ verifier: Verifier, _ answer: inout InspectAnswer) {
+        answer.bundle = BundleSummary(signed.envelope, reports: verifier.report(on: signed.envelope))
+        do throws(VerificationError) {
+            let verified = try verifier.verify(signed)
+            answer.accept("signed by " + verified.signers.map(\.description).joined(separator: ", "), trust)
+        } catch {
+            answer.refuse(error.context)
+        }
+    }
+
+    private func image(_ bytes: [UInt8], _ console: Console) throws -> InspectAnswer {
+        var answer = InspectAnswer(file: file)
+        let description = try FirmwareInspector.inspect(bytes) { SHA256() }
+        guard description.format == .mcuboot else {
+            answer.image = ImageSummary(bytes, description)
+            answer.verdict = "Not verified: this image format has no signature that otaflash can check."
+            return answer
+        }
+        try verify(MCUbootFile(parsing: bytes), console, &answer)
+        return answer
+    }
+
+    private func verify(_ image: MCUbootFile, _ console: Console, _ answer: inout InspectAnswer) throws(KeyError) {
+        let (verifier, missing) = try imageVerifier(console)
+        answer.image = ImageSummary(image, verifier.report(on: image))
+        do throws(VerificationError) {
+            guard case .signature(let signer) = try verifier.verify(image).authorization else { return }
+            answer.accept("signed by \(signer)", trust)
+        } catch {
+            answer.refuse(error.code == .untrustedKey ? missing ?? error.context : error.context)
+        }
+    }
+
+    private func package(_ update: UpdateFile, _ images: [NumberedFile], _ console: Console) throws(KeyError)
+        -> InspectAnswer
+    {
+        let (verifier, missing) = try imageVerifier(console)
+        var answer = InspectAnswer(file: file)
+        answer.container = "package of \(images.count) image\(images.count == 1 ? "" : "s")"
+        answer.images = images.map { PackagedImage($0, verifier.report(on: $0.file)) }
+        do throws(VerificationError) {
+            _ = try update.verified(by: verifier)
+            answer.accept("all images are signed by trusted keys", trust)
+        } catch {
+            answer.refuse(error.code == .untrustedKey ? missing ?? error.context : error.context)
+        }
+        return answer
+    }
+
+    /// Returns an empty verifier and the reason if no key is trusted: `inspect` works without a trusted key.
+    private func imageVerifier(_ console: Console) throws(KeyError) -> (Verifier, missing: String?) {
+        do throws(KeyError) {
+            return (Verifier(trust: try trust.store(console)), nil)
+        } catch {
+            guard error.code == .noTrustedKey else { throw error }
+            return (Verifier(trust: try TrustStore([])), error.context)
+        }
+    }
+
+    private func publicHalf(of privateKey: [UInt8]) throws(KeyError) -> PublicKey {
+        do {
+            return try PrivateKey(pem: SecretBytes(copying: privateKey)).publicKey
+        } catch {
+            guard error.code == .passphraseRequired else {
+                throw KeyError(error.code, "\(file): \(error.context)", hint: error.hint)
+            }
+            throw KeyError(
+                error.code, "\(file): the id of an encrypted private key cannot be read",
+                hint: "inspect the public key of the pair instead: otaflash inspect NAME.pub.pem")
+        }
+    }
+
+    /// Returns true if the file is text, at most 64 KiB, and has a PEM block at the start of a line.
+    ///
+    /// The text check excludes an image that contains a certificate.
+    private static func isPEM(_ bytes: [UInt8]) -> Bool {
+        guard bytes.count <= 64 << 10, let text = String(validating: bytes, as: UTF8.self) else { return false }
+        let isText = text.unicodeScalars.allSatisfy {
+            "\t\r\n".unicodeScalars.contains($0) || $0.properties.generalCategory != .control
+        }
+        return isText && text.split(whereSeparator: \.isNewline).contains { $0.hasPrefix("-----BEGIN ") }
+    }
+
+    private func key(in bytes: [UInt8]) throws -> InspectAnswer {
+        var answer = InspectAnswer(file: file)
+        let isPrivate = String(decoding: bytes, as: UTF8.self).contains("PRIVATE KEY-----")
+        let key = isPrivate ? try publicHalf(of: bytes) : try KeyFile.publicKey(at: FilePath(file))
+        let id = key.id
+        answer.key = .init(keyID: id.description, kind: isPrivate ? "private" : "public", demo: id == DemoKey.id)
+        return answer
+    }
+}
+
+/// The result of `inspect`.
+struct InspectAnswer: CommandAnswer {
+    struct Key: Encodable, Sendable {
+        let keyID, kind: String
+        /// True for the demo key: its private key is public.
+        let demo: Bool
+    }
+    let file: String
+    var bundle: BundleSummary?
+    var image: ImageSummary?
+    var images: [PackagedImage]?
+    var key: Key?
+    /// True if verified; nil for a file that is not a bundle, an MCUboot image or a package.
+    var verified: Bool?
+    /// The reason why the file is not verified.
+    var reason: String?
+    var verdict: String?
+    /// The file format that contained the image, for people.
+    var container: String?
+
+    init(file: String) { self.file = file }
+
+    private enum CodingKeys: CodingKey {
+        case bundle, image, images, key, verified, reason
+    }
+
+    mutating func accept(_ proof: String, _ trust: TrustOptions) {
+        verified = true
+        verdict = "Verified against \(trust.paths.map(\.string).joined(separator: ", ")): \(proof)."
+    }
+
+    mutating func refuse(_ reason: String) {
+        verified = false
+        self.reason = reason
+        verdict = "Not verified: \(reason)."
+    }
+
+    var lines: [TerminalLine] {
+        var rows = [("File", file)]
+        if let container { rows.append(("Container", container)) }
+        if let bundle { rows += bundle.rows }
+        if let image { rows += bundle == nil ? image.rows : image.rows.dropFirst(2).map { ("Image: \($0.0)", $0.1) } }
+        for image in images ?? [] { rows += image.rows }
+        if let key {
+            let demo = key.demo ? "; the demo key: its private key is public" : ""
+            rows.append(("Key", "ed25519, \(key.kind)\(demo)"))
+            rows.append(("Key id", key.keyID))
+        }
+        return TextTable.pairs(rows) + (verdict.map { ["", TerminalLine($0)] } ?? [])
+    }
+}

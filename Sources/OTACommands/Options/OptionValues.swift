@@ -1,0 +1,65 @@
+import ArgumentParser
+
+/// The value of `--timeout`: a number of seconds, or a number with the unit `s`, `m` or `h`.
+struct TimeLimit: Sendable {
+    let duration: Duration
+
+    private static let unitSeconds: [Character: Double] = ["s": 1, "m": 60, "h": 3600]
+    /// The maximum in seconds: one week.
+    private static let maximum = 7.0 * 86400
+
+    /// The help text of a `--timeout` option.
+    ///
+    /// - Parameter rest: the default, such as `default: 10s`.
+    static func help(_ rest: String) -> ArgumentHelp {
+        ArgumentHelp("Stop after this time (examples: 30s, 10m, 2h); \(rest).", valueName: "duration")
+    }
+
+    /// Returns nil for any other text, for 0, and for more than a week.
+    init?(_ text: String) {
+        let unitSeconds = text.last.flatMap { Self.unitSeconds[$0] }
+        let number = unitSeconds == nil ? text[...] : text.dropLast()
+        let parts = number.split(separator: ".", maxSplits: 1, omittingEmptySubsequences: false)
+        guard parts.allSatisfy({ !$0.isEmpty && $0.utf8.allSatisfy(UInt8.isDigit) }), let value = Double(number) else {
+            return nil
+        }
+        let seconds = value * (unitSeconds ?? 1)
+        guard seconds > 0, seconds <= Self.maximum else { return nil }
+        duration = .seconds(seconds)
+    }
+
+    /// Parses the value of `--timeout`.
+    ///
+    /// - Throws: `ValidationError`, which names the value and the expected format.
+    init(option text: String) throws {
+        guard let limit = TimeLimit(text) else {
+            throw ValidationError(
+                "'\(text)' is not a duration: expected a number of seconds, or a number with s, m or h, above 0 and at most 168h "
+                    + "(example: --timeout 10m).")
+        }
+        self = limit
+    }
+}
+
+extension ParsableArguments {
+    /// Parses the value of a text option.
+    ///
+    /// - Throws: a usage failure that names the value and the expected format.
+    static func read<Value>(
+        _ text: String, _ option: String, _ rule: String, _ parse: (String) -> Value?
+    ) throws(Failure) -> Value {
+        guard let value = parse(text) else {
+            throw Failure.usage("'\(text)' is not a valid value for --\(option)", hint: "give \(rule)")
+        }
+        return value
+    }
+
+    /// Parses the value of an optional text option.
+    static func read<Value>(
+        _ text: String?, _ option: String, _ rule: String, _ parse: (String) -> Value?
+    ) throws(Failure) -> Value? {
+        guard let text else { return nil }
+        let value: Value = try read(text, option, rule, parse)
+        return value
+    }
+}

@@ -1,0 +1,79 @@
+import FoundationEssentials
+import OTAFirmware
+
+/// The result of a command. `Console` prints it as text or JSON.
+///
+/// It encodes the members that the command adds to the JSON object on stdout (docs/command-line.md, "JSON results, schema 1").
+protocol CommandAnswer: Encodable, Sendable {
+    /// The result as text; empty: the command has already written it.
+    var lines: [TerminalLine] { get }
+    /// The failure to report after the result, for example of a failed check; nil: none.
+    var failure: Failure? { get }
+}
+
+extension CommandAnswer {
+    var failure: Failure? { nil }
+}
+
+/// The JSON object on stdout.
+struct JSONObject<Members: Encodable>: Encodable {
+    private static var schema: Int { 1 }
+
+    let command: String
+    let exit: ExitStatus
+    let members: Members
+    var failure: JSONFailure?
+
+    private enum CodingKeys: String, CodingKey {
+        case schema, command, ok, exit
+    }
+
+    func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try container.encode(Self.schema, forKey: .schema)
+        try container.encode(command, forKey: .command)
+        try container.encode(exit == .done, forKey: .ok)
+        try container.encode(exit.rawValue, forKey: .exit)
+        try members.encode(to: encoder)
+        try failure?.encode(to: encoder)
+    }
+}
+
+/// The members of a failure in the JSON object.
+struct JSONFailure: Encodable {
+    struct Details: Encodable {
+        let code, message, hint: String
+    }
+    let error: Details
+
+    init(_ failure: Failure) {
+        error = Details(code: failure.code, message: failure.message, hint: failure.hint)
+    }
+}
+
+/// A JSON object on one line. Its members are sorted by name; a member without a value is absent.
+package struct JSONLine: Sendable {
+    package let text: String
+
+    package init(_ value: some Encodable) throws {
+        let encoder = JSONEncoder()
+        encoder.keyEncodingStrategy = .convertToSnakeCase
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        text = Self.escaped(String(decoding: try encoder.encode(value), as: UTF8.self))
+    }
+
+    /// Escapes all unprintable scalars, because a terminal may show the line. JSON requires escapes only for C0 controls (RFC 8259, 7).
+    /// Unprintable scalars can occur only inside of JSON strings.
+    private static func escaped(_ json: String) -> String {
+        guard !json.isPrintable else { return json }
+        var text = ""
+        for scalar in json.unicodeScalars {
+            if scalar.isUnprintable {
+                for unit in String(scalar).utf16 { text += "\\u" + Hex.encode([UInt8(unit >> 8), UInt8(unit & 0xFF)]) }
+            } else {
+                text.unicodeScalars.append(scalar)
+            }
+        }
+        return text
+    }
+}

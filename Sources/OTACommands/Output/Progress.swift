@@ -1,0 +1,119 @@
+import OTAUpdate
+
+/// Shows the progress of a session. One task at a time calls it, in the order of the events.
+protocol ProgressRenderer {
+    /// Shows an event.
+    ///
+    /// - Parameter time: the time since the session started, from its clock, which can be virtual.
+    mutating func show(_ progress: UpdateProgress, at time: Duration)
+    /// Erases an incomplete line after the end of the session.
+    mutating func finish()
+}
+
+extension ProgressRenderer {
+    mutating func finish() {}
+}
+
+/// Limits the output to 10 updates in a second, which is enough for a person.
+struct Throttle {
+    private static let interval = Duration.milliseconds(100)
+    private var last: ContinuousClock.Instant?
+
+    /// Returns true if the last update was at least 100 ms ago, and starts the next interval.
+    mutating func isDue() -> Bool {
+        let now = ContinuousClock.now
+        if let last, last.duration(to: now) < Self.interval { return false }
+        last = now
+        return true
+    }
+}
+
+/// Passes the progress of the runner to the log and the renderer. The runner calls it from one task, in order, so it has no lock.
+final class ProgressReporter: @unchecked Sendable {
+    private var renderer: (any ProgressRenderer)?
+    private let console: Console
+
+    init(_ console: Console) {
+        renderer = console.renderer
+        self.console = console
+    }
+
+    func report(_ progress: UpdateProgress, at time: Duration) {
+        console.debug("\(Figures.decimal(time.seconds, places: 3)) s: \(ProgressText.logLine(for: progress))")
+        renderer?.show(progress, at: time)
+    }
+
+    func finish() { renderer?.finish() }
+}
+
+/// The text of progress events.
+enum ProgressText {
+    static func line(for phase: UpdatePhase) -> String {
+        switch phase {
+        case .connect: "Connecting"
+        case .preflight: "Checking the device"
+        case .envelope: "Sending manifest and signatures"
+        case .transfer: "Sending the image"
+        case .verify: "Device verifies the image"
+        case .apply: "Marking the image for boot"
+        case .restart: "Device restarts"
+        case .confirm: "Confirming"
+        }
+    }
+
+    /// The line in the log of `--verbose`. It includes phases and transferred bytes.
+    static func logLine(for progress: UpdateProgress) -> String {
+        switch progress {
+        case .phase(let phase): "phase \(phase.rawValue)"
+        case .transferred(let offset, let total): "\(offset) of \(total) bytes acknowledged"
+        default: line(for: progress) ?? "\(progress)"
+        }
+    }
+
+    /// The line for an event; nil for phases and transferred bytes, which the renderers show in another way.
+    static func line(for progress: UpdateProgress) -> String? {
+        switch progress {
+        case .phase, .transferred: nil
+        case .linkLost(let error): "Link lost: \(error.detail); reconnecting"
+        case .reconnected: "Reconnected"
+        case .resumed(let offset, let total): "Resuming at byte \(offset) of \(total)"
+        case .discarded(let offset):
+            "Discarding a half-received image of \(Figures.bytes(offset)) (\(PushFlag.resume.argument) continues one of the same bundle)"
+        case .gap(let offset): "Chunks were lost; resuming at byte \(offset)"
+        case .deviceReset(let offset): "The device restarted unexpectedly; resuming at byte \(offset)"
+        case .confirmed(let version): "Version \(version) is confirmed"
+        case .note(let text): text.prefix(1).uppercased() + text.dropFirst()
+        }
+    }
+}
+
+/// Measures the rate of a transfer over the last 3 seconds and estimates the remaining time.
+struct RateMeter {
+    private static let window = Duration.seconds(3)
+    private var samples: [(time: Duration, offset: Int)] = []
+
+    /// Adds a sample.
+    ///
+    /// - Parameters:
+    ///   - offset: the offset of the transfer, in bytes.
+    ///   - time: the time since the session started.
+    ///   - isContinuous: false if the transfer resumes at `offset` after a break. Earlier samples then do not count.
+    mutating func add(offset: Int, at time: Duration, isContinuous: Bool = true) {
+        if !isContinuous || offset < samples.last?.offset ?? 0 { samples = [] }
+        samples.append((time, offset))
+        // One sample older than the window remains, so that a slow transfer also has two samples.
+        while samples.count > 2, time - samples[1].time >= Self.window { samples.removeFirst() }
+    }
+
+    /// The rate; nil: not known yet.
+    var bytesPerSecond: Double? {
+        guard let first = samples.first, let last = samples.last, last.time > first.time else { return nil }
+        return Double(last.offset - first.offset) / (last.time - first.time).seconds
+    }
+
+    /// The estimated time until the transfer reaches `total` bytes, in seconds; nil: not known yet.
+    func secondsLeft(to total: Int) -> Double? {
+        guard let rate = bytesPerSecond, rate > 0, let last = samples.last else { return nil }
+        return Double(total - last.offset) / rate
+    }
+}

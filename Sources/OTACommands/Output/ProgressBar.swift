@@ -1,0 +1,123 @@
+import OTAClient
+import OTAUpdate
+
+/// Shows progress as a bar in the last line of a terminal, which is redrawn. Events are permanent lines above it.
+struct ProgressBar: ProgressRenderer {
+    let terminal: TerminalCapabilities
+    let write: @Sendable ([TerminalPiece]) -> Void
+    /// Returns the width of the terminal. Called for each redraw, because a window can be resized.
+    let columns: @Sendable () -> Int
+    private var phase = UpdatePhase.connect
+    private var offset = 0
+    private var total = 0
+    private var rate = RateMeter()
+    private var throttle = Throttle()
+
+    init(
+        terminal: TerminalCapabilities, columns: @escaping @Sendable () -> Int,
+        write: @escaping @Sendable ([TerminalPiece]) -> Void
+    ) {
+        self.terminal = terminal
+        self.columns = columns
+        self.write = write
+    }
+
+    mutating func show(_ progress: UpdateProgress, at time: Duration) {
+        switch progress {
+        case .phase(let phase):
+            // The bar of a finished transfer remains as a line.
+            if self.phase == .transfer, phase != .transfer { write([.startOfLine, .line(bar())]) }
+            self.phase = phase
+            draw()
+        case .transferred(let offset, let total):
+            rate.add(offset: offset, at: time)
+            (self.offset, self.total) = (offset, total)
+            if throttle.isDue() { draw() }
+        // There can be many gaps, and each is closed at once. The result has their number.
+        case .gap: break
+        case .resumed(let offset, let total):
+            rate.add(offset: offset, at: time, isContinuous: false)
+            (self.offset, self.total) = (offset, total)
+            keep(progress)
+        case .linkLost, .discarded, .deviceReset, .note: keep(progress)
+        case .reconnected:
+            // After an intended restart the event is not reported.
+            if phase != .restart { keep(progress) }
+        // The result reports it.
+        case .confirmed: break
+        }
+    }
+
+    mutating func finish() { write([.startOfLine]) }
+
+    private func keep(_ progress: UpdateProgress) {
+        guard let line = ProgressText.line(for: progress) else { return }
+        write([.startOfLine, .line(TerminalLine(line))])
+        draw()
+    }
+
+    private func draw() {
+        let words = "\(ProgressText.line(for: phase)) \(terminal.ellipsis)"
+        let line = phase == .transfer && total > 0 ? bar() : TerminalLine(words, .dim).clipped(to: columns() - 1)
+        write([.startOfLine, .part(line)])
+    }
+
+    /// The bar and the figures. A line that wraps cannot be redrawn, so figures that do not fit are omitted, from the right. The
+    /// figures have fixed widths, so that they do not move.
+    private func bar() -> TerminalLine {
+        let part = total > 0 ? Double(offset) / Double(total) : 0
+        let whole = Figures.bytes(total)
+        let speed = rate.bytesPerSecond.map(Figures.rate) ?? ""
+        let left = offset < total ? rate.secondsLeft(to: total).map(Figures.remaining) ?? "" : ""
+        var figures: [Figure] = [
+            Figure(text: "\(Int(part * 100)) %", width: 5),
+            Figure(text: "\(Figures.bytes(offset)) of \(whole)", width: whole.count + 13),
+            Figure(text: speed, width: 10),
+            Figure(text: left, width: 16),
+        ]
+        let room = columns() - 1
+        func width() -> Int { figures.reduce(0) { $0 + $1.padded.count + 1 } }
+        while figures.count > 1, width() + Self.shortestBar > room { figures.removeLast() }
+        let words = figures.map(\.padded).joined(separator: " ")
+        let length = min(Self.longestBar, room - width())
+        return length < Self.shortestBar
+            ? TerminalLine(words) : terminal.bar(part, length: length) + TerminalLine(" " + words)
+    }
+
+    private struct Figure {
+        let text: String
+        let width: Int
+
+        var padded: String { String(repeating: " ", count: max(0, width - text.count)) + text }
+    }
+
+    private static let shortestBar = 10
+    private static let longestBar = 40
+}
+
+/// The capabilities of a terminal: colours unless `NO_COLOR` is set (https://no-color.org), and Unicode characters if its locale
+/// uses UTF-8.
+struct TerminalCapabilities: Sendable {
+    let hasColours: Bool
+    let hasUnicode: Bool
+
+    init(ofTerminal isTerminal: Bool) {
+        hasColours = isTerminal && Environment.value("NO_COLOR") == nil && Environment.value("TERM") != "dumb"
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].lazy.compactMap { Environment.value($0) }.first ?? ""
+        hasUnicode = locale.lowercased().contains("utf")
+    }
+
+    var ellipsis: String { hasUnicode ? "…" : "..." }
+
+    /// Draws a progress bar.
+    ///
+    /// - Parameters:
+    ///   - part: the completed part, 0 to 1.
+    ///   - length: the width in columns.
+    func bar(_ part: Double, length: Int) -> TerminalLine {
+        let filled = max(0, min(length, Int(part * Double(length))))
+        let (full, empty) = hasUnicode ? (hasColours ? ("━", "━") : ("█", "░")) : ("#", ".")
+        return TerminalLine(String(repeating: full, count: filled), .cyan)
+            + TerminalLine(String(repeating: empty, count: length - filled), .dim)
+    }
+}

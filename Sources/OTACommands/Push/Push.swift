@@ -1,0 +1,155 @@
+import ArgumentParser
+import OTAClient
+import OTAFirmware
+import OTASigning
+import OTASimulator
+import OTAUpdate
+
+/// Updates a device.
+struct Push: DeviceCommand {
+    static let name = "push"
+    static let isLong = true
+    static let configuration = CommandConfiguration(
+        commandName: name,
+        abstract: "Update a device: verify, send, start on trial and confirm a bundle or an MCUboot image.",
+        discussion: """
+            The file is verified before it is sent. A bundle updates devices with the GATT OTA profile, an MCUboot image \
+            updates devices that speak SMP (MCUmgr). After a lost link the upload resumes. --resume also continues the \
+            upload of an earlier run; without it, that upload is discarded (over SMP it always continues). If the new \
+            image does not start, the device rolls back to the old one.
+
+            Example: otaflash push app.bin.otaf --device ble:AA:BB:CC:DD:EE:FF
+            """)
+
+    @Argument(help: "A bundle (app.bin.otaf) or an MCUboot image (zephyr.signed.bin).", completion: .file())
+    var file: String
+
+    @OptionGroup var target: DeviceOptions
+    @OptionGroup var trust: TrustOptions
+
+    @Flag var flags: [PushFlag] = []
+
+    @OptionGroup(title: "Output options") var options: OutputOptions
+
+    func validate() throws {
+        let endings = given.filter { $0.ending != nil }.map { "'\($0.argument)'" }
+        if endings.count > 1 { throw ValidationError("\(endings[0]) and \(endings[1]) cannot be used together.") }
+    }
+
+    /// The flags of the user, each once, in the order of the help.
+    private var given: [PushFlag] { PushFlag.allCases.filter(flags.contains) }
+
+    var invocation: Invocation {
+        var invocation = Invocation(command: Self.name, file: file, target, trust: trust.trust)
+        invocation.options = given.map(\.argument)
+        return invocation
+    }
+
+    func answer(_ console: Console) async throws -> PushAnswer {
+        let address = try target.address()
+        let read = try UpdateFile(parsing: FileReader.contents(of: file))
+        let store = try trustedKeys(console)
+        let verifier = Verifier(
+            trust: store, policy: TrustPolicy(allowsDemoKey: flags.contains(.allowDemoKey) || address.isSimulated))
+        let update = try accepted(read, verifier)
+        warn(of: update, console)
+        let invocation = invocation(for: update)
+        do {
+            let outcome = try await Wiring(console: console, invocation: invocation)
+                .perform(.push(update, updateOptions), on: target, trust: store)
+            return PushAnswer(update, outcome, invocation)
+        } catch let error as UpdateError {
+            throw Failure(error, in: invocation)
+        }
+    }
+
+    /// The arguments of the user, with the options of a virtual device that accepts the bundle, for hints.
+    private func invocation(for update: VerifiedUpdate) -> Invocation {
+        var invocation = invocation
+        guard let name = invocation.virtualDevice, case .bundle(let bundle) = update else { return invocation }
+        let manifest = bundle.manifest
+        let isSMP = (try? VirtualDevices().store.updateProtocol(of: name)) == .smp
+        var options = isSMP ? ["--protocol", "smp"] : []
+        options += ["--product", manifest.product.text, "--version", manifest.requires?.description ?? "0.0.0"]
+        if !isSMP, let hardware = manifest.hardware?.ranges.first?.lowerBound {
+            options += ["--hardware", "\(hardware)"]
+        }
+        invocation.acceptingDevice = options + trust.trust.flatMap { ["--trust", $0] }
+        return invocation
+    }
+
+    private func accepted(_ file: UpdateFile, _ verifier: Verifier) throws(Failure) -> VerifiedUpdate {
+        do throws(VerificationError) {
+            return try flags.contains(.unverifiedImage)
+                ? file.acceptedUnverified(by: verifier) : file.verified(by: verifier)
+        } catch {
+            var invocation = invocation
+            if case .images = file { invocation.hasImages = true }
+            throw Failure(error, in: invocation)
+        }
+    }
+
+    private var updateOptions: UpdateOptions {
+        UpdateOptions(
+            resume: flags.contains(.resume), ending: given.lazy.compactMap(\.ending).first ?? .confirm,
+            refusesDowngrade: flags.contains(.noDowngrade), acceptsUncheckedTarget: flags.contains(.uncheckedTarget))
+    }
+
+    /// Returns an empty store for `--unverified-image` if no key is trusted.
+    private func trustedKeys(_ console: Console) throws(KeyError) -> TrustStore {
+        do throws(KeyError) { return try trust.store(console) } catch {
+            guard flags.contains(.unverifiedImage), error.code == .noTrustedKey else { throw error }
+            return try TrustStore([])
+        }
+    }
+
+    private func warn(of update: VerifiedUpdate, _ console: Console) {
+        guard case .images(let images) = update else { return }
+        for image in images {
+            guard case .consent(let consent) = image.image.authorization else { continue }
+            console.warn(
+                "\(file) is not signed by a trusted key: \(consent.context). The image is complete, but nothing proves who made "
+                    + "it.")
+        }
+    }
+}
+
+/// A flag of `push`. The raw value is its spelling without `--`.
+enum PushFlag: String, EnumerableFlag {
+    case resume
+    case noConfirm = "no-confirm"
+    case permanent
+    case uploadOnly = "upload-only"
+    case noDowngrade = "no-downgrade"
+    case allowDemoKey = "allow-demo-key"
+    case unverifiedImage = "unverified-image"
+    case uncheckedTarget = "unchecked-target"
+
+    static func name(for flag: PushFlag) -> NameSpecification { .customLong(flag.rawValue) }
+
+    static func help(for flag: PushFlag) -> ArgumentHelp? {
+        switch flag {
+        case .resume: "Continue the upload of an earlier run."
+        case .noConfirm: "Leave the new image on trial; confirm it later with 'otaflash confirm'."
+        case .permanent: "Install without a trial or rollback (only if the device has no trial, or over SMP)."
+        case .uploadOnly: "Upload only; do not mark the image for boot (SMP only)."
+        case .noDowngrade: "Refuse a version lower than the running one; default: warn."
+        case .allowDemoKey: "Accept a bundle signed only by the demo key (always accepted for sim: devices)."
+        case .unverifiedImage: "Send an MCUboot image that is not signed by a trusted key, at your own risk."
+        case .uncheckedTarget: "Accept a bundle although SMP cannot check all its fields against the device."
+        }
+    }
+
+    /// The word on the command line.
+    var argument: String { "--" + rawValue }
+
+    /// The end of the update that the flag selects; nil: the flag does not change it. At most one such flag is allowed.
+    var ending: UpdateOptions.Ending? {
+        switch self {
+        case .noConfirm: .trial
+        case .permanent: .permanent
+        case .uploadOnly: .uploadOnly
+        case .resume, .noDowngrade, .allowDemoKey, .unverifiedImage, .uncheckedTarget: nil
+        }
+    }
+}

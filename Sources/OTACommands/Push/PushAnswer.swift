@@ -1,0 +1,99 @@
+import OTAClient
+import OTAFirmware
+import OTASigning
+import OTAUpdate
+
+/// The result of `push`.
+struct PushAnswer: CommandAnswer {
+    let bundle: BundleSummary?
+    /// The first image; `images` contains all of them if there are several.
+    let image: PushedImage?
+    let images: [PushedImage]?
+    let device: DeviceSummary
+    let updateProtocol: UpdateProtocol
+    let transfer: TransferSummary?
+    /// `confirmed`, `on-trial`, `already-running` or `uploaded`.
+    let outcome: String
+    /// The fields of the bundle that SMP could not check against the device; nil if all were checked.
+    let unchecked: [String]?
+    /// The command that confirms the trial, and its time limit in seconds; 0: before the next restart.
+    private let due: (command: String, seconds: Int)?
+
+    private enum CodingKeys: String, CodingKey {
+        case bundle, image, images, device, transfer, outcome, unchecked
+        case updateProtocol = "protocol"
+    }
+
+    init(_ update: VerifiedUpdate, _ outcome: UpdateResult, _ invocation: Invocation) {
+        switch update {
+        case .bundle(let bundle):
+            self.bundle = BundleSummary(bundle.envelope, reports: bundle.signatures)
+            (image, images) = (nil, nil)
+        case .images(let numbered):
+            let all = numbered.map { PushedImage($0) }
+            (bundle, image, images) = (nil, all.first, all.count > 1 ? all : nil)
+        }
+        device = DeviceSummary(outcome)
+        updateProtocol = outcome.report.updateProtocol
+        transfer = outcome.report.transfer.map { TransferSummary($0, linkBound: outcome.linkBound) }
+        unchecked = outcome.report.unchecked.isEmpty ? nil : outcome.report.unchecked
+        switch outcome.report.outcome {
+        case .confirmed: (self.outcome, due) = ("confirmed", nil)
+        case .done: (self.outcome, due) = ("uploaded", nil)
+        case .onTrial(let seconds):
+            (self.outcome, due) = ("on-trial", (invocation.again.line("confirm", withFile: false), seconds))
+        case .alreadyRunning: (self.outcome, due) = ("already-running", nil)
+        }
+    }
+
+    var lines: [TerminalLine] {
+        ([verdict] + (due.map { [Self.advice($0)] } ?? []) + (transfer?.sentences ?? [])).map { TerminalLine($0) }
+    }
+
+    private var verdict: String {
+        let before = device.previousVersion.map { " (before: \($0))" } ?? ""
+        switch outcome {
+        case "on-trial": return "\(device.title) runs \(device.runningVersion), on trial\(before)."
+        case "already-running":
+            return "\(device.title) already runs \(device.runningVersion), confirmed: nothing was sent."
+        case "uploaded":
+            return "\(device.title) holds the new image, not marked for boot, and still runs \(device.runningVersion)."
+        default: return "\(device.title) now runs \(device.runningVersion), confirmed\(before)."
+        }
+    }
+
+    private static func advice(_ due: (command: String, seconds: Int)) -> String {
+        let time = due.seconds > 0 ? "within \(due.seconds) s of boot" : "before the next restart"
+        return "To keep the new image, confirm it \(time): \(due.command)"
+    }
+}
+
+/// A pushed MCUboot image and the authorization to install it.
+struct PushedImage: Encodable, Sendable {
+    /// The number of the image on the device that it replaces.
+    let imageNumber: UInt32
+    let version: String
+    /// The number of bytes to send.
+    let size: Int
+    /// The digest of these bytes; it identifies the upload to resume.
+    let sha256: String
+    /// `signature`, `bundle` or `consent` (`--unverified-image`).
+    let authorization: String
+    /// The id of the trusted key that signed the image or its bundle.
+    let keyID: String?
+    /// The error code of the failed verification, for `consent`.
+    let unverified: String?
+
+    init(_ numbered: NumberedImage) {
+        let image = numbered.image
+        imageNumber = numbered.number
+        version = image.image.version.description
+        size = image.bytes.count
+        sha256 = image.fileDigest.description
+        switch image.authorization {
+        case .signature(let key): (authorization, keyID, unverified) = ("signature", key.description, nil)
+        case .bundle(let keys): (authorization, keyID, unverified) = ("bundle", keys.first?.description, nil)
+        case .consent(let consent): (authorization, keyID, unverified) = ("consent", nil, consent.reason.rawValue)
+        }
+    }
+}

@@ -1,0 +1,137 @@
+import ArgumentParser
+import OTAFirmware
+
+/// The options for an MCUboot image. They have the same names as imgtool's options.
+struct MCUbootOptions: ParsableArguments {
+    @Option(help: ArgumentHelp("The header size, 32 to 65535 bytes (example: 0x200).", valueName: "bytes"))
+    var headerSize: String?
+
+    @Flag(help: "Insert the header; without it, the input must start with that many zero bytes.")
+    var padHeader = false
+
+    @Option(
+        help: ArgumentHelp("The slot size; image and trailer must fit (example: 0x64000).", valueName: "bytes"))
+    var slotSize: String?
+
+    @Option(help: ArgumentHelp("The flash write size: 1, 2, 4, 8, 16 or 32; default: 1.", valueName: "bytes"))
+    var align: Int?
+
+    @Option(help: ArgumentHelp("The maximum number of sectors in a slot; default: 128.", valueName: "n"))
+    var maxSectors: UInt16?
+
+    @Option(help: ArgumentHelp("The value of erased flash: 0 or 0xff; default: 0xff.", valueName: "byte"))
+    var erasedVal: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "The counter for the bootloader's rollback protection; auto: derived from the version.", valueName: "n"))
+    var securityCounter: String?
+
+    @Option(
+        help: ArgumentHelp("Minimum versions of other images (example: '(1, 1.2.0), (2, 1.0.0+3)').", valueName: "list")
+    )
+    var dependencies: String?
+
+    @Flag(help: "Pad to --slot-size and add the boot trailer (for flash tools, not for push).")
+    var pad = false
+
+    @Flag(help: "Same as --pad, and mark the image as confirmed.")
+    var confirm = false
+
+    @Flag(help: "Sign the image instead of its digest, for bootloaders built for pure signatures.")
+    var pure = false
+
+    /// True if the security counter is derived from the version.
+    var derivesSecurityCounter: Bool { securityCounter?.lowercased() == "auto" }
+
+    /// Checks that none of the options was given.
+    ///
+    /// - Parameter reason: the end of the message, such as `it requires --as mcuboot`.
+    /// - Throws: a usage failure if one of the options was given.
+    func refuse(_ reason: String) throws(Failure) {
+        let given = [
+            ("--header-size", headerSize != nil), ("--pad-header", padHeader), ("--slot-size", slotSize != nil),
+            ("--align", align != nil), ("--max-sectors", maxSectors != nil), ("--erased-val", erasedVal != nil),
+            ("--security-counter", securityCounter != nil), ("--dependencies", dependencies != nil), ("--pad", pad),
+            ("--confirm", confirm), ("--pure", pure),
+        ]
+        guard let (name, _) = given.first(where: \.1) else { return }
+        let instead = name == "--security-counter" ? "use --counter" : "use --as mcuboot, or remove \(name)"
+        throw Failure.usage("\(name) is for MCUboot images: \(reason)", hint: instead)
+    }
+
+    /// The layout of the image.
+    ///
+    /// - Throws: a usage failure for a missing or invalid value.
+    func layout(version: String?) throws(Failure) -> MCUbootLayout {
+        guard let version else {
+            throw Failure.usage(
+                "--version is missing: an MCUboot image requires it", hint: "add --version 1.4.0, for example")
+        }
+        guard let headerSize else {
+            throw Failure.usage(
+                "--header-size is missing: an MCUboot image requires it",
+                hint: "add --header-size 0x200 for most Zephyr builds (value of CONFIG_ROM_START_OFFSET)")
+        }
+        let parsed: MCUbootImage.Version = try Self.read(version, "version", MCUbootImage.Version.rule) { .init($0) }
+        var layout = MCUbootLayout(
+            version: parsed,
+            headerSize: try Self.read(headerSize, "header-size", "32 to 65535 bytes, such as 0x200") {
+                Numeral.value($0, in: UInt16(32)...UInt16.max)
+            })
+        layout.padsHeader = padHeader
+        layout.slotSize = try Self.read(slotSize, "slot-size", "1 to 0x10000000 bytes, such as 0x64000") {
+            Numeral.value($0, in: 1...(256 << 20))
+        }
+        if let align {
+            guard MCUbootLayout.alignments.contains(align) else {
+                throw Failure.usage("'\(align)' is not a valid value for --align", hint: "give 1, 2, 4, 8, 16 or 32")
+            }
+            layout.alignment = align
+        }
+        if let maxSectors { layout.maximumSectors = maxSectors }
+        if let erasedVal {
+            layout.erasedValue = try Self.read(erasedVal, "erased-val", "0 or 0xff") { ["0": 0, "0xff": 0xFF][$0] }
+        }
+        layout.securityCounter = try Self.read(securityCounter, "security-counter", "0 to 4294967295, or auto") {
+            derivesSecurityCounter
+                ? MCUbootLayout.securityCounter(of: parsed) : Numeral.value($0, in: 0...UInt32.max)
+        }
+        layout.dependencies =
+            try Self.read(dependencies, "dependencies", "a list such as '(1, 1.2.0), (2, 1.0.0+3)'") {
+                MCUbootLayout.Dependency.list($0)
+            } ?? []
+        layout.filling = try filling(slotSize: layout.slotSize)
+        return layout
+    }
+
+    private func filling(slotSize: UInt32?) throws(Failure) -> MCUbootLayout.Filling {
+        guard pad || confirm else { return .none }
+        guard slotSize != nil else {
+            throw Failure.usage(
+                "\(confirm ? "--confirm" : "--pad") requires --slot-size",
+                hint: "add --slot-size 0x64000, for example")
+        }
+        return confirm ? .confirmedTrailer : .trailer
+    }
+}
+
+extension MCUbootLayout.Dependency {
+    /// Parses a list such as `(1, 1.2.0), (2, 1.0.0+3)`; returns nil for any other text.
+    fileprivate static func list(_ text: String) -> [Self]? {
+        var found: [Self] = []
+        var rest = text.filter { $0 != " " }[...]
+        while true {
+            guard rest.first == "(", let end = rest.firstIndex(of: ")") else { return nil }
+            let parts = rest[..<end].dropFirst().split(separator: ",", omittingEmptySubsequences: false)
+            guard parts.count == 2, let image = Numeral.value(String(parts[0]), in: UInt8.min...UInt8.max),
+                let version = MCUbootImage.Version(parts[1])
+            else { return nil }
+            found.append(Self(image: image, version: version))
+            rest = rest[end...].dropFirst()
+            if rest.isEmpty { return found }
+            guard rest.first == "," else { return nil }
+            rest = rest.dropFirst()
+        }
+    }
+}

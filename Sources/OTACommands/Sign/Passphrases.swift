@@ -1,0 +1,139 @@
+import ArgumentParser
+import Glibc
+import OTASigning
+import SystemPackage
+
+/// The source of a private key's passphrase; default: the terminal.
+struct PassphraseOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "Read the key's passphrase from this file descriptor; default: ask on the terminal.", valueName: "n"))
+    var passphraseFd: Int32?
+
+    @Option(help: ArgumentHelp("Read the key's passphrase from this environment variable.", valueName: "name"))
+    var passphraseEnv: String?
+
+    func validate() throws {
+        if passphraseFd != nil, passphraseEnv != nil {
+            throw ValidationError("'--passphrase-fd' and '--passphrase-env' cannot be used together.")
+        }
+    }
+
+    var isGiven: Bool { passphraseFd != nil || passphraseEnv != nil }
+
+    var source: PassphraseSource {
+        if let passphraseFd { return .descriptor(passphraseFd) }
+        if let passphraseEnv { return .environment(passphraseEnv) }
+        return .terminal
+    }
+}
+
+/// The source of a passphrase. It is never an argument, because every user on the machine can read arguments.
+enum PassphraseSource {
+    case descriptor(Int32)
+    case environment(String)
+    case terminal
+
+    static let passphraseHint =
+        "use --passphrase-fd N or --passphrase-env NAME, or enter the passphrase on a terminal"
+
+    /// Reads the passphrase.
+    ///
+    /// - Parameters:
+    ///   - what: the key, for the prompt.
+    ///   - isNew: true for a new key: the terminal asks for the passphrase twice.
+    /// - Throws: `Failure`; `KeyError` for an unusable passphrase.
+    func passphrase(for what: String, isNew: Bool = false) throws -> Passphrase {
+        switch self {
+        case .descriptor(let number): return try Passphrase(Self.firstLine(of: FileDescriptor(rawValue: number)))
+        case .environment(let name):
+            guard let text = getenv(name) else { throw Self.none("the environment variable \(name) is not set") }
+            let bytes = UnsafeRawBufferPointer(start: text, count: strlen(text))
+            return try Passphrase(SecretBytes(copying: bytes))
+        case .terminal:
+            let first = try TerminalPrompt.secret("Passphrase for \(what): ")
+            if isNew {
+                let second = try TerminalPrompt.secret("Repeat the passphrase: ")
+                guard Self.equal(first, second) else {
+                    throw Failure(
+                        "passphrase-mismatch", .refused, "the two passphrases differ",
+                        hint: "nothing was written; run the command again")
+                }
+            }
+            return try Passphrase(first)
+        }
+    }
+
+    static func none(_ message: String) -> Failure {
+        Failure(KeyError.Code.passphraseRequired.rawValue, .refused, message, hint: passphraseHint)
+    }
+
+    /// Reads up to a line feed or the end of the file.
+    private static func firstLine(of file: FileDescriptor) throws -> SecretBytes {
+        do {
+            return try SecretBytes(capacity: Passphrase.maximumLength + 2) { buffer in
+                var count = 0
+                while count < buffer.count {
+                    // Reads single bytes: the rest of a pipe may be for another reader.
+                    let place = UnsafeMutableRawBufferPointer(rebasing: buffer[count..<count + 1])
+                    guard try file.read(into: place) > 0, place[0] != UInt8(ascii: "\n") else { break }
+                    count += 1
+                }
+                if count > 0, buffer[count - 1] == UInt8(ascii: "\r") { count -= 1 }
+                return count
+            }
+        } catch {
+            throw none("cannot read the passphrase from file descriptor \(file.rawValue): \(error)")
+        }
+    }
+
+    private static func equal(_ left: SecretBytes, _ right: SecretBytes) -> Bool {
+        left.withUnsafeBytes { left in right.withUnsafeBytes { left.elementsEqual($0) } }
+    }
+}
+
+/// Reads the private keys of `--key`. A passphrase that is not typed on a terminal is read once and used for all keys.
+struct SigningKeys {
+    let passphrases: PassphraseSource
+    private var passphrase: Passphrase?
+
+    init(passphrases: PassphraseSource) { self.passphrases = passphrases }
+
+    /// Reads a private key.
+    ///
+    /// - Parameter name: a file, or `env:NAME` for an environment variable that contains the PEM text.
+    /// - Throws: `KeyError`, `Failure`.
+    mutating func key(at name: String) throws -> PrivateKey {
+        let text = try Self.text(of: name)
+        if let key = try Self.opened(text, passphrase, name) { return key }
+        let secret = try passphrases.passphrase(for: name)
+        if case .terminal = passphrases {} else { passphrase = secret }
+        guard let key = try Self.opened(text, secret, name) else {
+            throw KeyError(.passphraseRequired, "\(name): the key is encrypted with a passphrase")
+        }
+        return key
+    }
+
+    /// Parses a key; nil: the key is encrypted and there is no passphrase.
+    private static func opened(
+        _ text: SecretBytes, _ passphrase: Passphrase?, _ name: String
+    ) throws(KeyError) -> PrivateKey? {
+        do {
+            return try PrivateKey(pem: text, passphrase: passphrase)
+        } catch {
+            if error.code == .passphraseRequired, passphrase == nil { return nil }
+            throw KeyError(error.code, "\(name): \(error.context)", hint: error.hint)
+        }
+    }
+
+    private static func text(of name: String) throws -> SecretBytes {
+        guard name.hasPrefix("env:") else { return try KeyFile.privateKeyText(at: FilePath(name)) }
+        let variable = String(name.dropFirst("env:".count))
+        guard let value = getenv(variable) else {
+            throw KeyError(
+                .noSuchFile, "the environment variable \(variable) is not set",
+                hint: "set it to the PEM text of a private key, or give a file: --key FILE")
+        }
+        return SecretBytes(copying: UnsafeRawBufferPointer(start: value, count: strlen(value)))
+    }
+}

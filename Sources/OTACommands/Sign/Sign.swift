@@ -1,0 +1,249 @@
+import ArgumentParser
+import Glibc
+import OTAFirmware
+import OTASigning
+import SystemPackage
+
+/// Signs an image or a bundle.
+struct Sign: Command {
+    static let name = "sign"
+    static let configuration = CommandConfiguration(
+        commandName: name, abstract: "Create a signed bundle or MCUboot image, or add a signature to a bundle.",
+        discussion: """
+            <image> is a raw binary, an ESP-IDF application, an MCUboot image or Intel HEX. --product and --version are \
+            required if the image does not contain them; a value that differs from the image is refused. If <image> is a \
+            bundle, each key adds one signature: use -o FILE or --force. --as mcuboot creates an MCUboot image from a \
+            raw binary or Intel HEX. The output is byte-identical to the output of imgtool.
+
+            Example: otaflash sign app.bin --key release.pem --product demo --version 1.1.0
+            """)
+
+    @Argument(help: "An image or a bundle; for --as mcuboot, a raw binary or Intel HEX.", completion: .file())
+    var image: String
+
+    @Option(name: .customLong("as"), help: "The output format.")
+    var kind: SignedKind = .bundle
+
+    @Option(
+        help: ArgumentHelp(
+            "The private key: a file, or env:NAME for PEM text in a variable; repeatable, up to 4 times.",
+            valueName: "key"),
+        completion: .file())
+    var key: [String]
+
+    @Option(help: "The product name that the device reports (example: acme-lamp); default: from the image.")
+    var product: String?
+
+    @Option(help: "The image's version (SemVer: 1.4.0; MCUboot: 1.4.0+7); default: from the image.")
+    var version: String?
+
+    @Option(help: "The supported hardware revisions (example: 1..3,7); default: any.")
+    var hardware: String?
+
+    @Option(help: "The security counter; devices with a higher one refuse the bundle; default: 0.")
+    var counter: UInt32?
+
+    @Option(
+        help: ArgumentHelp(
+            "The lowest running version that can be updated (example: 1.2.0); default: any.", valueName: "version"))
+    var requires: String?
+
+    @Option(
+        help: ArgumentHelp("The lowest battery level for an update, 0 to 100; default: any.", valueName: "per cent"))
+    var minimumBattery: UInt8?
+
+    @Option(help: ArgumentHelp("The commit or build of the image, 1 to 127 bytes; default: none.", valueName: "text"))
+    var source: String?
+
+    @Option(
+        name: [.short, .long],
+        help: ArgumentHelp(
+            "The output file; default: <image>.otaf; for MCUboot, app.bin becomes app.signed.bin.",
+            valueName: "file"),
+        completion: .file())
+    var output: String?
+
+    @Flag(help: "Replace an existing output file.")
+    var force = false
+
+    @OptionGroup(title: "Options for --as mcuboot") var mcuboot: MCUbootOptions
+    @OptionGroup var passphrase: PassphraseOptions
+    @OptionGroup(title: "Output options") var options: OutputOptions
+
+    var invocation: Invocation { Invocation(command: Self.name, file: image) }
+
+    func answer(_ console: Console) throws -> SignAnswer {
+        switch kind {
+        case .bundle:
+            try mcuboot.refuse("it requires --as mcuboot")
+            return try bundle(signedWith: signers(console), console)
+        case .mcuboot:
+            try refuseBundleOptions()
+            let layout = try mcuboot.layout(version: version)
+            return try mcubootImage(layout, signedWith: signers(console), console)
+        }
+    }
+
+    private func bundle(signedWith keys: [PrivateKey], _ console: Console) throws -> SignAnswer {
+        let release = try release()
+        let created = try CreationTime.now()
+        let known = Self.counter(ofBundleIn: target)
+        let file = try BundleSigner(keys: keys).sign(
+            FilePath(image), as: release, created: created, to: FilePath(target), replace: force)
+        warn(ofCounter: file.envelope.manifest.securityCounter, after: known, in: ("bundle", "--counter"), console)
+        return SignAnswer(file)
+    }
+
+    private static let largestUsualCounterStep: UInt32 = 1000
+
+    /// Warns about a large step: devices that confirmed the counter refuse every lower one.
+    private func warn(
+        ofCounter counter: UInt32, after known: UInt32?, in file: (kind: String, option: String), _ console: Console
+    ) {
+        let before = known ?? 0
+        guard counter > before, counter - before > Self.largestUsualCounterStep else { return }
+        let origin = known == nil ? "no earlier \(file.kind) at the output path" : "that of the earlier \(file.kind)"
+        console.warn(
+            "the security counter \(counter) is \(counter - before) higher than \(before) (\(origin)). A device that "
+                + "confirms this \(file.kind) refuses all lower counters permanently.",
+            hint: "increase the counter by 1 for each release, or sign again with a lower \(file.option)")
+    }
+
+    /// Returns nil if the file does not exist or is not a bundle.
+    private static func counter(ofBundleIn path: String) -> UInt32? {
+        guard let prefix = try? InputFile(FilePath(path)).prefix(Envelope.maximumLength) else { return nil }
+        return (try? Envelope(parsingPrefix: prefix))?.manifest.securityCounter
+    }
+
+    /// Returns nil if the file does not exist, is not an MCUboot image, or has no counter.
+    private static func counter(ofMCUbootImageIn path: String) -> UInt32? {
+        guard let bytes = try? FileReader.contents(of: path) else { return nil }
+        return (try? MCUbootFile(parsing: bytes))?.image.securityCounter
+    }
+
+    private func mcubootImage(
+        _ layout: MCUbootLayout, signedWith keys: [PrivateKey], _ console: Console
+    ) throws -> SignAnswer {
+        guard let key = keys.first, keys.count == 1 else {
+            throw Failure.usage("an MCUboot image has exactly one signature", hint: "give --key once")
+        }
+        let path = mcubootTarget
+        guard !path.hasSuffix(".hex") else {
+            throw Failure.usage(
+                "the output is a binary, but \(path) has the suffix of Intel HEX",
+                hint:
+                    "use -o app.signed.bin, then convert it: objcopy -I binary -O ihex app.signed.bin app.signed.hex"
+            )
+        }
+        let known = Self.counter(ofMCUbootImageIn: path)
+        let file = try MCUbootSigner(key: key, scheme: mcuboot.pure ? .pure : .digest)
+            .sign(FilePath(image), as: layout, to: FilePath(path), replace: force)
+        // A counter derived from the version is large and increases with the version.
+        if !mcuboot.derivesSecurityCounter, let counter = layout.securityCounter {
+            warn(ofCounter: counter, after: known, in: ("image", "--security-counter"), console)
+        }
+        let report = Verifier(trust: try TrustStore([key.publicKey])).report(on: file)
+        return SignAnswer(ImageSummary(file, report), signer: key.publicKey.id, output: path)
+    }
+
+    private func signers(_ console: Console) throws -> [PrivateKey] {
+        var keys = SigningKeys(passphrases: passphrase.source)
+        let signers = try key.map { try keys.key(at: $0) }
+        if signers.contains(where: { $0.publicKey.id == DemoKey.id }) {
+            console.warn("this is the demo key: its private key is public, so its signature proves nothing")
+        }
+        return signers
+    }
+
+    private var target: String { output ?? (image.hasSuffix(".otaf") ? image : image + ".otaf") }
+
+    private var mcubootTarget: String {
+        if let output { return output }
+        let suffix = [".bin", ".hex"].first { image.hasSuffix($0) } ?? ""
+        return image.dropLast(suffix.count) + ".signed.bin"
+    }
+
+    /// Refuses the options for bundle fields that an MCUboot image does not have.
+    private func refuseBundleOptions() throws(Failure) {
+        let given = [
+            ("--product", product != nil), ("--hardware", hardware != nil), ("--counter", counter != nil),
+            ("--requires", requires != nil), ("--minimum-battery", minimumBattery != nil), ("--source", source != nil),
+        ]
+        guard let (name, _) = given.first(where: \.1) else { return }
+        let instead = name == "--counter" ? "use --security-counter" : "remove \(name), or remove --as mcuboot"
+        throw Failure.usage("\(name) is for bundles: an MCUboot image has no such field", hint: instead)
+    }
+
+    private func release() throws(Failure) -> Release {
+        if let minimumBattery, minimumBattery > 100 {
+            throw Failure.usage(
+                "'\(minimumBattery)' for --minimum-battery is too large: expected 0 to 100 (per cent)",
+                hint: "use --minimum-battery 20, for example")
+        }
+        return Release(
+            product: try Self.read(product, "product", ProductName.rule) { ProductName($0) },
+            version: try Self.read(version, "version", SemanticVersion.rule) { SemanticVersion($0) },
+            hardware: try Self.read(hardware, "hardware", HardwareRevisions.rule) { HardwareRevisions($0) },
+            securityCounter: counter, minimumBattery: minimumBattery,
+            source: try Self.read(source, "source", "1 to 127 bytes without control characters") { text in
+                (1...127).contains(text.utf8.count) && text.isPrintable ? text : nil
+            },
+            requires: try Self.read(requires, "requires", RequiredVersion.rule) { RequiredVersion($0) })
+    }
+}
+
+/// The output format of `sign`.
+enum SignedKind: String, ExpressibleByArgument, CaseIterable {
+    case bundle, mcuboot
+}
+
+/// The result of `sign`.
+struct SignAnswer: CommandAnswer {
+    var bundle: BundleSummary?
+    var image: ImageSummary?
+    let output: String
+    let lines: [TerminalLine]
+
+    private enum CodingKeys: CodingKey {
+        case bundle, image, output
+    }
+
+    init(_ file: SignedFile) {
+        let bundle = BundleSummary(file.envelope)
+        self.bundle = bundle
+        output = file.path.string
+        let count = bundle.signatures.count
+        let line =
+            "Wrote \(output): \(bundle.product) \(bundle.version), \(bundle.imageSize) image bytes, "
+            + "signed by \(bundle.signers)\(count > 1 ? " (\(count) signatures)" : "")."
+        lines = ([line] + (file.image?.notes ?? []).map { "Note: \($0)" }).map { TerminalLine($0) }
+    }
+
+    init(_ image: ImageSummary, signer: KeyID, output: String) {
+        self.image = image
+        self.output = output
+        lines = [
+            "Wrote \(output): MCUboot image \(image.version ?? ""), \(image.size) bytes, signed by \(signer)."
+        ]
+    }
+}
+
+/// The creation time of a bundle: `SOURCE_DATE_EPOCH` if it is set, else the current time. With `SOURCE_DATE_EPOCH` the same image
+/// gives the same bundle (https://reproducible-builds.org).
+private enum CreationTime {
+    /// The creation time as Unix seconds.
+    ///
+    /// - Throws: `Failure`: `usage` for an invalid `SOURCE_DATE_EPOCH`.
+    static func now() throws(Failure) -> UInt64 {
+        guard let value = getenv("SOURCE_DATE_EPOCH") else { return UInt64(clamping: time(nil)) }
+        let text = String(cString: value)
+        // Only digits: the standard initializer also accepts a plus sign.
+        let isNumber = !text.isEmpty && text.utf8.allSatisfy((UInt8(ascii: "0")...UInt8(ascii: "9")).contains)
+        guard isNumber, let seconds = UInt64(text), seconds <= Manifest.latestCreationTime else {
+            throw Failure.usage(
+                "SOURCE_DATE_EPOCH is '\(text)'; expected Unix seconds from 0 to \(Manifest.latestCreationTime)",
+                hint: "use export SOURCE_DATE_EPOCH=$(git log -1 --format=%ct), or unset it")
+        }
+        return seconds
+    }
+}

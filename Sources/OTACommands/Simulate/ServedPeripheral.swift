@@ -1,0 +1,130 @@
+import BlueZ
+import OTASimulator
+import OTAUpdate
+
+/// Serving over Bluetooth LE, as a peripheral.
+extension ServedDevice {
+    /// The length of a value before the first write, in bytes. Every link can carry 20 bytes. A peripheral learns the MTU of a
+    /// connection only with a write, because bluetoothd does not report it earlier.
+    private static let shortestValue = 20
+    /// The header of a notification from BlueZ 5.66, in bytes. To a central that accepts several notifications in one packet, BlueZ
+    /// sends each with its length, even a single one. It truncates longer values.
+    private static let notificationHeader = 5
+    /// The longest value of an attribute, in bytes. bluetoothd truncates it to the MTU.
+    private static let longestRead = 512
+
+    /// Advertises while the device runs. A restart ends its links; it then advertises again after the boot. Returns when the task is
+    /// cancelled or the device cannot boot.
+    func advertise(on peripheral: Peripheral, _ advertisement: Advertisement) async throws {
+        device.observe { _, channel, value in
+            peripheral.notify(value, on: LocalAttribute(channel))
+            return true
+        } onRestart: { [restart, wake] in
+            restart.yield()
+            wake.yield()
+        }
+        var restarts = restarts.makeAsyncIterator()
+        while let boot = device.reachable(at: now) {
+            try await Task.sleep(until: start + boot, clock: .continuous)
+            let isOver = try await peripheral.withAdvertisement(advertisement) {
+                await restarts.next(isolation: #isolation) == nil
+            }
+            if isOver { return }
+            note("restarting")
+            peripheral.disconnectAll()
+        }
+        note("cannot boot any more")
+    }
+
+    /// Passes the peripheral's events to the device until the events end.
+    func serve(_ events: PeripheralEvents) async throws {
+        for try await event in events {
+            switch event {
+            case .connected(let connection):
+                note("\(connection.central) connected")
+                // During a restart the device does not accept the connection, and requests are refused.
+                _ = device.connect(
+                    connection.handle, valueLength: Self.shortestValue, at: now)
+            case .disconnected(let connection):
+                note("\(connection.central) disconnected")
+                device.disconnect(connection.handle, at: now)
+            case .subscribed(let connection, let attribute, let on):
+                // During a restart this fails. The central notices it at its next request.
+                try? device.subscribe(connection.handle, to: attribute.channel, on: on, at: now)
+            case .read(let request): answer(request)
+            case .write(let request): answer(request)
+            }
+            wake.yield()
+        }
+    }
+
+    private func answer(_ request: ReadRequest) {
+        do throws(ATTError) {
+            let channel = request.attribute.channel
+            request.succeed(
+                with: try device.read(
+                    request.connection.handle, channel, offset: request.offset, capacity: Self.longestRead, at: now))
+        } catch {
+            request.fail(with: AttributeError(code: error.code))
+        }
+    }
+
+    private func answer(_ request: WriteRequest) {
+        // The profile has no long writes.
+        guard request.offset == 0 else { return request.fail(with: .invalidOffset) }
+        if let mtu = request.mtu {
+            device.updateLink(
+                request.connection.handle, valueLength: min(mtu - Self.notificationHeader, Self.longestRead))
+        }
+        do throws(ATTError) {
+            try device.write(request.connection.handle, request.attribute.channel, request.value, at: now)
+            request.succeed()
+        } catch {
+            request.fail(with: AttributeError(code: error.code))
+        }
+    }
+}
+
+extension PeripheralConnection {
+    /// The connection handle for the device core.
+    fileprivate var handle: UInt16 { UInt16(truncatingIfNeeded: number) }
+}
+
+extension SimulatedDevice {
+    /// The GATT services of the device: see docs/ota-profile.md, docs/smp.md.
+    func services(_ protection: LocalCharacteristic.Protection) -> [LocalService] {
+        guard channels.contains(VirtualGATT.data) else {
+            return [
+                LocalService(
+                    BluetoothUUID(dataChannel.service),
+                    [LocalCharacteristic(dataChannel, [.writeWithoutResponse, .notify], protection)])
+            ]
+        }
+        let ota = LocalService(
+            BluetoothUUID(VirtualGATT.service),
+            [
+                LocalCharacteristic(VirtualGATT.info, [.read]),
+                LocalCharacteristic(VirtualGATT.control, [.write, .notify], protection),
+                LocalCharacteristic(VirtualGATT.data, [.writeWithoutResponse, .write], protection),
+                LocalCharacteristic(VirtualGATT.progress, [.read, .notify]),
+                LocalCharacteristic(VirtualGATT.version, [.read]),
+            ])
+        guard channels.contains(VirtualGATT.battery) else { return [ota] }
+        let battery = LocalCharacteristic(VirtualGATT.battery, [.read])
+        return [ota, LocalService(BluetoothUUID(VirtualGATT.battery.service), [battery])]
+    }
+}
+
+extension LocalCharacteristic {
+    fileprivate init(_ channel: Channel, _ operations: Set<Operation>, _ protection: Protection = .none) {
+        self.init(BluetoothUUID(channel.characteristic), operations, protection: protection)
+    }
+}
+
+extension LocalAttribute {
+    fileprivate init(_ channel: Channel) {
+        self.init(BluetoothUUID(channel.service), BluetoothUUID(channel.characteristic))
+    }
+
+    fileprivate var channel: Channel { Channel(service: service.value, characteristic: characteristic.value) }
+}

@@ -1,0 +1,202 @@
+import ArgumentParser
+import BlueZ
+import OTAClient
+import OTASerial
+import OTASimulator
+import OTATransport
+import OTAUDP
+import OTAUpdate
+
+/// Serves a virtual device to other programs.
+struct SimulateServe: Command {
+    static let name = "simulate serve"
+    static let configuration = CommandConfiguration(
+        commandName: "serve",
+        abstract: "Serve a virtual device over Bluetooth, UDP or a pseudo-terminal until SIGINT or SIGTERM.")
+
+    @Argument(help: "The virtual device's name.")
+    var name: String
+
+    @Option(
+        help: ArgumentHelp(
+            "The Bluetooth adapter (example: hci1); default: the first one switched on.", valueName: "adapter"))
+    var adapter: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Serve over UDP at this port instead of Bluetooth; 0: any free port (SMP only).",
+            valueName: "[host:]port"))
+    var udp: String?
+
+    @Flag(help: "Serve over a pseudo-terminal instead; its path is printed on stderr (SMP only).")
+    var serial = false
+
+    @OptionGroup(title: "Output options") var options: OutputOptions
+
+    func validate() throws {
+        let given = [(adapter != nil, "--adapter"), (udp != nil, "--udp"), (serial, "--serial")].filter(\.0).map(\.1)
+        if given.count > 1 { throw ValidationError("'\(given[0])' and '\(given[1])' cannot be used together.") }
+    }
+
+    var invocation: Invocation { Invocation(command: Self.name, device: "sim:\(name)") }
+
+    func answer(_ console: Console) async throws -> VirtualDevicesAnswer {
+        try await Wiring(console: console, invocation: invocation).serve(name, over: transport)
+        let devices = try VirtualDevices().store.list().filter { $0.name == name }
+        let lines: [TerminalLine] = devices.map {
+            "sim:\($0.name) is no longer served; it runs \($0.product) \($0.version)."
+        }
+        return VirtualDevicesAnswer(
+            devices: devices.map { VirtualDevicesAnswer.Device($0) }, lines: lines)
+    }
+
+    private var transport: ServedTransport {
+        get throws(Failure) {
+            if serial { return .serial }
+            if let udp { return try .udp(parsing: udp) }
+            return .bluetooth(adapter: adapter)
+        }
+    }
+}
+
+/// The transport over which a virtual device is served.
+private enum ServedTransport: Sendable {
+    /// Bluetooth LE; adapter nil: the first powered adapter.
+    case bluetooth(adapter: String?)
+    case udp(UDPAddress)
+    case serial
+
+    var protocols: Set<UpdateProtocol> {
+        if case .bluetooth = self { [.ota, .smp] } else { [.smp] }
+    }
+
+    /// Parses the value of `--udp`.
+    ///
+    /// - Parameter text: `PORT` for the loopback address only, or `HOST:PORT`; port 0: any free port.
+    /// - Throws: `Failure`: `usage`.
+    static func udp(parsing text: String) throws(Failure) -> ServedTransport {
+        if let port = UInt16(text) { return .udp(UDPAddress(host: "127.0.0.1", port: port)) }
+        do {
+            return .udp(try UDPAddress(parsing: text))
+        } catch {
+            throw Failure.usage(
+                "'\(text)' is not a valid UDP port or HOST:PORT: \(error.context)", hint: "use --udp 1337, for example")
+        }
+    }
+}
+
+extension Wiring {
+    /// Serves a virtual device over a transport until a signal arrives. The flash of the device keeps its state between commands.
+    fileprivate func serve(_ name: String, over transport: ServedTransport) async throws {
+        let folder = try VirtualDevices()
+        let lock = try folder.lock(name)
+        defer { withExtendedLifetime(lock) {} }
+        let device = try open(name, folder.store, for: transport)
+        defer { device.suspend() }
+        let console = console
+        let served = ServedDevice(device) { console.note("sim:\(name): \($0)") }
+        try await Interrupts.during(onFirst: stopping) { stops in
+            switch transport {
+            case .bluetooth(let adapter): try await serve(served, name, over: adapter, until: stops)
+            case .udp(let address): try await serve(served, name, at: address, until: stops)
+            case .serial: try await serveSerial(served, name, until: stops)
+            }
+        }
+    }
+
+    private func open(
+        _ name: String, _ store: VirtualDeviceStore, for transport: ServedTransport
+    ) throws -> any ObservedDevice {
+        switch try store.updateProtocol(of: name) {
+        case .ota:
+            guard transport.protocols.contains(.ota) else {
+                throw Failure.usage(
+                    "sim:\(name) uses the GATT OTA profile, which is available only over Bluetooth",
+                    hint: "create a device with SMP: otaflash simulate create NAME --protocol smp")
+            }
+            return try store.open(name) { configuration in
+                // The limit of BlueZ 5.66 as a peripheral: its 512 bytes for a value include the handle.
+                configuration.longestData = min(configuration.longestData, 510)
+            }
+        case .smp:
+            return try store.openSMP(name) { configuration in
+                guard case .udp = transport else { return }
+                // A datagram is one packet, and Zephyr's buffer for it has 1500 bytes.
+                configuration.reassembles = false
+                configuration.bufferSize = min(configuration.bufferSize, 1500)
+            }
+        }
+    }
+
+    private func serve(
+        _ served: ServedDevice, _ name: String, over adapter: String?, until stops: AsyncStream<Void>
+    ) async throws {
+        let client = try await BlueZClient.open()
+        do {
+            try await serve(served, name, over: adapter, client, until: stops)
+            await client.close()
+        } catch {
+            await client.close()
+            throw error
+        }
+    }
+
+    private func serve(
+        _ served: ServedDevice, _ name: String, over adapter: String?, _ client: BlueZClient,
+        until stops: AsyncStream<Void>
+    ) async throws {
+        let services = served.device.services(.none)
+        try await client.withPeripheral(over: adapter, offering: services) { peripheral in
+            console.note("sim:\(name) advertises as “\(name)” over \(peripheral.adapterName)")
+            let advertisement = Advertisement(serviceUUIDs: [services[0].uuid], localName: name)
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask { try await served.advertise(on: peripheral, advertisement) }
+                group.addTask { await served.runClock() }
+                group.addTask { try await served.serve(peripheral.events) }
+                group.addTask { for await _ in stops { return } }
+                defer { group.cancelAll() }
+                try await group.next()
+            }
+            peripheral.disconnectAll()
+        }
+    }
+
+    private func serve(
+        _ served: ServedDevice, _ name: String, at address: UDPAddress, until stops: AsyncStream<Void>
+    ) async throws {
+        let listener: UDPListener
+        do throws(LinkError) { listener = try await UDPListener(at: address) } catch {
+            throw Failure(
+                "link-unavailable", .unavailable, error.detail,
+                hint: "find the program that uses the port: ss -lup; or use another port")
+        }
+        console.note("sim:\(name) is at udp:\(UDPAddress(host: address.host, port: listener.port))")
+        await untilStopped(stops, served) { await served.serve(listener) }
+        await listener.close()
+    }
+
+    private func serveSerial(_ served: ServedDevice, _ name: String, until stops: AsyncStream<Void>) async throws {
+        let terminal: PseudoTerminal
+        do throws(LinkError) { terminal = try PseudoTerminal() } catch {
+            throw Failure(
+                "link-unavailable", .unavailable, error.detail,
+                hint: "check that pseudo-terminals are available: ls /dev/pts"
+            )
+        }
+        console.note("sim:\(name) is at serial:\(terminal.path)")
+        await untilStopped(stops, served) { await served.serve(terminal.device) }
+        await terminal.device.close()
+    }
+
+    private func untilStopped(
+        _ stops: AsyncStream<Void>, _ served: ServedDevice, _ body: @escaping @Sendable () async -> Void
+    ) async {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await served.runClock() }
+            group.addTask { await body() }
+            group.addTask { for await _ in stops { return } }
+            await group.next()
+            group.cancelAll()
+        }
+    }
+}

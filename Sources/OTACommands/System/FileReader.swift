@@ -1,0 +1,76 @@
+import SystemPackage
+
+/// Reads a file once into memory: the sent bytes are the verified bytes, even if the file changes later.
+enum FileReader {
+    /// The maximum file size in bytes: more than the slot of any device.
+    static let limit = 256 << 20
+    private static let pieceLength = 256 << 10
+
+    /// Reads a file or a pipe to its end.
+    ///
+    /// - Throws: `Failure`: `no-such-file`, `not-a-file`, `read-failed`, `empty-file`, `file-too-large`.
+    static func contents(of name: String) throws(Failure) -> [UInt8] {
+        let bytes = try read(name)
+        guard !bytes.isEmpty else {
+            throw Failure("empty-file", .malformed, "\(name) is empty", hint: "create or fetch it again")
+        }
+        return bytes
+    }
+
+    private static func read(_ name: String) throws(Failure) -> [UInt8] {
+        do {
+            let file = try FileDescriptor.open(FilePath(name), .readOnly, options: .closeOnExec)
+            return try file.closeAfter {
+                let status = try file.stat()
+                guard status.type != .directory else { throw isFolder(name) }
+                guard status.size <= limit else { throw tooLarge(name) }
+                return try read(file, expecting: Int(status.size), as: name)
+            }
+        } catch let failure as Failure {
+            throw failure
+        } catch {
+            throw unreadable(name, error)
+        }
+    }
+
+    private static func read(_ file: FileDescriptor, expecting size: Int, as name: String) throws -> [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(size)
+        let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: pieceLength, alignment: 16)
+        defer { piece.deallocate() }
+        while true {
+            let count = try file.read(into: piece)
+            guard count > 0 else { return bytes }
+            bytes.append(contentsOf: piece[..<count])
+            guard bytes.count <= limit else { throw tooLarge(name) }
+        }
+    }
+
+    private static func isFolder(_ name: String) -> Failure {
+        Failure(
+            "not-a-file", .noInput, "\(name) is a folder", hint: "give a file in the folder: ls \(Shell.quoted(name))")
+    }
+
+    private static func tooLarge(_ name: String) -> Failure {
+        Failure(
+            "file-too-large", .malformed, "\(name) is larger than the limit of \(limit >> 20) MiB",
+            hint: "check that this is the intended file: ls -l \(Shell.quoted(name))")
+    }
+
+    private static func unreadable(_ name: String, _ error: any Error) -> Failure {
+        let path = Shell.quoted(name)
+        switch error as? Errno {
+        case .noSuchFileOrDirectory, .notDirectory:
+            return Failure(
+                "no-such-file", .noInput, "there is no file \(name)", hint: "check the path: ls -l \(path)")
+        case .permissionDenied:
+            return Failure(
+                "read-failed", .inputOutput, "no permission to read \(name): \(error)",
+                hint: "check its permissions: ls -l \(path)")
+        default:
+            return Failure(
+                "read-failed", .inputOutput, "cannot read \(name): \(error)",
+                hint: "check that the file is complete: ls -l \(path)")
+        }
+    }
+}

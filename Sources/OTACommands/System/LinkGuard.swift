@@ -1,0 +1,151 @@
+import BlueZ
+import DBus
+import DescriptorIO
+import FoundationEssentials
+import Glibc
+import Logging
+import OTAClient
+
+/// Starts a guard process, which disconnects the links of this process if it is killed (docs/decisions/0007).
+///
+/// The guard is a second otaflash without output. It starts before the first device is connected. It ends when `stop` is called
+/// or when this process ends.
+final class LinkGuard: LinkAccount {
+    private enum State {
+        case idle
+        case running(CInt, pid_t)
+        case failed
+    }
+
+    private let logger: Logger
+    private let state = Guarded(State.idle)
+
+    init(_ logger: Logger) { self.logger = logger }
+
+    /// Stops the guard process and waits for it, so that no zombie process remains. Call it when all links have ended.
+    func stop() {
+        state.with { state in
+            guard case .running(let line, let process) = state else { return }
+            state = .idle
+            close(line)
+            waitpid(process, nil, 0)
+        }
+    }
+
+    func opened(_ device: DBusObjectPath) { notify(.opened, device, startsIt: true) }
+
+    func ended(_ device: DBusObjectPath) { notify(.ended, device, startsIt: false) }
+
+    private func notify(_ notice: LinkGuardProcess.Notice, _ device: DBusObjectPath, startsIt: Bool) {
+        state.with { state in
+            if case .idle = state, startsIt { state = Self.start(logger) }
+            guard case .running(let line, _) = state else { return }
+            let message = [notice.rawValue] + device.text.utf8
+            // If the guard process was killed, the send fails. The update continues without a guard.
+            _ = message.withUnsafeBytes { send(line, $0.baseAddress, $0.count, CInt(MSG_NOSIGNAL)) }
+        }
+    }
+
+    /// Starts the guard process. All signals except SIGALRM are blocked in it, because signals of a terminal or a service manager must
+    /// end only this process.
+    private static func start(_ logger: Logger) -> State {
+        var ends: [CInt] = [-1, -1]
+        let type = CInt(SOCK_SEQPACKET.rawValue | SOCK_CLOEXEC.rawValue)
+        guard socketpair(AF_UNIX, type, 0, &ends) == 0 else { return failed(errno, logger) }
+        defer { close(ends[1]) }
+
+        var files = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&files)
+        defer { posix_spawn_file_actions_destroy(&files) }
+        posix_spawn_file_actions_adddup2(&files, ends[1], STDIN_FILENO)
+        // A reader of this process's output must not wait until the guard process closes the pipe.
+        posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0)
+        posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0)
+        inherited.forEach { posix_spawn_file_actions_addclose(&files, $0) }
+
+        var attributes = posix_spawnattr_t()
+        posix_spawnattr_init(&attributes)
+        defer { posix_spawnattr_destroy(&attributes) }
+        var signals = sigset_t()
+        sigfillset(&signals)
+        sigdelset(&signals, SIGALRM)
+        posix_spawnattr_setsigmask(&attributes, &signals)
+        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
+
+        var process = pid_t()
+        let words = cStrings(["otaflash", LinkGuardProcess.word])
+        // Only the variables that it needs to find the bus: other variables may contain secrets.
+        let environment = cStrings(
+            ["DBUS_SYSTEM_BUS_ADDRESS", "LD_LIBRARY_PATH"].compactMap { name in
+                Environment.value(name).map { "\(name)=\($0)" }
+            })
+        defer { (words + environment).forEach { free($0) } }
+        let status = posix_spawn(&process, "/proc/self/exe", &files, &attributes, words, environment)
+        guard status == 0 else {
+            close(ends[0])
+            return failed(status, logger)
+        }
+        logger.debug("links are guarded", metadata: ["process": "\(process)"])
+        return .running(ends[0], process)
+    }
+
+    /// The file descriptors that this process inherited, such as a lock of the calling shell. The guard process must not inherit
+    /// them. Descriptors that this process opened itself are closed by `exec`.
+    private static var inherited: [CInt] {
+        let names = try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")
+        return (names ?? []).compactMap { CInt($0) }.filter { $0 > STDERR_FILENO }
+    }
+
+    private static func cStrings(_ texts: [String]) -> [UnsafeMutablePointer<CChar>?] {
+        texts.map { strdup($0) } + [nil]
+    }
+
+    private static func failed(_ error: CInt, _ logger: Logger) -> State {
+        logger.debug("links are not guarded", metadata: ["reason": "\(String(cString: strerror(error)))"])
+        return .failed
+    }
+}
+
+/// The process that a `LinkGuard` starts. It receives the start and the end of each link on stdin, which is a socket. When the other
+/// end of the socket is closed, it disconnects the remaining links through bluetoothd.
+enum LinkGuardProcess {
+    /// The only argument of the process. It is internal, so the help does not list it.
+    static let word = "--guard-links"
+
+    /// The first byte of a packet. The D-Bus path of a device follows.
+    enum Notice: UInt8 {
+        case opened = 0x2B
+        case ended = 0x2D
+    }
+
+    /// The time limit to disconnect the links, in seconds.
+    private static let limit: UInt32 = 5
+
+    /// Runs the guard process until the links have ended.
+    static func run() async {
+        // Detach from the terminal, and do not keep a file system busy.
+        setsid()
+        _ = chdir("/")
+        let links = listen()
+        guard !links.isEmpty else { return }
+        alarm(limit)
+        try? await BlueZClient.endLinks(to: links)
+    }
+
+    /// Receives notices until the other end is closed, and returns the remaining links.
+    private static func listen() -> Set<DBusObjectPath> {
+        var links: Set<DBusObjectPath> = []
+        var packet = [UInt8](repeating: 0, count: 512)
+        while true {
+            let count = recv(STDIN_FILENO, &packet, packet.count, 0)
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else { return links }
+            let device = DBusObjectPath(String(decoding: packet[1..<count], as: UTF8.self))
+            switch Notice(rawValue: packet[0]) {
+            case .opened: links.insert(device)
+            case .ended: links.remove(device)
+            case nil: break
+            }
+        }
+    }
+}
