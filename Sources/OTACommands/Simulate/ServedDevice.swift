@@ -49,7 +49,7 @@ package final class ServedDevice: Sendable {
 
 /// Serving over UDP or a serial line. Each value is a complete message, and there are no connections.
 extension ServedDevice {
-    /// Serves UDP until the listener is closed.
+    /// Serves UDP until the listener is closed or the task is cancelled.
     package func serve(_ listener: UDPListener) async {
         await serve {
             await listener.receive()
