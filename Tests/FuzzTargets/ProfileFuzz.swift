@@ -21,7 +21,8 @@ enum FrameFuzz {
         if (try? ProgressValue(parsing: bytes)) != nil, bytes.count != 12 { return "Progress of \(bytes.count) bytes" }
         guard bytes.count >= 2 else { return nil }
         let request = requests[Int(bytes[0]) % requests.count]
-        if let answer = try? ControlAnswer(to: request, tag: bytes[1], parsing: bytes), answer.opcode != request.opcode {
+        if let answer = try? ControlAnswer(to: request, tag: bytes[1], parsing: bytes), answer.opcode != request.opcode
+        {
             return "the answer belongs to another request"
         }
         return nil
