@@ -5,7 +5,7 @@ import OTAUpdate
 
 /// The C device core during one boot, with its configuration and its functions.
 ///
-/// Its owner passes the events of the Bluetooth stack to it. `DeviceCore+Port.swift` contains the functions that the core calls. Times are
+/// Its owner passes the events of the Bluetooth stack to it. The extension below contains the functions that the core calls. Times are
 /// measured from the first power-up of the device.
 final class DeviceCore {
     let flash: VirtualFlash
