@@ -1,6 +1,6 @@
 import OTAUpdate
 
-/// A seed's numbers, as decisions.
+/// A random generator that makes a world's decisions from its seed.
 struct Dice {
     private var random: SplitMix64
 

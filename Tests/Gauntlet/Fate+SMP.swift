@@ -1,6 +1,6 @@
 import OTASimulator
 
-/// What becomes of a world in which SMP is spoken.
+/// The part of a world's plan that applies only to SMP.
 extension Fate {
     mutating func makeBoard(_ dice: inout Dice) {
         board.reportsParameters = dice.happens(0.85)
@@ -15,36 +15,35 @@ extension Fate {
         if dice.happens(0.4) { board.answerDelay = .milliseconds(dice.number(0...60)) }
         board.restartDelay = .milliseconds(dice.number(0...1500))
         if dice.happens(0.5) { board.swapTime = .milliseconds(dice.number(0...60_000)) }
-        // A packet is many values there, and a tenth as many of them lost spoils as many.
+        // An SMP packet consists of many values. With a tenth of the value loss, about as many messages are lost as with the profile.
         plan.gap *= 0.1
-        // A session has a few packets for each hundred chunks of the profile.
+        // SMP needs a few packets where the profile needs a hundred chunks, so the clients die after fewer events.
         for index in clients.indices { clients[index].death = clients[index].death.map { $0 / 3 + 1 } }
         if !faults.valueLengths.isEmpty, dice.happens(0.3) { faults.valueLengths.append(20) }
         if !takesPacketsInParts { radio.mtu = max(radio.mtu, Self.leastMTU) }
-        // Buffers that come free late drop packets without an answer. Last, so that the rest of each world stays the same.
+        // A device whose buffers become free late drops packets without an answer. Drawn last, so that all other values stay the same.
         if dice.happens(0.3) { board.releaseDelay = .milliseconds(dice.number(1...60)) }
     }
 
-    /// Where each value is a packet, the first chunk needs this much.
+    /// The smallest MTU for the first chunk if each packet must fit in one value.
     static let leastMTU = 103
 
-    /// A packet may be sent in several values.
+    /// The host may send a packet in several values.
     var takesPacketsInParts: Bool { board.reassembles && board.reportsParameters }
 
-    /// What a device holds may not be what it was sent, and only its bootloader sees to that.
+    /// The device's slot may differ from the sent image. Only the bootloader detects this.
     var spoilsPackets: Bool {
         faults.corruption > 0 || !plan.wornPrograms.isEmpty || plan.gap > 0 && board.reassembles
     }
 
-    /// An answer of the device may never arrive, or arrive with another content: a lie about the offset may change the verdict
-    /// beside it.
+    /// An answer of the device may be lost or changed. A false offset may also change the verdict in the same answer.
     var losesAnswers: Bool {
         restartsDevice || plan.notificationLoss > 0 || !plan.dropAt.isEmpty || !plan.cutAfterHostEvents.isEmpty
             || !plan.cutAfterDevicePackets.isEmpty || faults.late > 0 || faults.staleTag > 0 || faults.garbage > 0
             || faults.lie > 0 || faults.silence != nil
     }
 
-    /// The device may start anew before the image on trial was confirmed.
+    /// The device may restart before the image on trial is confirmed.
     var restartsDevice: Bool {
         !plan.powerCuts.isEmpty || clients.contains { $0.powerCut != nil } || !plan.resetAt.isEmpty
             || !faults.restarts.isEmpty || faults.reverts > 0

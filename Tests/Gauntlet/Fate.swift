@@ -2,20 +2,20 @@ import OTAProfile
 import OTASimulator
 import OTAUpdate
 
-/// What a seed has in store: the radio, the device, the faults, and the clients that try to update it one after the other.
+/// The plan of a world, made from its seed: the radio, the device, the faults, and the clients that update the device in turn.
 struct Fate: Sendable {
-    /// Or the profile.
+    /// True if the device uses SMP; false if it uses the GATT OTA profile.
     let speaksSMP: Bool
     var radio = RadioModel()
     var plan = FaultPlan()
     var faults = WorldFaults()
     var window = 64
     var writeUnit = 4
-    /// What an SMP device is, but for its keys and its flash.
+    /// The configuration of an SMP device, without its keys and its flash layout.
     var board = VirtualSMPConfiguration()
-    /// The device has been on for so long.
+    /// The device's uptime when the first client starts.
     var age = Duration.zero
-    /// Which of the world's two releases each client pushes; the last one is left alone by death.
+    /// The clients, in order. Each pushes one of the world's two releases. The last client is not killed.
     var clients: [ClientFate] = []
 
     struct ClientFate: Sendable {
@@ -27,11 +27,11 @@ struct Fate: Sendable {
         var pause = Duration.zero
     }
 
-    /// Odd seeds are worlds of the profile, even ones of SMP.
+    /// Makes the plan of a seed: odd seeds use the profile, even seeds use SMP.
     init(seed: UInt64) {
         speaksSMP = seed.isMultiple(of: 2)
         var dice = Dice(seed: seed)
-        // One number is spent for nothing, so that the worlds from before SMP are still the same.
+        // Draws an unused number, so that the worlds that existed before SMP was added stay the same.
         _ = dice.next()
         shape(&dice)
         breakRadio(&dice)
@@ -39,7 +39,7 @@ struct Fate: Sendable {
         if dice.happens(0.35) { addVices(&dice) }
         sendClients(&dice)
         faults.seed = dice.next()
-        // From numbers of their own, so that the worlds from before this fault are still the same in all else.
+        // These faults have their own generators, so that all other values of older worlds stay the same.
         var wear = Dice(seed: ~seed)
         if wear.happens(0.1) { plan.wornPrograms = (0..<wear.number(1...2)).map { _ in wear.number(1...60) } }
         var start = Dice(seed: seed ^ 0x5354_4152_54)
@@ -50,11 +50,12 @@ struct Fate: Sendable {
         }
     }
 
-    /// Chunks may get lost, or lies make them useless, again and again.
+    /// Chunks may be lost repeatedly, or false answers may make them useless.
     var losesChunks: Bool { plan.gap > 0 || faults.overflow.probability > 0 || faults.deceives }
 
-    /// A client dies amid an image, the next one starts the same image from its beginning, and soon the power goes: between what is
-    /// recorded and what is there nothing may gape.
+    /// Adds two clients. The first is killed during the image. The second sends the same image from 0 and soon loses the device's power.
+    ///
+    /// After that, the device's record must still match the bytes in the slot.
     private mutating func startAnew(_ dice: inout Dice) {
         let release = dice.number(0...1)
         let cut = PowerCut(operation: dice.number(1...8), moment: dice.one(of: PowerCut.Moment.allCases))
@@ -64,13 +65,13 @@ struct Fate: Sendable {
     }
 
     private mutating func shape(_ dice: inout Dice) {
-        // The smallest MTU takes a hundred times the packets: seldom.
+        // The smallest MTU is rare, because it needs a hundred times as many packets.
         radio.mtu = dice.happens(0.05) ? 23 : dice.one(of: [65, 185, 247, 498, 517])
         radio.perEvent = dice.number(1...6)
         radio.interval = .microseconds(dice.one(of: [7500, 15000, 30000, 50000]))
         window = dice.one(of: [1, 2, 7, 16, 64, 2047])
         writeUnit = dice.one(of: [1, 4, 8, 16, 64])
-        // The device's clock of milliseconds wraps after 49.7 days: some updates are under way then.
+        // The device's millisecond clock wraps after 49.7 days. In some worlds it wraps during an update.
         if dice.happens(0.1) { age = .milliseconds((1 << 32) - dice.number(0...60_000)) }
     }
 
@@ -101,7 +102,7 @@ struct Fate: Sendable {
         if dice.happens(0.1) { faults.reverts = dice.number(1...2) }
     }
 
-    /// Power cuts, each with a second one in the middle of what mends it, or of the bootloader's own marks.
+    /// Returns power cuts. Half of them have a second cut during the recovery from the first, or while the bootloader writes its marks.
     private func cuts(_ dice: inout Dice) -> [PowerCut] {
         var cuts: [PowerCut] = []
         for _ in 0..<dice.number(1...3) {

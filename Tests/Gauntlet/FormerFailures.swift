@@ -1,35 +1,35 @@
 extension Gauntlet {
-    /// Seeds of worlds in which something was lost once, with what it was.
+    /// The seeds of worlds that once failed, each with the cause of the failure.
     package static let formerFailures: [UInt64] = [
-        // The verdict did not wait for a device that was just restarting.
+        // The check after the push did not wait for a device that was restarting.
         529, 659,
-        // A report named the last link's chunk length, and not the longest.
+        // A report had the chunk length of the last link instead of the longest chunk length.
         19177,
-        // An SMP upload's last answer was lost: all of it was sent again, over and over. A timer of the device was forgotten.
+        // The last answer of an SMP upload was lost, and the host sent the image again and again. A timer of the device was lost.
         10,
-        // An SMP upload was opened with a packet that the link did not carry.
+        // The first packet of an SMP upload was too long for the link.
         54,
-        // The virtual SMP server programmed nothing, and that wore the flash.
+        // The virtual SMP server programmed zero bytes, and the flash model counted that as wear.
         1012,
-        // Three answers of a dozen values each came with holes, and nothing in this world explained the reported reason.
+        // Three answers of a dozen values each arrived with gaps. The referee did not accept the reported error for this world.
         15000, 18520,
         // An SMP device held a complete but damaged upload, and every later push continued it at its end.
         77_019_608, 77_277_048, 77_284_952, 77_287_056,
-        // A false sequence number in BEGIN's answer: the device took a later chunk for the first one. The referee's fault.
+        // BEGIN's answer had a false sequence number, so the device stored a later chunk as the first one. An error of the referee.
         77_054_337, 77_144_267, 77_196_895,
-        // A window of one chunk, and more than 20 of them lost in a row: the host gave up and blamed the device.
+        // A window of one chunk, and more than 20 consecutive chunks were lost. The host ended the push and reported a fault of the device.
         77_132_557, 77_138_315,
-        // The key of the server's verdict was corrupted, so no client knew it. The referee's fault.
+        // The key of the server's verdict was corrupted, so no client recognised it. An error of the referee.
         77_125_764,
-        // A device restarted at 96 % of the image, and a tenth of its answers came late: more than 64 rewinds until it was there again.
+        // A device restarted at 96 % of the image, and a tenth of its answers were late. It needed more than 64 rewinds to return to 96 %.
         20_000_020_348,
-        // Three power cuts followed a confirmation, and the referee looked while the device restarted. The referee's fault.
+        // Three power cuts followed a confirmation, and the referee checked while the device restarted. An error of the referee.
         20_000_060_949,
-        // Four power cuts were still due after the faults, and four clients met them. The referee's fault.
+        // Four power cuts were still pending after the faults, and each stopped one of the four clients. An error of the referee.
         20_000_152_610,
-        // A device that needs each packet in one value, and was not asked for it, got a mark in pieces over a short link.
+        // The host had not asked a device whether it needs each packet in one value. It sent a mark in several values over a short link.
         9_000_107_452,
-        // Random bytes reported that the flash failed. The referee's fault.
+        // Random bytes had the meaning "the flash failed". An error of the referee.
         31_001_145_215,
     ]
 }

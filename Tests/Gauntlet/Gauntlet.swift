@@ -1,8 +1,8 @@
 package import OTAUpdate
 
-/// Whole updates in a world that a seed has made: the same seed gives the same course, to the byte and the nanosecond.
+/// Runs complete updates in a world made from a seed. The same seed gives the same run, to the byte and the nanosecond.
 package struct Gauntlet: Sendable {
-    /// Two releases, of which the second has the higher security counter: a device that runs it for good refuses the first.
+    /// The two releases. The second has the higher security counter, so a device that has confirmed it refuses the first.
     private let bundles: [[ExampleRelease]]
     private let images: [[SMPRelease]]
 
@@ -24,19 +24,19 @@ package struct Gauntlet: Sendable {
         }
     }
 
-    /// How the line of a transcript begins that tells what must not be.
+    /// The start of a transcript line that reports an offence.
     package static let offenceMark = "!! "
 
-    /// What to type to see a world again.
+    /// Returns the command that plays a world again.
     package static func replay(_ seed: UInt64) -> String {
         "scripts/gauntlet --worlds 1 --first-seed \(seed) --transcript"
     }
 
-    /// What became of a world.
+    /// The result of a world.
     package struct Ending: Sendable {
         package var seed: UInt64
         package var offences: [String]
-        /// How the last client with faults around it ended.
+        /// The result of the last client that ran with faults.
         package var isConfirmed: Bool
         package var error: UpdateError.Code?
         package var restarts: Int
@@ -59,9 +59,9 @@ package struct Gauntlet: Sendable {
         return ending
     }
 
-    /// In every tenth world a host meets a lying device as well.
+    /// Every tenth world also has a run against a hostile device.
     private func runHostileDevice(seed: UInt64) throws -> [String] {
-        // From numbers of their own, so that the worlds from before the hostile devices are still the same.
+        // Has its own generator, so that the worlds that existed before the hostile devices stay the same.
         var dice = Dice(seed: seed ^ 0x4C49_4152)
         guard dice.happens(0.1) else { return [] }
         let course = HostileRun { dice.number($0) }

@@ -4,28 +4,28 @@ import OTASigning
 import OTASimulator
 import OTAUpdate
 
-/// Looks at the device after every step of every client: what must hold at any time, whatever goes wrong.
+/// Checks the device after every step of every client for the conditions that must hold under all faults.
 final class Watcher: @unchecked Sendable {
     private let device: any VisibleDevice
-    /// All that may ever boot.
+    /// The images that may boot.
     private let images: [[UInt8]]
     private let digests: Set<SHA256Digest>
     private(set) var offences: [String] = []
     private let offence: () -> String?
-    /// What happened, for people; kept if asked for.
+    /// The readable transcript; kept only on request.
     private(set) var transcript: [String] = []
     private let keepsTranscript: Bool
-    /// Whether nothing else than these images may be marked for boot: who marks has checked.
+    /// True if only these images may be marked for boot, because the image is checked before it is marked.
     var expectsCheckedMarks = true
-    /// The client that is at it, the image that it pushes, and the one that ran for good when it began or was confirmed since.
+    /// The current client, the digest of its image, and the digest of the permanent image at its start or since the last confirmation.
     private var client = -1
     private var pushed: SHA256Digest?
     private var permanent: SHA256Digest?
     private var restarts = -1
-    /// The restarts, and the operations of the flash, when this was last looked at.
+    /// The numbers of restarts and of flash operations at the last check.
     private var (bootSeen, memorySeen, marksSeen) = (-1, -1, -1)
 
-    /// - Parameter offence: what is wrong in the device's memory; asked whenever that has changed.
+    /// - Parameter offence: returns an offence in the device's memory; called after each change of the memory.
     init(
         _ device: any VisibleDevice, images: [[UInt8]], keepsTranscript: Bool, offence: @escaping () -> String?
     ) {
@@ -55,22 +55,22 @@ final class Watcher: @unchecked Sendable {
         look()
     }
 
-    /// Cheap where nothing changed: only what is written to the flash can spoil it.
+    /// Checks the device. Without a new flash operation or restart most checks are skipped, because nothing can have changed.
     func look() {
-        require(device.flashViolationCount == 0, "the flash was not used as NOR flash may be")
-        require(!device.isUnbootable, "the device has nothing to boot")
+        require(device.flashViolationCount == 0, "the device used its flash in a way that NOR flash does not allow")
+        require(!device.isUnbootable, "the device has no bootable image")
         if device.restartCount != restarts {
             restarts = device.restartCount
             note("the device has restarted \(restarts) times")
         }
         let operations = device.flashOperationCount
-        // It may still be starting.
+        // The device may still be booting.
         if restarts != bootSeen || operations != memorySeen, device.running != nil {
             if restarts != bootSeen { lookAtRunningImage() }
             (bootSeen, memorySeen) = (restarts, operations)
             if let offence = offence() { require(false, offence) }
         }
-        // A mark stays on record until the next one: it is enough to look when no page of an image is being written.
+        // A mark stays in the records until the next mark, so it can be checked later, when no image is being received.
         if operations != marksSeen, device.imageReception == nil {
             marksSeen = operations
             lookAtMarks()
@@ -78,23 +78,23 @@ final class Watcher: @unchecked Sendable {
     }
 
     private func lookAtMarks() {
-        guard let state = device.bootState else { return require(false, "the bootloader's records are gone") }
+        guard let state = device.bootState else { return require(false, "the bootloader's records are missing") }
         if let confirmed = device.permanentImage, confirmed != permanent {
             permanent = confirmed
-            require(confirmed == pushed, "an image was confirmed that its client did not push")
+            require(confirmed == pushed, "the device confirmed an image that the client did not push")
         }
         guard expectsCheckedMarks else { return }
         for image in state.images.compactMap({ $0 }) {
-            require(digests.contains(image.digest), "an image that nobody signed is marked for boot")
+            require(digests.contains(image.digest), "an image that is not signed is marked for boot")
         }
         if state.trial == .pending, let marked = device.markedImage {
-            require(images.contains(marked), "what is marked for boot is not what was signed")
+            require(images.contains(marked), "the image marked for boot differs from the signed images")
         }
     }
 
     func lookAtRunningImage() {
         guard let image = device.runningImage else { return }
-        require(images.contains(image), "what boots is no signed image, byte for byte")
+        require(images.contains(image), "the running image differs from the signed images")
     }
 
     private func brief(_ event: UpdateEvent) -> String {
@@ -140,6 +140,6 @@ final class Watcher: @unchecked Sendable {
 }
 
 extension VisibleDevice {
-    /// The digest of what runs for good.
+    /// The digest of the permanent image.
     fileprivate var permanentImage: SHA256Digest? { bootState.flatMap { $0.images[$0.permanent]?.digest } }
 }

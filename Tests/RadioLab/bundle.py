@@ -1,4 +1,4 @@
-"""Makes and reads signed bundles. It is written from docs/bundle-format.md alone; nothing comes from the Swift or C sources."""
+"""Makes and reads signed bundles. It is written only from docs/bundle-format.md, without code from the Swift or C sources."""
 
 import hashlib
 import re

@@ -1,5 +1,5 @@
-"""The device's side of the GATT OTA profile, without a radio. It is written from docs/ota-profile.md alone. So the radio lab's device
-shares no code, and no misunderstanding, with otaflash."""
+"""The device's side of the GATT OTA profile, without a radio. It is written only from docs/ota-profile.md. So the radio lab's device
+shares no code and no misreading of the specification with otaflash."""
 
 import json
 import os
@@ -38,14 +38,14 @@ class Identity:
 
 
 class Flash:
-    """A slot for the incoming image, and its marks, in memory or in a folder. In a folder, only durable data survives a kill."""
+    """A slot for the received image, and the boot marks, in memory or in a folder. In a folder, only durable data survives a kill."""
 
     def __init__(self, folder=None, version="1.0.0", counter=0):
         self.folder = folder and Path(folder)
         self.slot = bytearray()
         self.marks = {
             "running": {"version": version, "counter": counter, "manifest": None},
-            "pending": None,  # the image to boot next, and whether on trial
+            "pending": None,  # the image to boot next, with or without a trial
             "trial": False,
             "previous": None,  # the image to roll back to, in a trial
             "held": None,  # {"manifest": hex, "offset"} of a half-received image
@@ -99,7 +99,7 @@ class Device:
         self.blinking = 0
         self.reboot()
 
-    # ---- the device's life
+    # ---- Start and restart
 
     def boot(self):
         self.started = self.now()
@@ -129,7 +129,7 @@ class Device:
         return self.reboot_at is not None and self.now() >= self.reboot_at
 
     def reboot(self):
-        """Does the bootloader's work with the marks, also after a power cut. In a trial, each reboot rolls back."""
+        """Boots the image that the marks select, also after a power cut. Each reboot during a trial rolls back."""
         marks = self.flash.marks
         if marks["previous"]:
             self.flash.mark(running=marks["previous"], previous=None)
@@ -140,7 +140,7 @@ class Device:
             )
         self.boot()
 
-    # ---- what can be read
+    # ---- Readable values
 
     def compose_info(self):
         it, running = self.identity, self.flash.marks["running"]

@@ -78,7 +78,7 @@ class Process:
         self.err = Lines(self.process.stderr, f"{name}!", self.heard)
 
     def heard(self, it):
-        """Is called with each JSON object that the process prints, immediately."""
+        """Receives each JSON object as soon as the process prints it."""
 
     def wait(self, seconds):
         """Returns the exit code. If a signal ended the process, this is the exit code that a shell reports."""
@@ -231,7 +231,7 @@ class Lab:
         self.figures.write(text + "\n")
         self.figures.flush()
 
-    # ---- the world
+    # ---- Air and bluetoothd
 
     def air(self, *words):
         """Changes the air, as `radio-air WORDS` does."""
@@ -258,7 +258,7 @@ class Lab:
         print(f"{adapter} {'on' if on else 'off'}", flush=True)
         bluez.ask(lambda bus: bus.set(f"/org/bluez/{adapter}", bluez.ADAPTER, "Powered", Variant("b", on)))
 
-    # ---- devices
+    # ---- Devices
 
     def bumble(self, *options, **more):
         """Starts a device on Bumble. It stops when the case ends."""

@@ -104,7 +104,7 @@ def peer_demands_a_passkey(lab):
     print("wrong passkey:", refused(with_passkey(PASSKEY + 1)))
     forget()
     assert not it.events("identify")
-    asyncio.run(with_passkey(PASSKEY, pair=False))  # BlueZ pairs by itself when the write is refused, and asks the agent
+    asyncio.run(with_passkey(PASSKEY, pair=False))  # after a refused write, BlueZ starts pairing and asks the agent for the passkey
     assert it.events("identify") and it.events("paired")[-1]["authenticated"]
 
 

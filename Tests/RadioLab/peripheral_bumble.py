@@ -27,7 +27,7 @@ def say(event, **more):
 
 
 class Arrivals:
-    """Counts the values that arrive on Data: all, or those of an image. `bytes` counts the object's bytes without sequences."""
+    """Counts the values received on Data: all values, or only image values. `bytes` excludes the sequence numbers."""
 
     def __init__(self):
         self.values = self.bytes = 0
@@ -40,7 +40,7 @@ class Arrivals:
         self.values, self.bytes = self.values + 1, self.bytes + max(0, len(value) - 2)
 
     def told(self):
-        """The rate covers the time from the first value to the last one, without the first value's bytes."""
+        """Returns the counts. The rate covers the time from the first to the last value, without the first value's bytes."""
         seconds = self.last - self.first
         rate = round((self.bytes - self.first_bytes) / seconds) if seconds > 0 else 0
         return {
@@ -49,7 +49,7 @@ class Arrivals:
 
 
 class Answers(asyncio.DatagramProtocol):
-    """Receives datagrams by UDP."""
+    """Receives UDP datagrams."""
 
     def __init__(self, take):
         self.take = take
@@ -83,7 +83,7 @@ class Peripheral:
         self.interval_asked = False
         self.seen_violations = 0
 
-    # ---- the stack
+    # ---- Bluetooth stack
 
     async def open(self):
         from bumble import device as stack
@@ -144,7 +144,7 @@ class Peripheral:
             self.bonds[name] = bool(keys.ltk and keys.ltk.authenticated)
 
     async def bridge(self, writeable, value):
-        """An SMP service for a device that is reached by UDP: each complete packet is forwarded as a datagram."""
+        """Makes an SMP service for a device on UDP. Forwards each complete packet as a datagram."""
         from bumble.gatt import GATT_CLIENT_CHARACTERISTIC_CONFIGURATION_DESCRIPTOR, Characteristic, Descriptor, Service
 
         properties = Characteristic.Properties
@@ -172,7 +172,7 @@ class Peripheral:
             self.notify(self.connection, "smp", packet[start : start + length])
 
     async def take_adapter(self, open_transport):
-        """A user channel needs the adapter to be down; bluetoothd may have switched it on again."""
+        """Opens the adapter as a user channel. First switches it off, because bluetoothd may have switched it on again."""
         number = int(self.options.adapter.removeprefix("hci"))
         for attempt in range(50):
             with socket.socket(socket.AF_BLUETOOTH, socket.SOCK_RAW, socket.BTPROTO_HCI) as control:
@@ -196,7 +196,7 @@ class Peripheral:
         say("connected", interval=connection.parameters.connection_interval)
 
     def disconnected(self, reason):
-        """The loop's queue has Data from before the disconnection; this is called after that Data."""
+        """Ends a connection. Called after the queued Data values that arrived before the disconnection."""
         say(
             "disconnected", reason=reason, mtu=self.connection.att_mtu, data=self.arrivals.told(), image=self.image.told(),
             state=self.device.state,
@@ -204,10 +204,10 @@ class Peripheral:
         self.connection = None
         self.device.disconnected()
 
-    # ---- what a host does
+    # ---- Requests of a host
 
     def authorized(self, connection):
-        """Bumble reports every encrypted link as authenticated, even if it was paired without a passkey."""
+        """Requires a bond made with the passkey. Bumble reports every encrypted link as authenticated, even without a passkey."""
         from bumble.att import ATT_Error
 
         if self.options.passkey is not None and not (connection.encryption and self.bonds.get(str(connection.peer_address))):
@@ -259,7 +259,7 @@ class Peripheral:
                 connection.update_parameters(self.options.interval, self.options.interval, 0, 420, use_l2cap=True)
             )
 
-    # ---- the device's life
+    # ---- Start and restart
 
     async def live(self):
         from bumble.hci import OwnAddressType

@@ -17,7 +17,7 @@ from pathlib import Path
 from air import air
 from cases import Skip, quiet, registered
 
-MODULES = ("fake", "faults", "smp_cases", "refusals", "updates", "peers", "speed")  # the slowest modules come first
+MODULES = ("fake", "faults", "smp_cases", "refusals", "updates", "peers", "speed")  # the slowest modules run first
 AIR = "per_event 6 loss 0 range 1 advert 0.1 rssi -50 interval 0".split()
 
 
@@ -33,7 +33,7 @@ def fresh():
 
 
 def aborts():
-    """Returns how often bluetoothd has aborted so far."""
+    """Returns the number of aborts of bluetoothd so far."""
     log = Path(os.environ["RADIO_LAB_JOB"], "aborts.log")
     return len(log.read_text().splitlines()) if log.exists() else 0
 
@@ -69,7 +69,7 @@ PASSED, FAILED, SKIPPED = "PASS", "FAIL", "SKIP"
 
 
 def play(it, output, figures):
-    """Runs the case in this process, which runs nothing else. Returns an exit code."""
+    """Runs a case in this process and returns an exit code. The process runs only this case."""
     from lab import Lab
 
     os.setsid()

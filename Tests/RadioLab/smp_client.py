@@ -24,7 +24,7 @@ async def running(client):
 
 
 async def connected(address, attempts=20):
-    """Returns a client when the device accepts a connection."""
+    """Waits until the device accepts a connection, and returns the client."""
     for attempt in range(1, attempts + 1):
         client = SMPClient(SMPBLETransport(), address)
         try:

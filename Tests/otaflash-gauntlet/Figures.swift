@@ -1,7 +1,7 @@
 import Gauntlet
 import OTAUpdate
 
-/// What became of many worlds.
+/// The totals of many worlds.
 struct Figures: Sendable {
     private(set) var failed = 0
     private var worlds = 0
@@ -10,7 +10,7 @@ struct Figures: Sendable {
     private var links = 0
     private var resentBytes = 0
     private var errors: [String: Int] = [:]
-    /// Of all transcripts, whatever their order.
+    /// The combined hash of all transcripts, independent of their order.
     private var transcripts: UInt64 = 0
 
     mutating func add(_ ending: Gauntlet.Ending) {

@@ -3,42 +3,42 @@ import Gauntlet
 import Glibc
 import OTATestSupport
 
-/// Plays whole updates in worlds made by seeds, on all processors, and tells what was lost.
+/// Plays complete updates in worlds made from seeds, on all processors, and reports the failed worlds.
 @main
 struct OTAFlashGauntlet: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "otaflash-gauntlet", abstract: "Play whole updates in virtual time, with whatever can go wrong.")
+        commandName: "otaflash-gauntlet", abstract: "Play complete updates in virtual time, with injected faults.")
 
-    @Option(help: "How many worlds.")
+    @Option(help: "Number of worlds to play.")
     var worlds = 20_000
 
-    @Option(help: "The first world's seed; those behind it count up.")
+    @Option(help: "Seed of the first world. Each next world has the next seed.")
     var firstSeed: UInt64 = 1
 
     @Option(
         help: ArgumentHelp(
-            "Play the worlds of former failures, and then new ones whose first seed comes from this commit.",
+            "Play the worlds of former failures, then new worlds. The commit's hash gives their first seed.",
             valueName: "hash"))
     var commit: String?
 
-    @Flag(help: "Print all that happened in each world.")
+    @Flag(help: "Print the transcript of each world.")
     var transcript = false
 
-    /// Lines of a failing world's transcript that say most: its fate, and what came before the first offence.
+    /// The number of transcript lines to print before the first offence of a failed world, after its fate.
     private static let lastLines = 30
 
-    /// Worlds after which everything has been used once; what the process takes from then on may not grow.
+    /// The number of worlds after which all code has run once. After that, the process's memory must not grow.
     private static let warmUp = 500
-    /// Pages of freed memory that the allocator keeps, in bytes.
+    /// The freed memory that the allocator keeps, in bytes.
     private static let slack = 24 << 20
 
-    /// Hex digits of a commit's hash that make a seed: 48 bits, so that two commits have no world in common.
+    /// The number of hex digits of a commit's hash in a seed: 48 bits, so that two commits share no world.
     private static let digits = 12
 
     func validate() throws {
         guard let commit, seed(of: commit) == nil else { return }
         throw ValidationError(
-            "'\(commit)' is not a commit's hash: \(Self.digits) or more hex digits, such as 0123456789ab.")
+            "'\(commit)' is not a commit hash. Expected \(Self.digits) or more hex digits (example: 0123456789ab).")
     }
 
     private func seed(of commit: String) -> UInt64? {
@@ -61,12 +61,12 @@ struct OTAFlashGauntlet: AsyncParsableCommand {
         figures.add(try await play(warmUp..<max(warmUp, worlds), from: first))
         let last = Footprint()
         let isStable = last.isStable(since: warm, slack: Self.slack)
-        if !isStable { print("the process has grown: \(last.growth(since: warm))") }
+        if !isStable { print("the process's memory has grown: \(last.growth(since: warm))") }
         print("\(figures.line(after: ContinuousClock.now - start)), \(last.growth(since: warm))")
         if figures.failed > 0 || !isStable { throw ExitCode.failure }
     }
 
-    /// On all processors. Each thread plays a world at a time, from first step to last: virtual time suspends nobody.
+    /// Plays the worlds on all processors. Each thread plays one complete world at a time, because virtual time never suspends a thread.
     private func play(_ range: Range<Int>, from first: UInt64) async throws -> Figures {
         let threads = max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)))
         return try await withThrowingTaskGroup(of: Figures.self) { group in
@@ -83,7 +83,7 @@ struct OTAFlashGauntlet: AsyncParsableCommand {
     }
 
     private func play(_ seeds: some Sequence<UInt64>) throws -> Figures {
-        // One for each thread: bytes that two processors count references to are passed to and fro between them.
+        // Each thread has its own copy: reference counts that two processors change move between their caches.
         let gauntlet = try Gauntlet()
         var figures = Figures()
         for seed in seeds {

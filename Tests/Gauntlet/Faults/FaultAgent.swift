@@ -1,7 +1,7 @@
 import OTASimulator
 import OTAUpdate
 
-/// Who makes a world's faults happen, over all of its connections. Under virtual time everything runs on one thread.
+/// Injects a world's faults into all of its connections. Under virtual time everything runs on one thread.
 final class FaultAgent: @unchecked Sendable {
     private let faults: WorldFaults
     private let device: any VisibleDevice
@@ -48,7 +48,7 @@ final class FaultAgent: @unchecked Sendable {
 
     // MARK: To the device
 
-    /// Nil: it gets lost.
+    /// Returns nil if the message is lost.
     func alter(_ command: LinkCommand) -> LinkCommand? {
         guard case .send(let values, let channel) = command else { return command }
         var altered: [[UInt8]] = []
@@ -56,7 +56,7 @@ final class FaultAgent: @unchecked Sendable {
             if overflowing == 0, happens(faults.overflow.probability) { overflowing = faults.overflow.chunks }
             if overflowing > 0 {
                 overflowing -= 1
-                // What comes next gets through: a device whose buffers are always full cannot be updated.
+                // The next chunk arrives: a device whose buffers are always full cannot be updated.
                 if overflowing == 0 { overflowing = -1 }
             } else {
                 overflowing = 0
@@ -70,7 +70,7 @@ final class FaultAgent: @unchecked Sendable {
 
     // MARK: To the host
 
-    /// What comes in the event's place, and after what stall.
+    /// Returns the events that replace this event, and the stall before them.
     func alter(_ event: LinkEvent) -> (events: [LinkEvent], stall: Duration) {
         if case .lost = event { return ([event], .zero) }
         events += 1
@@ -83,7 +83,7 @@ final class FaultAgent: @unchecked Sendable {
         guard case .notified(let bytes, let channel) = event else { return ([event], stall) }
         let told = LinkEvent.notified(distorted(bytes), channel)
         var all = [told]
-        // Parts of a message come once, and in order.
+        // The parts of a message arrive once and in order.
         if messages.isWhole(bytes) {
             if happens(faults.duplicate) { all.append(told) }
             if let late = kept {
@@ -98,7 +98,7 @@ final class FaultAgent: @unchecked Sendable {
         return (all, stall)
     }
 
-    /// A notification with a lie in it: in its position, or in what it answers.
+    /// Returns the notification with a false position or a false tag.
     private func distorted(_ bytes: [UInt8]) -> [UInt8] {
         if let position = messages.position(in: bytes), happens(faults.lie) { return flipped(bytes, in: position) }
         guard let place = messages.tag(in: bytes) else { return bytes }

@@ -2,7 +2,7 @@ import OTASimulator
 import OTATransport
 import OTAUpdate
 
-/// A link whose events and commands pass through a world's faults.
+/// A link that applies a world's faults to its events and commands.
 final class FaultyLink: Link {
     let properties: LinkProperties
     let events: AsyncStream<LinkEvent>
@@ -25,7 +25,7 @@ final class FaultyLink: Link {
 
     func close() { base.close() }
 
-    /// Hands on what the link tells, until it ends.
+    /// Forwards the link's events until the link ends.
     func carry(_ time: VirtualTime) async {
         for await event in base.events {
             let (events, stall) = agent.alter(event)

@@ -2,7 +2,7 @@ import OTASimulator
 import OTATransport
 import OTAUpdate
 
-/// The way to a virtual device with a world's faults on it. Without any it changes nothing.
+/// A transport to a virtual device that applies a world's faults. Without faults it changes nothing.
 struct FaultyTransport: Transport {
     private let base: any Transport
     private let time: VirtualTime
@@ -18,7 +18,7 @@ struct FaultyTransport: Transport {
         guard let agent else { return try await base.withLink(body) }
         if agent.missesAttempt() {
             try? await time.sleep(for: .seconds(10))
-            throw LinkError(.timedOut, "nobody is there under this address")
+            throw LinkError(.timedOut, "no device answers at this address")
         }
         agent.revertTrial()
         return try await base.withLink { link in

@@ -1,25 +1,25 @@
 package import OTAUpdate
 
-/// Where a protocol's messages can be spoilt, and lied in.
+/// Describes which bytes of a protocol's messages the faults can corrupt or falsify.
 package protocol Messages: Sendable {
-    /// The messages in one send: each a value, or several.
+    /// Splits the values of one send into messages of one or more values.
     static func split(_ values: [[UInt8]]) -> [[[UInt8]]]
-    /// Which bytes of a message's value may be spoilt on their way to the device.
+    /// Returns the bytes of a value that may be corrupted on the way to the device.
     static func spoilable(_ value: [UInt8], of message: [[UInt8]]) -> Range<Int>
-    /// A notification is a message, and not a part of one.
+    /// Returns true if the notification is a complete message.
     static func isWhole(_ notification: [UInt8]) -> Bool
-    /// Where a notification says how far the device is.
+    /// Returns the bytes of a notification that hold the device's position.
     static func position(in notification: [UInt8]) -> Range<Int>?
-    /// Which byte of a notification says what it answers.
+    /// Returns the index of the byte that holds the tag or sequence number of the answered request.
     static func tag(in notification: [UInt8]) -> Int?
-    /// Bytes that are nothing, after a notification.
+    /// Returns meaningless bytes to send after a notification.
     static func garbage(after notification: [UInt8], _ random: inout SplitMix64) -> [UInt8]
 }
 
-/// Those of the GATT OTA profile: each value is one.
+/// The messages of the GATT OTA profile. Each value is a message.
 enum ProfileMessages: Messages {
     static func split(_ values: [[UInt8]]) -> [[[UInt8]]] { values.map { [$0] } }
-    /// A chunk's sequence arrives, or the chunk does not fit.
+    /// Excludes the chunk's sequence number: the device must accept the chunk for the corruption to have an effect.
     static func spoilable(_ value: [UInt8], of message: [[UInt8]]) -> Range<Int> { min(2, value.count)..<value.count }
     static func isWhole(_ notification: [UInt8]) -> Bool { true }
 
@@ -31,21 +31,21 @@ enum ProfileMessages: Messages {
         notification.count >= 3 && notification[0] & 0x80 != 0 ? 1 : nil
     }
 
-    /// Nothing that could be taken for an answer, which has the highest bit first.
+    /// Never starts with a byte whose highest bit is set, because that marks an answer.
     static func garbage(after notification: [UInt8], _ random: inout SplitMix64) -> [UInt8] {
         (0..<Int.random(in: 0...20, using: &random)).map { _ in UInt8.random(in: 0...127, using: &random) }
     }
 }
 
-/// Those of SMP: a header of eight bytes and a map in CBOR, cut into values anywhere.
+/// The messages of SMP: a header of eight bytes and a CBOR map, split into values at any byte.
 enum SMPMessages: Messages {
     private static let headerLength = 8
     private static let sequence = 6
 
-    /// Two frames are never sent at a time.
+    /// One send never contains two frames.
     static func split(_ values: [[UInt8]]) -> [[[UInt8]]] { [values] }
 
-    /// A chunk, all of it; what asks for more than to be stored arrives.
+    /// Allows all bytes of an upload request. All other requests arrive unchanged.
     static func spoilable(_ value: [UInt8], of message: [[UInt8]]) -> Range<Int> {
         isUpload(message.first ?? [], operation: 2) ? 0..<value.count : 0..<0
     }
@@ -55,7 +55,7 @@ enum SMPMessages: Messages {
             && notification.count == headerLength + Int(notification[2]) << 8 + Int(notification[3])
     }
 
-    /// What follows the key `off`.
+    /// Returns the bytes after the key `off`.
     static func position(in notification: [UInt8]) -> Range<Int>? {
         guard isWhole(notification), isUpload(notification, operation: 3) else { return nil }
         let key = Array("off".utf8)
@@ -68,7 +68,7 @@ enum SMPMessages: Messages {
 
     static func tag(in notification: [UInt8]) -> Int? { isWhole(notification) ? sequence : nil }
 
-    /// Noise, or what looks like the next answer and is no CBOR.
+    /// Returns noise, sometimes with the header of a next answer. The content is not valid CBOR.
     static func garbage(after notification: [UInt8], _ random: inout SplitMix64) -> [UInt8] {
         let noise = (0..<Int.random(in: 0...20, using: &random)).map { _ in UInt8.random(in: 0...255, using: &random) }
         guard isWhole(notification), Bool.random(using: &random) else { return noise }

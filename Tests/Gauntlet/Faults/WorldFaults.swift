@@ -1,39 +1,41 @@
 import OTAUpdate
 
-/// What goes wrong between a client and the link it is lent, beyond what the simulator's own `FaultPlan` breaks: the vices of
-/// stacks and of devices. Probabilities are per event or per command.
+/// The faults between a client and its link that the simulator's `FaultPlan` does not have: misbehaviour of stacks and devices.
+///
+/// Probabilities are per event or per command.
 package struct WorldFaults: Sendable {
-    /// A notification comes twice.
+    /// A notification arrives twice.
     package var duplicate = 0.0
-    /// A notification is kept, and comes after a later one.
+    /// A notification is delayed and arrives after a later one.
     package var late = 0.0
-    /// Nothing comes for so long: a sector is erased, a stack is busy. And how often.
+    /// No event arrives for this time, with this probability, for example while a sector is erased or a stack is busy.
     package var stall = (probability: 0.0, time: Duration.zero)
-    /// A bit of a chunk flips on its way into the device's buffer.
+    /// A bit of a chunk flips before the chunk reaches the device's buffer.
     package var corruption = 0.0
-    /// The device's buffers are full: so many chunks in a row are gone. And how often.
+    /// The device's buffers are full, with this probability. This number of consecutive chunks is lost.
     package var overflow = (probability: 0.0, chunks: 0)
-    /// The device lies in a position: about its sequence, offset or CRC.
+    /// The device reports a false position: sequence number, offset or CRC.
     package var lie = 0.0
-    /// An answer comes under a tag from before.
+    /// An answer has the tag of an earlier request.
     package var staleTag = 0.0
-    /// Bytes that are nothing.
+    /// The device sends meaningless bytes.
     package var garbage = 0.0
-    /// From this event on the device says nothing, on this connection (counted from 1) alone.
+    /// The device sends nothing from this event on, only on this connection (counted from 1).
     package var silence: (connection: Int, event: Int)?
-    /// Longest value of each connection in turn; empty: the radio's.
+    /// The longest value of each connection in turn, in bytes; if empty, the radio's value applies.
     package var valueLengths: [Int] = []
-    /// The device restarts by itself at these events, counted over all connections.
+    /// The events at which the device restarts, counted over all connections.
     package var restarts: [Int] = []
-    /// The trial's first boots so often in vain: the device goes back before anybody can look.
+    /// The number of trials that fail at the first boot. The device rolls back before a client can connect.
     package var reverts = 0
-    /// Attempts to connect that find nobody, as where the device has come back with another address; and before which
-    /// connection.
+    /// The number of connection attempts that find no device, and the connection before which they occur.
+    ///
+    /// For example, the device has another address after a restart.
     package var missed: (connection: Int, attempts: Int)?
     package var seed: UInt64 = 1
 
     package init() {}
 
-    /// The device deceives, or what it is sent is spoilt: then a push may end with a reason, and sends more than once.
+    /// The device sends false data, or the sent data is corrupted. Then a push may fail with an error and send bytes again.
     package var deceives: Bool { corruption > 0 || lie > 0 || staleTag > 0 || garbage > 0 }
 }

@@ -1,42 +1,42 @@
 import OTAUpdate
 
-/// How a lying device behaves. Other than the random faults of a world, a hostile device follows one plan from the first link to the last.
+/// The behaviour of a hostile device. It follows one plan on all links, unlike the random faults of a world.
 package struct HostilePlan: Sendable {
     package enum Strategy: CaseIterable, Sendable {
-        /// Asks for two offsets in turn.
+        /// Requests two offsets alternately.
         case alternating
-        /// Accepts `step` bytes, or one chunk, of all that is sent.
+        /// Accepts only `step` bytes or one chunk of the sent bytes.
         case creeping
-        /// Answers as late as it may, and accepts one chunk for each answer.
+        /// Answers as late as the protocol permits, and accepts one chunk for each answer.
         case dripping
-        /// Answers each request with *busy*, nearly as long as the host waits.
+        /// Answers each request with *busy*, for nearly as long as the host waits.
         case busy
         /// Restarts at 99 % of the image, each time a little later.
         case restarting
-        /// Accepts the whole image, and then denies that.
+        /// Accepts the whole image, and then reports that it does not have it.
         case denying
-        /// Accepts everything, and then never runs the new image, never comes back, or never ends the trial.
+        /// Accepts everything, and then never runs the new image, never accepts a connection again, or never ends the trial.
         case staying
     }
     package var strategy: Strategy
-    /// Bytes by which it comes further.
+    /// The number of bytes by which its offset advances.
     package var step: Int
-    /// How late each answer comes.
+    /// The delay of each answer.
     package var delay: Duration
-    /// Chunks in flight, or packet buffers.
+    /// The number of chunks in flight, or of packet buffers.
     package var window: Int
-    /// The link's, in bytes.
+    /// The longest value of the link, in bytes.
     package var valueLength: Int
-    /// The link breaks after so many answers; 0: never.
+    /// The link breaks after this number of answers; 0 means never.
     package var breaksEvery: Int
-    /// Times that each answer is repeated.
+    /// The number of repetitions of each answer.
     package var echoes: Int
-    /// It announces the longest times that fit in the frame.
+    /// The device announces the longest times that fit in the frame.
     package var announcesMaxima: Bool
-    /// Which of a strategy's forms it takes.
+    /// Selects one of the variants of the strategy.
     package var variant: Int
 
-    /// - Parameter draw: a number in the range: random, or a fuzzer's.
+    /// - Parameter draw: returns a number in the range, from a random generator or a fuzzer.
     package init(draw: (ClosedRange<Int>) -> Int) {
         func one<Choice>(of choices: [Choice]) -> Choice { choices[draw(0...choices.count - 1)] }
         strategy = one(of: Strategy.allCases)
@@ -51,9 +51,9 @@ package struct HostilePlan: Sendable {
     }
 }
 
-/// What a lying device does, as a value. Its inputs are the host's commands, its outputs are events with their delays.
+/// The state machine of a hostile device. Its inputs are the host's commands. Its outputs are events with delays.
 protocol HostilePeer: Sendable {
-    /// Nil: it does not come back.
+    /// Returns nil if the device accepts no connection.
     mutating func connect() -> LinkProperties?
     mutating func handle(_ command: LinkCommand) -> [HostileReply]
 }
@@ -65,9 +65,9 @@ struct HostileReply: Sendable {
 }
 
 extension HostilePlan {
-    /// Replies as the plan has it: late, repeated, and with a link that breaks.
+    /// Applies the plan to the answers: delays, repetitions and link breaks.
     ///
-    /// - Parameter answers: those on this link so far.
+    /// - Parameter answers: the number of answers on this link so far.
     func replies(_ values: [[UInt8]], on channel: Channel, answers: inout Int) -> [HostileReply] {
         var replies: [HostileReply] = []
         for value in values {

@@ -3,7 +3,7 @@ import OTAProfile
 import OTASigning
 import OTAUpdate
 
-/// A lying device with the GATT OTA profile. It knows the image, so its positions have the right CRC.
+/// A hostile device with the GATT OTA profile. It knows the image, so its positions have the correct CRC.
 struct HostileProfileDevice: HostilePeer {
     private let plan: HostilePlan
     private let release: ExampleRelease
@@ -13,14 +13,14 @@ struct HostileProfileDevice: HostilePeer {
     private var object = TransferObject.envelope
     private var offset = 0
     private var next: UInt16 = 0
-    /// Of the image, in bytes.
+    /// The number of image bytes that the device holds.
     private var held = 0
     private var busyTimes = 0
     private var isApplied = false
     private var runsNew: Bool
     private var isConfirmed = false
 
-    /// - Parameter isOnTrial: the new image runs on trial from the beginning.
+    /// - Parameter isOnTrial: true if the new image is on trial from the start.
     init(_ plan: HostilePlan, _ release: ExampleRelease, isOnTrial: Bool) {
         self.plan = plan
         self.release = release
@@ -104,7 +104,7 @@ struct HostileProfileDevice: HostilePeer {
         return writer.bytes
     }
 
-    /// Chunks of which it accepts one, all, or none.
+    /// Accepts one, all or none of the chunks, depending on the strategy.
     private mutating func take(_ chunks: [[UInt8]]) -> [HostileReply] {
         let most: Int
         switch plan.strategy {
@@ -128,7 +128,7 @@ struct HostileProfileDevice: HostilePeer {
             if plan.variant > 1 { held = 0 }
             return [.loss]
         }
-        // The answer to the flush is all that a dripping device tells.
+        // A dripping device only answers the flush.
         guard plan.strategy != .dripping else { return [] }
         return plan.replies(
             [[state.rawValue, 0] + position], on: ProfileChannel.progress, answers: &answers)

@@ -5,29 +5,29 @@ import OTASigning
 import OTASimulator
 import OTAUpdate
 
-/// Runs one command against a lying device. It may end in any way, but within the limits of `ProgressBudget`.
+/// Runs one command against a hostile device. It may end in any way, but within the limits of `ProgressBudget`.
 package struct HostileRun: Sendable {
-    /// Which command meets the hostile device.
+    /// The command to run against the hostile device.
     package enum Task: CaseIterable, Sendable { case push, pushPermanent, status, confirm, discard }
 
-    /// What comes after the transfer, and where nothing is sent: the device's announced times count up to 80 minutes, and a push
-    /// applies an image at most three times.
+    /// The longest time outside the transfer: the device's announced times sum to at most 80 minutes, and a push applies an
+    /// image at most three times.
     private static let longestAftermath = Duration.seconds(3 * 80 * 60)
-    /// Requests and headers beside the image bytes, and a window that was sent when the limit was reached.
+    /// The factor for requests, headers, and the window in flight when the limit is reached.
     private static let overhead = 2
 
     private let plan: HostilePlan
     private let task: Task
 
-    /// - Parameter draw: a number in the range: random, or a fuzzer's.
+    /// - Parameter draw: returns a number in the range, from a random generator or a fuzzer.
     package init(draw: (ClosedRange<Int>) -> Int) {
         plan = HostilePlan(draw: draw)
         task = draw(0...9) < 6 ? .push : Task.allCases[draw(0...Task.allCases.count - 1)]
     }
 
-    /// With small images: for fuzzers.
+    /// Runs one command with a small image, for fuzzers.
     ///
-    /// - Returns: what must not be; nil: nothing.
+    /// - Returns: the first offence, or nil.
     package static func offence(overSMP isSMP: Bool, draw: (ClosedRange<Int>) -> Int) -> String? {
         let course = HostileRun(draw: draw)
         do {
@@ -35,7 +35,7 @@ package struct HostileRun: Sendable {
                 isSMP ? try course.run(smallImage.get(), seed: 1) : try course.run(smallBundle.get(), seed: 1)
             return offences.first
         } catch {
-            return "a hostile device stalled the time: \(error)"
+            return "virtual time stalled with a hostile device: \(error)"
         }
     }
 
@@ -44,7 +44,7 @@ package struct HostileRun: Sendable {
     }
     private static let smallImage = Result { try SMPRelease(bytes: 2000, version: (1, 1, 0, 0), keySeed: 1) }
 
-    /// - Returns: what must not be.
+    /// Runs the command over the profile and returns the offences.
     package func run(_ release: ExampleRelease, seed: UInt64) throws -> [String] {
         let task: UpdateTask<VerifiedBundle> =
             switch task {
@@ -59,7 +59,7 @@ package struct HostileRun: Sendable {
             release.image.count, seed)
     }
 
-    /// The same over SMP.
+    /// Runs the command over SMP and returns the offences.
     package func run(_ release: SMPRelease, seed: UInt64) throws -> [String] {
         let images = [SMPImage(release.verified)]
         let task: UpdateTask<[SMPImage]> =
@@ -94,13 +94,18 @@ package struct HostileRun: Sendable {
         }
         var offences: [String] = []
         let longest = ProgressBudget.longestTime(ofImage: imageBytes) + Self.longestAftermath
-        if duration > longest { offences.append("a hostile device held a host for \(duration): \(plan), \(task)") }
+        if duration > longest {
+            offences.append(
+                "a command against a hostile device took \(duration), more than \(longest): \(plan), \(task)")
+        }
         let most = Self.overhead * (ProgressBudget.mostBytes(ofImage: imageBytes) + imageBytes)
         if counter.bytes > most {
-            offences.append("a hostile device was sent \(counter.bytes) bytes: \(plan), \(task)")
+            offences.append(
+                "a command sent \(counter.bytes) bytes to a hostile device, more than \(most): \(plan), \(task)")
         }
         if tally.events >= MortalSession.mostEvents {
-            offences.append("a hostile device held a host for \(tally.events) events: \(plan), \(task)")
+            offences.append(
+                "a command against a hostile device did not end within \(tally.events) events: \(plan), \(task)")
         }
         return offences
     }

@@ -3,7 +3,7 @@ import OTASMP
 import OTASigning
 import OTAUpdate
 
-/// A lying SMP server.
+/// A hostile SMP server.
 struct HostileSMPDevice: HostilePeer {
     private let plan: HostilePlan
     private let release: SMPRelease
@@ -27,7 +27,7 @@ struct HostileSMPDevice: HostilePeer {
     mutating func connect() -> LinkProperties? {
         if isReset {
             if plan.strategy == .staying, plan.variant == 0 { return nil }
-            // A restart that no image waits for ends a trial.
+            // A restart without a pending image ends a trial.
             if plan.strategy != .staying || plan.variant > 2 {
                 (isRunning, isPending, isHeld) = (isPending, false, false)
             }
@@ -67,7 +67,7 @@ struct HostileSMPDevice: HostilePeer {
         return plan.replies(values, on: SMPChannel.value, answers: &answers)
     }
 
-    /// Nil: the link breaks.
+    /// Returns nil if the link breaks.
     private mutating func answer(to frame: SMPFrame) -> [String: CBORValue]? {
         let fields = (try? CBORDecoder.decode(frame.body))?.map ?? [:]
         if plan.strategy == .busy {
@@ -112,7 +112,7 @@ struct HostileSMPDevice: HostilePeer {
         let confirm = fields["confirm"]?.bool ?? false
         guard confirm || fields["hash"] != nil else { return ["rc": CBORValue(3)] }
         if !confirm { isPending = plan.strategy != .staying || plan.variant != 2 }
-        // It stays on trial for ever.
+        // The image stays on trial forever.
         if confirm, plan.strategy != .staying { isConfirmed = true }
         return list
     }
@@ -144,6 +144,6 @@ struct HostileSMPDevice: HostilePeer {
 }
 
 extension SMPImage {
-    /// The SHA-256 among the image's records.
+    /// The SHA-256 in the image's TLVs.
     fileprivate var listedDigest: [UInt8] { verified.image.tlvs.first { $0.type == 0x10 }?.value ?? [] }
 }

@@ -2,7 +2,7 @@ import OTASimulator
 import OTATransport
 import OTAUpdate
 
-/// The way to a lying device, in virtual time.
+/// A transport to a hostile device, in virtual time.
 struct HostileTransport<Device: HostilePeer>: Transport {
     private let device: HostileBox<Device>
     private let time: VirtualTime
@@ -16,7 +16,7 @@ struct HostileTransport<Device: HostilePeer>: Transport {
         try? await time.sleep(for: .milliseconds(200))
         guard let properties = device.value.connect() else {
             try? await time.sleep(for: .seconds(10))
-            throw LinkError(.timedOut, "nobody is there")
+            throw LinkError(.timedOut, "no device answers")
         }
         let link = HostileLink(properties, device)
         return await withTaskGroup(of: Void.self) { group in
@@ -61,7 +61,7 @@ private final class HostileLink<Device: HostilePeer>: Link {
         queue.finish()
     }
 
-    /// Tells the replies, one after the other, each after its delay.
+    /// Sends the replies in order, each after its delay.
     func carry(_ time: VirtualTime) async {
         for await reply in replies {
             if reply.delay > .zero { try? await time.sleep(for: reply.delay) }

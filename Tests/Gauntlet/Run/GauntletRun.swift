@@ -2,12 +2,13 @@ import OTASigning
 import OTASimulator
 import OTAUpdate
 
-/// A world's way through the gauntlet: its clients, what is looked at meanwhile, and an update when all faults are over.
+/// Runs a world: its clients, the checks during each step, and an update after all faults are over.
 struct GauntletRun<Kind: GauntletWire> {
-    /// No push may take longer, however little gets through: a client gives up by itself.
+    /// The longest time of a push. A client ends a push without progress by itself.
     private let longestPush = Duration.seconds(6 * 3600)
-    /// Clients that push after all faults are over. One must be enough. The state that earlier clients left can cost some, and each power
-    /// cut that is still due can cost one more.
+    /// The number of clients that may push after all faults are over.
+    ///
+    /// Normally one is enough. The state that earlier clients left can stop some. Each pending power cut can stop one more.
     private var clientsAfterwards: Int { 4 + fate.plan.powerCuts.count }
 
     private let fate: Fate
@@ -42,10 +43,12 @@ struct GauntletRun<Kind: GauntletWire> {
         }
         for run in runs { check(run) }
         let last = runs[runs.count - 1]
-        // It may be restarting, and the core writes a record at each boot, so each power cut that is still due restarts it again.
+        // The device may be restarting. The core writes a record at each boot, so each pending power cut restarts the device again.
         try world.wait(.seconds(2 * (1 + fate.plan.powerCuts.count)))
         if let client = fate.clients.last, last.report != nil {
-            watcher.require(world.runsForGood(releases[client.release].image), "it says confirmed, and is wrong")
+            watcher.require(
+                world.runsForGood(releases[client.release].image),
+                "push reported success, but the device does not run the image permanently")
         }
         try requireUpdate(releases[1])
         let statistics = world.transport.statistics
@@ -56,24 +59,27 @@ struct GauntletRun<Kind: GauntletWire> {
             transcriptHash: statistics.transcript, transcript: watcher.transcript)
     }
 
-    /// What a client may end with, and how long it may take, and how much it may send again.
+    /// Checks a client's result, its duration, and the number of bytes sent again.
     private func check(_ run: Run) {
-        watcher.require(run.duration <= longestPush, "a push took \(run.duration)")
-        watcher.require(run.tally.events < MortalSession.mostEvents, "a push had no end")
+        watcher.require(run.duration <= longestPush, "a push took \(run.duration), more than \(longestPush)")
+        watcher.require(
+            run.tally.events < MortalSession.mostEvents, "a push did not end within \(MortalSession.mostEvents) events")
         switch run.outcome {
         case .failure(let error):
             watcher.require(
-                Kind.excuses(fate).contains(error.code), "it ended with \(error.code.rawValue): \(error.context)")
+                Kind.excuses(fate).contains(error.code),
+                "a push failed with \(error.code.rawValue), unexpected in this world: \(error.context)")
         case .success(let report):
-            watcher.require([.confirmed, .alreadyRunning].contains(report.outcome), "it ended with \(report.outcome)")
+            watcher.require(
+                [.confirmed, .alreadyRunning].contains(report.outcome), "a push ended with \(report.outcome)")
             guard let transfer = report.transfer, let limit = Kind.resentLimit(transfer, fate, world) else { break }
             watcher.require(
-                transfer.resentBytes <= limit, "\(transfer.resentBytes) bytes were sent again, and not \(limit) at most"
+                transfer.resentBytes <= limit, "\(transfer.resentBytes) bytes were sent again, more than \(limit)"
             )
         }
     }
 
-    /// The faults are over, and time has passed: now an update must succeed.
+    /// Requires that an update succeeds some time after the faults are over.
     private func requireUpdate(_ release: Kind.Image) throws {
         let healthy = world.healed(seed: seed)
         try healthy.wait(.seconds(200))
@@ -87,7 +93,7 @@ struct GauntletRun<Kind: GauntletWire> {
             guard let error = run.error else { break }
             try Kind.clear(error, healthy, seed: seed)
         }
-        watcher.require(healthy.runsForGood(release.image), "it cannot be updated any more")
+        watcher.require(healthy.runsForGood(release.image), "the device cannot be updated any more")
         watcher.lookAtRunningImage()
     }
 }

@@ -1,25 +1,25 @@
 import OTASimulator
 import OTAUpdate
 
-/// What a course through the gauntlet has to know of a protocol.
+/// The properties of a protocol that a gauntlet run needs.
 protocol GauntletWire: Wire {
-    /// The world, before anything has gone wrong in it; `releases` may come to it.
+    /// Makes the world before the first fault. Its device accepts `releases`.
     static func world(_ fate: Fate, _ releases: [Image], seed: UInt64) throws -> World<Self>
 
     static func push(_ release: Image, resumes: Bool) -> Task
 
-    /// Nothing is marked for boot that was not checked, while so many clients come.
+    /// Returns true if only checked images can be marked for boot with this number of clients.
     static func checksMarks(_ fate: Fate, clients: Int) -> Bool
 
-    /// What is wrong in the device's memory, beyond what any device's boot records may say; nil: nothing.
+    /// Returns an offence in the device's memory that the general check of the boot records does not find, or nil.
     static func offence(in device: Device, _ releases: [Image], _ fate: Fate) -> String?
 
-    /// How a push may fail. What follows from the link alone is always one; the others need a reason in the fate.
+    /// Returns the errors with which a push may fail. Link errors are always allowed. The others need a cause in the fate.
     static func excuses(_ fate: Fate) -> Set<UpdateError.Code>
 
-    /// How many bytes a push may send again; nil: as many as it likes, since it may well be lied to.
+    /// Returns the number of bytes that a push may send again, or nil for no limit, for example if the device sends false data.
     static func resentLimit(_ transfer: TransferReport, _ fate: Fate, _ world: World<Self>) -> Int?
 
-    /// Makes way for a push that ended so, as a person would who has its message before their eyes.
+    /// Removes the cause of a failed push, as a user would do after reading the message.
     static func clear(_ error: UpdateError.Code, _ world: World<Self>, seed: UInt64) throws
 }

@@ -17,40 +17,40 @@ extension ProfileWire: GauntletWire {
 
     static func checksMarks(_ fate: Fate, clients: Int) -> Bool { true }
 
-    /// The core's record never counts a byte that is not there: a later BEGIN continues from it.
+    /// Checks that the core's record counts only bytes that are in the slot, because a later BEGIN continues from it.
     ///
-    /// Not checked where what the device takes is not what the host sends: corrupted chunks, worn flash, and a false sequence number
-    /// in BEGIN's answer. After such a number the host counts its chunks wrongly, and the device takes a later chunk for the first.
+    /// Not checked if the stored bytes can differ from the sent bytes: corrupted chunks, worn flash, and a false sequence number in
+    /// BEGIN's answer. After such a number the host numbers its chunks wrongly, and the device stores a later chunk as the first.
     static func offence(in device: VirtualDevice, _ releases: [ExampleRelease], _ fate: Fate) -> String? {
         guard fate.faults.corruption == 0, fate.faults.lie == 0, fate.plan.wornPrograms.isEmpty,
             let recorded = device.recordedImage,
             let release = releases.first(where: { $0.manifestDigest == recorded.manifest })
         else { return nil }
         return release.image.starts(with: recorded.bytes)
-            ? nil : "the device's record tells of bytes that are not there"
+            ? nil : "the device's record counts bytes that are not in the slot"
     }
 
     static func excuses(_ fate: Fate) -> Set<UpdateError.Code> {
         var codes: Set<UpdateError.Code> = [
             .linkLost, .noAnswer, .rolledBack, .didNotReturn, .interrupted, .deviceBusy,
         ]
-        // Another client's release may be on trial, or have raised the counter.
+        // Another client's release may be on trial, or may have raised the counter.
         if fate.clients.count > 1 { codes.formUnion([.inTrial, .protocolViolation, .counterTooLow]) }
         if fate.losesChunks { codes.insert(.noProgress) }
         if !fate.plan.wornPrograms.isEmpty { codes.formUnion([.digestMismatch, .protocolViolation]) }
         if fate.faults.deceives { codes.formUnion([.protocolViolation, .digestMismatch]) }
-        // Random bytes in a Progress value can report that the flash failed.
+        // Random bytes in a Progress value can have the meaning "the flash failed".
         if fate.faults.garbage > 0 { codes.insert(.flashFailed) }
         return codes
     }
 
-    /// A window and two pages for each break.
+    /// Allows a window and two pages for each break.
     static func resentLimit(_ transfer: TransferReport, _ fate: Fate, _ world: World<ProfileWire>) -> Int? {
         guard !fate.faults.deceives, fate.plan.wornPrograms.isEmpty else { return nil }
         let window = fate.window * max(transfer.chunkSize, 20) + 2 * world.device.configuration.layout.pageSize
         return (transfer.disconnects + transfer.gaps + world.device.restartCount + 1) * window
     }
 
-    /// Time is all it takes.
+    /// Does nothing: the state ends after some time.
     static func clear(_ error: UpdateError.Code, _ world: World<ProfileWire>, seed: UInt64) {}
 }

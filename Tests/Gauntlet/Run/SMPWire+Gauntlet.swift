@@ -2,7 +2,7 @@ import OTASMP
 import OTASimulator
 import OTAUpdate
 
-/// SMP promises less than the profile (docs/smp.md): what is in a slot may be checked by nobody before the bootloader does.
+/// SMP guarantees less than the profile (docs/smp.md): possibly only the bootloader checks the content of a slot.
 extension SMPWire: GauntletWire {
     static func world(_ fate: Fate, _ releases: [SMPRelease], seed: UInt64) throws -> World<SMPWire> {
         let largest = releases.map(\.image.count).max() ?? 0
@@ -13,48 +13,49 @@ extension SMPWire: GauntletWire {
         }
     }
 
-    /// An upload is always resumed.
+    /// Returns a push. It always resumes an upload.
     static func push(_ release: SMPRelease, resumes: Bool) -> UpdateTask<[SMPImage]> {
         .push([SMPImage(release.verified)], UpdateOptions())
     }
 
-    /// Where the server compares, a client knows to which its verdict gets through. The list says nothing of it.
+    /// If packets can be corrupted, only the server's comparison shows it. Its verdict must reach the client, because the image list
+    /// does not contain it.
     static func checksMarks(_ fate: Fate, clients: Int) -> Bool {
         if fate.spoilsPackets { return fate.board.checksImage && clients == 1 && !fate.losesAnswers }
         // An image whose last bytes are missing may be listed.
         return !fate.restartsDevice
     }
 
-    /// It remembers nothing.
+    /// Returns nil: the server keeps no record of an upload.
     static func offence(in device: VirtualSMPDevice, _ releases: [SMPRelease], _ fate: Fate) -> String? { nil }
 
     static func excuses(_ fate: Fate) -> Set<UpdateError.Code> {
         var codes: Set<UpdateError.Code> = [.linkLost, .noAnswer, .didNotReturn, .interrupted, .deviceBusy]
         if fate.losesChunks { codes.insert(.noProgress) }
         if fate.restartsDevice { codes.insert(.rolledBack) }
-        // Another client's image may wait for its start, have it just then, or be on trial.
+        // Another client's image may be pending, booting, or on trial.
         if fate.clients.count > 1 { codes.formUnion([.inTrial, .rolledBack, .noSuchDevice]) }
         if fate.spoilsPackets {
             codes.formUnion([.rolledBack, .digestMismatch, .wrongImageFormat, .protocolViolation])
         }
         if fate.faults.deceives { codes.formUnion([.protocolViolation, .wrongImageFormat]) }
-        // An answer in several values of which one got lost is none; the third such answer is told.
+        // An answer is invalid if one of its values is lost. The third invalid answer ends the push.
         if fate.plan.notificationLoss > 0 { codes.insert(.protocolViolation) }
-        // What is spoilt may ask for anything.
+        // A corrupted request can request anything.
         if fate.faults.corruption > 0 { codes.formUnion([.imageTooLarge, .refusedByPolicy, .unsupportedDevice]) }
-        // Also where the question for it got lost, a device is taken to want each packet in one value.
+        // If the answer about its buffers is lost, the host assumes that the device needs each packet in one value.
         if !fate.faults.valueLengths.isEmpty || fate.radio.mtu < Fate.leastMTU { codes.insert(.unsupportedDevice) }
         return codes
     }
 
-    /// As many packets as there are buffers for each break, and the whole image where the device has forgotten what it had.
+    /// Allows one packet per buffer for each break, and the whole image for each restart in which the device lost its upload state.
     static func resentLimit(_ transfer: TransferReport, _ fate: Fate, _ world: World<SMPWire>) -> Int? {
         guard !fate.faults.deceives, !fate.spoilsPackets else { return nil }
         let window = fate.board.bufferCount * transfer.chunkSize
         return (transfer.disconnects + transfer.gaps + 1) * window + world.device.restartCount * transfer.imageBytes
     }
 
-    /// Another update under way is given up; one that waits for its start gets it first, by pulling the plug.
+    /// Discards another client's update. If its image is still pending, cuts the power, so that the device boots it first.
     static func clear(_ error: UpdateError.Code, _ world: World<SMPWire>, seed: UInt64) throws {
         guard error == .inTrial else { return }
         guard try world.run([.discard], seed: seed)[0].error == .inTrial else { return }

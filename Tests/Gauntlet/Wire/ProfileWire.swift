@@ -4,7 +4,7 @@ package import OTASigning
 package import OTASimulator
 package import OTAUpdate
 
-/// The GATT OTA profile: bundles, to a device with the C core.
+/// The GATT OTA profile: sends bundles to a device with the C core.
 package enum ProfileWire: Wire {
     package typealias Device = VirtualDevice
     package typealias Image = ExampleRelease
@@ -17,7 +17,7 @@ package enum ProfileWire: Wire {
 }
 
 extension World where Kind == ProfileWire {
-    /// A new device, with a slot as large as the release needs: a world is made anew for every cut.
+    /// Makes a device with the smallest slot for the release. The tests make a new world for every power cut.
     package init(
         _ release: ExampleRelease, radio: RadioModel = RadioModel(), faults: FaultPlan = FaultPlan(), seed: UInt64 = 1,
         age: Duration = .zero, adjust: (inout VirtualDeviceConfiguration) -> Void = { _ in }

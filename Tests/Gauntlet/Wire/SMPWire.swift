@@ -2,7 +2,7 @@ package import OTASMP
 package import OTASimulator
 package import OTAUpdate
 
-/// SMP: MCUboot images, to a device with a virtual server.
+/// SMP: sends MCUboot images to a device with a virtual server.
 package enum SMPWire: Wire {
     package typealias Device = VirtualSMPDevice
     package typealias Image = SMPRelease
@@ -15,7 +15,7 @@ package enum SMPWire: Wire {
 }
 
 extension World where Kind == SMPWire {
-    /// A new device, with a slot as large as the release needs: a world is made anew for every cut.
+    /// Makes a device with the smallest slot for the release. The tests make a new world for every power cut.
     package init(
         _ release: SMPRelease, radio: RadioModel = RadioModel(), faults: FaultPlan = FaultPlan(), seed: UInt64 = 1,
         adjust: (inout VirtualSMPConfiguration) -> Void = { _ in }

@@ -1,24 +1,24 @@
 package import OTASimulator
 package import OTAUpdate
 
-/// What the clients and the device of a world speak.
+/// The protocol between the clients and the device of a world.
 package protocol Wire: Sendable {
     associatedtype Device: VisibleDevice
     associatedtype Image: PushedImage
     associatedtype Task: Sendable
 
-    /// Where its messages can be spoilt.
+    /// Describes the bytes of its messages that faults can change.
     static var messages: any Messages.Type { get }
 
     static func session(_ task: Task, seed: UInt64) throws(UpdateError) -> UpdateSession
 }
 
-/// An image as a device is to hold it, byte for byte.
+/// A release with the image bytes that the device must hold after a push.
 package protocol PushedImage: Sendable {
     var image: [UInt8] { get }
 }
 
-/// A virtual device, as somebody sees it who looks into its flash.
+/// A virtual device whose flash content and boot state are visible to the test.
 package protocol VisibleDevice: SimulatedDevice {
     var flashViolationCount: Int { get }
     var restartCount: Int { get }
@@ -26,7 +26,7 @@ package protocol VisibleDevice: SimulatedDevice {
     var bootState: BootState? { get }
     var running: VirtualBootloader.Boot? { get }
     var runningImage: [UInt8]? { get }
-    /// What lies in the slot of an image that is about to be tried.
+    /// The slot's bytes of the image that is marked for a trial.
     var markedImage: [UInt8]? { get }
 }
 

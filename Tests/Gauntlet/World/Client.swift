@@ -1,14 +1,14 @@
 package import OTASimulator
 
-/// One process of the tool in a world: what it is asked to do, and what becomes of it.
+/// One process of the tool in a world: its task and its faults.
 package struct Client<Task: Sendable>: Sendable {
     package var task: Task
-    /// The number of the event before which it is killed; nil: it lives.
+    /// The number of the event before which the process is killed, or nil.
     package var death: Int?
     package var clockJump: ClockJump?
     /// The device loses power at this flash operation, counted from this client's start.
     package var powerCut: PowerCut?
-    /// How long nothing happens after it.
+    /// The time between its end and the next client.
     package var pause: Duration
 
     package init(
@@ -22,7 +22,7 @@ package struct Client<Task: Sendable>: Sendable {
     }
 }
 
-/// A clock jumps ahead before the event of this number, as after a laptop's sleep.
+/// A clock jump before the event with this number, as after a laptop's sleep.
 package struct ClockJump: Sendable {
     package let event: Int
     package let by: Duration

@@ -2,14 +2,14 @@ package import OTAFirmware
 package import OTASigning
 import OTAUpdate
 
-/// An image of so many bytes, signed.
+/// A signed bundle with an image of a given size.
 package struct ExampleRelease: PushedImage {
     package let bundle: VerifiedBundle
     package let key: PublicKey
     package let manifestDigest: SHA256Digest
     package var image: [UInt8] { bundle.image }
 
-    /// - Parameter seed: of the key; nil: a new one.
+    /// - Parameter seed: the seed of the key; nil makes a new key.
     package init(
         bytes count: Int, version: String = "1.1.0", counter: UInt32 = 2, minimumBattery: UInt8? = nil,
         keySeed: UInt8? = nil

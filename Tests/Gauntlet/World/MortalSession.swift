@@ -1,16 +1,16 @@
 package import OTAUpdate
 
-/// What was seen of a session from outside. Under virtual time everything runs on one thread.
+/// Counts a session's steps. Under virtual time everything runs on one thread.
 package final class Tally: @unchecked Sendable {
     package var events = 0
     package var reports: [UpdateProgress] = []
-    /// Image bytes handed to the link.
+    /// The image bytes that the session sent over the link.
     package var sentOffset = 0
 
     package init() {}
 }
 
-/// A session of a client that may die, or whose clock may jump; somebody looks on after each step.
+/// A session of a client that can be killed or whose clock can jump. An observer sees each step.
 package struct MortalSession: UpdateLogic {
     private var session: UpdateSession
     private let death: Int?
@@ -20,8 +20,8 @@ package struct MortalSession: UpdateLogic {
     private var ahead = Duration.zero
 
     /// - Parameters:
-    ///   - death: the number of the event before which the client dies; nil: it lives.
-    ///   - observe: sees each step: the event, the time, and what the session made of it.
+    ///   - death: the number of the event before which the client is killed, or nil.
+    ///   - observe: called after each step with the event, the time, and the session's actions.
     package init(
         _ session: UpdateSession, _ tally: Tally, diesAt death: Int?, clockJump: ClockJump? = nil,
         observe: @escaping @Sendable (UpdateEvent, Duration, [UpdateAction]) -> Void = { _, _, _ in }
@@ -33,7 +33,7 @@ package struct MortalSession: UpdateLogic {
         self.observe = observe
     }
 
-    /// More than any course takes that has an end.
+    /// The limit of events. Every session that ends needs fewer.
     package static var mostEvents: Int { 200_000 }
 
     package var deadline: Duration? { session.deadline.map { max(.zero, $0 - ahead) } }

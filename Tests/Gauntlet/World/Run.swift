@@ -1,10 +1,10 @@
 package import OTAUpdate
 
-/// What became of one run of a client.
+/// The result of one client's run.
 package struct Run: Sendable {
     package var outcome: Result<UpdateReport, UpdateError>
     package var tally: Tally
-    /// In virtual time.
+    /// The duration in virtual time.
     package var duration: Duration
 
     package var report: UpdateReport? { try? outcome.get() }

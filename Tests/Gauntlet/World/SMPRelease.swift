@@ -2,13 +2,13 @@ package import OTASigning
 import OTASimulator
 import OTAUpdate
 
-/// An MCUboot image with a body of so many bytes, signed with a key of its own.
+/// An MCUboot image with a body of a given size, signed with its own key.
 package struct SMPRelease: PushedImage {
     package let verified: VerifiedImage
     package let key: PublicKey
     package var image: [UInt8] { verified.bytes }
 
-    /// - Parameter keySeed: nil: a new key.
+    /// - Parameter keySeed: the seed of the key; nil makes a new key.
     package init(
         bytes count: Int, version: (UInt8, UInt8, UInt16, UInt32) = (1, 1, 0, 0), keySeed: UInt8? = nil
     ) throws {

@@ -3,7 +3,7 @@ package import OTASimulator
 package import OTATransport
 package import OTAUpdate
 
-/// A virtual device, the modelled radio before it, and the virtual time in which both live.
+/// A virtual device, its modelled radio, and their virtual time.
 package struct World<Kind: Wire>: Sendable {
     package let time: VirtualTime
     package let device: Kind.Device
@@ -11,7 +11,7 @@ package struct World<Kind: Wire>: Sendable {
     package let release: Kind.Image
     package let factoryImage: [UInt8]
 
-    /// - Parameter age: the device has been on for so long.
+    /// - Parameter age: the device's uptime at the start.
     package init(
         _ device: Kind.Device, _ release: Kind.Image, radio: RadioModel, faults: FaultPlan, seed: UInt64,
         age: Duration = .zero
@@ -24,7 +24,7 @@ package struct World<Kind: Wire>: Sendable {
         transport = SimulatedTransport(device: device, clock: time, radio: radio, faults: faults, seed: seed)
     }
 
-    /// The same device, with nothing more to go wrong on the way to it.
+    /// Returns a world with the same device and no faults on the link.
     func healed(seed: UInt64) -> World { World(self, SimulatedTransport(device: device, clock: time, seed: seed)) }
 
     private init(_ world: World, _ transport: SimulatedTransport<VirtualTime>) {
@@ -32,19 +32,19 @@ package struct World<Kind: Wire>: Sendable {
         self.transport = transport
     }
 
-    /// Lets time pass.
+    /// Advances the virtual time.
     func wait(_ duration: Duration) throws {
         let time = time
         try time.run { try await time.sleep(for: duration) }
         _ = device.poll(at: device.now + duration)
     }
 
-    /// Runs clients one after the other in one stretch of virtual time.
+    /// Runs clients in turn, without a break in virtual time.
     ///
     /// - Parameters:
-    ///   - way: what lies between them and the transport.
-    ///   - transport: another one than the modelled radio.
-    ///   - observe: sees each step of each client: its number, the event, the time, and what the session made of it.
+    ///   - way: the faults between the clients and the transport.
+    ///   - transport: replaces the modelled radio.
+    ///   - observe: called after each step with the client's number, the event, the time, and the session's actions.
     package func run(
         _ clients: [Client<Kind.Task>], seed: UInt64 = 1, through way: WorldFaults? = nil,
         over transport: (any Transport)? = nil,
@@ -77,12 +77,12 @@ package struct World<Kind: Wire>: Sendable {
         }
     }
 
-    /// Runs clients one after the other, each with its task.
+    /// Runs a client for each task, in turn.
     ///
     /// - Parameters:
-    ///   - deaths: for each client the number of the event before which it dies; nil: it lives.
-    ///   - pauses: for each client how long nothing happens after it.
-    ///   - transport: another one than the modelled radio.
+    ///   - deaths: for each client, the number of the event before which it is killed, or nil.
+    ///   - pauses: for each client, the time between its end and the next client.
+    ///   - transport: replaces the modelled radio.
     package func run(
         _ tasks: [Kind.Task], deaths: [Int?] = [], pauses: [Duration] = [], seed: UInt64 = 1,
         over transport: (any Transport)? = nil
@@ -95,9 +95,9 @@ package struct World<Kind: Wire>: Sendable {
         return try run(clients, seed: seed, over: transport)
     }
 
-    /// The new image runs for good, byte for byte.
+    /// Returns true if the new image runs permanently and matches byte for byte.
     package var runsNewImage: Bool { runsForGood(release.image) }
-    /// The image that it came with runs, and nothing is about to change that.
+    /// True if the factory image runs and no other image is pending.
     package var runsOldImage: Bool { runsForGood(factoryImage) }
 
     package func runsForGood(_ image: [UInt8]) -> Bool {
