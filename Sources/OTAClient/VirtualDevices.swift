@@ -88,8 +88,4 @@ package protocol ObservedDevice: SimulatedDevice {
     func suspend()
 }
 
-extension VirtualDevice: ObservedDevice {}
-
-extension VirtualSMPDevice: ObservedDevice {
-    package var identifyRequests: [Int] { [] }
-}
+extension VirtualDeviceOf: ObservedDevice {}

@@ -5,19 +5,23 @@ import OTAUpdate
 
 /// The C device core during one boot, with its configuration and its functions.
 ///
-/// Its owner passes the events of the Bluetooth stack to it. The extension below contains the functions that the core calls. Times are
+/// `VirtualDevice` passes the events of the Bluetooth stack to it. The last extension contains the functions that the core calls. Times are
 /// measured from the first power-up of the device.
-final class DeviceCore {
+public final class DeviceCore {
     let flash: VirtualFlash
     let bootloader: VirtualBootloader
-    let boot: VirtualBootloader.Boot
+    public let booted: VirtualBootloader.Boot
     let keys: [PublicKey]
     /// The offset in bytes of the slot without the running image. The core writes the new image there.
-    var downloadSlot: Int { flash.layout.slot(1 - boot.slot) }
-    unowned let owner: VirtualDevice
+    var downloadSlot: Int { flash.layout.slot(1 - booted.slot) }
+    let configuration: VirtualDeviceConfiguration
+    private let memory: Memory
+    private let send: (UInt16, Channel, [UInt8]) -> Bool
 
-    /// Whether the core requested a reboot. The owner then stops calling it.
+    /// Whether the core requested a reboot. It is then not called any more.
     var wantsReboot = false
+    /// The time of the next poll; nil if no poll is needed before the next event.
+    var pollTime: Duration?
     var hash = SHA256()
 
     private let device = UnsafeMutablePointer<ota_device>.allocate(capacity: 1)
@@ -28,14 +32,17 @@ final class DeviceCore {
 
     /// Starts the core. Returns nil if the core refuses the configuration.
     init?(
-        _ configuration: VirtualDeviceConfiguration, boot: VirtualBootloader.Boot, flash: VirtualFlash,
-        owner: VirtualDevice, at now: Duration
+        _ configuration: VirtualDeviceConfiguration, _ memory: Memory, boot: VirtualBootloader.Boot,
+        flash: VirtualFlash,
+        at now: Duration, send: @escaping (UInt16, Channel, [UInt8]) -> Bool
     ) {
         self.flash = flash
         self.bootloader = VirtualBootloader(flash: flash)
-        self.boot = boot
+        self.booted = boot
         self.keys = configuration.trustedKeys
-        self.owner = owner
+        self.configuration = configuration
+        self.memory = memory
+        self.send = send
         self.page = .allocate(capacity: flash.layout.pageSize)
         page.initialize(repeating: 0, count: flash.layout.pageSize)
         device.initialize(to: ota_device())
@@ -59,13 +66,13 @@ final class DeviceCore {
     private func fill(_ configuration: VirtualDeviceConfiguration) {
         let layout = configuration.layout
         config.pointee.product = text(configuration.product.text)
-        config.pointee.version = text(boot.image.version)
+        config.pointee.version = text(booted.image.version)
         config.pointee.key_ids = UnsafePointer(keep(keys.flatMap(\.id.bytes)))
         config.pointee.key_count = UInt8(clamping: keys.count)
-        config.pointee.running_digest = boot.image.manifestDigest.map { UnsafePointer(keep($0.bytes)) }
-        config.pointee.security_counter = boot.permanentCounter
-        config.pointee.trial_security_counter = boot.image.securityCounter
-        config.pointee.on_trial = boot.isOnTrial
+        config.pointee.running_digest = booted.image.manifestDigest.map { UnsafePointer(keep($0.bytes)) }
+        config.pointee.security_counter = booted.permanentCounter
+        config.pointee.trial_security_counter = booted.image.securityCounter
+        config.pointee.on_trial = booted.isOnTrial
         config.pointee.image_format = configuration.imageFormat.rawValue
         config.pointee.hardware = configuration.hardware
         config.pointee.longest_data = UInt16(clamping: configuration.longestData)
@@ -142,7 +149,7 @@ extension DeviceCore {
     }
 
     /// The offset and the size of the image in reception, in bytes; nil if the core receives none.
-    var imageReception: (offset: Int, size: Int)? {
+    public var imageReception: (offset: Int, size: Int)? {
         guard ota_device_state(device) == OTA_STATE_IMAGE else { return nil }
         return (Int(device.pointee.object_offset), Int(device.pointee.object_size))
     }
@@ -152,7 +159,7 @@ extension DeviceCore {
     var record: (manifest: SHA256Digest, size: Int)? {
         let manifest = withUnsafeBytes(of: device.pointee.held_digest) { SHA256Digest(bytes: $0) }
         let size = Int(device.pointee.held_recorded)
-        guard let manifest, size > 0, !boot.isOnTrial, manifest != boot.image.manifestDigest else { return nil }
+        guard let manifest, size > 0, !booted.isOnTrial, manifest != booted.image.manifestDigest else { return nil }
         return (manifest, size)
     }
 
@@ -179,7 +186,7 @@ extension DeviceCore {
         port.roll_back = { _ in }
         port.reboot = { DeviceCore.of($0).wantsReboot = true }
         if hasBattery { port.battery = { DeviceCore.of($0).batteryLevel() } }
-        port.identify = { DeviceCore.of($0).owner.identify(seconds: Int($1)) }
+        port.identify = { DeviceCore.of($0).memory.identifications.append(Int($1)) }
         return port
     }
 
@@ -230,7 +237,9 @@ extension DeviceCore {
         _ connection: UInt16, _ characteristic: ota_characteristic, _ bytes: UnsafePointer<UInt8>?, _ count: UInt16
     ) -> Bool {
         let channel = characteristic == OTA_CONTROL ? VirtualGATT.control : VirtualGATT.progress
-        return owner.notify(connection, channel, Array(UnsafeBufferPointer(start: bytes, count: Int(count))))
+        // Without power, no notification is sent, even if the core still runs because it has not detected the power cut.
+        return !flash.isPowered
+            || send(connection, channel, Array(UnsafeBufferPointer(start: bytes, count: Int(count))))
     }
 
     private func mark(_ boot: ota_boot, _ manifest: UnsafePointer<ota_manifest>?) -> Bool {
@@ -249,7 +258,9 @@ extension DeviceCore {
 
     private func confirm() -> Bool { Self.succeeds { () throws(FlashError) in try bootloader.confirm() } }
 
-    private func batteryLevel() -> UInt8 { owner.batteryLevel.map { UInt8(clamping: $0) } ?? UInt8(OTA_NO_BATTERY) }
+    private func batteryLevel() -> UInt8 {
+        configuration.battery.map { UInt8(clamping: $0) } ?? UInt8(OTA_NO_BATTERY)
+    }
 
     private static func succeeds(_ operation: () throws(FlashError) -> Void) -> Bool {
         do {

@@ -58,17 +58,6 @@ public protocol SimulatedDevice: AnyObject, Sendable {
     var imageReception: (offset: Int, size: Int)? { get }
 }
 
-extension VirtualDevice: SimulatedDevice {
-    public var dataChannel: Channel { VirtualGATT.data }
-
-    /// Ignores `valueLength`: the core supports reads in parts, and its notifications are short.
-    public func connect(_ connection: UInt16, valueLength: Int, at now: Duration) -> Bool {
-        connect(connection, at: now)
-    }
-
-    public func updateLink(_ connection: UInt16, valueLength: Int) {}
-}
-
 /// The GATT table of a virtual device (docs/ota-profile.md). The host has its own constants, so that an error in one of the two shows in
 /// tests.
 public enum VirtualGATT {

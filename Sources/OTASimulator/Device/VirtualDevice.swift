@@ -1,9 +1,7 @@
-import COTADevice
 import DescriptorIO
-import OTAFirmware
 public import OTAUpdate
 
-/// A simulated device: the C device core with a virtual flash and a virtual bootloader.
+/// A simulated device: firmware with a virtual flash and a virtual bootloader. `VirtualDevice` and `VirtualSMPDevice` are its two kinds.
 ///
 /// It is independent of the link. A simulated radio or a real GATT server calls it for each received value, in order. The device calls the
 /// closures of `observe` for each value to send.
@@ -12,43 +10,37 @@ public import OTAUpdate
 /// each at its own time.
 ///
 /// The type is thread-safe. Its closures are called under its lock and must not call the device.
-public final class VirtualDevice: @unchecked Sendable {
-    public let configuration: VirtualDeviceConfiguration
+public final class VirtualDeviceOf<Firmware: VirtualFirmware>: SimulatedDevice, @unchecked Sendable {
+    public let configuration: Firmware.Configuration
 
     enum Power {
         /// Off or starting. The bootloader finishes at this time.
         case off(until: Duration)
-        case on(DeviceCore)
+        case on(Firmware)
         /// No slot contains a bootable image. This state is final.
         case unbootable
         case suspended
     }
-    let lock = Lock()
+    private let lock = Lock()
     let flash: VirtualFlash
-    var power = Power.off(until: .zero)
-    var time = Duration.zero
-    /// The time of the core's next poll; nil if no poll is needed before the next event.
-    private var pollTime: Duration?
+    private let memory: Firmware.Memory
+    private var power = Power.off(until: .zero)
+    private var time = Duration.zero
     private var connections: Set<UInt16> = []
-    var identifications: [Int] = []
-    var restarts = 0
+    private var restarts = 0
     private var onNotification: @Sendable (UInt16, Channel, [UInt8]) -> Bool = { _, _, _ in true }
     private var onRestart: @Sendable () -> Void = {}
 
-    /// The time from a restart or a power-up until the firmware runs.
-    public static let bootTime: Duration = .milliseconds(800)
+    /// The time from a restart or a power-up until the firmware runs, without the time for a swap.
+    public static var bootTime: Duration { OTASimulator.bootTime }
 
     /// Creates a device that is switched on at time zero.
-    public init(_ configuration: VirtualDeviceConfiguration, flash: VirtualFlash) {
+    init(_ configuration: Firmware.Configuration, flash: VirtualFlash, memory: Firmware.Memory) {
         self.configuration = configuration
         self.flash = flash
+        self.memory = memory
     }
 
-    /// Sets the closures for notifications and restarts.
-    ///
-    /// - Parameters:
-    ///   - onNotification: sends a notification to a connection. It returns false if no buffer is free; the device retries later.
-    ///   - onRestart: is called after a restart, which ends all connections.
     public func observe(
         onNotification: @escaping @Sendable (_ connection: UInt16, _ channel: Channel, _ value: [UInt8]) -> Bool,
         onRestart: @escaping @Sendable () -> Void
@@ -61,15 +53,9 @@ public final class VirtualDevice: @unchecked Sendable {
 
     // MARK: Events of the Bluetooth stack
 
-    /// The characteristics in the device's GATT table, without the services that every device has.
-    public var channels: Set<Channel> {
-        let always: Set = [
-            VirtualGATT.info, VirtualGATT.control, VirtualGATT.data, VirtualGATT.progress, VirtualGATT.version,
-        ]
-        return configuration.battery == nil ? always : always.union([VirtualGATT.battery])
-    }
+    public var channels: Set<Channel> { Firmware.channels(configuration) }
+    public var dataChannel: Channel { Firmware.dataChannel }
 
-    /// Returns the earliest time for a connection, not before `now`; nil if the device can no longer be connected.
     public func reachable(at now: Duration) -> Duration? {
         lock.locked {
             advance(to: now)
@@ -81,62 +67,50 @@ public final class VirtualDevice: @unchecked Sendable {
         }
     }
 
-    /// Reports a new connection. Returns false if the device is off or has no space for another connection.
-    public func connect(_ connection: UInt16, at now: Duration) -> Bool {
+    public func connect(_ connection: UInt16, valueLength: Int, at now: Duration) -> Bool {
         lock.locked {
             advance(to: now)
-            guard case .on(let core) = power, core.connected(connection, at: time) else { return false }
+            guard case .on(let firmware) = power,
+                firmware.connect(connection, valueLength: valueLength, at: time)
+            else { return false }
             connections.insert(connection)
-            runPendingWork(core)
+            run(firmware)
             return connections.contains(connection)
         }
     }
 
-    /// Reports the end of a connection, after all its values. An unknown connection is ignored.
-    public func disconnect(_ connection: UInt16, at now: Duration) {
+    public func updateLink(_ connection: UInt16, valueLength: Int) {
         lock.locked {
-            advance(to: now)
-            guard case .on(let core) = power, connections.remove(connection) != nil else { return }
-            core.disconnected(connection, at: time)
-            runPendingWork(core)
+            if case .on(let firmware) = power { firmware.updateLink(connection, valueLength: valueLength) }
         }
     }
 
-    /// Returns whether a connection still exists. A restart ends all connections.
+    public func disconnect(_ connection: UInt16, at now: Duration) {
+        lock.locked {
+            advance(to: now)
+            guard case .on(let firmware) = power, connections.remove(connection) != nil else { return }
+            firmware.disconnect(connection, at: time)
+            run(firmware)
+        }
+    }
+
     public func isConnected(_ connection: UInt16) -> Bool { lock.locked { connections.contains(connection) } }
 
-    /// Turns the notifications of a characteristic on or off.
     public func subscribe(
         _ connection: UInt16, to channel: Channel, on: Bool = true, at now: Duration
     ) throws(ATTError) {
         try lock.locked { () throws(ATTError) in
-            let core = try core(of: connection, at: now)
-            defer { runPendingWork(core) }
-            switch channel {
-            case VirtualGATT.control: core.subscribed(connection, OTA_CONTROL, on: on, at: time)
-            case VirtualGATT.progress: core.subscribed(connection, OTA_PROGRESS, on: on, at: time)
-            default: throw .attributeNotFound
-            }
+            let firmware = try firmware(of: connection, at: now)
+            defer { run(firmware) }
+            try firmware.subscribe(connection, to: channel, on: on, at: time)
         }
     }
 
-    /// Returns the bytes of a value from `offset`, at most `capacity`. Calls with increasing offsets form a long read.
     public func read(
         _ connection: UInt16, _ channel: Channel, offset: Int = 0, capacity: Int = 512, at now: Duration
     ) throws(ATTError) -> [UInt8] {
         try lock.locked { () throws(ATTError) in
-            let core = try core(of: connection, at: now)
-            func read(_ characteristic: ota_characteristic) throws(ATTError) -> [UInt8] {
-                try core.read(connection, characteristic, offset: offset, capacity: capacity)
-            }
-            return switch channel {
-            case VirtualGATT.info: try read(OTA_INFO)
-            case VirtualGATT.progress: try read(OTA_PROGRESS)
-            case VirtualGATT.version: try read(OTA_VERSION)
-            case VirtualGATT.battery: try readBattery(offset: offset)
-            case VirtualGATT.control, VirtualGATT.data: throw .readNotPermitted
-            default: throw .attributeNotFound
-            }
+            try firmware(of: connection, at: now).read(connection, channel, offset: offset, capacity: capacity)
         }
     }
 
@@ -145,27 +119,22 @@ public final class VirtualDevice: @unchecked Sendable {
         _ connection: UInt16, _ channel: Channel, _ value: [UInt8], at now: Duration
     ) throws(ATTError) {
         try lock.locked { () throws(ATTError) in
-            let core = try core(of: connection, at: now)
-            defer { runPendingWork(core) }
-            switch channel {
-            case VirtualGATT.data: core.writeData(connection, value, at: time)
-            case VirtualGATT.control: try core.writeControl(connection, value, at: time)
-            case VirtualGATT.info, VirtualGATT.progress, VirtualGATT.version, VirtualGATT.battery:
-                throw .writeNotPermitted
-            default: throw .attributeNotFound
-            }
+            let firmware = try firmware(of: connection, at: now)
+            defer { run(firmware) }
+            try firmware.write(connection, channel, value, at: time)
         }
     }
 
     /// Runs all work that is due. Call it also when the stack has free buffers for notifications again.
-    ///
-    /// - Returns: the latest time for the next call; nil if no call is needed before the next event.
     public func poll(at now: Duration) -> Duration? {
         lock.locked {
             advance(to: now)
-            if case .on(let core) = power { runPendingWork(core) }
+            if case .on(let firmware) = power {
+                firmware.sendWaiting()
+                run(firmware)
+            }
             return switch power {
-            case .on: pollTime
+            case .on(let firmware): firmware.due
             case .off(let end): end
             case .unbootable, .suspended: nil
             }
@@ -174,7 +143,6 @@ public final class VirtualDevice: @unchecked Sendable {
 
     // MARK: Power
 
-    /// Interrupts the power for a moment, so that the device restarts.
     public func losePower(at now: Duration) {
         lock.locked {
             advance(to: now)
@@ -188,7 +156,9 @@ public final class VirtualDevice: @unchecked Sendable {
     /// cut instead, which ends the trial.
     public func suspend() {
         lock.locked {
-            if case .on(let core) = power, core.boot.isOnTrial { try? core.bootloader.renewTrial() }
+            if case .on(let firmware) = power, firmware.booted.isOnTrial {
+                try? VirtualBootloader(flash: flash).renewTrial()
+            }
             power = .suspended
             connections.removeAll()
         }
@@ -200,44 +170,28 @@ public final class VirtualDevice: @unchecked Sendable {
 
     public func schedule(_ faults: [FlashFault]) { lock.locked { flash.schedule(faults) } }
 
-    // MARK: Functions for the core, called under the lock
-
-    var batteryLevel: Int? { configuration.battery }
-
-    func identify(seconds: Int) { identifications.append(seconds) }
-
-    func notify(_ connection: UInt16, _ channel: Channel, _ value: [UInt8]) -> Bool {
-        // Without power, no notification is sent, even if the core still runs because it has not detected the power cut.
-        !flash.isPowered || onNotification(connection, channel, value)
-    }
-
     // MARK: Private
 
-    private func core(of connection: UInt16, at now: Duration) throws(ATTError) -> DeviceCore {
+    private func firmware(of connection: UInt16, at now: Duration) throws(ATTError) -> Firmware {
         advance(to: now)
-        guard case .on(let core) = power, connections.contains(connection) else { throw .unlikely }
-        return core
+        guard case .on(let firmware) = power, connections.contains(connection) else { throw .unlikely }
+        return firmware
     }
 
-    private func readBattery(offset: Int) throws(ATTError) -> [UInt8] {
-        guard let batteryLevel else { throw .attributeNotFound }
-        return offset == 0 ? [UInt8(clamping: batteryLevel)] : []
-    }
-
-    /// Advances the time to `now`. Runs boots and timers, each at its own time.
+    /// Advances the time to `now`. Runs boots and due work, each at its own time.
     private func advance(to now: Duration) {
         while true {
             switch power {
             case .off(let end) where end <= now:
                 time = max(time, end)
                 boot()
-            case .on(let core):
-                guard let due = pollTime, due <= now else {
+            case .on(let firmware):
+                guard let due = firmware.due, due <= now else {
                     time = max(time, now)
                     return
                 }
                 time = max(time, due)
-                runPendingWork(core)
+                run(firmware)
             case .off, .unbootable, .suspended:
                 time = max(time, now)
                 return
@@ -248,14 +202,14 @@ public final class VirtualDevice: @unchecked Sendable {
     private func boot() {
         // If a power cut ended this boot, the next boot has power again.
         defer { flash.isPowered = true }
-        do {
-            guard let boot = try VirtualBootloader(flash: flash).boot(),
-                let core = DeviceCore(configuration, boot: boot, flash: flash, owner: self, at: time)
-            else {
-                return flash.isPowered ? power = .unbootable : bootAgain()
+        do throws(FlashError) {
+            // The device owns the firmware, and a suspended device has none.
+            let firmware = try Firmware.boot(configuration, memory, flash: flash, at: time) { [unowned self] in
+                onNotification($0, $1, $2)
             }
-            power = .on(core)
-            runPendingWork(core)
+            guard let firmware else { return flash.isPowered ? power = .unbootable : bootAgain() }
+            power = .on(firmware)
+            run(firmware)
         } catch {
             bootAgain()
         }
@@ -267,28 +221,60 @@ public final class VirtualDevice: @unchecked Sendable {
         restarts += 1
     }
 
-    /// Runs the core's immediate work, and shuts the device down after a power cut or a reboot request. Called after each call of the core.
-    private func runPendingWork(_ core: DeviceCore) {
-        for _ in 0..<Self.pollsAtOnce {
-            guard flash.isPowered, !core.wantsReboot else { return shutDown() }
-            let wait = core.poll(at: time)
-            guard flash.isPowered, !core.wantsReboot else { return shutDown() }
-            // The core's clock has a resolution of 1 ms.
-            pollTime = wait.map { .milliseconds(time.milliseconds) + $0 }
-            if wait != .zero { return }
-        }
-        pollTime = time + .milliseconds(1)
+    private func run(_ firmware: Firmware) {
+        if !firmware.run(at: time) { shutDown() }
     }
-
-    /// The maximum number of polls in one call. No single request needs so many, because one poll handles a flash page or 4 KiB.
-    private static let pollsAtOnce = 100_000
 
     private func shutDown() {
         flash.isPowered = true
-        power = .off(until: time + Self.bootTime)
-        pollTime = nil
+        power = .off(until: time + Self.bootTime + Firmware.extraBootTime(configuration, flash: flash))
         connections.removeAll()
         restarts += 1
         onRestart()
     }
+}
+
+/// Properties for tests and for the user. They may be read at any time.
+extension VirtualDeviceOf {
+    /// The latest time that was passed to the device, measured from the power-up.
+    public var now: Duration { lock.locked { time } }
+
+    public var flashOperationCount: Int { lock.locked { flash.operationCount } }
+    /// The number of flash operations that firmware must never request (see `FlashError`).
+    public var flashViolationCount: Int { lock.locked { flash.violationCount } }
+    /// The number of restarts and power cuts so far.
+    public var restartCount: Int { lock.locked { restarts } }
+    public var identifyRequests: [Int] { withMemory { Firmware.identifyRequests($0) } }
+
+    public var isUnbootable: Bool {
+        lock.locked { if case .unbootable = power { true } else { false } }
+    }
+
+    /// The state of the bootloader in the flash; nil if there is no record.
+    public var bootState: BootState? { lock.locked { VirtualBootloader(flash: flash).state } }
+
+    /// The running image; nil if the device is off, starting, or unbootable.
+    public var running: VirtualBootloader.Boot? { withFirmware { $0.booted } }
+
+    /// The bytes of the running image.
+    public var runningImage: [UInt8]? {
+        withFirmware { firmware in
+            firmware.runningImageLength.flatMap { length in
+                try? flash.withBytes(at: flash.layout.slot(firmware.booted.slot), count: length) { Array($0) }
+            }
+        }
+    }
+
+    /// The bytes of the image that the next boot starts on trial; nil if no trial is pending.
+    public var markedImage: [UInt8]? { lock.locked { VirtualBootloader(flash: flash).markedImage } }
+
+    public var imageReception: (offset: Int, size: Int)? { withFirmware { $0.imageReception } }
+
+    /// Calls `body` under the lock if the firmware runs.
+    func withFirmware<Result>(_ body: (Firmware) -> Result?) -> Result? {
+        lock.locked { if case .on(let firmware) = power { body(firmware) } else { nil } }
+    }
+
+    /// Calls `body` under the lock.
+    func withMemory<Result>(_ body: (Firmware.Memory) -> Result) -> Result { lock.locked { body(memory) } }
 }

@@ -30,5 +30,4 @@ package protocol VisibleDevice: SimulatedDevice {
     var markedImage: [UInt8]? { get }
 }
 
-extension VirtualDevice: VisibleDevice {}
-extension VirtualSMPDevice: VisibleDevice {}
+extension VirtualDeviceOf: VisibleDevice {}

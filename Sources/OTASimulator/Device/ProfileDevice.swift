@@ -1,0 +1,141 @@
+import COTADevice
+public import OTAFirmware
+public import OTAUpdate
+
+/// A virtual device with the GATT OTA profile: it runs the C device core.
+public typealias VirtualDevice = VirtualDeviceOf<DeviceCore>
+
+extension VirtualDevice {
+    /// Creates a device that is switched on at time zero.
+    public convenience init(_ configuration: VirtualDeviceConfiguration, flash: VirtualFlash) {
+        self.init(configuration, flash: flash, memory: DeviceCore.Memory())
+    }
+
+    /// Creates a new device in memory, with a factory image.
+    ///
+    /// - Throws: `badConfiguration`.
+    public convenience init(
+        _ configuration: VirtualDeviceConfiguration, version: SemanticVersion, securityCounter: UInt32 = 0
+    ) throws(VirtualDeviceError) {
+        try configuration.validate()
+        let flash = VirtualFlash(layout: configuration.layout)
+        do {
+            try Self.fillFromFactory(flash, configuration, version, securityCounter)
+        } catch {
+            throw VirtualDeviceError(.io, "an operation of the flash in memory failed: \(error)")
+        }
+        self.init(configuration, flash: flash)
+    }
+
+    /// Writes the factory image to the erased flash of a new device. The image is valid but comes from no bundle.
+    static func fillFromFactory(
+        _ flash: VirtualFlash, _ configuration: VirtualDeviceConfiguration, _ version: SemanticVersion,
+        _ securityCounter: UInt32
+    ) throws(FlashError) {
+        let image = Array("factory firmware of \(configuration.product.text), version \(version.text)\n".utf8)
+        try VirtualBootloader(flash: flash).install(image, version: version, securityCounter: securityCounter)
+    }
+
+    /// The partially received image in the core's records, which a later update resumes: the digest of its manifest and the recorded bytes
+    /// of the slot. Nil if the device does not run or has no such record.
+    public var recordedImage: (manifest: SHA256Digest, bytes: [UInt8])? {
+        withFirmware { core in
+            guard let (manifest, size) = core.record else { return nil }
+            return (try? flash.withBytes(at: core.downloadSlot, count: size) { Array($0) }).map { (manifest, $0) }
+        }
+    }
+
+    /// Reports a new connection. The core does not need the length of a value: it supports reads in parts, and its notifications are short.
+    public func connect(_ connection: UInt16, at now: Duration) -> Bool {
+        connect(connection, valueLength: 20, at: now)
+    }
+}
+
+extension DeviceCore: VirtualFirmware {
+    /// The state that a restart does not reset.
+    public final class Memory {
+        /// The durations of all identify requests, in seconds.
+        var identifications: [Int] = []
+    }
+
+    public static var dataChannel: Channel { VirtualGATT.data }
+
+    public static func channels(_ configuration: VirtualDeviceConfiguration) -> Set<Channel> {
+        let always: Set = [
+            VirtualGATT.info, VirtualGATT.control, VirtualGATT.data, VirtualGATT.progress, VirtualGATT.version,
+        ]
+        return configuration.battery == nil ? always : always.union([VirtualGATT.battery])
+    }
+
+    public static func boot(
+        _ configuration: VirtualDeviceConfiguration, _ memory: Memory, flash: VirtualFlash, at now: Duration,
+        send: @escaping (UInt16, Channel, [UInt8]) -> Bool
+    ) throws(FlashError) -> DeviceCore? {
+        guard let boot = try VirtualBootloader(flash: flash).boot() else { return nil }
+        return DeviceCore(configuration, memory, boot: boot, flash: flash, at: now, send: send)
+    }
+
+    public static func identifyRequests(_ memory: Memory) -> [Int] { memory.identifications }
+
+    public var runningImageLength: Int? { booted.image.size }
+    public var due: Duration? { pollTime }
+
+    public func run(at now: Duration) -> Bool {
+        for _ in 0..<Self.pollsAtOnce {
+            guard flash.isPowered, !wantsReboot else { return false }
+            let wait = poll(at: now)
+            guard flash.isPowered, !wantsReboot else { return false }
+            // The core's clock has a resolution of 1 ms.
+            pollTime = wait.map { .milliseconds(now.milliseconds) + $0 }
+            if wait != .zero { return true }
+        }
+        pollTime = now + .milliseconds(1)
+        return true
+    }
+
+    /// The maximum number of polls in one call. No single request needs so many, because one poll handles a flash page or 4 KiB.
+    private static var pollsAtOnce: Int { 100_000 }
+
+    public func connect(_ connection: UInt16, valueLength: Int, at now: Duration) -> Bool {
+        connected(connection, at: now)
+    }
+
+    public func disconnect(_ connection: UInt16, at now: Duration) { disconnected(connection, at: now) }
+
+    public func subscribe(_ connection: UInt16, to channel: Channel, on: Bool, at now: Duration) throws(ATTError) {
+        switch channel {
+        case VirtualGATT.control: subscribed(connection, OTA_CONTROL, on: on, at: now)
+        case VirtualGATT.progress: subscribed(connection, OTA_PROGRESS, on: on, at: now)
+        default: throw .attributeNotFound
+        }
+    }
+
+    public func read(
+        _ connection: UInt16, _ channel: Channel, offset: Int, capacity: Int
+    ) throws(ATTError) -> [UInt8] {
+        func read(_ characteristic: ota_characteristic) throws(ATTError) -> [UInt8] {
+            try self.read(connection, characteristic, offset: offset, capacity: capacity)
+        }
+        switch channel {
+        case VirtualGATT.info: return try read(OTA_INFO)
+        case VirtualGATT.progress: return try read(OTA_PROGRESS)
+        case VirtualGATT.version: return try read(OTA_VERSION)
+        case VirtualGATT.battery:
+            guard let level = configuration.battery else { throw .attributeNotFound }
+            return offset == 0 ? [UInt8(clamping: level)] : []
+        case VirtualGATT.control, VirtualGATT.data: throw .readNotPermitted
+        default: throw .attributeNotFound
+        }
+    }
+
+    public func write(
+        _ connection: UInt16, _ channel: Channel, _ value: [UInt8], at now: Duration
+    ) throws(ATTError) {
+        switch channel {
+        case VirtualGATT.data: writeData(connection, value, at: now)
+        case VirtualGATT.control: try writeControl(connection, value, at: now)
+        case VirtualGATT.info, VirtualGATT.progress, VirtualGATT.version, VirtualGATT.battery: throw .writeNotPermitted
+        default: throw .attributeNotFound
+        }
+    }
+}
