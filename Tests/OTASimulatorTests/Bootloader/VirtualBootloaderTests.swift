@@ -3,7 +3,7 @@ import OTASigning
 import OTASimulator
 import Testing
 
-@Suite struct VirtualBootloaderTests {
+@Suite("Virtual bootloader") struct VirtualBootloaderTests {
     /// A flash with the factory image, version 1.0.0.
     private func factory(pageSize: Int = 2048) throws -> (VirtualFlash, VirtualBootloader) {
         let flash = VirtualFlash(layout: FlashLayout(pageSize: pageSize, slotSize: pageSize))
@@ -12,7 +12,7 @@ import Testing
         return (flash, bootloader)
     }
 
-    /// Puts a new image into a slot, as the device core would, and describes it.
+    /// Writes a new image to a slot, as the device core does, and returns its record.
     private func write(_ number: Int, into slot: Int, of flash: VirtualFlash) throws(FlashError) -> BootImage {
         let bytes = Array(repeating: UInt8(truncatingIfNeeded: number), count: 100)
         let offset = 4 * flash.layout.pageSize + slot * flash.layout.slotSize
@@ -23,7 +23,8 @@ import Testing
             size: bytes.count, digest: SHA256.digest(of: bytes))
     }
 
-    @Test func bootsTheFactoryImageForGood() throws {
+    @Test("the factory image boots permanently with its version, size and security counter")
+    func bootsTheFactoryImageForGood() throws {
         let (_, bootloader) = try factory()
         for _ in 0..<3 {
             let boot = try Example.unwrap(bootloader.boot())
@@ -32,19 +33,21 @@ import Testing
         }
     }
 
-    @Test func aTrialIsBootedOnceAndThenGoesBack() throws {
+    @Test("an unconfirmed image boots once on trial, then the bootloader rolls back")
+    func aTrialIsBootedOnceAndThenGoesBack() throws {
         let (flash, bootloader) = try factory()
         try bootloader.mark(try write(7, into: 1, of: flash), forGood: false)
         let trial = try Example.unwrap(bootloader.boot())
         #expect(trial.slot == 1 && trial.isOnTrial && trial.image.version == "2.0.7")
-        // The counter of what runs for good rises with the confirmation, not before.
+        // The security counter of the permanent image increases only with the confirmation.
         #expect(trial.permanentCounter == 3 && trial.image.securityCounter == 7)
         let back = try Example.unwrap(bootloader.boot())
         #expect(back.slot == 0 && !back.isOnTrial && back.image.version == "1.0.0")
         #expect(try bootloader.boot() == back)
     }
 
-    @Test func aConfirmedTrialStays() throws {
+    @Test("a confirmed image boots permanently and raises the security counter")
+    func aConfirmedTrialStays() throws {
         let (flash, bootloader) = try factory()
         try bootloader.mark(try write(7, into: 1, of: flash), forGood: false)
         _ = try bootloader.boot()
@@ -53,7 +56,8 @@ import Testing
         #expect(boot.slot == 1 && !boot.isOnTrial && boot.permanentCounter == 7)
     }
 
-    @Test func aMarkForGoodNeedsNoConfirmation() throws {
+    @Test("an image marked as permanent needs no confirmation")
+    func aMarkForGoodNeedsNoConfirmation() throws {
         let (flash, bootloader) = try factory()
         try bootloader.mark(try write(7, into: 1, of: flash), forGood: true)
         let boot = try Example.unwrap(bootloader.boot())
@@ -61,7 +65,8 @@ import Testing
         #expect(try bootloader.boot() == boot)
     }
 
-    @Test func aTrialCanBeGivenItsBootBack() throws {
+    @Test("a renewed trial boots once more; after the rollback, a renewal and a confirmation have no effect")
+    func aTrialCanBeGivenItsBootBack() throws {
         let (flash, bootloader) = try factory()
         try bootloader.mark(try write(7, into: 1, of: flash), forGood: false)
         _ = try bootloader.boot()
@@ -73,7 +78,8 @@ import Testing
         #expect(try bootloader.boot()?.image.version == "1.0.0")
     }
 
-    @Test func anImageThatDoesNotHashToItsRecordIsNotBooted() throws {
+    @Test("an image whose digest differs from its record does not boot")
+    func anImageThatDoesNotHashToItsRecordIsNotBooted() throws {
         let (flash, bootloader) = try factory()
         let damaged = try write(7, into: 1, of: flash)
         try flash.erasePage(at: 5 * flash.layout.pageSize)
@@ -82,18 +88,19 @@ import Testing
         try bootloader.mark(damaged, forGood: true)
         let boot = try Example.unwrap(bootloader.boot())
         #expect(boot.image.version == "1.0.0" && !boot.isOnTrial)
-        // And with both gone there is nothing to boot.
+        // Without a valid image in either slot, nothing boots.
         try flash.erasePage(at: 4 * flash.layout.pageSize)
         #expect(try bootloader.boot() == nil)
     }
 
-    @Test func anEmptyFlashBootsNothing() throws {
+    @Test("an erased flash has no bootable image")
+    func anEmptyFlashBootsNothing() throws {
         #expect(
             try VirtualBootloader(flash: VirtualFlash(layout: FlashLayout(pageSize: 512, slotSize: 512))).boot() == nil)
     }
 
-    /// Four updates, one of them not confirmed and one for good. Throws where the power goes; `current` is then the version
-    /// that ran for good, `next` the one that may do so already.
+    /// Runs four updates: number 2 is not confirmed, and number 3 is marked as permanent. `run` throws at a power cut. Then `current` is
+    /// the permanent version, and `next` is the version that may already be permanent.
     private struct Updates {
         var current = "1.0.0"
         var next: String?
@@ -118,7 +125,10 @@ import Testing
         }
     }
 
-    @Test(arguments: [512, 1024, 2048]) func noPowerCutLeavesItUnbootableOrUndecided(pageSize: Int) throws {
+    @Test(
+        "after a power cut at any flash operation, the old or the new image boots and no trial remains",
+        arguments: [512, 1024, 2048])
+    func noPowerCutLeavesItUnbootableOrUndecided(pageSize: Int) throws {
         let (whole, _) = try factory(pageSize: pageSize)
         let before = whole.operationCount
         var updates = Updates()
@@ -136,7 +146,7 @@ import Testing
                 let first = try Example.unwrap(bootloader.boot())
                 let allowed = [updates.current, updates.next ?? updates.current]
                 #expect(allowed.contains(first.image.version), "operation \(operation), \(moment)")
-                // Whatever was on trial is so no more.
+                // The second boot ends a trial.
                 let second = try Example.unwrap(bootloader.boot())
                 #expect(!second.isOnTrial && allowed.contains(second.image.version))
                 #expect(first.isOnTrial || second == first)
@@ -155,7 +165,7 @@ import Testing
         let image = try write(7, into: 1, of: flash)
         flash.faults = [FlashFault(operation: flash.operationCount + 1, kind: kind)]
         #expect(throws: FlashError.failed) { try bootloader.mark(image, forGood: true) }
-        // What was reported as failed may be done all the same.
+        // With the fault `afterwards`, the operation succeeds although it reports a failure.
         if kind != .afterwards {
             #expect(try bootloader.boot() == old)
             try bootloader.mark(image, forGood: true)
@@ -164,7 +174,8 @@ import Testing
         #expect(flash.violationCount == 0)
     }
 
-    @Test(arguments: [512, 2048]) func aSecondPowerCutInTheRecoveryIsNoMatterEither(pageSize: Int) throws {
+    @Test("after two power cuts, the second during recovery, a permanent image boots", arguments: [512, 2048])
+    func aSecondPowerCutInTheRecoveryIsNoMatterEither(pageSize: Int) throws {
         let (whole, _) = try factory(pageSize: pageSize)
         let before = whole.operationCount
         var updates = Updates()

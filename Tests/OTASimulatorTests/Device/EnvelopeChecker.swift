@@ -2,12 +2,11 @@ import COTADevice
 import OTAFirmware
 import OTASigning
 
-/// The device core with just so much around it that it judges envelopes: any signature holds that any key made of zeros
-/// is said to have signed, and everything is bootable that has the right form.
+/// The device core with the callbacks that it needs to check envelopes. Every signature with the key ID `keyID` is valid.
 final class EnvelopeChecker {
-    /// What the core made of the last envelope.
+    /// The core's status for the last request.
     private(set) var status: ota_status?
-    /// What its parser read, as soon as the signatures were judged.
+    /// The manifest from the core's parser; nil if the core refused the envelope before it called `too_old`.
     private(set) var manifest: Manifest?
 
     struct Manifest: Equatable {
@@ -73,7 +72,7 @@ final class EnvelopeChecker {
         key.deallocate()
     }
 
-    /// Nil: an envelope of that size is not even begun.
+    /// Returns the status for an envelope; nil if the core refuses an object of that size.
     func check(_ envelope: [UInt8]) -> ota_status? {
         manifest = nil
         let count = UInt32(envelope.count)
@@ -132,7 +131,7 @@ final class EnvelopeChecker {
     }
 
     private static func of(_ context: UnsafeMutableRawPointer?) -> EnvelopeChecker {
-        guard let context else { preconditionFailure("the device core lost its context") }
+        guard let context else { preconditionFailure("the device core passed no context") }
         return Unmanaged<EnvelopeChecker>.fromOpaque(context).takeUnretainedValue()
     }
 }

@@ -3,9 +3,10 @@ import OTATransport
 import OTAUpdate
 import Testing
 
-/// The example of docs/ota-profile.md, byte for byte, through the modelled radio.
-@Suite struct ExampleTranscriptTests {
-    @Test func theExampleOfTheProfile() throws {
+/// Runs the example of docs/ota-profile.md, byte for byte, over the simulated radio.
+@Suite("Worked example of the OTA profile") struct ExampleTranscriptTests {
+    @Test("the example of docs/ota-profile.md gives its documented bytes over the simulated radio")
+    func theExampleOfTheProfile() throws {
         let time = VirtualTime()
         let device = try Example.device()
         let transport = SimulatedTransport(device: device, clock: time)

@@ -3,11 +3,12 @@ import OTAFirmware
 import OTAUpdate
 import Testing
 
-/// The host's parser and the device's are written apart. Of any bytes they say the same.
-@Suite struct ExhaustiveTwoParsersTests {
+/// Compares the two parsers of an envelope: the host's in Swift and the device core's in C. They share no code.
+@Suite("Envelope parsers of the host and the device core") struct ExhaustiveTwoParsersTests {
     private static let envelopes = 400_000
 
-    @Test func theyAgree() throws {
+    @Test("the host and the device core give the same status and manifest for 400,000 random envelopes")
+    func theyAgree() throws {
         let checker = EnvelopeChecker()
         var random = SplitMix64(seed: 11)
         var seen: [UInt32: Int] = [:]
@@ -29,7 +30,7 @@ import Testing
         }
     }
 
-    /// What the profile has a device answer, by the host's reading of the envelope.
+    /// Returns the status that the OTA profile requires for an envelope, from the host's parser.
     private func verdict(on envelope: Envelope?) -> ota_status {
         guard let envelope else { return OTA_MALFORMED }
         let manifest = envelope.manifest

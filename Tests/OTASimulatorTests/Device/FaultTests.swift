@@ -3,8 +3,8 @@ import OTATransport
 import OTAUpdate
 import Testing
 
-/// Each fault of a plan, on a whole update, against what it must do to it.
-@Suite struct FaultTests {
+/// Runs a complete update with each fault of a plan, and checks the effect of the fault.
+@Suite("Updates with injected faults") struct FaultTests {
     private static let release = Result { try SimulatorRelease(imageSize: 7 * 512 + 100) }
 
     private struct Course {
@@ -27,14 +27,16 @@ import Testing
         return Course(links: links, device: device, statistics: transport.statistics)
     }
 
-    @Test func withoutAFaultItTakesTwoLinksAndOneRestart() throws {
+    @Test("an update without faults uses two links and one restart")
+    func withoutAFaultItTakesTwoLinksAndOneRestart() throws {
         let course = try update(FaultPlan())
         #expect(course.links == 2)
         #expect(course.device.restartCount == 1)
         #expect(course.device.running?.image.securityCounter == 5)
     }
 
-    @Test func theLinkBreaksOnceForEachPart() throws {
+    @Test("the link breaks once for each fraction in dropAt, and the update completes")
+    func theLinkBreaksOnceForEachPart() throws {
         var faults = FaultPlan()
         faults.dropAt = [0.3, 0.6, 1]
         let course = try update(faults)
@@ -42,7 +44,8 @@ import Testing
         #expect(course.device.restartCount == 1)
     }
 
-    @Test func powerFailsOnceForEachPart() throws {
+    @Test("the device restarts once for each fraction in resetAt, and the update completes")
+    func powerFailsOnceForEachPart() throws {
         var faults = FaultPlan()
         faults.resetAt = [0, 0.5]
         let course = try update(faults)
@@ -50,7 +53,8 @@ import Testing
         #expect(course.device.restartCount == 1 + 2)
     }
 
-    @Test func aDeviceThatIsGoneStaysSo() throws {
+    @Test("a device that disappears at goneAt does not return and keeps its old image")
+    func aDeviceThatIsGoneStaysSo() throws {
         let release = try Self.release.get()
         var faults = FaultPlan()
         faults.goneAt = 0.5
@@ -62,7 +66,8 @@ import Testing
         #expect(device.running?.image.version == "1.0.0")
     }
 
-    @Test(arguments: 1...5) func lostChunksAreSentAgain(seed: UInt64) throws {
+    @Test("an update completes on the same links when 40 % of the chunks are lost", arguments: 1...5)
+    func lostChunksAreSentAgain(seed: UInt64) throws {
         var faults = FaultPlan()
         faults.gap = 0.4
         let course = try update(faults, seed: seed)
@@ -71,13 +76,17 @@ import Testing
         #expect(course.statistics.devicePackets > whole.statistics.devicePackets)
     }
 
-    @Test(arguments: 1...5) func aStackWithoutBuffersIsOfferedTheAnswerAgain(seed: UInt64) throws {
+    @Test("the device retries a notification when the stack has no free buffer", arguments: 1...5)
+    func aStackWithoutBuffersIsOfferedTheAnswerAgain(seed: UInt64) throws {
         var faults = FaultPlan()
         faults.notificationRefusal = 0.7
         #expect(try update(faults, seed: seed).links == 2)
     }
 
-    @Test(arguments: 1...5) func aLostAnswerCostsTheLink(seed: UInt64) throws {
+    @Test("an update completes when 5 % of the notifications are lost", arguments: 1...5)
+    func aLostAnswerCostsTheLink(
+        seed: UInt64
+    ) throws {
         var faults = FaultPlan()
         faults.notificationLoss = 0.05
         let course = try update(faults, seed: seed)
@@ -85,13 +94,14 @@ import Testing
         #expect(!course.device.isUnbootable)
     }
 
-    @Test func aCutAfterEachEventAndAfterEachPacketDoesNoHarm() throws {
+    @Test("an update completes after a link loss at any event to the host or packet to the device")
+    func aCutAfterEachEventAndAfterEachPacketDoesNoHarm() throws {
         let whole = try update(FaultPlan()).statistics
         #expect(whole.hostEvents > 15 && whole.devicePackets > 25)
         for count in 1...whole.hostEvents {
             var faults = FaultPlan()
             faults.cutAfterHostEvents = [count]
-            // Whoever is told of the confirmation is through.
+            // A link loss after the answer to the confirmation needs no third link.
             #expect(try update(faults).links >= 2)
         }
         for count in 1...whole.devicePackets {
@@ -102,9 +112,10 @@ import Testing
     }
 }
 
-/// The power fails at every operation of the flash, before it, in its middle and after it.
-@Suite struct ExhaustivePowerCutTests {
-    @Test(arguments: [512, 1024]) func noPowerCutDoesLastingHarm(pageSize: Int) throws {
+/// Cuts the power before, during and after every flash operation of an update.
+@Suite("Updates with power cuts at every flash operation") struct ExhaustivePowerCutTests {
+    @Test("an update completes after one or two power cuts at any flash operation", arguments: [512, 1024])
+    func noPowerCutDoesLastingHarm(pageSize: Int) throws {
         let release = try SimulatorRelease(imageSize: 3 * pageSize + 100)
         func update(_ cuts: [PowerCut]) throws -> VirtualDevice {
             let time = VirtualTime()
@@ -116,7 +127,7 @@ import Testing
             #expect(!device.isUnbootable)
             #expect(device.runningImage == release.image)
             #expect(device.flashViolationCount == 0)
-            // What is confirmed is so for good.
+            // The confirmed image is permanent: it boots again after a power cut.
             device.losePower(at: time.now.offset)
             _ = device.poll(at: time.now.offset + .seconds(10))
             #expect(device.running?.image.version == release.version && device.running?.isOnTrial == false)

@@ -1,7 +1,7 @@
 import OTAFirmware
 import OTAUpdate
 
-/// Bytes that are an envelope, or nearly one: each part is mostly right, often at its limits, and sometimes wrong.
+/// The bytes of a random envelope. Each part is usually valid, often at its limits, and sometimes invalid.
 struct RandomEnvelope {
     private(set) var bytes: [UInt8]
 
@@ -68,7 +68,7 @@ struct RandomEnvelope {
             ])
         }
 
-        /// Built by SemVer's grammar, and now and then against it.
+        /// Returns a version that usually follows the grammar of SemVer and sometimes violates it.
         mutating func version() -> [UInt8] {
             let numbers = [
                 "0", "1", "2", "10", "4294967295", "1", "1", "4294967296", "01", "", "99999999999999999999999", "1a",

@@ -3,16 +3,17 @@ import OTATransport
 import OTAUpdate
 import Testing
 
-/// The device by its calls alone, without a link: as a real GATT server would use it.
-@Suite struct VirtualDeviceTests {
-    /// Who watches a device. Used on one thread.
+/// Calls the device without a link, as a real GATT server does.
+@Suite("Virtual device without a link") struct VirtualDeviceTests {
+    /// Records the device's notifications and restarts. Used on one thread.
     private final class Watcher: @unchecked Sendable {
         var hasBuffers = false
         var notified: [[UInt8]] = []
         var restarts = 0
     }
 
-    @Test func isUsableWithoutALink() throws {
+    @Test("the device serves reads, writes and notifications, and retries an answer when a buffer is free")
+    func isUsableWithoutALink() throws {
         let device = try Example.device { $0.battery = 55 }
         let watcher = Watcher()
         device.observe(
@@ -25,7 +26,7 @@ import Testing
         #expect(throws: ATTError(code: 0xFD)) { try device.write(9, VirtualGATT.control, [7, 1, 3], at: .seconds(1)) }
         try device.subscribe(9, to: VirtualGATT.control, at: .seconds(1))
         try device.write(9, VirtualGATT.control, [7, 1, 3], at: .seconds(1))
-        // It was done, and the answer waits for a buffer.
+        // The device has executed the request, and its answer waits for a buffer.
         #expect(device.identifyRequests == [3])
         #expect(watcher.notified.isEmpty)
         watcher.hasBuffers = true
@@ -37,7 +38,7 @@ import Testing
         #expect(throws: ATTError.unlikely) { try device.read(9, VirtualGATT.version, at: .seconds(4)) }
     }
 
-    /// An image on trial, marked a moment ago at 10 s.
+    /// Returns a device that has just received an image and marked it for a trial, and the current time.
     private func marked(trialSeconds: Int = 60) throws -> (VirtualDevice, Duration) {
         let time = VirtualTime()
         let device = try Example.device { $0.trialSeconds = trialSeconds }
@@ -50,11 +51,12 @@ import Testing
         return (device, time.now.offset)
     }
 
-    @Test func aTrialNobodyConfirmsEndsByItselfWhileNobodyLooks() throws {
+    @Test("an unconfirmed trial rolls back after its time limit, even if the next poll is late")
+    func aTrialNobodyConfirmsEndsByItselfWhileNobodyLooks() throws {
         let (device, marked) = try marked()
         _ = device.poll(at: marked + .seconds(1))
         #expect(device.running?.isOnTrial == true && device.running?.image.version == "1.1.0")
-        // Boot, trial, restart: all of it in one call, each at its own time.
+        // One call runs the boot, the trial and the restart, each at its own time.
         _ = device.poll(at: marked + .milliseconds(800 + 59_990))
         #expect(device.running?.isOnTrial == true)
         _ = device.poll(at: marked + .milliseconds(800 + 60_010))
@@ -64,7 +66,8 @@ import Testing
         #expect(device.restartCount == 2)
     }
 
-    @Test func aTrialIsOverWithThePower() throws {
+    @Test("a power cut during a trial rolls back to the old image")
+    func aTrialIsOverWithThePower() throws {
         let (device, marked) = try marked()
         _ = device.poll(at: marked + .seconds(2))
         #expect(device.running?.isOnTrial == true)
@@ -75,7 +78,8 @@ import Testing
         #expect(device.running?.image.version == "1.0.0")
     }
 
-    @Test func aRestartEndsAllConnections() throws {
+    @Test("a restart ends all connections, and the device accepts none until it has booted")
+    func aRestartEndsAllConnections() throws {
         let (device, marked) = try marked()
         let watcher = Watcher()
         device.observe(onNotification: { _, _, _ in true }, onRestart: { watcher.restarts += 1 })
@@ -88,7 +92,8 @@ import Testing
         #expect(!device.connect(1, at: marked + .seconds(2)))
     }
 
-    @Test func whoIsSuspendedIsNotThere() throws {
+    @Test("a suspended device is unreachable, and its trial is pending again")
+    func whoIsSuspendedIsNotThere() throws {
         let (device, marked) = try marked()
         _ = device.poll(at: marked + .seconds(2))
         device.suspend()
@@ -98,6 +103,7 @@ import Testing
     }
 
     @Test(
+        "a configuration with a value out of range is refused with bad-configuration",
         arguments: [
             { $0.window = 0 }, { $0.window = 2048 }, { $0.longestData = 19 }, { $0.longestData = 513 },
             { $0.battery = 101 }, { $0.restartSeconds = 0 }, { $0.trialSeconds = -1 }, { $0.trustedKeys = [] },

@@ -2,14 +2,15 @@ import OTASimulator
 import SystemPackage
 import Testing
 
-@Suite struct VirtualFlashTests {
+@Suite("Virtual flash") struct VirtualFlashTests {
     private let layout = FlashLayout(pageSize: 512, slotSize: 1024)
 
     private func contents(_ flash: VirtualFlash, _ offset: Int, _ count: Int) throws -> [UInt8] {
         try flash.withBytes(at: offset, count: count) { Array($0) }
     }
 
-    @Test func isErasedAtFirstProgrammedInPlaceAndErasedByPages() throws {
+    @Test("a new flash is erased; programs change only their bytes, and erases only their page")
+    func isErasedAtFirstProgrammedInPlaceAndErasedByPages() throws {
         let flash = VirtualFlash(layout: layout)
         #expect(try contents(flash, 0, layout.size).allSatisfy { $0 == 0xFF })
         try flash.program([1, 2, 3, 4], at: 508)
@@ -21,7 +22,8 @@ import Testing
         #expect(flash.violationCount == 0)
     }
 
-    @Test func programmingOnWhatIsNotErasedClearsBitsAndIsAViolation() throws {
+    @Test("programming bytes that are not erased only clears bits and counts as a violation")
+    func programmingOnWhatIsNotErasedClearsBitsAndIsAViolation() throws {
         let flash = VirtualFlash(layout: layout)
         try flash.program([0xF0, 0xFF, 0x0F, 0xFF], at: 0)
         #expect(throws: FlashError.notErased) { try flash.program([0x3C, 1, 2, 0xFF], at: 0) }
@@ -29,7 +31,8 @@ import Testing
         #expect(flash.violationCount == 1)
     }
 
-    @Test func whatIsNotAlignedOrOutsideIsAViolationAndDoesNothing() throws {
+    @Test("an unaligned or out-of-range operation changes nothing and counts as a violation")
+    func whatIsNotAlignedOrOutsideIsAViolationAndDoesNothing() throws {
         let flash = VirtualFlash(layout: layout)
         #expect(throws: FlashError.unaligned) { try flash.program([0, 0, 0, 0], at: 2) }
         #expect(throws: FlashError.unaligned) { try flash.program([0, 0, 0], at: 4) }
@@ -43,10 +46,12 @@ import Testing
         #expect(try contents(flash, 0, layout.size).allSatisfy { $0 == 0xFF })
     }
 
-    @Test(arguments: [
-        (PowerCut.Moment.before, [0xFF, 0xFF, 0xFF, 0xFF] as [UInt8]),
-        (.during, [1, 2, 0xFF, 0xFF]), (.after, [1, 2, 3, 4]),
-    ])
+    @Test(
+        "a power cut before, during or after a program leaves none, half or all of its bytes",
+        arguments: [
+            (PowerCut.Moment.before, [0xFF, 0xFF, 0xFF, 0xFF] as [UInt8]),
+            (.during, [1, 2, 0xFF, 0xFF]), (.after, [1, 2, 3, 4]),
+        ])
     func powerFailsBeforeInTheMiddleOfOrAfterAProgram(moment: PowerCut.Moment, left: [UInt8]) throws {
         let flash = VirtualFlash(layout: layout)
         flash.powerCuts = [PowerCut(operation: 2, moment: moment)]
@@ -98,7 +103,8 @@ import Testing
         #expect(erased == expected[kind])
     }
 
-    @Test func aTornEraseLeavesHalfAPageOfGarbage() throws {
+    @Test("a power cut during an erase leaves half of the page with random bytes")
+    func aTornEraseLeavesHalfAPageOfGarbage() throws {
         let flash = VirtualFlash(layout: layout)
         flash.powerCuts = [PowerCut(operation: 1, moment: .during)]
         #expect(throws: FlashError.noPower) { try flash.erasePage(at: 512) }
@@ -108,7 +114,8 @@ import Testing
         #expect(try contents(flash, 1024, 512).allSatisfy { $0 == 0xFF })
     }
 
-    @Test func aFileHoldsWhatWasDoneTheMomentItWasDone() throws {
+    @Test("the flash file contains each operation at once, including half of an interrupted program")
+    func aFileHoldsWhatWasDoneTheMomentItWasDone() throws {
         try withTemporaryFolder { folder in
             let path = folder.appending("flash")
             let created = try FileDescriptor.open(
@@ -119,7 +126,7 @@ import Testing
             try flash.program([1, 2, 3, 4], at: 0)
             try flash.erasePage(at: 512)
             #expect(throws: FlashError.noPower) { try flash.program([5, 6, 7, 8], at: 4) }
-            // The first one is still open: nothing waits in it.
+            // The first descriptor is still open, so its bytes are not buffered.
             let again = try VirtualFlash(layout: layout, file: .open(path, .readOnly))
             #expect(try contents(again, 0, 9) == [1, 2, 3, 4, 5, 6, 0xFF, 0xFF, 0xFF])
             #expect(throws: Errno.invalidArgument) {
@@ -128,7 +135,8 @@ import Testing
         }
     }
 
-    @Test func aFileThatCannotBeWrittenIsAFlashThatFails() throws {
+    @Test("a program on a read-only flash file fails with its errno")
+    func aFileThatCannotBeWrittenIsAFlashThatFails() throws {
         try withTemporaryFolder { folder in
             let path = folder.appending("flash")
             let file = try FileDescriptor.open(path, .readWrite, options: .create, permissions: .ownerReadWrite)

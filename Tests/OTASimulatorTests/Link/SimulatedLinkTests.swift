@@ -3,8 +3,8 @@ import OTATransport
 import OTAUpdate
 import Testing
 
-@Suite struct SimulatedLinkTests {
-    /// All events of a link that a host gives some commands, up to the end of its first second.
+@Suite("Simulated link") struct SimulatedLinkTests {
+    /// Submits commands to a link and returns all its events during its first second.
     private func events(
         _ device: VirtualDevice, radio: RadioModel = RadioModel(), _ commands: [LinkCommand]
     ) throws -> [LinkEvent] {
@@ -28,7 +28,8 @@ import Testing
 
     private static let closed = LinkEvent.lost(LinkError(.lost, ""))
 
-    @Test func offersWhatTheDeviceHas() throws {
+    @Test("a link reports the device's characteristics and the maximum value length of its MTU")
+    func offersWhatTheDeviceHas() throws {
         let time = VirtualTime()
         var radio = RadioModel()
         radio.mtu = 185
@@ -46,7 +47,8 @@ import Testing
         }
     }
 
-    @Test func whatCannotBeIsRefused() throws {
+    @Test("a link refuses unknown characteristics and values longer than its maximum")
+    func whatCannotBeIsRefused() throws {
         let refused = { (channel: Channel) in LinkEvent.refused(LinkError(.refused, ""), channel) }
         let control = VirtualGATT.control
         #expect(
@@ -63,7 +65,8 @@ import Testing
                 ])
     }
 
-    @Test func whatTheDeviceRefusesIsToldWithItsErrorCode() throws {
+    @Test("a link reports the ATT error code of a command that the device refuses")
+    func whatTheDeviceRefusesIsToldWithItsErrorCode() throws {
         let events = try events(
             try Example.device(),
             [
@@ -71,7 +74,7 @@ import Testing
                 .subscribe(VirtualGATT.info),
             ])
         let details = events.map { if case .refused(let error, _) = $0 { error.detail } else { "" } }
-        // Control's notifications are off; Data is not readable; Version is not writable; Info does not notify.
+        // The notifications of Control are off. Data is not readable, Version is not writable, and Info does not notify.
         #expect(
             details == [
                 "the device answered with ATT error 0xFD", "the device answered with ATT error 0x2",
@@ -80,7 +83,8 @@ import Testing
         #expect(events.last == Self.closed)
     }
 
-    @Test func aSecondCloseDoesNothingAndACommandAfterItNeither() throws {
+    @Test("a second close and a command after the close have no effect")
+    func aSecondCloseDoesNothingAndACommandAfterItNeither() throws {
         let time = VirtualTime()
         let transport = SimulatedTransport(device: try Example.device(), clock: time)
         let events = try time.run {
@@ -98,7 +102,8 @@ import Testing
         #expect(transport.statistics.devicePackets == 0)
     }
 
-    @Test func theDeviceServesOneConnectionAndLetsTheOthersRead() throws {
+    @Test("during an update, a second connection can read but gets the status busy for BEGIN")
+    func theDeviceServesOneConnectionAndLetsTheOthersRead() throws {
         let time = VirtualTime()
         let transport = SimulatedTransport(device: try Example.device(), clock: time)
         try time.run {
@@ -116,14 +121,15 @@ import Testing
         }
     }
 
-    @Test func theHostIsWatchedForItsWindow() throws {
+    @Test("the statistics report the maximum number of chunks in flight")
+    func theHostIsWatchedForItsWindow() throws {
         let time = VirtualTime()
         let transport = SimulatedTransport(device: try Example.device(), clock: time)
         try time.run {
             try await transport.host {
                 try await $0.subscribe()
                 try await $0.transfer(1, Example.envelope, digest: Example.digests.envelope, resume: false)
-                // Chunks of 18 bytes, by hand: 34 of them, 20 at once and then the rest.
+                // The image has 34 chunks of 18 bytes. The host sends 20 at once and then the others.
                 _ = try await $0.demand(1, Example.bytes("02 58020000 00000000 db4f2ac25d140369"))
                 var chunks: [[UInt8]] = []
                 for index in 0..<34 {
@@ -140,7 +146,8 @@ import Testing
         #expect(transport.statistics.maximumChunksInFlight == 20)
     }
 
-    @Test func oneSeedOneTranscript() throws {
+    @Test("equal seeds give equal transcripts, and different seeds different ones")
+    func oneSeedOneTranscript() throws {
         func transcript(seed: UInt64) throws -> UInt64 {
             let time = VirtualTime()
             var radio = RadioModel()

@@ -4,7 +4,7 @@ import OTAUpdate
 import SystemPackage
 import Testing
 
-@Suite struct VirtualDeviceStoreSMPTests {
+@Suite("Stored virtual SMP devices") struct VirtualDeviceStoreSMPTests {
     private func withStore(_ body: (VirtualDeviceStore) throws -> Void) throws {
         try withTemporaryFolder { try body(VirtualDeviceStore(folder: $0)) }
     }
@@ -21,7 +21,8 @@ import Testing
         try store.create(name, configuration, version: try Example.version("1.2.3"))
     }
 
-    @Test func aDeviceIsWhatItWasMade() throws {
+    @Test("an opened SMP device has the configuration of its creation")
+    func aDeviceIsWhatItWasMade() throws {
         try withStore { store in
             try create("board", in: store)
             #expect(try store.updateProtocol(of: "board") == .smp)
@@ -38,7 +39,7 @@ import Testing
         }
     }
 
-    @Test("a device of an earlier release, whose file does not say it, reports its board")
+    @Test("a device file of an earlier release, without reports_board, gives a device that reports its board")
     func readsAnOlderFile() throws {
         var configuration = VirtualSMPConfiguration()
         configuration.reportsBoard = false
@@ -49,8 +50,9 @@ import Testing
         #expect(try older.configuration.reportsBoard)
     }
 
-    /// Its own image is signed by a key that it trusts, so it starts.
-    @Test func aDeviceStarts() throws {
+    /// The factory image is signed by a key that the device trusts, so it boots.
+    @Test("a stored SMP device boots its factory image, and is unreachable after it is suspended")
+    func aDeviceStarts() throws {
         try withStore { store in
             try create("board", in: store)
             let device = try store.openSMP("board")
@@ -61,7 +63,8 @@ import Testing
         }
     }
 
-    @Test func theOtherKindIsNotTakenForIt() throws {
+    @Test("opening a device with the functions for the other protocol fails with device-malformed")
+    func theOtherKindIsNotTakenForIt() throws {
         try withStore { store in
             try create("board", in: store)
             #expect(throws: VirtualDeviceError(.malformed, "")) { try store.open("board") }
@@ -71,7 +74,8 @@ import Testing
         }
     }
 
-    @Test func whatCannotBeIsRefused() throws {
+    @Test("creating an SMP device with an invalid buffer count or version fails and creates no device")
+    func whatCannotBeIsRefused() throws {
         try withStore { store in
             var configuration = VirtualSMPConfiguration()
             configuration.bufferCount = 0

@@ -4,7 +4,7 @@ import OTASimulator
 import SystemPackage
 import Testing
 
-@Suite struct VirtualDeviceStoreTests {
+@Suite("Stored virtual devices") struct VirtualDeviceStoreTests {
     private func withStore(_ body: (VirtualDeviceStore) throws -> Void) throws {
         try withTemporaryFolder { try body(VirtualDeviceStore(folder: $0.appending("state").appending("otaflash"))) }
     }
@@ -30,7 +30,8 @@ import Testing
         _ = try file.closeAfter { try file.writeAll(text.utf8) }
     }
 
-    @Test func aNewDeviceIsListedOpenedAndRemoved() throws {
+    @Test("a new device can be listed, opened and removed")
+    func aNewDeviceIsListedOpenedAndRemoved() throws {
         try withStore { store in
             #expect(try store.list() == [])
             try create("zeta", in: store)
@@ -56,7 +57,8 @@ import Testing
         }
     }
 
-    @Test func aDeviceIsNotMadeTwiceNorUnderABadNameNorFromNonsense() throws {
+    @Test("creating a device fails for an existing name, an invalid name or an invalid configuration")
+    func aDeviceIsNotMadeTwiceNorUnderABadNameNorFromNonsense() throws {
         try withStore { store in
             try create("demo", in: store)
             #expect(throws: VirtualDeviceError(.exists, "")) { try create("demo", in: store) }
@@ -72,21 +74,23 @@ import Testing
         }
     }
 
-    @Test func whatIsNoDeviceIsNotListed() throws {
+    @Test("folders without device.json are neither listed, removed nor overwritten")
+    func whatIsNoDeviceIsNotListed() throws {
         try withStore { store in
             try create("demo", in: store)
             #expect(mkdir(store.folder.appending("locks").string, 0o755) == 0)
             #expect(mkdir(store.folder.appending(".demo.new-1").string, 0o755) == 0)
             #expect(try store.list().map(\.name) == ["demo"])
             #expect(throws: VirtualDeviceError(.noSuchDevice, "")) { try store.remove("locks") }
-            // Nor is a folder that stands in the way written over.
+            // An existing folder with the name of a new device is not overwritten.
             #expect(mkdir(store.folder.appending("taken").string, 0o755) == 0)
             #expect(mkdir(store.folder.appending("taken").appending("precious").string, 0o755) == 0)
             #expect(throws: VirtualDeviceError(.exists, "")) { try create("taken", in: store) }
         }
     }
 
-    @Test func damagedFilesAreNamed() throws {
+    @Test("the error for a damaged device.json contains its path")
+    func damagedFilesAreNamed() throws {
         try withStore { store in
             try create("demo", in: store)
             let path = store.folder.appending("demo").appending("device.json")
@@ -116,7 +120,8 @@ import Testing
         }
     }
 
-    @Test func aFlashOfAnotherSizeIsNoFlash() throws {
+    @Test("a flash file of the wrong size or a missing flash file is refused")
+    func aFlashOfAnotherSizeIsNoFlash() throws {
         try withStore { store in
             try create("demo", in: store)
             let path = store.folder.appending("demo").appending("flash")
@@ -128,8 +133,9 @@ import Testing
         }
     }
 
-    /// An update in steps, each by a process of its own.
-    @Test func aDeviceFolderOutlivesTheProcess() throws {
+    /// Runs an update in steps. Each step is a separate process.
+    @Test("a device keeps its state between processes, and a killed process is a power cut")
+    func aDeviceFolderOutlivesTheProcess() throws {
         try withStore { store in
             try create("demo", in: store)
             let version = VirtualGATT.version
@@ -137,11 +143,11 @@ import Testing
             try run(store) {
                 try await $0.install(Example.envelope, Example.image, digests: Example.digests, resume: false)
             }
-            // The process that has marked it is killed. The next one finds the image on trial…
+            // The process that marked the image was killed. The next process finds the image on trial.
             #expect(try run(store, suspends: true) { try await $0.read(version) } == Array("1.1.0".utf8))
-            // …and so does the one after it, as that one ended in good order.
+            // That process ended normally, so the process after it also finds the image on trial.
             #expect(try run(store) { try await $0.read(progress) }.first == 5)
-            // That one was killed, which is a power cut: the trial is over.
+            // The last process was killed, which is a power cut. The trial has ended.
             #expect(try run(store) { try await $0.read(version) } == Array("1.0.0-rc.1".utf8))
             try run(store) {
                 try await $0.install(Example.envelope, Example.image, digests: Example.digests, resume: true)
@@ -155,7 +161,9 @@ import Testing
         }
     }
 
-    /// What a process does with the device of a store; at its end it is killed, unless it ends in good order.
+    /// Runs one process that uses the device of a store.
+    ///
+    /// - Parameter suspends: whether the process ends normally. Otherwise it is killed.
     @discardableResult
     private func run<Value: Sendable>(
         _ store: VirtualDeviceStore, suspends: Bool = false,

@@ -2,7 +2,7 @@ import OTAFirmware
 import OTASigning
 import OTASimulator
 
-/// The worked example of docs/bundle-format.md and docs/ota-profile.md: the bytes on those pages, and nothing computed here.
+/// The worked example of docs/bundle-format.md and docs/ota-profile.md. The bytes are copied from those pages; none are calculated here.
 enum Example {
     static let publicKey = bytes("d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a")
     static let envelope = bytes(
@@ -16,7 +16,7 @@ enum Example {
         """)
     static let image: [UInt8] = (0..<600).map { UInt8($0 % 251) }
 
-    /// Small, so that a test is quick: pages of 512 bytes, slots of eight.
+    /// A configuration with a small flash, which keeps the tests fast: pages of 512 bytes, slots of eight pages.
     static func configuration() throws -> VirtualDeviceConfiguration {
         var configuration = VirtualDeviceConfiguration(
             product: try unwrap(ProductName("demo")), trustedKeys: [try PublicKey(bytes: publicKey)])
@@ -43,6 +43,6 @@ enum Example {
 }
 
 extension Example {
-    /// As the profile's example has them.
+    /// The first 8 bytes of the SHA-256 digests, as in the profile's example.
     static let digests = (envelope: bytes("2af61d1ff5e15b10"), image: bytes("db4f2ac25d140369"))
 }

@@ -4,7 +4,7 @@ import OTASimulator
 import OTATransport
 import OTAUpdate
 
-/// A signed image of any size, for a device that trusts its key.
+/// A signed image of any size, and devices that trust its key.
 struct SimulatorRelease: Sendable {
     let key: PublicKey
     let version: String
@@ -25,7 +25,7 @@ struct SimulatorRelease: Sendable {
         self.version = version
     }
 
-    /// A device that runs something older.
+    /// Creates a device that runs version 1.0.0 and trusts the key of this release.
     func device(_ change: (inout VirtualDeviceConfiguration) -> Void = { _ in }) throws -> VirtualDevice {
         try Example.device {
             $0.trustedKeys = [key]
@@ -33,9 +33,10 @@ struct SimulatorRelease: Sendable {
         }
     }
 
-    /// Brings the device to this release and confirms it, over as many links as it takes; fifty at most.
+    /// Updates the device to this release and confirms it. Opens as many links as necessary, at most 50.
     ///
-    /// - Returns: The number of links.
+    /// - Returns: the number of links.
+    /// - Throws: `TinyHost.Lost` after 50 links.
     @discardableResult
     func install(over transport: some Transport, at clock: VirtualTime) async throws -> Int {
         for attempt in 1...50 {
@@ -50,12 +51,12 @@ struct SimulatorRelease: Sendable {
         throw TinyHost.Lost()
     }
 
-    /// True: it runs for good.
+    /// Runs one link of the update. Returns true if the image is now permanent.
     private func step(over transport: some Transport, at clock: VirtualTime, resume: Bool) async throws -> Bool {
         try await transport.host { host in
             let link = host.link
             return try await withThrowingTaskGroup(of: Void.self) { watchdog in
-                // An answer may get lost.
+                // A lost answer must not block the update.
                 watchdog.addTask {
                     try await clock.sleep(for: .seconds(90))
                     link.close()

@@ -1,7 +1,7 @@
 import FoundationEssentials
 import SystemPackage
 
-/// A new folder, gone when `body` is through.
+/// Runs `body` with a new folder, and removes the folder afterwards.
 func withTemporaryFolder<Result>(_ body: (FilePath) throws -> Result) throws -> Result {
     let folder = FilePath("/tmp/otaflash-simulator-\(UUID().uuidString)")
     try FileManager.default.createDirectory(atPath: folder.string, withIntermediateDirectories: false)

@@ -3,17 +3,17 @@ import OTASimulator
 import OTATransport
 import OTAUpdate
 
-/// A host as small as can be, written from docs/ota-profile.md: it asks, waits for the answer, and keeps what it hears
-/// meanwhile.
+/// A minimal host, written from docs/ota-profile.md. It sends a request, waits for the answer, and stores the notifications of Progress
+/// that it receives in the meantime.
 struct TinyHost {
     struct Lost: Error {}
     struct Unexpected: Error { var what: String }
 
     let link: any Link
     private var events: AsyncStream<LinkEvent>.Iterator
-    /// Notifications of Progress that nobody asked for, as hex.
+    /// The stored notifications of Progress, as hex.
     private(set) var progress: [String] = []
-    /// Where the device wanted the last object from, in bytes.
+    /// The offset in bytes from which the device requested the last object.
     private(set) var resumedFrom = 0
     private var tag: UInt8 = 0x20
 
@@ -28,7 +28,7 @@ struct TinyHost {
         return event
     }
 
-    /// The first event that `pick` wants; Progress that comes before it is kept.
+    /// Waits for the first event for which `pick` returns a value. Earlier notifications of Progress are stored.
     mutating func wait<Value>(for pick: (LinkEvent) -> Value?) async throws -> Value {
         while true {
             let event = try await next()
@@ -50,7 +50,7 @@ struct TinyHost {
         return try await wait { if case .value(let bytes, channel) = $0 { bytes } else { nil } }
     }
 
-    /// Writes a request to Control, as hex, and returns the answer, as hex. The write is answered before or after it.
+    /// Writes a request to Control and returns the answer, both as hex. The write response may arrive before or after the answer.
     mutating func ask(_ request: String) async throws -> String { Hex.encode(try await ask(Example.bytes(request))) }
 
     mutating func ask(_ request: [UInt8]) async throws -> [UInt8] {
@@ -69,7 +69,7 @@ struct TinyHost {
         return answer ?? []
     }
 
-    /// A request with a fresh tag; the answer's status and results.
+    /// Sends a request with a new tag, and returns the status and the results of the answer.
     mutating func request(_ opcode: UInt8, _ arguments: [UInt8] = []) async throws -> [UInt8] {
         tag &+= 1
         let answer = try await ask([opcode, tag] + arguments)
@@ -85,7 +85,7 @@ struct TinyHost {
 
     func send(_ chunks: [[UInt8]]) { link.submit(.send(chunks, VirtualGATT.data)) }
 
-    /// Sends an object from where the device wants it, a window at a time, and has it judged.
+    /// Sends an object from the device's offset, one window at a time, and requests its verification.
     mutating func transfer(
         _ object: UInt8, _ bytes: [UInt8], digest: [UInt8], resume: Bool, window: Int = 64
     ) async throws {
@@ -112,7 +112,7 @@ struct TinyHost {
         _ = try await demand(3)
     }
 
-    /// Everything up to the mark for boot.
+    /// Runs an update up to the mark for boot.
     mutating func install(
         _ envelope: [UInt8], _ image: [UInt8], digests: (envelope: [UInt8], image: [UInt8]), resume: Bool
     )
@@ -133,7 +133,7 @@ struct TinyHost {
 }
 
 extension Transport {
-    /// `withLink` for a body that throws.
+    /// Runs `withLink` for a body that throws.
     func host<Value: Sendable>(_ body: (inout TinyHost) async throws -> Value) async throws -> Value {
         try await withLink { link in
             var host = TinyHost(link)

@@ -2,8 +2,8 @@ import OTASimulator
 import OTAUpdate
 import Testing
 
-@Suite struct VirtualTimeTests {
-    /// What happened, in order, with the time at which it did. Used on one thread.
+@Suite("Virtual time") struct VirtualTimeTests {
+    /// Records events in order, each with its time in milliseconds. Used on one thread.
     private final class Diary: @unchecked Sendable {
         var lines: [String] = []
         let time: VirtualTime
@@ -11,7 +11,8 @@ import Testing
         func note(_ text: String) { lines.append("\(time.now.offset / .milliseconds(1)) \(text)") }
     }
 
-    @Test func sleepersWakeInTheOrderOfTheirInstantsAndThenOfTheirArrival() throws {
+    @Test("tasks wake in the order of their wake times, then in the order of their sleep calls")
+    func sleepersWakeInTheOrderOfTheirInstantsAndThenOfTheirArrival() throws {
         let time = VirtualTime()
         let diary = Diary(time)
         try time.run {
@@ -28,7 +29,8 @@ import Testing
         #expect(diary.lines == ["10.0 b", "10.0 e", "20.0 d", "30.0 a", "30.0 c", "30.0 end"])
     }
 
-    @Test func hoursPassInNoTimeAndTimeStandsStillWhileThereIsWork() throws {
+    @Test("time advances only when all tasks sleep, without waiting in real time")
+    func hoursPassInNoTimeAndTimeStandsStillWhileThereIsWork() throws {
         let time = VirtualTime()
         let wall = ContinuousClock.now
         let end = try time.run {
@@ -41,7 +43,8 @@ import Testing
         #expect(wall.duration(to: .now) < .seconds(3600))
     }
 
-    @Test func aSleepThatIsOverAlreadyLetsOthersGoFirstAndDoesNotTurnTimeBack() throws {
+    @Test("a sleep until a past time runs other tasks first and does not decrease the time")
+    func aSleepThatIsOverAlreadyLetsOthersGoFirstAndDoesNotTurnTimeBack() throws {
         let time = VirtualTime()
         let diary = Diary(time)
         try time.run {
@@ -54,7 +57,8 @@ import Testing
         #expect(diary.lines == ["1000.0 other", "1000.0 sleeper"])
     }
 
-    @Test func aCancelledSleeperWakesAtOnce() throws {
+    @Test("a cancelled task wakes at once, and its next sleep throws at once")
+    func aCancelledSleeperWakesAtOnce() throws {
         let time = VirtualTime()
         let diary = Diary(time)
         try time.run {
@@ -62,7 +66,7 @@ import Testing
                 group.addTask {
                     await #expect(throws: CancellationError.self) { try await time.sleep(for: .seconds(60)) }
                     diary.note("cancelled")
-                    // A task that is cancelled already does not lie down at all.
+                    // A cancelled task does not sleep.
                     await #expect(throws: CancellationError.self) { try await time.sleep(for: .seconds(60)) }
                     diary.note("again")
                 }
@@ -73,7 +77,8 @@ import Testing
         #expect(diary.lines == ["2000.0 cancelled", "2000.0 again"])
     }
 
-    @Test func cancelledSleepersDoNotPileUp() throws {
+    @Test("cancelled sleeps do not accumulate in the queue")
+    func cancelledSleepersDoNotPileUp() throws {
         let time = VirtualTime()
         try time.run {
             for _ in 0..<2000 {
@@ -88,7 +93,8 @@ import Testing
         #expect(time.now.offset == .zero)
     }
 
-    @Test func thousandsOfSleepersKeepTheirOrderWhileHalfOfThemAreCancelled() throws {
+    @Test("1,000 tasks wake at their exact times while 1,000 other sleeps are cancelled")
+    func thousandsOfSleepersKeepTheirOrderWhileHalfOfThemAreCancelled() throws {
         let time = VirtualTime()
         let diary = Diary(time)
         try time.run {
@@ -114,7 +120,8 @@ import Testing
         #expect(diary.lines.count == 1000)
     }
 
-    @Test func waitingForWhatCannotComeIsAStallAndTakesTheTaskDown() {
+    @Test("waiting for an event that cannot occur throws Stalled and cancels the task")
+    func waitingForWhatCannotComeIsAStallAndTakesTheTaskDown() {
         let time = VirtualTime()
         let diary = Diary(time)
         #expect(throws: VirtualTime.Stalled.self) {
@@ -129,12 +136,14 @@ import Testing
         #expect(diary.lines == ["5000.0 taken down"])
     }
 
-    @Test func errorsComeOut() {
+    @Test("run rethrows the error of its body")
+    func errorsComeOut() {
         struct Failed: Error {}
         #expect(throws: Failed.self) { try VirtualTime().run { throw Failed() } }
     }
 
-    @Test(arguments: 1...20) func oneProgramTakesOneCourse(seed: UInt64) throws {
+    @Test("a program with concurrent tasks has the same event order in two runs", arguments: 1...20)
+    func oneProgramTakesOneCourse(seed: UInt64) throws {
         func course() throws -> [String] {
             let time = VirtualTime()
             let diary = Diary(time)
