@@ -253,4 +253,10 @@ if Context.environment["OTAFLASH_SANITIZED"] == "thread" {
     for target in package.targets where target.swiftSettings != nil && !computing.contains(target.name) {
         target.swiftSettings = (target.swiftSettings ?? []) + [.unsafeFlags(["-Onone"])]
     }
+    // These tests use no threads.
+    let sequential = [
+        "COTADeviceTests", "FuzzTargetsTests", "OTAArchiveTests", "OTAFirmwareTests", "OTAProfileTests", "OTASMPTests",
+        "OTASigningTests", "OTAUpdateTests",
+    ]
+    package.targets.removeAll { sequential.contains($0.name) }
 }

@@ -6,8 +6,6 @@
 command_tests='^OTACommandsTests\.'
 # The test targets that need D-Bus daemons.
 bus_tests='^(DBusTests|BlueZTests|OTABlueZTests)\.'
-# The test targets without threads.
-sequential_tests='^(COTADeviceTests|FuzzTargetsTests|OTAArchiveTests|OTAFirmwareTests|OTAProfileTests|OTASMPTests|OTASigningTests|OTAUpdateTests)\.'
 
 # Many times the duration of the slowest group. A group that hangs is ended, and the tests that were still running are printed.
 group_seconds=900
