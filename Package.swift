@@ -189,8 +189,7 @@ let package = Package(
         .target(
             name: "FuzzTargets",
             dependencies: [
-                "BlueZ", "DBus", "OTAArchive", "OTABlueZ", "OTAClient", "OTACommands", "OTAFirmware", "OTAProfile",
-                "OTASerial",
+                "BlueZ", "DBus", "OTAArchive", "OTABlueZ", "OTAClient", "OTAFirmware", "OTAProfile", "OTASerial",
                 "OTASigning", "OTASimulator", "OTASMP", "OTAUDP", "OTAUpdate", "Gauntlet", system,
             ], path: "Tests/FuzzTargets", swiftSettings: swift),
         .target(name: "DeviceFuzz", dependencies: ["COTADevice"], path: "Tests/DeviceFuzz", cSettings: c),

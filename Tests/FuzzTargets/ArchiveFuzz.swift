@@ -1,6 +1,5 @@
 import OTAArchive
 import OTAClient
-import OTACommands
 import OTAFirmware
 import OTASMP
 import OTASigning
