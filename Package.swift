@@ -147,6 +147,10 @@ let package = Package(
         .testTarget(
             name: "OTAArchiveTests", dependencies: ["OTAArchive", "OTAFirmware", "OTATestSupport", "OTAUpdate"],
             swiftSettings: swift),
+        .testTarget(
+            name: "OTAClientTests",
+            dependencies: ["OTAClient", "OTAFirmware", "OTASigning", "OTATransport", "OTAUpdate", system],
+            swiftSettings: swift),
         .testTarget(name: "OTAUpdateTests", dependencies: ["OTAUpdate"], swiftSettings: swift),
         .testTarget(
             name: "COTADeviceTests", dependencies: ["COTADevice", "COpenSSL", "OTATestSupport", "OTAUpdate"],

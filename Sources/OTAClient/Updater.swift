@@ -11,6 +11,7 @@ import OTASimulator
 import OTATransport
 import OTAUDP
 public import OTAUpdate
+public import SystemPackage
 
 /// Updates one device over any transport.
 ///
@@ -44,6 +45,8 @@ public struct Updater: Sendable {
         public var links: (any LinkAccount)?
         /// The trusted keys of the virtual device that the first push to `sim:` creates; nil: no device is created.
         public var keysOfNewDevice: TrustStore?
+        /// The folder of the virtual devices; nil: the folder of the command `otaflash`.
+        public var virtualDeviceFolder: FilePath?
         /// Called with a sentence for the user, for example after a virtual device was created.
         public var note: @Sendable (String) -> Void = { _ in }
 
@@ -168,7 +171,7 @@ private struct Run {
     }
 
     func perform(on address: VirtualDeviceAddress) async throws -> UpdateResult {
-        let devices = try VirtualDevices()
+        let devices = try VirtualDevices(in: options.virtualDeviceFolder)
         let name = address.name ?? VirtualDevices.demoName
         let lock = try devices.lock(name, mayBeMissing: address.name == nil && options.keysOfNewDevice != nil)
         defer { withExtendedLifetime(lock) {} }

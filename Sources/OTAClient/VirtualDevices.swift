@@ -2,7 +2,7 @@ import OTAFirmware
 import OTASigning
 package import OTASimulator
 import OTAUpdate
-import SystemPackage
+package import SystemPackage
 
 /// The virtual devices of this user, in the state folder.
 package struct VirtualDevices {
@@ -11,9 +11,12 @@ package struct VirtualDevices {
 
     package let store: VirtualDeviceStore
 
+    /// - Parameter folder: the folder of the devices; nil: the state folder of the command `otaflash`.
     /// - Throws: `cannotCreate`, `invalidStateFolder`.
-    package init() throws(ClientError) {
-        guard let folder = try Environment.stateFolder() else {
+    package init(in folder: FilePath? = nil) throws(ClientError) {
+        var folder = folder
+        if folder == nil { folder = try Environment.stateFolder() }
+        guard let folder else {
             throw ClientError(.cannotCreate, "no folder for virtual devices: HOME is not set")
         }
         store = VirtualDeviceStore(folder: folder)

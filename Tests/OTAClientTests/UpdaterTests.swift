@@ -1,0 +1,110 @@
+import FoundationEssentials
+import Glibc
+import OTAClient
+import OTAFirmware
+import OTASigning
+import OTATransport
+import OTAUpdate
+import SystemPackage
+import Testing
+
+@Suite("Tasks of the client library") struct UpdaterTests {
+    /// A folder with virtual devices, and an update that they accept.
+    private final class Fixture: Sendable {
+        let folder: FilePath
+        let update: VerifiedUpdate
+        let trust: TrustStore
+
+        init(bytes: Int = 60_000) throws {
+            folder = FilePath("/tmp/otaflash-client-\(UUID().uuidString)")
+            try FileManager.default.createDirectory(atPath: folder.string, withIntermediateDirectories: false)
+            let (image, bundle) = (folder.appending("image.bin"), folder.appending("image.otaf"))
+            try Data((0..<bytes).map { UInt8(truncatingIfNeeded: $0 &* 31) }).write(to: URL(filePath: image.string))
+            let key = try PrivateKey.generate()
+            trust = try TrustStore([key.publicKey])
+            let release = Release(product: ProductName("lamp"), version: SemanticVersion("1.1.0"))
+            _ = try BundleSigner(keys: [key]).sign(image, as: release, created: 1, to: bundle, replace: false)
+            update = try UpdateFile(parsing: [UInt8](Data(contentsOf: URL(filePath: bundle.string)))).verified(
+                by: Verifier(trust: trust))
+        }
+
+        deinit { try? FileManager.default.removeItem(atPath: folder.string) }
+
+        var devices: FilePath { folder.appending("devices") }
+
+        func updater(_ address: String) throws -> Updater {
+            var options = Updater.Options()
+            options.keysOfNewDevice = trust
+            options.virtualDeviceFolder = devices
+            return Updater(try DeviceAddress(address), options)
+        }
+    }
+
+    @Test("a push over a link that breaks resumes, reports each step in order, and ends confirmed")
+    func resumes() async throws {
+        let fixture = try Fixture()
+        var steps: [Updater.Step] = []
+        let result = try await fixture.updater("sim:?drop-at=0.4&pace=virtual").push(fixture.update) {
+            for await step in $0 { steps.append(step) }
+        }
+        #expect(result.report.outcome == .confirmed && result.report.device.runningVersion == "1.1.0")
+        #expect(result.address == "sim:demo" && result.report.transfer?.disconnects == 1)
+        #expect(steps.contains { if case .resumed(let offset, 60_000) = $0.progress { offset > 0 } else { false } })
+        #expect(steps.contains { $0.progress == .transferred(offset: 60_000, total: 60_000) })
+        #expect(zip(steps, steps.dropFirst()).allSatisfy { $0.time <= $1.time })
+    }
+
+    @Test("a push that does not read its steps ends all the same")
+    func stepsAreOptional() async throws {
+        let fixture = try Fixture()
+        let result = try await fixture.updater("sim:?pace=virtual").push(fixture.update) { _ in }
+        #expect(result.report.outcome == .confirmed)
+    }
+
+    @Test("a trial is reported by status, and confirm makes it permanent")
+    func confirms() async throws {
+        let fixture = try Fixture()
+        let pushed = try await fixture.updater("sim:?pace=virtual").push(fixture.update, UpdateOptions(ending: .trial))
+        #expect(pushed.report.outcome == .onTrial(seconds: 60))
+        let device = try fixture.updater("sim:demo?pace=virtual")
+        #expect(try await device.status().report.device.state == .trial)
+        #expect(try await device.confirm().report.outcome == .confirmed)
+        #expect(try await device.status().report.device.state == .idle)
+    }
+
+    @Test("a cancelled push ends with interrupted, and a later push resumes its bytes")
+    func resumesAfterACancellation() async throws {
+        let fixture = try Fixture()
+        let (halves, half) = AsyncStream.makeStream(of: Void.self)
+        let push = Task {
+            try await fixture.updater("sim:").push(fixture.update) {
+                for await step in $0 {
+                    if case .transferred(let offset, _) = step.progress, offset > 30_000 { half.yield() }
+                }
+            }
+        }
+        for await _ in halves { break }
+        push.cancel()
+        await #expect(throws: UpdateError(.interrupted, "")) { try await push.value }
+        let resumed = try await fixture.updater("sim:?pace=virtual").push(fixture.update, UpdateOptions(resume: true))
+        #expect(resumed.report.outcome == .confirmed)
+        #expect((resumed.report.transfer?.resumedFrom ?? 0) > 20_000)
+    }
+
+    @Test("a device that another task uses is refused with deviceInUse and the id of its process")
+    func refusesADeviceInUse() async throws {
+        let fixture = try Fixture()
+        let lock = try VirtualDevices(in: fixture.devices).lock("demo", mayBeMissing: true)
+        let error = await #expect(throws: ClientError.self) {
+            try await fixture.updater("sim:?pace=virtual").push(fixture.update)
+        }
+        withExtendedLifetime(lock) {}
+        #expect(error?.code == .deviceInUse && error?.process == getpid())
+    }
+
+    @Test("an address without a known transport is refused with a hint", arguments: ["", "kitchen", "usb:1", "udp:"])
+    func refusesAnAddress(text: String) throws {
+        let error = #expect(throws: AddressError.self) { try DeviceAddress(text) }
+        #expect(error?.hint.isEmpty == false)
+    }
+}
