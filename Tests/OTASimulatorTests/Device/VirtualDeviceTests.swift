@@ -51,12 +51,12 @@ import Testing
         return (device, time.now.offset)
     }
 
-    @Test("an unconfirmed trial rolls back after its time limit, even if the next poll is late")
+    @Test("an unconfirmed trial without a connection rolls back after its limit of 60 s")
     func aTrialNobodyConfirmsEndsByItselfWhileNobodyLooks() throws {
         let (device, marked) = try marked()
         _ = device.poll(at: marked + .seconds(1))
         #expect(device.running?.isOnTrial == true && device.running?.image.version == "1.1.0")
-        // One call runs the boot, the trial and the restart, each at its own time.
+        // The trial starts after the boot, which takes 800 ms, and ends 60 s later.
         _ = device.poll(at: marked + .milliseconds(800 + 59_990))
         #expect(device.running?.isOnTrial == true)
         _ = device.poll(at: marked + .milliseconds(800 + 60_010))

@@ -2,7 +2,8 @@ import OTAFirmware
 import OTASigning
 import OTASimulator
 
-/// The worked example of docs/bundle-format.md and docs/ota-profile.md. The bytes are copied from those pages; none are calculated here.
+/// The worked example of docs/bundle-format.md and docs/ota-profile.md. The key, the envelope and the digests are copied from those pages.
+/// The image is calculated by the rule on the page: byte i is i mod 251.
 enum Example {
     static let publicKey = bytes("d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a")
     static let envelope = bytes(

@@ -33,10 +33,10 @@ struct SimulatorRelease: Sendable {
         }
     }
 
-    /// Updates the device to this release and confirms it. Opens as many links as necessary, at most 50.
+    /// Updates the device to this release and confirms it. Tries to connect at most 50 times.
     ///
-    /// - Returns: the number of links.
-    /// - Throws: `TinyHost.Lost` after 50 links.
+    /// - Returns: the number of connection attempts, including attempts that timed out.
+    /// - Throws: `TinyHost.Lost` after 50 attempts.
     @discardableResult
     func install(over transport: some Transport, at clock: VirtualTime) async throws -> Int {
         for attempt in 1...50 {
