@@ -23,7 +23,7 @@ final class SMPServer {
     /// The time of the scheduled restart; nil if no restart is scheduled.
     var restartsAt: Duration?
     private(set) var waiting: [Packet] = []
-    private var inlet: SMPInlet
+    private var reassembler: SMPReassembler
     /// The time until which the flash is busy and the server does not respond.
     var busyUntil = Duration.zero
     /// The time until which the last request and its response keep their buffers. The next request waits until then.
@@ -36,7 +36,7 @@ final class SMPServer {
     init(_ configuration: VirtualSMPConfiguration, _ slots: SMPSlots) {
         self.configuration = configuration
         self.slots = slots
-        inlet = SMPInlet(reassembles: configuration.reassembles, bufferSize: configuration.bufferSize)
+        reassembler = SMPReassembler(reassembles: configuration.reassembles, bufferSize: configuration.bufferSize)
     }
 
     /// The time of the next response or restart; nil if none is pending.
@@ -48,21 +48,21 @@ final class SMPServer {
     func write(_ value: [UInt8], from connection: UInt16, at now: Duration) {
         let isFull = buffersInUse(at: now) >= configuration.bufferCount
         // The client gets no error for a dropped value.
-        if isFull, !inlet.isInMidPacket { overflows += 1 }
-        guard let bytes = inlet.take(value, hasRoom: !isFull) else { return }
+        if isFull, !reassembler.isInMidPacket { overflows += 1 }
+        guard let bytes = reassembler.add(value, hasRoom: !isFull) else { return }
         waiting.append(Packet(connection: connection, bytes: bytes, arrived: now))
         longestQueue = max(longestQueue, waiting.count)
     }
 
     /// Returns the number of occupied buffers: waiting packets, an incomplete packet, the last request and its response.
     private func buffersInUse(at now: Duration) -> Int {
-        waiting.count + (inlet.isInMidPacket ? 1 : 0) + (now < releasedAt ? 2 : 0)
+        waiting.count + (reassembler.isInMidPacket ? 1 : 0) + (now < releasedAt ? 2 : 0)
     }
 
     /// Reports the end of a connection. An incomplete packet is discarded.
     func disconnected(_ connection: UInt16) {
         waiting.removeAll { $0.connection == connection }
-        inlet.reset()
+        reassembler.reset()
     }
 
     /// Handles the next packet and returns the response; nil if no packet waits or the packet gets no response.
@@ -73,31 +73,31 @@ final class SMPServer {
         waiting.removeFirst()
         packets += 1
         releasedAt = now + configuration.releaseDelay
-        guard let header = SMPQuestion(packet.bytes) else { return nil }
+        guard let request = SMPReceivedRequest(packet.bytes) else { return nil }
         let fields: Fields
         do throws(SMPRefusal) {
-            fields = isFull ? try refuse(.general(2)) : try handle(header, at: now)
+            fields = isFull ? try refuse(.general(2)) : try handle(request, at: now)
         } catch {
             if case .flash(let failure) = error { throw failure }
             return (
                 packet.connection,
-                header.answer(error.fields(version: version(of: header)), version: version(of: header))
+                request.answer(error.fields(version: version(of: request)), version: version(of: request))
             )
         }
-        return (packet.connection, header.answer(fields, version: version(of: header)))
+        return (packet.connection, request.answer(fields, version: version(of: request)))
     }
 
     private func refuse(_ refusal: SMPRefusal) throws(SMPRefusal) -> Fields { throw refusal }
 
-    private func version(of question: SMPQuestion) -> UInt8 {
-        configuration.knowsFirstVersionOnly ? 0 : min(question.version, 1)
+    private func version(of request: SMPReceivedRequest) -> UInt8 {
+        configuration.knowsFirstVersionOnly ? 0 : min(request.version, 1)
     }
 
-    private func handle(_ question: SMPQuestion, at now: Duration) throws(SMPRefusal) -> Fields {
-        if question.version > 1, !configuration.knowsFirstVersionOnly { throw .general(13) }
-        guard question.isWhole else { throw .general(9) }
-        guard let map = question.map else { throw .general(3) }
-        return switch (question.group, question.command, question.operation) {
+    private func handle(_ request: SMPReceivedRequest, at now: Duration) throws(SMPRefusal) -> Fields {
+        if request.version > 1, !configuration.knowsFirstVersionOnly { throw .general(13) }
+        guard request.isWhole else { throw .general(9) }
+        guard let map = request.map else { throw .general(3) }
+        return switch (request.group, request.command, request.operation) {
         case (0, 0, _): try echo(map)
         case (0, 5, 2): restart(at: now)
         case (0, 6, 0) where configuration.reportsParameters:

@@ -2,7 +2,7 @@ import OTAFirmware
 import OTASMP
 
 /// A request packet with the numeric fields of its header.
-struct SMPQuestion {
+struct SMPReceivedRequest {
     let version, operation, sequence, command: UInt8
     let group: UInt16
     /// Whether the packet contains at least as many bytes as its header states.
@@ -39,7 +39,7 @@ struct SMPQuestion {
 }
 
 /// Assembles packets from written values. Each value is a packet or a part of a packet, as in Zephyr (`smp_bt.c`, `smp_reassembly.c`).
-struct SMPInlet {
+struct SMPReassembler {
     private static let headerLength = 8
 
     let reassembles: Bool
@@ -61,7 +61,7 @@ struct SMPInlet {
     ///
     /// - Parameter hasRoom: whether a buffer is free.
     /// - Returns: the packet that this value completes; nil if the packet is incomplete or discarded.
-    mutating func take(_ value: [UInt8], hasRoom: Bool) -> [UInt8]? {
+    mutating func add(_ value: [UInt8], hasRoom: Bool) -> [UInt8]? {
         guard reassembles else { return hasRoom && value.count <= bufferSize ? value : nil }
         if collected.isEmpty {
             guard hasRoom, value.count >= Self.headerLength, Self.length(of: value) <= bufferSize else { return nil }
