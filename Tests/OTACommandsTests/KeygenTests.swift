@@ -127,7 +127,7 @@ import Testing
     /// Waits until the first answer is typed, then sends the signal to keygen, whose process id is in the file `pid`.
     private static func signalling(_ signal: String, then rest: String) -> String {
         """
-        (while [ ! -e typed ] && [ -e /proc/$$ ]; do :; done; kill -\(signal) $(cat pid)) &
+        (while [ ! -e typed ] && [ -e /proc/$$ ]; do sleep 0.01; done; kill -\(signal) $(cat pid)) &
         \(rest)
         """
     }
@@ -181,7 +181,7 @@ import Testing
             typing: [("Passphrase", "correct horse\n"), ("Repeat", "correct horse\n")],
             script: """
                 set -m; "$0" "$@" &
-                while ! grep -q "^State:.T" /proc/$!/status && [ -e /proc/$! ]; do :; done; stty -a; fg
+                while ! grep -q "^State:.T" /proc/$!/status && [ -e /proc/$! ]; do sleep 0.01; done; stty -a; fg
                 """)
         #expect(status == .exited(0), "\(screen)")
         #expect(screen.contains(" echo ") && !screen.contains("-echo ") && !screen.contains("horse"), "\(screen)")
@@ -192,7 +192,7 @@ import Testing
     func ignoredSignals() async throws {
         let sandbox = try Sandbox()
         let script = """
-            (while [ ! -e typed ] && [ -e /proc/$$ ]; do :; done; kill -PIPE $(cat pid); kill -USR1 $(cat pid); echo sent) &
+            (while [ ! -e typed ] && [ -e /proc/$$ ]; do sleep 0.01; done; kill -PIPE $(cat pid); kill -USR1 $(cat pid); echo sent) &
             trap '' USR1; echo $$ >pid; exec "$0" "$@"
             """
         let (status, screen) = try await sandbox.onTerminal(
