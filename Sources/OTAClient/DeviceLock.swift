@@ -69,7 +69,12 @@ package final class DeviceLock {
         return nil
     }
 
-    deinit { try? file.close() }
+    // A process that this program is starting has a copy of the descriptor until it runs its own program. Closing the file alone would
+    // not release the lock before that.
+    deinit {
+        _ = flock(file.rawValue, LOCK_UN)
+        try? file.close()
+    }
 
     /// Returns the path of the lock for a device that is not a virtual device.
     ///

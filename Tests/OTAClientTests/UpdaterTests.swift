@@ -102,6 +102,26 @@ import Testing
         #expect(error?.code == .deviceInUse && error?.process == getpid())
     }
 
+    // A process that this program is starting has such a copy until it runs its own program.
+    @Test("a released lock is free at once, even if its descriptor was copied")
+    func aCopyDoesNotKeepTheLock() throws {
+        let fixture = try Fixture()
+        let devices = try VirtualDevices(in: fixture.devices)
+        let copy: CInt
+        do {
+            let lock = try devices.lock("demo", mayBeMissing: true)
+            copy = dup(try #require(Self.descriptor(of: fixture.devices.appending(".demo.lock"))))
+            withExtendedLifetime(lock) {}
+        }
+        defer { _ = close(copy) }
+        withExtendedLifetime(try devices.lock("demo", mayBeMissing: true)) {}
+    }
+
+    /// The descriptor of this process that refers to this file.
+    private static func descriptor(of file: FilePath) -> CInt? {
+        (0..<1024).first { (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\($0)")) == file.string }
+    }
+
     @Test("an address without a known transport is refused with a hint", arguments: ["", "kitchen", "usb:1", "udp:"])
     func refusesAnAddress(text: String) throws {
         let error = #expect(throws: AddressError.self) { try DeviceAddress(text) }
