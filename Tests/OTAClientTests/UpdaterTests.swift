@@ -119,7 +119,9 @@ import Testing
 
     /// The descriptor of this process that refers to this file.
     private static func descriptor(of file: FilePath) -> CInt? {
-        (0..<1024).first { (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\($0)")) == file.string }
+        (0..<1024).first {
+            (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\($0)")) == file.string
+        }
     }
 
     @Test("an address without a known transport is refused with a hint", arguments: ["", "kitchen", "usb:1", "udp:"])
