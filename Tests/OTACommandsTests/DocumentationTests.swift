@@ -1,8 +1,8 @@
 import FoundationEssentials
 import Testing
 
-/// The indented blocks of README and docs. Every block is either run word by word, or the reason why not is here. So a new block without an
-/// entry fails, and so does an entry without a block.
+/// The indented blocks of README and docs. A block is run word by word, or its entry in `pages` has the reason why not. A block without an
+/// entry fails. An entry without a block fails, too.
 @Suite("Command blocks in README and docs") struct DocumentationTests {
     /// A page, and what happens to each of its blocks.
     struct Page: Sendable, CustomTestStringConvertible {
