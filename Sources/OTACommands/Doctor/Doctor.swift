@@ -13,6 +13,8 @@ struct Doctor: Command {
         discussion: """
             Exit 0: a push can work. 'missing' marks a problem that prevents a push (exit 69). 'slow' marks a setting that \
             reduces the speed.
+
+            Example: otaflash doctor --adapter hci1
             """)
 
     @OptionGroup var radio: AdapterOptions

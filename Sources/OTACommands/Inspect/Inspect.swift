@@ -9,10 +9,15 @@ struct Inspect: Command {
     static let name = "inspect"
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "Show every field of a bundle, an image or a key.",
-        discussion: "Also reports whether the file is verified against the trusted keys. No trusted key is required.")
+        discussion: """
+            Also reports whether the file is verified against the trusted keys. No trusted key is required.
+
+            Example: otaflash inspect app.bin.otaf
+            """)
 
     @Argument(
-        help: "A bundle, an image (raw, ESP-IDF, MCUboot, Intel HEX), a package of images (zip) or a key (PEM).",
+        help:
+            "A bundle, an image (raw, ESP-IDF, MCUboot, Intel HEX), a package of images (zip) or a key (PEM); - for stdin.",
         completion: .file())
     var file: String
 
@@ -41,7 +46,7 @@ struct Inspect: Command {
     }
 
     private func bundle(_ signed: SignedBundle, _ console: Console) throws -> InspectAnswer {
-        var answer = InspectAnswer(file: file)
+        var answer = InspectAnswer(file: StandardFile.title(of: file))
         do throws(KeyError) {
             verify(signed, Verifier(trust: try trust.store(console)), &answer)
         } catch {
@@ -69,7 +74,7 @@ struct Inspect: Command {
     }
 
     private func image(_ bytes: [UInt8], _ console: Console) throws -> InspectAnswer {
-        var answer = InspectAnswer(file: file)
+        var answer = InspectAnswer(file: StandardFile.title(of: file))
         let description = try FirmwareInspector.inspect(bytes) { SHA256() }
         guard description.format == .mcuboot else {
             answer.image = ImageSummary(bytes, description)
@@ -95,7 +100,7 @@ struct Inspect: Command {
         -> InspectAnswer
     {
         let (verifier, missing) = try imageVerifier(console)
-        var answer = InspectAnswer(file: file)
+        var answer = InspectAnswer(file: StandardFile.title(of: file))
         answer.container = "package of \(images.count) image\(images.count == 1 ? "" : "s")"
         answer.images = images.map { PackagedImage($0, verifier.report(on: $0.file)) }
         do throws(VerificationError) {
@@ -122,11 +127,17 @@ struct Inspect: Command {
             return try PrivateKey(pem: SecretBytes(copying: privateKey)).publicKey
         } catch {
             guard error.code == .passphraseRequired else {
-                throw KeyError(error.code, "\(file): \(error.context)", hint: error.hint)
+                throw KeyError(error.code, "\(StandardFile.title(of: file)): \(error.context)", hint: error.hint)
             }
             throw KeyError(
-                error.code, "\(file): the id of an encrypted private key cannot be read",
+                error.code, "\(StandardFile.title(of: file)): the id of an encrypted private key cannot be read",
                 hint: "inspect the public key of the pair instead: otaflash inspect NAME.pub.pem")
+        }
+    }
+
+    private func publicKey(in bytes: [UInt8]) throws(KeyError) -> PublicKey {
+        do throws(KeyError) { return try PublicKey(pem: SecretBytes(copying: bytes)) } catch {
+            throw KeyError(error.code, "\(StandardFile.title(of: file)): \(error.context)", hint: error.hint)
         }
     }
 
@@ -142,9 +153,9 @@ struct Inspect: Command {
     }
 
     private func key(in bytes: [UInt8]) throws -> InspectAnswer {
-        var answer = InspectAnswer(file: file)
+        var answer = InspectAnswer(file: StandardFile.title(of: file))
         let isPrivate = String(decoding: bytes, as: UTF8.self).contains("PRIVATE KEY-----")
-        let key = isPrivate ? try publicHalf(of: bytes) : try KeyFile.publicKey(at: FilePath(file))
+        let key = isPrivate ? try publicHalf(of: bytes) : try publicKey(in: bytes)
         let id = key.id
         answer.key = .init(keyID: id.description, kind: isPrivate ? "private" : "public", demo: id == DemoKey.id)
         return answer

@@ -16,7 +16,9 @@ struct MCUbootOptions: ParsableArguments {
     @Option(help: ArgumentHelp("The flash write size: 1, 2, 4, 8, 16 or 32; default: 1.", valueName: "bytes"))
     var align: Int?
 
-    @Option(help: ArgumentHelp("The maximum number of sectors in a slot; default: 128.", valueName: "n"))
+    @Option(
+        help: ArgumentHelp("The maximum number of sectors in a slot; default: 128.", valueName: "n"),
+        transform: WholeNumber.in(1...UInt16.max))
     var maxSectors: UInt16?
 
     @Option(help: ArgumentHelp("The value of erased flash: 0 or 0xff; default: 0xff.", valueName: "byte"))

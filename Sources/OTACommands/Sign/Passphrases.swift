@@ -7,7 +7,8 @@ import SystemPackage
 struct PassphraseOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Read the key's passphrase from this file descriptor; default: ask on the terminal.", valueName: "n"))
+            "Read the key's passphrase from this file descriptor; default: ask on the terminal.", valueName: "n"),
+        transform: WholeNumber.in(0...Int32.max))
     var passphraseFd: Int32?
 
     @Option(help: ArgumentHelp("Read the key's passphrase from this environment variable.", valueName: "name"))

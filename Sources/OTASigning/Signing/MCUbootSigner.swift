@@ -30,8 +30,13 @@ public struct MCUbootSigner: Sendable {
     public func sign(
         _ input: FilePath, as layout: MCUbootLayout, to output: FilePath, replace: Bool = false
     ) throws(SigningError) -> MCUbootFile {
-        let file = try InputFile(input)
-        let output = try OutputFile(output, replaces: replace)
+        try sign(InputFile(input), as: layout, to: OutputFile(output, replaces: replace))
+    }
+
+    /// Signs a file that is open, or a stream. `sign(_:as:to:replace:)` describes the parameters.
+    package func sign(
+        _ file: InputFile, as layout: MCUbootLayout, to output: OutputFile
+    ) throws(SigningError) -> MCUbootFile {
         let image = try sign(program(in: file), as: layout)
         let made = try imageChecked { () throws(ImageError) in try MCUbootFile(parsing: image) }
         try image.withUnsafeBufferPointer { (bytes) throws(SigningError) in
