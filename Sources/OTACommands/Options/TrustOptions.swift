@@ -46,7 +46,7 @@ struct TrustOptions: ParsableArguments {
         }
         do throws(KeyError) {
             let store = try TrustStore(paths: paths, filesAreChosen: !trust.isEmpty)
-            let ids = store.keys.map(\.id.description).joined(separator: ", ")
+            let ids = store.imageKeys.map(\.id.description).joined(separator: ", ")
             console.debug("trusted: \(ids); from \(paths.map(\.string).joined(separator: ", "))")
             return store
         } catch {

@@ -13,7 +13,8 @@ struct Sign: Command {
             <image> is a raw binary, an ESP-IDF application, an MCUboot image or Intel HEX. --product and --version are \
             required if the image does not contain them; a value that differs from the image is refused. If <image> is a \
             bundle, each key adds one signature: use -o FILE or --force. --as mcuboot creates an MCUboot image from a \
-            raw binary or Intel HEX. The output is byte-identical to the output of imgtool.
+            raw binary or Intel HEX, with an Ed25519, ECDSA P-256, RSA-2048 or RSA-3072 key. With Ed25519, the output is \
+            byte-identical to the output of imgtool.
 
             Example: otaflash sign app.bin --key release.pem --product demo --version 1.1.0
             """)
@@ -80,7 +81,7 @@ struct Sign: Command {
         case .mcuboot:
             try refuseBundleOptions()
             let layout = try mcuboot.layout(version: version)
-            return try mcubootImage(layout, signedWith: signers(console), console)
+            return try mcubootImage(layout, mcuboot.scheme(), console)
         }
     }
 
@@ -122,11 +123,14 @@ struct Sign: Command {
     }
 
     private func mcubootImage(
-        _ layout: MCUbootLayout, signedWith keys: [PrivateKey], _ console: Console
+        _ layout: MCUbootLayout, _ scheme: MCUbootSigner.Scheme, _ console: Console
     ) throws -> SignAnswer {
-        guard let key = keys.first, keys.count == 1 else {
+        guard let name = self.key.first, self.key.count == 1 else {
             throw Failure.usage("an MCUboot image has exactly one signature", hint: "give --key once")
         }
+        var keys = SigningKeys(passphrases: passphrase.source)
+        let key = try keys.imageKey(at: name)
+        warn(ofKey: key.publicKey.id, console)
         let path = mcubootTarget
         guard !path.hasSuffix(".hex") else {
             throw Failure.usage(
@@ -136,23 +140,26 @@ struct Sign: Command {
             )
         }
         let known = Self.counter(ofMCUbootImageIn: path)
-        let file = try MCUbootSigner(key: key, scheme: mcuboot.pure ? .pure : .digest)
+        let file = try MCUbootSigner(key: key, scheme: scheme)
             .sign(FilePath(image), as: layout, to: FilePath(path), replace: force)
         // A counter derived from the version is large and increases with the version.
         if !mcuboot.derivesSecurityCounter, let counter = layout.securityCounter {
             warn(ofCounter: counter, after: known, in: ("image", "--security-counter"), console)
         }
-        let report = Verifier(trust: try TrustStore([key.publicKey])).report(on: file)
+        let report = Verifier(trust: try TrustStore(imageKeys: [key.publicKey])).report(on: file)
         return SignAnswer(ImageSummary(file, report), signer: key.publicKey.id, output: path)
     }
 
     private func signers(_ console: Console) throws -> [PrivateKey] {
         var keys = SigningKeys(passphrases: passphrase.source)
         let signers = try key.map { try keys.key(at: $0) }
-        if signers.contains(where: { $0.publicKey.id == DemoKey.id }) {
-            console.warn("this is the demo key: its private key is public, so its signature proves nothing")
-        }
+        for signer in signers { warn(ofKey: signer.publicKey.id, console) }
         return signers
+    }
+
+    private func warn(ofKey id: KeyID, _ console: Console) {
+        guard id == DemoKey.id else { return }
+        console.warn("this is the demo key: its private key is public, so its signature proves nothing")
     }
 
     private var target: String { output ?? (image.hasSuffix(".otaf") ? image : image + ".otaf") }

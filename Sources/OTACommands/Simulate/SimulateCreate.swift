@@ -58,16 +58,16 @@ struct SimulateCreate: Command {
         }
         try checkOptions()
         let store = try VirtualDevices().store
-        let keys = try trust.store(console).keys
+        let trusted = try trust.store(console)
         switch updateProtocol {
         case .ota:
-            var configuration = VirtualDeviceConfiguration(product: product, trustedKeys: keys)
+            var configuration = VirtualDeviceConfiguration(product: product, trustedKeys: trusted.keys)
             configuration.hardware = hardware ?? configuration.hardware
             configuration.imageFormat = format ?? configuration.imageFormat
             configuration.trialSeconds = trial ?? configuration.trialSeconds
             try store.create(name, configuration, version: version, securityCounter: counter ?? 0)
         case .smp:
-            var configuration = VirtualSMPConfiguration(trustedKeys: keys)
+            var configuration = VirtualSMPConfiguration(trust: trusted)
             configuration.board = product.text
             smp.apply(to: &configuration)
             try store.create(name, configuration, version: version)

@@ -51,10 +51,18 @@ extension PublicKey {
     ///
     /// - Throws: `not-a-key`, `wrong-algorithm`, `small-order`, `key-too-large`.
     public init(pem: SecretBytes) throws(KeyError) {
-        let info = try PEMBlock(in: pem, labels: "PUBLIC KEY").contents.withUnsafeBytes { Array($0) }
-        guard info.starts(with: Self.header) else { throw Self.refusal(of: info) }
+        try self.init(
+            subjectPublicKeyInfo: PEMBlock(in: pem, labels: "PUBLIC KEY").contents.withUnsafeBytes { Array($0) })
+    }
+
+    /// - Throws: `not-a-key`, `wrong-algorithm`, `small-order`.
+    init(subjectPublicKeyInfo info: [UInt8]) throws(KeyError) {
+        guard Self.isEd25519(info) else { throw Self.refusal(of: info) }
         try self.init(bytes: Array(info.dropFirst(Self.header.count)))
     }
+
+    /// Returns whether a SubjectPublicKeyInfo is for Ed25519. The length is not checked.
+    static func isEd25519(_ info: [UInt8]) -> Bool { info.starts(with: header) }
 
     /// Returns the PEM text of this key, identical to the output of `openssl`.
     public func pem() throws(KeyError) -> SecretBytes {
@@ -65,15 +73,7 @@ extension PublicKey {
 
     /// Returns the error for an `info` that is not an Ed25519 key. It names the algorithm if `info` has one.
     private static func refusal(of info: [UInt8]) -> KeyError {
-        let name = info.withUnsafeBufferPointer { buffer -> String? in
-            var next = buffer.baseAddress
-            guard let parsed = d2i_X509_PUBKEY(nil, &next, buffer.count) else { return nil }
-            defer { X509_PUBKEY_free(parsed) }
-            var identifier: OpaquePointer?
-            guard X509_PUBKEY_get0_param(&identifier, nil, nil, nil, parsed) == 1 else { return nil }
-            return AlgorithmName.of(identifier)
-        }
-        _ = OpenSSLFailure.drain()
+        let name = AlgorithmName.of(subjectPublicKeyInfo: info)
         guard let name else { return KeyError(.notAKey, "malformed SubjectPublicKeyInfo") }
         return KeyError(.wrongAlgorithm, "the key is for \(name); expected Ed25519")
     }
