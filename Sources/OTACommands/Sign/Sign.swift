@@ -158,8 +158,13 @@ struct Sign: Command {
     }
 
     private func warn(ofKey id: KeyID, _ console: Console) {
-        guard id == DemoKey.id else { return }
-        console.warn("this is the demo key: its private key is public, so its signature proves nothing")
+        if id == DemoKey.id {
+            console.warn("this is the demo key: its private key is public, so its signature proves nothing")
+        } else if MCUbootSampleKey.contains(id) {
+            console.warn(
+                "this is a sample key of MCUboot: its private key is public, so its signature proves nothing",
+                hint: "create your own key (otaflash keygen NAME, imgtool keygen), and build it into the bootloader")
+        }
     }
 
     private var target: String { output ?? (image.hasSuffix(".otaf") ? image : image + ".otaf") }

@@ -57,7 +57,7 @@ extension EspressifImage {
             found: "an unsigned ESP-IDF image (magic e9)\(name)",
             hint: """
                 for a device with the GATT OTA profile, sign the image into a bundle: otaflash sign IMAGE --key KEY.pem; \
-                for Espressif's BLE OTA, which otaflash does not support, use Espressif's app
+                for Espressif's BLE OTA, which otaflash does not support, use Espressif's app esp-ble-ota
                 """)
     }
 }

@@ -106,7 +106,7 @@ public struct ImagePublicKey: Sendable {
         guard info.starts(with: Self.p256Header), info.count == Self.p256Header.count + 64 else {
             let curve = AlgorithmName.curve(ofSubjectPublicKeyInfo: info)
             guard curve == NID_X9_62_prime256v1 else {
-                throw Self.wrongAlgorithm("ECDSA on \(AlgorithmName.curveName(curve))")
+                throw Self.wrongAlgorithm("ECDSA \(AlgorithmName.curveName(curve))")
             }
             throw KeyError(
                 .notAKey, "the ECDSA key is not an uncompressed point",

@@ -119,3 +119,19 @@ public enum DemoKey {
         return id
     }()
 }
+
+/// The sample keys in the repository of MCUboot. Zephyr and the nRF Connect SDK use them by default. Their private keys are public, so
+/// everybody can sign images with them.
+public enum MCUbootSampleKey {
+    /// Returns whether the key with this ID is a sample key.
+    public static func contains(_ id: KeyID) -> Bool { ids.contains(id) }
+
+    /// The ids of `root-ec-p256.pem`, `root-rsa-2048.pem`, `root-rsa-3072.pem`, `root-ed25519.pem` and `root-ed25519-2.pem` (mcuboot,
+    /// top folder; `boot/zephyr/Kconfig`, `BOOT_SIGNATURE_KEY_FILE`).
+    private static let ids: Set<KeyID> = Set(
+        [
+            [0xe3, 0x04, 0x66, 0xf6, 0xb8, 0x47, 0x0c, 0x1f], [0xfc, 0x57, 0x01, 0xdc, 0x61, 0x35, 0xe1, 0x32],
+            [0x44, 0x97, 0x93, 0xfb, 0x65, 0xcd, 0x76, 0x98], [0x4a, 0x4a, 0x02, 0xb3, 0xbc, 0xb1, 0x74, 0x34],
+            [0x21, 0x2a, 0x1d, 0x2e, 0x8c, 0xe6, 0x84, 0x26],
+        ].compactMap { KeyID(bytes: $0) })
+}

@@ -39,15 +39,15 @@ enum AlgorithmName {
         }
     }
 
-    /// Returns the common name of a curve.
+    /// Returns the common name of a curve, as it follows `ECDSA`.
     static func curveName(_ curve: Int32?) -> String {
         switch curve {
-        case nil: "a curve without a name"
+        case nil: "with explicit parameters"
         case NID_X9_62_prime256v1?: "P-256"
         case NID_secp224r1?: "P-224"
         case NID_secp384r1?: "P-384"
         case NID_secp521r1?: "P-521"
-        case let curve?: OBJ_nid2sn(curve).map { String(cString: $0) } ?? "an unknown curve"
+        case let curve?: OBJ_nid2sn(curve).map { String(cString: $0) } ?? "on an unknown curve"
         }
     }
 
