@@ -40,6 +40,9 @@ import Testing
         #expect(verified.exit == 0 && verified.out.contains("Checked: \(tlv) signature over that digest: valid"))
         let refused = try await sandbox.run("verify", "fw.signed.bin", "--trust", "other.pub.pem", "--format", "json")
         #expect(try refused.exit == 77 && code(refused) == "untrusted-key")
+        let create = ["simulate", "create", "lamp", "--product", "demo", "--version", "1.0.0"]
+        let profile = try await sandbox.run(create + ["--trust", "release.pub.pem", "--format", "json"])
+        #expect(try profile.exit == 77 && code(profile) == "no-trusted-key" && profile.err.contains("--protocol smp"))
         // The virtual device stores the key and verifies the image as MCUboot does.
         try await sandbox.create(options: ["--protocol", "smp"])
         let pushed = try await sandbox.push(Self.device, image: "fw.signed.bin")

@@ -61,6 +61,11 @@ struct SimulateCreate: Command {
         let trusted = try trust.store(console)
         switch updateProtocol {
         case .ota:
+            guard !trusted.keys.isEmpty else {
+                throw KeyError(
+                    .noTrustedKey, "no trusted key is an Ed25519 key, and the GATT OTA profile accepts only bundles",
+                    hint: "create an Ed25519 key: otaflash keygen NAME; for MCUboot images: --protocol smp")
+            }
             var configuration = VirtualDeviceConfiguration(product: product, trustedKeys: trusted.keys)
             configuration.hardware = hardware ?? configuration.hardware
             configuration.imageFormat = format
