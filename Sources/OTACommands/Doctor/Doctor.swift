@@ -34,7 +34,7 @@ struct Doctor: Command {
         let keys: [KeyID]
         do throws(KeyError) {
             let store = try trust.store(console)
-            keys = store.keys.map(\.id)
+            keys = store.imageKeys.map(\.id)
             let places = trust.paths.map(\.string).joined(separator: ", ")
             let names = keys.map { id in "\(id)" + (store.scope(of: id).map { " (\($0) only)" } ?? "") }
             checks.append(.ok("trust", "\(names.joined(separator: ", ")); from \(places)"))

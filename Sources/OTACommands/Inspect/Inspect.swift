@@ -122,9 +122,9 @@ struct Inspect: Command {
         }
     }
 
-    private func publicHalf(of privateKey: [UInt8]) throws(KeyError) -> PublicKey {
+    private func publicHalf(of privateKey: [UInt8]) throws(KeyError) -> ImagePublicKey {
         do {
-            return try PrivateKey(pem: SecretBytes(copying: privateKey)).publicKey
+            return try ImagePrivateKey(pem: SecretBytes(copying: privateKey)).publicKey
         } catch {
             guard error.code == .passphraseRequired else {
                 throw KeyError(error.code, "\(StandardFile.title(of: file)): \(error.context)", hint: error.hint)
@@ -157,7 +157,9 @@ struct Inspect: Command {
         let isPrivate = String(decoding: bytes, as: UTF8.self).contains("PRIVATE KEY-----")
         let key = isPrivate ? try publicHalf(of: bytes) : try publicKey(in: bytes)
         let id = key.id
-        answer.key = .init(keyID: id.description, kind: isPrivate ? "private" : "public", demo: id == DemoKey.id)
+        answer.key = .init(
+            keyID: id.description, kind: isPrivate ? "private" : "public", algorithm: key.algorithm.name,
+            keyHash: Hex.encode(SHA256.digest(of: key.encoded).bytes), demo: id == DemoKey.id)
         return answer
     }
 }
@@ -166,6 +168,10 @@ struct Inspect: Command {
 struct InspectAnswer: CommandAnswer {
     struct Key: Encodable, Sendable {
         let keyID, kind: String
+        /// `Ed25519`, `ECDSA P-256`, `RSA-2048` or `RSA-3072`.
+        let algorithm: String
+        /// The SHA-256 of the key in an MCUboot image (KEYHASH), as hex digits.
+        let keyHash: String
         /// True for the demo key: its private key is public.
         let demo: Bool
     }
@@ -207,8 +213,12 @@ struct InspectAnswer: CommandAnswer {
         for image in images ?? [] { rows += image.rows }
         if let key {
             let demo = key.demo ? "; the demo key: its private key is public" : ""
-            rows.append(("Key", "ed25519, \(key.kind)\(demo)"))
+            rows.append(("Key", "\(key.algorithm), \(key.kind)\(demo)"))
             rows.append(("Key id", key.keyID))
+            rows.append(("MCUboot key hash", key.keyHash))
+            if key.algorithm != ImagePublicKey.Algorithm.ed25519.name {
+                rows.append(("Note", "the key is for MCUboot images only: bundles require Ed25519"))
+            }
         }
         return TextTable.pairs(rows) + (verdict.map { ["", TerminalLine($0)] } ?? [])
     }

@@ -13,7 +13,8 @@ struct Sign: Command {
             <image> is a raw binary, an ESP-IDF application, an MCUboot image or Intel HEX. --product and --version are \
             required if the image does not contain them; a value that differs from the image is refused. If <image> is a \
             bundle, each key adds one signature: use -o FILE or --force. --as mcuboot creates an MCUboot image from a \
-            raw binary or Intel HEX. The output is byte-identical to the output of imgtool.
+            raw binary or Intel HEX, with an Ed25519, ECDSA P-256, RSA-2048 or RSA-3072 key. With Ed25519, the output is \
+            byte-identical to the output of imgtool.
 
             Example: otaflash sign app.bin --key release.pem --product demo --version 1.1.0
             """)
@@ -92,7 +93,7 @@ struct Sign: Command {
         case .mcuboot:
             try refuseBundleOptions()
             let layout = try mcuboot.layout(version: version)
-            return try mcubootImage(layout, signedWith: signers(console), console)
+            return try mcubootImage(layout, mcuboot.scheme(), console)
         }
     }
 
@@ -134,11 +135,14 @@ struct Sign: Command {
     }
 
     private func mcubootImage(
-        _ layout: MCUbootLayout, signedWith keys: [PrivateKey], _ console: Console
+        _ layout: MCUbootLayout, _ scheme: MCUbootSigner.Scheme, _ console: Console
     ) throws -> SignAnswer {
-        guard let key = keys.first, keys.count == 1 else {
+        guard let name = self.key.first, self.key.count == 1 else {
             throw Failure.usage("an MCUboot image has exactly one signature", hint: "give --key once")
         }
+        var keys = SigningKeys(passphrases: passphrase.source)
+        let key = try keys.imageKey(at: name)
+        warn(ofKey: key.publicKey.id, console)
         let path = mcubootTarget
         guard !path.hasSuffix(".hex") else {
             throw Failure.usage(
@@ -148,13 +152,13 @@ struct Sign: Command {
             )
         }
         let known = path == StandardFile.name ? nil : Self.counter(ofMCUbootImageIn: path)
-        let file = try MCUbootSigner(key: key, scheme: mcuboot.pure ? .pure : .digest)
+        let file = try MCUbootSigner(key: key, scheme: scheme)
             .sign(input(), as: layout, to: outputFile(at: path))
         // A counter derived from the version is large and increases with the version.
         if !mcuboot.derivesSecurityCounter, let counter = layout.securityCounter {
             warn(ofCounter: counter, after: known, in: ("image", "--security-counter"), console)
         }
-        let report = Verifier(trust: try TrustStore([key.publicKey])).report(on: file)
+        let report = Verifier(trust: try TrustStore(imageKeys: [key.publicKey])).report(on: file)
         return SignAnswer(
             ImageSummary(file, report), signer: key.publicKey.id,
             output: path == StandardFile.name ? StandardFile.outputTitle : path)
@@ -163,9 +167,7 @@ struct Sign: Command {
     private func signers(_ console: Console) throws -> [PrivateKey] {
         var keys = SigningKeys(passphrases: passphrase.source)
         let signers = try key.map { try keys.key(at: $0) }
-        if signers.contains(where: { $0.publicKey.id == DemoKey.id }) {
-            console.warn("this is the demo key: its private key is public, so its signature proves nothing")
-        }
+        for signer in signers { warn(ofKey: signer.publicKey.id, console) }
         return signers
     }
 
@@ -198,6 +200,16 @@ struct Sign: Command {
         path == StandardFile.name
             ? try OutputFile(to: StandardFile.output(), as: FilePath(StandardFile.outputTitle))
             : try OutputFile(FilePath(path), replaces: force)
+    }
+
+    private func warn(ofKey id: KeyID, _ console: Console) {
+        if id == DemoKey.id {
+            console.warn("this is the demo key: its private key is public, so its signature proves nothing")
+        } else if MCUbootSampleKey.contains(id) {
+            console.warn(
+                "this is a sample key of MCUboot: its private key is public, so its signature proves nothing",
+                hint: "create your own key (otaflash keygen NAME, imgtool keygen), and build it into the bootloader")
+        }
     }
 
     private var target: String { output ?? (image.hasSuffix(".otaf") ? image : image + ".otaf") }

@@ -65,16 +65,21 @@ struct SimulateCreate: Command {
         }
         try checkOptions()
         let store = try VirtualDevices().store
-        let keys = try trust.store(console).keys
+        let trusted = try trust.store(console)
         switch updateProtocol {
         case .ota:
-            var configuration = VirtualDeviceConfiguration(product: product, trustedKeys: keys)
+            guard !trusted.keys.isEmpty else {
+                throw KeyError(
+                    .noTrustedKey, "no trusted key is an Ed25519 key, and the GATT OTA profile accepts only bundles",
+                    hint: "create an Ed25519 key: otaflash keygen NAME; for MCUboot images: --protocol smp")
+            }
+            var configuration = VirtualDeviceConfiguration(product: product, trustedKeys: trusted.keys)
             configuration.hardware = hardware ?? configuration.hardware
             configuration.imageFormat = format
             configuration.trialSeconds = trial ?? configuration.trialSeconds
             try store.create(name, configuration, version: version, securityCounter: counter ?? 0)
         case .smp:
-            var configuration = VirtualSMPConfiguration(trustedKeys: keys)
+            var configuration = VirtualSMPConfiguration(trust: trusted)
             configuration.board = product.text
             smp.apply(to: &configuration)
             try store.create(name, configuration, version: version)
