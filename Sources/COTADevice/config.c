@@ -37,7 +37,7 @@ enum ota_start_error ota_config_check(const struct ota_config *config, uint32_t 
     if (!ota_is_version((const uint8_t *)config->version, ota_text_size(config->version, OTA_TEXT_LARGEST), version))
         return OTA_START_VERSION;
     if (!keys_are_valid(config)) return OTA_START_KEYS;
-    if (config->image_format > OTA_FORMAT_MCUBOOT) return OTA_START_IMAGE_FORMAT;
+    if (config->image_format > OTA_FORMAT_MCUBOOT && config->image_format != OTA_FORMAT_ANY) return OTA_START_IMAGE_FORMAT;
     if (!pages_are_valid(config)) return OTA_START_PAGES;
     if (config->largest_image < 1 || config->largest_image > ota_largest_image(config))
         return OTA_START_LARGEST_IMAGE;

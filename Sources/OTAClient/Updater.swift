@@ -180,7 +180,7 @@ private struct Run {
         {
             options.note("created the virtual device \(name): \(created)")
         }
-        let device = try devices.open(name, for: choice.task, address)
+        let device = try devices.open(name, address)
         defer { device.suspend() }
         let session = choice.session(seed: address.seed)
         let report: UpdateReport

@@ -58,22 +58,19 @@ package struct VirtualDevices {
         var configuration = VirtualDeviceConfiguration(
             product: manifest.product, trustedKeys: Array((signers + others).prefix(16)))
         configuration.hardware = manifest.hardware?.ranges.first?.lowerBound ?? configuration.hardware
+        configuration.imageFormat = nil
         return configuration
     }
 
-    /// Opens a device for a task.
+    /// Opens a device.
     func open(
-        _ name: String, for task: UpdateTask<VerifiedUpdate>, _ address: VirtualDeviceAddress
+        _ name: String, _ address: VirtualDeviceAddress
     ) throws(VirtualDeviceError) -> any ObservedDevice {
         switch try store.updateProtocol(of: name) {
         case .smp: return try store.openSMP(name)
         case .ota:
             return try store.open(name) { configuration in
                 configuration.battery = address.battery ?? configuration.battery
-                // The virtual bootloader checks digests, not image formats. So a device for raw images can boot every format.
-                if configuration.imageFormat == .raw, case .push(.bundle(let bundle), _) = task {
-                    configuration.imageFormat = bundle.manifest.imageFormat
-                }
             }
         }
     }

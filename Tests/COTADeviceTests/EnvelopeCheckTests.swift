@@ -196,14 +196,15 @@ import Testing
         #expect(bench { $0.largestImage = largest }.submit(BenchRelease().envelope) == (fits ? OTA_OK : OTA_TOO_LARGE))
     }
 
-    @Test("an image of another format is refused", arguments: [0, 1, 2] as [UInt8])
+    @Test("an image of another format is refused, except by a device that accepts any", arguments: [0, 1, 2, 255] as [UInt8])
     func format(_ format: UInt8) {
         let bench = bench {
             $0.format = format
             $0.largestImage = 1000
         }
         for other in UInt8(0)...2 {
-            #expect(bench.submit(BenchRelease(format: other).envelope) == (other == format ? OTA_OK : OTA_WRONG_FORMAT))
+            let isAccepted = other == format || format == 255
+            #expect(bench.submit(BenchRelease(format: other).envelope) == (isAccepted ? OTA_OK : OTA_WRONG_FORMAT))
         }
     }
 

@@ -38,6 +38,8 @@ import Testing
                 $0.requiredSignatures = 5
             } == OTA_START_KEYS)
         #expect(start { $0.format = 3 } == OTA_START_IMAGE_FORMAT)
+        #expect(start { $0.format = 254 } == OTA_START_IMAGE_FORMAT)
+        #expect(start { $0.format = 255 } == OTA_START_OK)
         #expect(start { $0.largestImage = 0 } == OTA_START_LARGEST_IMAGE)
         #expect(start { $0.largestImage = 16385 } == OTA_START_LARGEST_IMAGE)
         #expect(start { $0.longestData = 19 } == OTA_START_LONGEST_DATA)

@@ -229,6 +229,7 @@ import Testing
         (["--requires", "1.1.0"], [], "", "requires-newer"),
         (["--minimum-battery", "50"], [], "&battery=10", "battery-low"),
         ([], ["--image-format", "esp-idf"], "", "wrong-image-format"),
+        ([], ["--image-format", "mcuboot"], "", "wrong-image-format"),
         ([], ["--trust", "other.pub.pem"], "", "untrusted-by-device"),
     ]
 
@@ -321,5 +322,8 @@ import Testing
         try await sandbox.create("--product", "acme-thermostat")
         let run = try await sandbox.push("sim:kitchen?pace=virtual")
         #expect(run.exit == 0, "\(run.err)")
+        try await sandbox.run("simulate", "remove", "kitchen")
+        try await sandbox.create("--product", "acme-thermostat", "--image-format", "raw")
+        #expect(try await sandbox.push("sim:kitchen?pace=virtual").json().error?.code?.string == "wrong-image-format")
     }
 }

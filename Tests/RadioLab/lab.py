@@ -269,6 +269,10 @@ class Lab:
     def virtual(self, name="kitchen", version="1.0.0", options=(), made_with=()):
         """Starts a virtual device of otaflash. It stops when the case ends."""
         self.create(*made_with, name=name, version=version)
+        return self.serve(name, options)
+
+    def serve(self, name, options=()):
+        """Serves a virtual device that exists. It stops when the case ends."""
         device = Virtual(self, name, *options).start()
         self.stack.callback(device.stop)
         return device

@@ -64,7 +64,9 @@ struct ota_config {
     /* This boot runs an image on trial. Requires `trial_seconds` > 0. */
     bool on_trial;
 
-    uint8_t image_format; /* enum ota_image_format: the format that the bootloader boots */
+    /* enum ota_image_format: the format that the bootloader boots. OTA_FORMAT_ANY is for a device that boots every format, such as a
+     * simulated one, or whose `permits` checks the format. */
+    uint8_t image_format;
     uint16_t hardware;    /* revision */
     /* Bytes, 1..slot_size, without the part of the slot that the bootloader uses. For MCUboot use
      * OTA_MCUBOOT_LARGEST_IMAGE. The core refuses a value above `ota_largest_image`. */
@@ -289,7 +291,7 @@ enum ota_start_error {
 
 /* Returns the largest permitted `largest_image` in bytes. It is the size of the slot. With OTA_FORMAT_MCUBOOT and a
  * trial it is OTA_MCUBOOT_LARGEST_IMAGE for the slot's number of pages. With OTA_FORMAT_MCUBOOT and no trial it is the
- * slot without the flags. 0: the slot is too small. The bootloader's configuration may require a smaller value. */
+ * slot without the flags. OTA_FORMAT_ANY deducts nothing. 0: the slot is too small. The bootloader's configuration may require a smaller value. */
 uint32_t ota_largest_image(const struct ota_config *config);
 
 /*

@@ -84,6 +84,11 @@ enum ota_state {
     OTA_STATE_TRIAL = 5
 };
 
-enum ota_image_format { OTA_FORMAT_RAW = 0, OTA_FORMAT_ESPRESSIF = 1, OTA_FORMAT_MCUBOOT = 2 };
+enum ota_image_format {
+    OTA_FORMAT_RAW = 0,
+    OTA_FORMAT_ESPRESSIF = 1,
+    OTA_FORMAT_MCUBOOT = 2,
+    OTA_FORMAT_ANY = 255 /* of a device, not of an image: it accepts an image of any format */
+};
 
 #endif

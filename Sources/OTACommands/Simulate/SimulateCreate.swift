@@ -33,7 +33,7 @@ struct SimulateCreate: Command {
 
     @Option(
         help: ArgumentHelp(
-            "The accepted image format: esp-idf, mcuboot or raw (any format); default: raw.", valueName: "format"),
+            "The accepted image format: esp-idf, mcuboot or raw; default: any format.", valueName: "format"),
         completion: .list(ImageFormat.allCases.map(\.name)))
     var imageFormat: String?
 
@@ -63,7 +63,7 @@ struct SimulateCreate: Command {
         case .ota:
             var configuration = VirtualDeviceConfiguration(product: product, trustedKeys: keys)
             configuration.hardware = hardware ?? configuration.hardware
-            configuration.imageFormat = format ?? configuration.imageFormat
+            configuration.imageFormat = format
             configuration.trialSeconds = trial ?? configuration.trialSeconds
             try store.create(name, configuration, version: version, securityCounter: counter ?? 0)
         case .smp:

@@ -9,8 +9,10 @@ package struct DeviceInfo: Equatable {
     package var hardware: UInt16 = 0
     /// The security counter of the confirmed image.
     package var securityCounter: UInt32 = 0
-    /// The image format that the device boots: the value in the manifest.
+    /// The raw value of the `ImageFormat` that the device boots, or `anyImageFormat`.
     package var imageFormat: UInt8 = 0
+    /// The device boots images of every format (`OTA_FORMAT_ANY`).
+    package static let anyImageFormat: UInt8 = 255
     /// The maximum image size in bytes, without the boot trailer.
     package var largestImage: UInt32 = 0
     /// The maximum length of a Data value in bytes, 20..512.

@@ -61,7 +61,7 @@ struct Preflight {
                 .requiresNewer,
                 "the bundle requires version \(requires) to run first, the device runs \(device.version)")
         }
-        guard manifest.imageFormat.rawValue == info.imageFormat else {
+        guard info.imageFormat == DeviceInfo.anyImageFormat || info.imageFormat == manifest.imageFormat.rawValue else {
             throw UpdateError(
                 .wrongImageFormat,
                 "the image is in the format \(name(of: manifest.imageFormat.rawValue)), the device boots \(name(of: info.imageFormat))"

@@ -73,7 +73,7 @@ public final class DeviceCore {
         config.pointee.security_counter = booted.permanentCounter
         config.pointee.trial_security_counter = booted.image.securityCounter
         config.pointee.on_trial = booted.isOnTrial
-        config.pointee.image_format = configuration.imageFormat.rawValue
+        config.pointee.image_format = configuration.imageFormat?.rawValue ?? UInt8(OTA_FORMAT_ANY.rawValue)
         config.pointee.hardware = configuration.hardware
         config.pointee.longest_data = UInt16(clamping: configuration.longestData)
         config.pointee.window = UInt16(clamping: configuration.window)

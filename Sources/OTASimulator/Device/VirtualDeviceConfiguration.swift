@@ -6,7 +6,8 @@ public struct VirtualDeviceConfiguration: Sendable, Equatable {
     public var product: ProductName
     public var hardware: UInt16 = 1
     /// The image format that the bootloader accepts.
-    public var imageFormat = ImageFormat.raw
+    /// The format of the images that the device boots; nil: any format.
+    public var imageFormat: ImageFormat? = .raw
     /// The trusted keys, 1 to 16.
     public var trustedKeys: [PublicKey]
     /// The battery level in per cent; nil for a mains-powered device.

@@ -18,7 +18,8 @@ package struct DeviceFile: Codable {
     private let schema: Int
     private let product: String
     private let hardware: UInt16
-    private let imageFormat: UInt8
+    /// The raw value of an `ImageFormat`; nil: any format.
+    private let imageFormat: UInt8?
     private let trustedKeys: [String]
     private let battery: Int?
     private let pageSize, slotSize, writeUnit: Int
@@ -29,7 +30,7 @@ package struct DeviceFile: Codable {
         schema = 1
         product = configuration.product.text
         hardware = configuration.hardware
-        imageFormat = configuration.imageFormat.rawValue
+        imageFormat = configuration.imageFormat?.rawValue
         trustedKeys = configuration.trustedKeys.map { Hex.encode($0.bytes) }
         battery = configuration.battery
         pageSize = configuration.layout.pageSize
@@ -108,13 +109,14 @@ package struct DeviceFile: Codable {
             guard let product = ProductName(product) else {
                 throw VirtualDeviceError(.malformed, "the product '\(product)' is not \(ProductName.rule)")
             }
-            guard let imageFormat = ImageFormat(rawValue: imageFormat) else {
+            let format = imageFormat.flatMap { ImageFormat(rawValue: $0) }
+            if let imageFormat, format == nil {
                 throw VirtualDeviceError(.malformed, "unknown image format \(imageFormat)")
             }
             var configuration = VirtualDeviceConfiguration(
                 product: product, trustedKeys: try Self.keys(trustedKeys))
             configuration.hardware = hardware
-            configuration.imageFormat = imageFormat
+            configuration.imageFormat = format
             configuration.battery = battery
             configuration.layout = FlashLayout(pageSize: pageSize, slotSize: slotSize, writeUnit: writeUnit)
             configuration.window = window

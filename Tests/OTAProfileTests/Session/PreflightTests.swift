@@ -21,21 +21,36 @@ import Testing
         #expect(talk.error == .inTrial)
     }
 
+    @Test("an image of every format is sent to a device that accepts any format", arguments: ImageFormat.allCases)
+    func anyImageFormat(format: ImageFormat) throws {
+        #expect(try Self.error(of: format, Device(format: 255)) == nil)
+        #expect(try Self.error(of: format, Device(format: format == .raw ? 1 : 0)) == .wrongImageFormat)
+    }
+
     @Test(
         "the bundle's minimum battery level is enough, and one per cent less is refused",
         arguments: [49, 50] as [UInt8])
     func theLeastBattery(level: UInt8) throws {
+        #expect(try Self.error(minimumBattery: 50, Device(battery: level)) == (level < 50 ? .batteryLow : nil))
+    }
+
+    /// The error of a push of a small image to this device.
+    private static func error(
+        of format: ImageFormat = .raw, minimumBattery: UInt8? = nil, _ device: Device
+    ) throws -> UpdateError.Code? {
         let key = try PrivateKey.generate()
         let image: [UInt8] = [1, 2, 3]
         let manifest = try Manifest(
-            imageFormat: .raw, imageSize: 3, securityCounter: 8, created: 0, imageDigest: SHA256.digest(of: image),
+            imageFormat: format, imageSize: 3, securityCounter: 8, created: 0, imageDigest: SHA256.digest(of: image),
             version: try #require(SemanticVersion("1.1.0")), product: try #require(ProductName("demo")),
-            minimumBattery: 50)
+            minimumBattery: minimumBattery)
         let signature = try #require(BundleSignature(keyID: key.publicKey.id, signature: try key.sign(manifest.bytes)))
         let bundle = try Verifier(trust: try TrustStore([key.publicKey])).verify(
             try SignedBundle(envelope: try Envelope(manifest: manifest, signatures: [signature]), image: image))
         var talk = try Conversation(.push(bundle, UpdateOptions()))
-        talk.comeUp(Device(key: key.publicKey.id.bytes, battery: level))
-        #expect(talk.error == (level < 50 ? .batteryLow : nil))
+        var device = device
+        device.key = key.publicKey.id.bytes
+        talk.comeUp(device)
+        return talk.error
     }
 }

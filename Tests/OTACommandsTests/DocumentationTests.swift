@@ -1,0 +1,235 @@
+import FoundationEssentials
+import Testing
+
+/// The indented blocks of README and docs. A block is run word by word, or its entry in `pages` has the reason why not. A block without an
+/// entry fails. An entry without a block fails, too.
+@Suite("Command blocks in README and docs") struct DocumentationTests {
+    /// A page, and what happens to each of its blocks.
+    struct Page: Sendable, CustomTestStringConvertible {
+        let name: String
+        /// A shell script that makes what the page requires.
+        var setup = ""
+        var blocks: [Block]
+
+        var testDescription: String { name }
+    }
+
+    /// The block that starts with this text.
+    enum Block: Sendable {
+        /// The block is run in the order of the page, in the same shell. Before, texts are replaced: placeholders, addresses of hardware,
+        /// and commands that do not end.
+        case run(String, [String: String] = [:])
+        /// Each verb exists, and its help has each option.
+        case synopsis(String)
+        /// Each script exists.
+        case scripts(String)
+        /// The block is not run: it contains no command, or the named check runs it.
+        case notRun(String, _ reason: Reason)
+
+        enum Reason: Sendable {
+            case noCommand, releaseTests, radioLab, scriptsOfCI
+        }
+
+        var start: String {
+            switch self {
+            case .run(let start, _), .synopsis(let start), .scripts(let start), .notRun(let start, _): start
+            }
+        }
+    }
+
+    static let pages = [
+        Page(
+            name: "README.md",
+            blocks: [
+                .scripts("scripts/demo"), .run("otaflash keygen release"), .run("otaflash simulate create kitchen"),
+            ]),
+        Page(name: "SECURITY.md", blocks: []),
+        Page(name: "CONTRIBUTING.md", blocks: [.scripts("scripts/build"), .notRun("swift build", .scriptsOfCI)]),
+        Page(name: "docs/architecture.md", blocks: [.notRun("firmware file → SignedBundle", .noCommand)]),
+        Page(
+            name: "docs/bundle-format.md",
+            setup: """
+                otaflash keygen release
+                otaflash sign "$samples/acme-thermostat-1.1.0.bin" --key release.pem -o fw.otaf
+                M=$(od -An -tu2 -j6 -N2 fw.otaf | tr -d ' ')
+                """,
+            blocks: [
+                .run("head -c M fw.otaf", ["head -c M": #"head -c "$M""#]), .notRun("0000  4f544146", .noCommand),
+            ]),
+        Page(
+            name: "docs/command-line.md",
+            blocks: [
+                .synopsis("otaflash keygen NAME"), .synopsis("otaflash simulate create NAME"),
+                .notRun("$ cat ~/.config", .noCommand), .notRun("otaflash: error:", .noCommand),
+                .notRun(#"{"schema""#, .noCommand), .notRun(#"{"event""#, .noCommand),
+                .synopsis("otaflash gatt services"),
+            ]),
+        Page(
+            name: "docs/device-integration.md", setup: "otaflash keygen release",
+            blocks: [.run("openssl pkey -pubin", ["head -c 16": "head -c 16 | grep -Ex '[0-9a-f]{16}'"])]),
+        Page(
+            name: "docs/first-device.md", setup: mcubootImage,
+            blocks: [
+                .notRun("otaflash doctor", .radioLab),
+                .run("otaflash push zephyr.signed.bin", ["ble:AA:BB:CC:DD:EE:FF": "'sim:?pace=virtual'"]),
+                .run("otaflash sign --as mcuboot zephyr.bin", ["otaflash sign": "rm zephyr.signed.bin; otaflash sign"]),
+            ]),
+        Page(
+            name: "docs/mcuboot.md", setup: mcubootImage,
+            blocks: [
+                .run("otaflash inspect zephyr.signed.bin", ["otaflash sign": "rm zephyr.signed.bin; otaflash sign"])
+            ]),
+        Page(name: "docs/ota-profile.md", blocks: [.notRun("Control  > 01", .noCommand)]),
+        Page(name: "docs/performance.md", blocks: [.scripts("scripts/benchmark"), .notRun("bound =", .noCommand)]),
+        Page(name: "docs/radio-lab.md", blocks: [.scripts("scripts/radio-lab"), .notRun("@case", .noCommand)]),
+        Page(
+            name: "docs/releases.md",
+            blocks: [
+                .notRun("minisign -Vm", .releaseTests), .notRun("printf 'untrusted", .releaseTests),
+                .notRun(#"(printf '\060"#, .releaseTests),
+                .scripts("OTAFLASH_RELEASE_KEY=release-key.pem scripts/release"),
+                .notRun("release: this machine", .releaseTests),
+            ]),
+        Page(
+            name: "docs/reliability.md",
+            blocks: [
+                .scripts("scripts/gauntlet --worlds"), .scripts("scripts/gauntlet --commit"),
+                .run(
+                    "otaflash keygen release",
+                    [
+                        "python3 Tests": #"python3 -u "$root"/Tests"#,
+                        "server.py alternating":
+                            "server.py alternating >port & server=$!; until [ -s port ]; do sleep 0.1; done",
+                    ]),
+                .run(
+                    "otaflash push fw.signed.bin",
+                    ["PORT": #""$(cat port)""#, "release.pub.pem": "release.pub.pem || test $? = 75; kill $server"]),
+                .notRun("# counter-not-compared", .noCommand),
+            ]),
+        Page(
+            name: "docs/smp.md",
+            setup: mcubootImage + """
+                for device in radio network line; do
+                    otaflash simulate create $device --protocol smp --product nrf52840dk --version 1.0.0
+                done
+                cp zephyr.signed.bin fw.signed.bin
+                """,
+            blocks: [
+                .run(
+                    "otaflash push zephyr.signed.bin --device ble:",
+                    [
+                        "ble:AA:BB:CC:DD:EE:FF": "'sim:radio?pace=virtual'",
+                        "udp:192.168.1.5": "'sim:network?pace=virtual'",
+                        "serial:/dev/ttyACM0": "'sim:line?pace=virtual'",
+                    ]),
+                .run(
+                    "otaflash simulate create board",
+                    [
+                        "otaflash simulate serve board --udp 1337":
+                            "timeout --preserve-status -s INT 1 otaflash simulate serve board --udp 0"
+                    ]
+                ),
+                .notRun("window × image bytes", .noCommand), .run("otaflash simulate create slow"),
+            ]),
+    ]
+
+    /// Makes zephyr.bin and zephyr.signed.bin, and trusts their key.
+    private static let mcubootImage = """
+        otaflash keygen release
+        export OTAFLASH_TRUST=$PWD/release.pub.pem
+        { head -c 512 /dev/zero; head -c 20000 /dev/urandom; } >zephyr.bin
+        otaflash sign --as mcuboot zephyr.bin --key release.pem --version 1.3.0 --header-size 0x200
+
+        """
+
+    private static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent()
+
+    @Test("every command block of a page runs as it is written", arguments: pages)
+    func blocksRun(page: Page) async throws {
+        let found = try Self.blocks(of: page.name)
+        #expect(found.count == page.blocks.count, "the page has other blocks than its entry in this file")
+        let sandbox = try Sandbox()
+        let root = Self.root.path(percentEncoded: false)
+        var script = """
+            set -eu
+            PATH=$(dirname "$0"):$PATH root=\(root) samples=\(root)/firmware-samples
+            ln -s "$samples" firmware-samples
+            \(page.setup)
+
+            """
+        for (lines, block) in zip(found, page.blocks) {
+            #expect(lines.first?.hasPrefix(block.start) == true, "unexpected block: \(lines.first ?? "")")
+            switch block {
+            case .run(_, let replacements):
+                var text = lines.joined(separator: "\n")
+                for (old, new) in replacements {
+                    #expect(text.contains(old), "\(block.start): nothing to replace: \(old)")
+                    text = text.replacing(old, with: new)
+                }
+                script += text + "\n"
+            case .synopsis: try await checkSynopsis(lines, sandbox)
+            case .scripts:
+                for word in lines.flatMap({ $0.split(separator: " ") }) where word.hasPrefix("scripts/") {
+                    #expect(FileManager.default.isExecutableFile(atPath: "\(root)/\(word)"), "\(word) is missing")
+                }
+            case .notRun: break
+            }
+        }
+        let run = try await sandbox.shell(script)
+        #expect(run.exit == 0, "\(script)\n\(run.out)\n\(run.err)")
+    }
+
+    @Test("every page has an entry")
+    func pagesAreComplete() throws {
+        let docs = try FileManager.default.contentsOfDirectory(atPath: Self.root.appending(path: "docs").path)
+        let names =
+            ["README.md", "SECURITY.md", "CONTRIBUTING.md"] + docs.filter { $0.hasSuffix(".md") }.map { "docs/\($0)" }
+        let withBlocks = try names.filter { try !Self.blocks(of: $0).isEmpty }
+        #expect(Set(withBlocks).isSubset(of: Self.pages.map(\.name)))
+    }
+
+    /// Requires each verb of a synopsis, and each of its options in the help of the verb.
+    private func checkSynopsis(_ lines: [String], _ sandbox: Sandbox) async throws {
+        var help = ""
+        for line in lines {
+            let words = line.split(whereSeparator: { " []".contains($0) }).map(String.init)
+            if words.first == "otaflash" {
+                let group = ["simulate", "gatt"].contains(words[1]) ? [words[1]] : []
+                let described = line.split(separator: "  ", omittingEmptySubsequences: true)[0]
+                let alternatives = described.split(separator: "|").map { $0.split(separator: " ").map(String.init) }
+                help = ""
+                for (index, alternative) in alternatives.enumerated() where !alternative[0].hasPrefix("-") {
+                    let verb = index == 0 ? alternative[1 + group.count] : alternative[0]
+                    let run = try await sandbox.run(group + [verb, "--help"])
+                    #expect(run.exit == 0, "\(group) \(verb)")
+                    help += run.out
+                }
+            }
+            for option in words where option.hasPrefix("--") {
+                #expect(help.contains(option), "\(line): no such option: \(option)")
+            }
+        }
+    }
+
+    /// The indented blocks of a page that are not in a fenced block, without their indentation.
+    private static func blocks(of page: String) throws -> [[String]] {
+        let text = try String(contentsOf: root.appending(path: page), encoding: .utf8)
+        var blocks: [[String]] = []
+        var isFenced = false
+        var isInBlock = false
+        var previous = ""
+        for line in text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init) {
+            if line.hasPrefix("```") { isFenced.toggle() }
+            let isIndented = line.hasPrefix("    ") && !isFenced
+            if isIndented, previous.isEmpty {
+                blocks.append([])
+                isInBlock = true
+            }
+            isInBlock = isInBlock && isIndented
+            if isInBlock { blocks[blocks.count - 1].append(String(line.dropFirst(4))) }
+            previous = line
+        }
+        return blocks
+    }
+}
