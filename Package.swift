@@ -136,7 +136,9 @@ let package = Package(
             name: "otaflash", dependencies: ["OTACommands"], swiftSettings: swift, linkerSettings: selfContained),
 
         // The tests and their shared code.
-        .target(name: "OTATestSupport", dependencies: ["OTAUpdate", subprocess, system], swiftSettings: swift),
+        .target(
+            name: "OTATestSupport", dependencies: ["OTATransport", "OTAUpdate", subprocess, system],
+            swiftSettings: swift),
         .testTarget(
             name: "OTAFirmwareTests",
             dependencies: ["OTAFirmware", "OTATestSupport", "OTAUpdate", system], swiftSettings: swift),
@@ -178,9 +180,12 @@ let package = Package(
             name: "DBusTests", dependencies: ["DBus", "CDBus", subprocess, system], exclude: ["Support/peer.py"],
             swiftSettings: swift),
         .testTarget(name: "DescriptorIOTests", dependencies: ["DescriptorIO"], swiftSettings: swift),
-        .testTarget(name: "OTATransportTests", dependencies: ["OTATransport", "OTAUpdate"], swiftSettings: swift),
         .testTarget(
-            name: "OTAUDPTests", dependencies: ["OTAUDP", "OTATransport", "OTAUpdate"], swiftSettings: swift),
+            name: "OTATransportTests", dependencies: ["OTATestSupport", "OTATransport", "OTAUpdate"],
+            swiftSettings: swift),
+        .testTarget(
+            name: "OTAUDPTests", dependencies: ["OTAUDP", "OTATestSupport", "OTATransport", "OTAUpdate"],
+            swiftSettings: swift),
         .testTarget(
             name: "OTASerialTests",
             dependencies: ["OTASerial", "OTATransport", "OTAUpdate", "OTATestSupport", system],
@@ -188,7 +193,8 @@ let package = Package(
         .testTarget(
             name: "OTASimulatorTests",
             dependencies: [
-                "OTASimulator", "OTATransport", "OTAUpdate", "OTASigning", "OTAFirmware", "COTADevice", system,
+                "OTASimulator", "OTATestSupport", "OTATransport", "OTAUpdate", "OTASigning", "OTAFirmware",
+                "COTADevice", system,
             ], swiftSettings: swift),
         .target(
             name: "FuzzTargets",
