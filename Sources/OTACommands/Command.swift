@@ -11,6 +11,8 @@ protocol Command: ParsableCommand {
     var options: OutputOptions { get }
     /// The arguments of the user, for hints.
     var invocation: Invocation { get }
+    /// The address of the device, as the user gave it; nil: the command has no device.
+    var device: String? { get }
     /// The limit of `--timeout` for the whole command; nil: no limit.
     var limit: Duration? { get }
 
@@ -20,12 +22,14 @@ protocol Command: ParsableCommand {
 extension Command {
     static var isLong: Bool { false }
     var invocation: Invocation { Invocation(command: Self.name) }
+    var device: String? { nil }
     var limit: Duration? { nil }
 
     func perform() async -> ExitStatus {
         if let limit { Watchdog.start(limit: limit) }
         var settings = options.settings
         settings.isLong = Self.isLong
+        settings.device = device
         let console = Console(settings)
         console.debug("\(Version.line), \(Self.name)")
         do {
@@ -48,6 +52,7 @@ protocol DeviceCommand: Command {
 }
 
 extension DeviceCommand {
+    var device: String? { target.device }
     var limit: Duration? { target.limit }
 }
 

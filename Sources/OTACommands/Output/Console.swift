@@ -7,6 +7,8 @@ struct Console: Sendable {
     /// The style of the progress; never `auto`.
     let style: ProgressStyle
     let isQuiet: Bool
+    /// The address of the device, as the user gave it; nil: the command has no device.
+    let device: String?
     let terminal: TerminalCapabilities
     /// The log of `--verbose`.
     let logger: Logger
@@ -19,9 +21,11 @@ struct Console: Sendable {
         let style = settings.isQuiet ? .none : auto
         self.style = style
         isQuiet = settings.isQuiet
+        let device = settings.device
+        self.device = device
         terminal = TerminalCapabilities(ofTerminal: isTerminal)
         logger = Logger(label: "otaflash") { _ -> any LogHandler in
-            settings.isVerbose ? StandardErrorLog(asEvents: style == .json) : SwiftLogNoOpLogHandler() as any LogHandler
+            settings.isVerbose ? StandardErrorLog(asEvents: style == .json, device: device) : SwiftLogNoOpLogHandler() as any LogHandler
         }
     }
 
@@ -35,7 +39,8 @@ struct Console: Sendable {
             let failure = answer.failure
             let line = try JSONLine(
                 JSONObject(
-                    command: command, exit: failure?.exit ?? .done, members: answer,
+                    command: command, device: answer.describesDevice ? nil : device, exit: failure?.exit ?? .done,
+                    members: answer,
                     failure: failure.map { JSONFailure($0) }))
             try printLines { (writer) throws(Errno) in try writer.write(line) }
         }
@@ -62,7 +67,8 @@ struct Console: Sendable {
     /// Reports the failure of a command on stderr and, with `--format json`, as the JSON object on stdout.
     func fail(_ failure: Failure, of command: String) {
         if format == .json,
-            let line = try? JSONLine(JSONObject(command: command, exit: failure.exit, members: JSONFailure(failure)))
+            let line = try? JSONLine(
+                JSONObject(command: command, device: device, exit: failure.exit, members: JSONFailure(failure)))
         {
             // An error on stdout is ignored: the first failure is the one to report.
             try? StandardStream.output.writer.write(line)
@@ -118,6 +124,8 @@ struct Console: Sendable {
     }
 
     private func write(_ event: ProgressEvent) {
+        var event = event
+        event.device = device
         if let line = try? JSONLine(event) { try? StandardStream.error.writer.write(line) }
     }
 
@@ -126,7 +134,7 @@ struct Console: Sendable {
         switch style {
         case .none, .auto: nil
         case .json: ProgressEvents { write($0) }
-        case .lines: ProgressLines { write($0) }
+        case .lines: ProgressLines(device: device) { write($0) }
         case .bar:
             ProgressBar(terminal: terminal, columns: { StandardStream.error.columns ?? 80 }) { write($0) }
         }
@@ -139,8 +147,13 @@ private struct StandardErrorLog: LogHandler {
     var metadata = Logger.Metadata()
     /// True to write one JSON object on each line, like the events of `--progress json`.
     let asEvents: Bool
+    /// The device of each object.
+    let device: String?
 
-    init(asEvents: Bool) { self.asEvents = asEvents }
+    init(asEvents: Bool, device: String?) {
+        self.asEvents = asEvents
+        self.device = device
+    }
 
     subscript(metadataKey key: String) -> Logger.Metadata.Value? {
         get { metadata[key] }
@@ -156,6 +169,7 @@ private struct StandardErrorLog: LogHandler {
             return
         }
         var object = ProgressEvent(.log, message: text)
+        object.device = device
         object.level = event.level.rawValue
         if let line = try? JSONLine(object) { try? writer.write(line) }
     }
