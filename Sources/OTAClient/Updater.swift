@@ -39,7 +39,7 @@ public struct Updater: Sendable {
         public var adapter: String?
         /// Answers pairing requests.
         public var pairing = PairingResponder.unattended
-        /// Logs the messages of the Bluetooth connection.
+        /// Logs the links and the messages of the Bluetooth connection at level `debug`, and each frame as hex digits at level `trace`.
         public var logger = Logger(label: "ota.client")
         /// Learns which Bluetooth links are open, so that they can be closed if this process is killed; nil: such links stay open.
         public var links: (any LinkAccount)?
@@ -211,7 +211,11 @@ private struct Run {
     private func run<C: Clock>(
         _ session: UpdateSession, over transport: some Transport, _ clock: C
     ) async throws(UpdateError) -> UpdateReport where C.Duration == Duration {
-        try await UpdateRunner(clock: clock, limit: options.timeLimit, report: report)
-            .run(session, over: transport, interrupts: interrupts)
+        let runner = UpdateRunner(clock: clock, limit: options.timeLimit, report: report)
+        guard options.logger.logLevel <= .debug else {
+            return try await runner.run(session, over: transport, interrupts: interrupts)
+        }
+        return try await runner.run(
+            LoggedSession(session, options.logger), over: transport, interrupts: interrupts)
     }
 }

@@ -25,13 +25,35 @@ extension Command {
     var device: String? { nil }
     var limit: Duration? { nil }
 
-    func perform() async -> ExitStatus {
+    /// Performs the command.
+    ///
+    /// - Parameter arguments: the arguments of the user, for the log.
+    func perform(_ arguments: [String]) async -> ExitStatus {
         if let limit { Watchdog.start(limit: limit) }
         var settings = options.settings
         settings.isLong = Self.isLong
         settings.device = device
-        let console = Console(settings)
-        console.debug("\(Version.line), \(Self.name)")
+        var console = Console(settings)
+        do {
+            if let path = options.log {
+                let file = try LogFile(path) { [console] error in
+                    console.warn("cannot write the log \(path): \(error). The command continues without it.")
+                }
+                console = Console(settings, log: file)
+            }
+        } catch {
+            console.fail(error, of: Self.name)
+            return error.exit
+        }
+        console.debug(LoggedArguments.text(arguments))
+        console.debug("versions: \(PartVersions().text)")
+        console.debug("environment: \(LoggedArguments.environment)")
+        let status = await perform(console)
+        console.ended(status)
+        return status
+    }
+
+    private func perform(_ console: Console) async -> ExitStatus {
         do {
             let answer = try await answer(console)
             try console.answer(answer, to: Self.name)

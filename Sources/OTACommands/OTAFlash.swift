@@ -27,7 +27,7 @@ public enum OTAFlash {
             }
             if let mistyped = mistypedCommand(in: arguments) { throw mistyped }
             var command = try RootCommand.parseAsRoot(arguments)
-            if let command = command as? any Command { return await command.perform() }
+            if let command = command as? any Command { return await command.perform(arguments) }
             if command is RootCommand || command is Simulate || command is Gatt {
                 throw Failure(missingCommand: RootCommand.helpMessage(for: type(of: command)))
             }

@@ -33,6 +33,13 @@ struct OutputOptions: ParsableArguments {
 
     @Flag(help: "Print a log on stderr.")
     var verbose = false
+
+    @Option(
+        help: ArgumentHelp(
+            "Append a log for a bug report to this file: versions, arguments, every frame; no secrets.",
+            valueName: "file"),
+        completion: .file())
+    var log: String?
 }
 
 extension OutputOptions {
