@@ -31,7 +31,7 @@ public enum OTAFlash {
             }
             if let fault = fault(in: arguments) { throw fault }
             var command = try RootCommand.parseAsRoot(arguments)
-            if let command = command as? any Command { return await command.perform() }
+            if let command = command as? any Command { return await command.perform(arguments) }
             if let group = command as? any CommandGroupWithHint {
                 let help = RootCommand.helpMessage(for: type(of: command))
                 throw Failure(missingCommand: HelpPage.ordered(help), hint: type(of: group).hint)

@@ -72,6 +72,7 @@ struct DeviceAnswer: CommandAnswer {
     let device: DeviceSummary
     let updateProtocol: UpdateProtocol
     let lines: [TerminalLine]
+    var describesDevice: Bool { true }
 
     private enum CodingKeys: String, CodingKey {
         case device

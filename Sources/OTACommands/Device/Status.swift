@@ -44,6 +44,7 @@ struct StatusAnswer: CommandAnswer {
     let transfer: Transfer?
     /// The command that resumes the upload.
     let resume: String
+    var describesDevice: Bool { true }
 
     private enum CodingKeys: String, CodingKey {
         case device, transfer

@@ -113,7 +113,7 @@ extension Failure {
         default:
             self.init(
                 "internal", .fault, "internal error in otaflash: \(error)",
-                hint: "report this bug with the output of: \(invocation.line(adding: "--verbose"))")
+                hint: "report this bug with the log of: \(invocation.line(adding: "--log otaflash.log"))")
         }
     }
 }

@@ -25,6 +25,7 @@ protocol GattCommand: Command {
 
 extension GattCommand {
     var words: [String] { [] }
+    var device: String? { target.device }
 
     var invocation: Invocation {
         let words = [Self.name] + ([target.device] + words).map(Shell.quoted)

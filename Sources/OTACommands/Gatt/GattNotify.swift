@@ -41,6 +41,7 @@ struct GattNotify: GattCommand {
                     var values: [String] = []
                     for await value in notifications {
                         values.append(Hex.encode(value))
+                        console.frame("< notified", attribute.characteristic, value)
                         if console.format == .text { try console.printLines([TerminalLine(Hex.encode(value))]) }
                         if values.count >= count { break }
                     }

@@ -20,6 +20,7 @@ struct GattRead: GattCommand {
         return try await withDevice(console) { connection in
             let characteristic = try attribute.find(in: connection)
             let value = try await connection.pairingIfNeeded { try await connection.read(characteristic) }
+            console.frame("< value", attribute.characteristic, value)
             return GattValueAnswer(value)
         }
     }
@@ -73,6 +74,7 @@ struct GattWrite: GattCommand {
         let (attribute, withoutResponse) = (attribute, withoutResponse)
         return try await withDevice(console) { connection in
             let characteristic = try attribute.find(in: connection)
+            console.frame(withoutResponse ? "> send" : "> write", attribute.characteristic, bytes)
             try await connection.pairingIfNeeded {
                 if withoutResponse {
                     try await connection.send([bytes], to: characteristic)
