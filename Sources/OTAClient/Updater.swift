@@ -39,7 +39,7 @@ public struct Updater: Sendable {
         public var adapter: String?
         /// Answers pairing requests.
         public var pairing = PairingResponder.unattended
-        /// Logs the messages of the Bluetooth connection.
+        /// Logs the links and the messages of the Bluetooth connection at level `debug`, and each frame as hex digits at level `trace`.
         public var logger = Logger(label: "ota.client")
         /// Learns which Bluetooth links are open, so that they can be closed if this process is killed; nil: such links stay open.
         public var links: (any LinkAccount)?
@@ -126,6 +126,8 @@ public struct Updater: Sendable {
 /// The result of a task.
 public struct UpdateResult: Sendable {
     public let report: UpdateReport
+    /// The address that the caller gave, such as `ble:name=Thermostat`.
+    public let given: String
     /// The address for the next task, such as `ble:AA:BB:CC:DD:EE:FF`.
     public let address: String
     /// The name of the device; nil: it has none.
@@ -148,7 +150,8 @@ private struct Run {
         let lock = try DeviceLock(DeviceLock.file(name), of: text)
         defer { withExtendedLifetime(lock) {} }
         let session = UpdateSession(try choice.conversation(.smp), seed: UInt64.random(in: 0 ... .max))
-        return UpdateResult(report: try await run(session, over: transport, ContinuousClock()), address: address)
+        return UpdateResult(
+            report: try await run(session, over: transport, ContinuousClock()), given: text, address: address)
     }
 
     func perform(on address: BLEAddress) async throws -> UpdateResult {
@@ -162,8 +165,8 @@ private struct Run {
             let report = try await run(session, over: transport, ContinuousClock())
             let device = await lock.device
             return UpdateResult(
-                report: report, address: "ble:\(device?.address.description ?? address.description)", name: device?.name
-            )
+                report: report, given: text, address: "ble:\(device?.address.description ?? address.description)",
+                name: device?.name)
         } catch {
             if let failure = await lock.failure { throw failure }
             throw error
@@ -193,7 +196,7 @@ private struct Run {
         // Over SMP a chunk can be longer than one value. The bound depends on the length of a value.
         let value = min(report.transfer?.chunkSize ?? 0, address.radio.mtu - 3)
         return UpdateResult(
-            report: report, address: "sim:\(name)", name: name,
+            report: report, given: text, address: "sim:\(name)", name: name,
             linkBound: value > 0 ? address.radio.bytesPerSecondBound(valueLength: value) : nil)
     }
 
@@ -208,7 +211,11 @@ private struct Run {
     private func run<C: Clock>(
         _ session: UpdateSession, over transport: some Transport, _ clock: C
     ) async throws(UpdateError) -> UpdateReport where C.Duration == Duration {
-        try await UpdateRunner(clock: clock, limit: options.timeLimit, report: report)
-            .run(session, over: transport, interrupts: interrupts)
+        let runner = UpdateRunner(clock: clock, limit: options.timeLimit, report: report)
+        guard options.logger.logLevel <= .debug else {
+            return try await runner.run(session, over: transport, interrupts: interrupts)
+        }
+        return try await runner.run(
+            LoggedSession(session, options.logger), over: transport, interrupts: interrupts)
     }
 }

@@ -11,6 +11,8 @@ protocol Command: ParsableCommand {
     var options: OutputOptions { get }
     /// The arguments of the user, for hints.
     var invocation: Invocation { get }
+    /// The address of the device, as the user gave it; nil: the command has no device.
+    var device: String? { get }
     /// The limit of `--timeout` for the whole command; nil: no limit.
     var limit: Duration? { get }
 
@@ -20,14 +22,38 @@ protocol Command: ParsableCommand {
 extension Command {
     static var isLong: Bool { false }
     var invocation: Invocation { Invocation(command: Self.name) }
+    var device: String? { nil }
     var limit: Duration? { nil }
 
-    func perform() async -> ExitStatus {
+    /// Performs the command.
+    ///
+    /// - Parameter arguments: the arguments of the user, for the log.
+    func perform(_ arguments: [String]) async -> ExitStatus {
         if let limit { Watchdog.start(limit: limit) }
         var settings = options.settings
         settings.isLong = Self.isLong
-        let console = Console(settings)
-        console.debug("\(Version.line), \(Self.name)")
+        settings.device = device
+        var console = Console(settings)
+        do {
+            if let path = options.log {
+                let file = try LogFile(path) { [console] error in
+                    console.warn("cannot write the log \(path): \(error). The command continues without it.")
+                }
+                console = Console(settings, log: file)
+            }
+        } catch {
+            console.fail(error, of: Self.name)
+            return error.exit
+        }
+        console.debug(LoggedArguments.text(arguments))
+        console.debug("versions: \(PartVersions().text)")
+        console.debug("environment: \(LoggedArguments.environment)")
+        let status = await perform(console)
+        console.ended(status)
+        return status
+    }
+
+    private func perform(_ console: Console) async -> ExitStatus {
         do {
             let answer = try await answer(console)
             try console.answer(answer, to: Self.name)
@@ -48,6 +74,7 @@ protocol DeviceCommand: Command {
 }
 
 extension DeviceCommand {
+    var device: String? { target.device }
     var limit: Duration? { target.limit }
 }
 

@@ -111,6 +111,16 @@ extension Conversation {
 
     package mutating func submit(_ command: LinkCommand) { shared.actions.append(.link(command)) }
 
+    /// Records the time of the transfer, and reports it.
+    ///
+    /// - Parameter began: the time of the first sent byte; nil: this run sent none.
+    package mutating func uploaded(since began: Duration?) {
+        guard let began, var transfer = shared.transfer else { return }
+        transfer.duration = shared.now - began
+        shared.transfer = transfer
+        report(.uploaded(transfer))
+    }
+
     package mutating func report(_ progress: UpdateProgress) { shared.actions.append(.report(progress)) }
 
     /// Resets the count of failed attempts to connect.

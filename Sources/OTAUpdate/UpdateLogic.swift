@@ -48,7 +48,10 @@ public enum UpdateProgress: Sendable, Equatable {
     case phase(UpdatePhase)
     /// The device has acknowledged `offset` of `total` image bytes.
     case transferred(offset: Int, total: Int)
+    /// An attempt to reach the device failed, and the session tries again. The device has not answered yet in this session.
+    case connectionFailed(LinkError)
     case linkLost(LinkError)
+    /// A link is open again after `linkLost`, or after a restart of the device.
     case reconnected
     /// The transfer resumes at this offset, in bytes, after a lost link or an earlier run.
     case resumed(offset: Int, total: Int)
@@ -58,6 +61,8 @@ public enum UpdateProgress: Sendable, Equatable {
     case gap(offset: Int)
     /// The device lost power or restarted during the transfer. It has fewer bytes than it had acknowledged.
     case deviceReset(offset: Int)
+    /// The device has acknowledged all bytes of an image. `duration` is the time of the transfer so far.
+    case uploaded(TransferReport)
     case confirmed(version: String)
     case note(String)
 }

@@ -53,6 +53,11 @@ public struct TransferReport: Sendable, Equatable {
     /// reconnections.
     public var duration: Duration = .zero
 
+    /// The average rate of this run, in image bytes per second; nil: this run sent nothing.
+    public var bytesPerSecond: Double? {
+        duration > .zero ? Double(imageBytes - resumedFrom) / (duration / .seconds(1)) : nil
+    }
+
     public init() {}
 }
 

@@ -78,6 +78,9 @@ public struct UpdateSession: UpdateLogic {
 
     private var hasEnded: Bool { if case .ended = state { true } else { false } }
 
+    /// True if the device has answered in this session.
+    private var isDeviceReached: Bool { conversation?.isDeviceReached == true }
+
     private mutating func deadlinePassed() {
         guard let deadline, deadline <= now else { return }
         switch state {
@@ -102,7 +105,8 @@ public struct UpdateSession: UpdateLogic {
     private mutating func linkUp(_ properties: LinkProperties) {
         guard case .connecting = state else { return }
         if conversation != nil {
-            actions.append(.report(.reconnected))
+            // Before the first answer, a link over UDP or a serial port proves nothing.
+            if isDeviceReached { actions.append(.report(.reconnected)) }
         } else {
             do throws(UpdateError) {
                 var conversation = try choose(properties)
@@ -162,7 +166,7 @@ public struct UpdateSession: UpdateLogic {
     private mutating func lost(_ error: LinkError) {
         guard let conversation else { return }
         self.conversation?.shared.transfer?.disconnects += 1
-        actions.append(.report(.linkLost(error)))
+        if isDeviceReached { actions.append(.report(.linkLost(error))) }
         if let end = conversation.shared.restartDeadline {
             self.conversation?.shared.restartDeadline = retry.lost(
                 at: now, lookingUntil: end, restart: conversation.restartTime)
@@ -171,7 +175,7 @@ public struct UpdateSession: UpdateLogic {
     }
 
     private mutating func retry(after error: LinkError, orFailWith code: UpdateError.Code) {
-        if conversation?.isDeviceReached != true, let code = error.withoutRetry {
+        if !isDeviceReached, let code = error.withoutRetry {
             return fail(UpdateError(code, error.detail))
         }
         // This includes a restart or a confirmation without an answer: the device's state after the reconnection decides.
@@ -185,6 +189,7 @@ public struct UpdateSession: UpdateLogic {
             return fail(UpdateError(conversation == nil ? .noSuchDevice : code, error.detail))
         }
         state = .waiting(until: now + wait)
+        if !isDeviceReached { actions.append(.report(.connectionFailed(error))) }
     }
 
     private mutating func waitWithinWindow() {

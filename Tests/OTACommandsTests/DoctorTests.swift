@@ -39,6 +39,46 @@ import Testing
         #expect(run.exit == 69)
         #expect(run.out.contains("missing  dbus"))
         #expect(run.out.contains("sudo systemctl start dbus"))
+        // One missing part hides no other check.
+        for name in ["bluetoothd", "permission", "adapter", "rfkill", "serial", "udp", "trust"] {
+            #expect(run.out.contains("  \(name) "), "\(name)\n\(run.out)")
+        }
+        #expect(run.out.contains("unknown  permission"))
+    }
+
+    @Test("without bluetoothd, doctor reads the adapters from the kernel")
+    func adaptersOfTheKernel() throws {
+        let sandbox = try Sandbox()
+        #expect(AdapterCheck.kernelAdapters(in: sandbox.path("none")) == [])
+        for entry in ["hci0", "hci1", "hci0:64"] { try sandbox.makeFolder("bluetooth/\(entry)") }
+        let adapters = AdapterCheck.kernelAdapters(in: sandbox.path("bluetooth"))
+        #expect(adapters == ["hci0", "hci1"])
+        #expect(AdapterCheck.examine(nil, ofKernel: []).state == .missing)
+        #expect(AdapterCheck.examine(nil, ofKernel: adapters).state == .unknown)
+        #expect(AdapterCheck.examine("hci1", ofKernel: adapters).state == .unknown)
+        let other = AdapterCheck.examine("hci7", ofKernel: adapters)
+        #expect(other.state == .missing && other.advice?.first?.contains("hci0, hci1") == true)
+    }
+
+    @Test("doctor finds the serial ports of boards and of USB adapters")
+    func serialPorts() throws {
+        let sandbox = try Sandbox()
+        try sandbox.makeFolder("dev")
+        for name in ["ttyACM0", "ttyUSB1", "ttyS0", "null"] { try sandbox.write("dev/\(name)", []) }
+        let ports = SerialPort.all(in: sandbox.path("dev"))
+        #expect(ports.map(\.path) == ["ttyACM0", "ttyUSB1"].map { sandbox.path("dev/\($0)") })
+        #expect(SerialPort.check(ports).state == .ok && SerialPort.check([]).state == .ok)
+    }
+
+    @Test("doctor names the group to join for a serial port that the user cannot open")
+    func serialPermission() {
+        let open = SerialPort(path: "/dev/ttyACM0", isAccessible: true, group: "dialout")
+        let closed = SerialPort(path: "/dev/ttyUSB0", isAccessible: false, group: "dialout")
+        let check = SerialPort.check([open, closed])
+        #expect(check.state == .missing && check.message.contains("/dev/ttyUSB0") && !check.message.contains("ttyACM0"))
+        #expect(check.advice?.first == "join the group: sudo usermod -aG dialout $USER")
+        let rootOnly = SerialPort.check([SerialPort(path: "/dev/ttyUSB0", isAccessible: false, group: nil)])
+        #expect(rootOnly.state == .missing && rootOnly.advice?.first?.contains("setfacl") == true)
     }
 
     private static func states(_ answer: JSONValue) -> [String: String] {

@@ -153,6 +153,6 @@ import Testing
         struct Unheard: Error {}
         let failure = Failure(Unheard(), in: Invocation(command: "push", file: "a b", device: "sim:?seed=2"))
         #expect(failure.exit == .fault && failure.code == "internal")
-        #expect(failure.hint.contains("otaflash push 'a b' --device 'sim:?seed=2' --verbose"))
+        #expect(failure.hint.contains("otaflash push 'a b' --device 'sim:?seed=2' --log otaflash.log"))
     }
 }

@@ -30,6 +30,7 @@ import Testing
         let last = try #require(events.last { $0.event?.string == "progress" })
         #expect(last.phase?.string == "transfer" && last.offset?.number == 20_000 && last.total?.number == 20_000)
         #expect(last.bytes_per_second?.number ?? 0 > 0 && last.eta_seconds?.number == 0)
+        #expect(events.allSatisfy { $0.device?.string == "sim:?pace=virtual&drop-at=0.5" })
 
         let failed = try await sandbox.run(
             "push", "fw.otaf", "--device", "sim:nobody?pace=virtual", "--trust", "release.pub.pem", "--progress", "json"
@@ -41,6 +42,27 @@ import Testing
         #expect(try usage.events().map { $0.event?.string } == ["error"])
     }
 
+    @Test("each failure as JSON names the device as it was given")
+    func failuresNameTheDevice() async throws {
+        let sandbox = try await released()
+        let failures: [(words: [String], device: String?)] = [
+            (["status", "--device", "sim:nobody"], "sim:nobody"), (["push", "--device=sim:a"], "sim:a"),
+            (["push", "none.otaf", "--device", "sim:?pace=virtual"], "sim:?pace=virtual"),
+            (["gatt", "services", "sim:a"], "sim:a"), (["status", "--device", "tcp:a"], "tcp:a"),
+            (["verify", "none.otaf"], nil),
+        ]
+        for (words, device) in failures {
+            let json = try await sandbox.run(words + ["--format", "json"]).json()
+            #expect(json.ok?.bool == false && json.device?.given?.string == device, "\(words)")
+            #expect(json.device?.members == device.map { _ in ["given"] })
+            let event = try await sandbox.run(words + ["--progress", "json"]).events().last
+            #expect(event?.event?.string == "error" && event?.device?.string == device, "\(words)")
+        }
+        // Two devices: the failure cannot name one of them.
+        let both = try await sandbox.run("push", "--device", "sim:a", "--device", "sim:b", "--format", "json").json()
+        #expect(both.device == nil)
+    }
+
     @Test("--progress lines reports the phases and the percentage without control sequences")
     func progressInLines() async throws {
         let run = try await released().run(push)
@@ -49,6 +71,46 @@ import Testing
             #expect(run.err.contains(line), "\(line)")
         }
         #expect(!run.err.contains("\u{1B}"))
+        let lines = run.err.split(separator: "\n").filter { !$0.hasPrefix("otaflash: note: ") }
+        #expect(lines.allSatisfy { $0.hasPrefix("sim:?pace=virtual: ") }, "\(lines)")
+    }
+
+    /// The radio needs several seconds of virtual time. The rate of the last 3 s is higher than the average with a lost link.
+    @Test("the last rate of the bar, the lines and the events is the rate of the result")
+    func theLastRateIsTheRateOfTheResult() async throws {
+        let words = ["push", "fw.otaf", "--device", "sim:?pace=virtual&drop-at=0.3", "--trust", "release.pub.pem"]
+        func sandbox() async throws -> Sandbox {
+            let sandbox = try Sandbox()
+            try await sandbox.release(size: 400_000)
+            return sandbox
+        }
+        let rate = #/([0-9.]+ kB/s)/#
+        let lines = try await sandbox().run(words + ["--progress", "lines"])
+        let ended = try #require(lines.err.split(separator: "\n").first { $0.contains("100 %") })
+        let result = try #require(lines.out.firstMatch(of: rate)?.1)
+        #expect(ended.firstMatch(of: rate)?.1 == result, "\(ended) \(lines.out)")
+        let run = try await sandbox().run(words + ["--progress", "json", "--format", "json"])
+        let event = try #require(try run.events().last { $0.event?.string == "progress" })
+        #expect(try event.bytes_per_second?.number == run.json().transfer?.bytes_per_second?.number)
+        let (_, screen) = try await sandbox().onTerminal(words, columns: 100)
+        let bar = try #require(bars(on: screen).last { $0.contains("100 %") })
+        let summary = try #require(screen.split(separator: "bytes took").last?.firstMatch(of: rate)?.1)
+        #expect(bar.firstMatch(of: rate)?.1 == summary, "\(bar) \(summary)")
+    }
+
+    @Test("the bar shows reconnecting and no rate while the link is down")
+    func aBarWithoutALink() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release(size: 100_000)
+        let (status, screen) = try await sandbox.onTerminal(
+            "push", "fw.otaf", "--device", "sim:?drop-at=0.5", "--trust", "release.pub.pem", columns: 100)
+        #expect(status == .exited(0))
+        let down = try #require(
+            screen.split(separator: "; reconnecting").dropFirst().first?.split(separator: "Reconnected").first)
+        let drawn = bars(on: String(down)).filter { $0.contains("━") }
+        #expect(!drawn.isEmpty && drawn.allSatisfy { $0.contains("reconnecting") && !$0.contains("kB/s") }, "\(drawn)")
+        let after = screen.split(separator: "Reconnected").dropFirst().joined()
+        #expect(!after.contains(" reconnecting"))
     }
 
     /// Short commands report progress on a terminal, or with --progress.
@@ -206,7 +268,7 @@ import Testing
     @Test(
         "wrong usage exits with 64 and a hint, and writes nothing to stdout",
         arguments: [
-            [], ["simulate"], ["frobnicate"], ["push"], ["push", "--frobnicate"], ["--format", "xml", "scan"],
+            ["simulate"], ["frobnicate"], ["push"], ["push", "--frobnicate"], ["--format", "xml", "scan"],
             ["push", "fw.otaf", "--device"], ["verify", "a", "b"],
         ])
     func usage(words: [String]) async throws {
@@ -224,7 +286,7 @@ import Testing
     func aCommandThatIsNone(words: [String]) async throws {
         let run = try await Sandbox().run(words)
         #expect(
-            run.exit == 64 && run.err.contains("there is no command 'puhs'") && run.err.contains("hint: use one of"))
+            run.exit == 64 && run.err.contains("there is no command 'puhs'") && run.err.contains("the commands are: "))
     }
 
     @Test(

@@ -57,6 +57,20 @@ import Testing
         #expect(later.error == (isReached ? nil : .noSuchDevice))
     }
 
+    @Test("until the device has answered, a failed attempt is reported as a failed connection and not as a lost link")
+    func firstConnection() throws {
+        var rig = Rig(Script([.reconnect(.afterLoss(Rig.lost))], isDeviceReached: false))
+        rig.tell(.linkDown(Rig.lost))
+        #expect(rig.actions == [.report(.connectionFailed(Rig.lost))])
+        rig.waitForDeadline()
+        rig.tell(.linkUp(Rig.link))
+        rig.tell(.linkDown(Rig.lost))
+        #expect(rig.actions == [.report(.connectionFailed(Rig.lost))])
+        rig.waitForDeadline()
+        rig.tell(.linkUp(Rig.link))
+        #expect(!rig.actions.contains(.report(.reconnected)))
+    }
+
     @Test("a closing link is not heard, and its loss is reported with the reason of the conversation")
     func closingLink() {
         let reason = LinkError(.refused, "why")

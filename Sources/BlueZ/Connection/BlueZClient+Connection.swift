@@ -44,6 +44,9 @@ extension BlueZClient {
             self, device, tree.table(of: device.path), mtu: tree.mtu(of: device.path),
             isShared: established.machine.isShared)
         connections[device.path] = connection
+        // The path of the object has the adapter: /org/bluez/hci0/dev_….
+        logger.debug(
+            "connected", metadata: ["object": "\(device.path)", "mtu": "\(connection.mtu)"])
         return (connection, established.attempt, Task { await self.watch(connection, established) })
     }
 

@@ -1,3 +1,5 @@
+import Logging
+
 extension DBusConnection {
     /// Calls a method, waits for the reply, and returns its values.
     ///
@@ -54,7 +56,8 @@ extension DBusConnection {
                 preconditionIsolated()
                 let collector = AnswerCollector(count: batch.count) { continuation.resume(returning: $0) }
                 for (index, call) in batch.enumerated() {
-                    begin(call, ticket: ticket, timeout: timeout) { answer in
+                    begin(call, ticket: ticket, timeout: timeout) { [logger] answer in
+                        if case .failure(let error) = answer { Self.logFailure(of: call, error, logger) }
                         onAnswer(answer)
                         collector.add(answer, at: index)
                     }
@@ -63,6 +66,15 @@ extension DBusConnection {
         } onCancel: {
             post { $0.calls.cancel(ticket: ticket) }
         }
+    }
+
+    /// Logs a failed call, without its arguments: they can contain secrets.
+    private static func logFailure(of call: DBusMethodCall, _ error: DBusError, _ logger: Logger) {
+        logger.debug(
+            "a D-Bus call failed",
+            metadata: [
+                "call": "\(call.interface).\(call.member)", "object": "\(call.path)", "error": "\(error)",
+            ])
     }
 
     /// Sends a call. `finish` runs on this actor before any later message is processed. If nothing was sent, it runs at

@@ -3,6 +3,9 @@ import OTAUpdate
 
 /// The identity and status of a device.
 struct DeviceSummary: Encodable, Sendable {
+    /// The address that the user gave.
+    let given: String
+    /// The address for the next command.
     let address: String
     let name: String?
     // Nil if the protocol does not carry the value.
@@ -21,6 +24,7 @@ struct DeviceSummary: Encodable, Sendable {
 
     init(_ outcome: UpdateResult) {
         let device = outcome.report.device
+        given = outcome.given
         address = outcome.address
         name = outcome.name
         product = device.product

@@ -6,8 +6,10 @@ import Logging
 /// Checks the system bus, bluetoothd and the permission to use bluetoothd.
 struct BluetoothService: Sendable {
     private(set) var checks: [Check] = []
-    /// The path of bluetoothd's configuration file; nil if bluetoothd does not run or refuses access.
-    private(set) var configuration: String?
+    /// True if bluetoothd answers to this user.
+    private(set) var isUsable = false
+    /// The path of bluetoothd's configuration file.
+    private(set) var configuration = BluetoothDaemon.defaultConfiguration
 
     static func examine(_ logger: Logger) async -> BluetoothService {
         var service = BluetoothService()
@@ -17,6 +19,8 @@ struct BluetoothService: Sendable {
                 .missing(
                     "dbus", "cannot connect to the system bus: \(error.message)",
                     "install and start it: sudo apt-get install dbus && sudo systemctl start dbus"))
+            service.checks.append(daemonWithoutBus())
+            service.checks.append(.unknown("permission", "not checked: it requires the system bus"))
             return service
         }
         service.checks.append(.ok("dbus", "connected to the system bus"))
@@ -25,18 +29,39 @@ struct BluetoothService: Sendable {
         return service
     }
 
+    /// Checks bluetoothd without the bus.
+    private static func daemonWithoutBus() -> Check {
+        guard BluetoothDaemon.path != nil else { return notInstalled }
+        return BluetoothDaemon.isRunning
+            ? .unknown("bluetoothd", "running, but it can be reached only over the system bus") : notRunning
+    }
+
+    private static let notInstalled = Check.missing(
+        "bluetoothd", "BlueZ is not installed", "install it: sudo apt-get install bluez")
+    private static let notRunning = Check.missing(
+        "bluetoothd", "installed but not running", "start it: sudo systemctl enable --now bluetooth",
+        "if that fails, read its log: journalctl -u bluetooth")
+
     private mutating func askDaemon(over bus: DBusConnection) async {
         do throws(DBusError) {
             // A call starts bluetoothd if D-Bus activation is configured.
             _ = try await bus.call(BlueZName.service, .root, BlueZName.objectManager, "GetManagedObjects")
         } catch {
-            return checks.append(Self.problem(BlueZError(error, "call bluetoothd")))
+            let problem = BlueZError(error, "call bluetoothd")
+            if problem.code == .accessDenied {
+                checks.append(BluetoothDaemon.isRunning ? .ok("bluetoothd", Self.running) : Self.notRunning)
+                return checks.append(Self.problem(problem))
+            }
+            checks.append(Self.problem(problem))
+            return checks.append(.unknown("permission", "not checked: it requires bluetoothd"))
         }
-        let version = BluetoothDaemon.version.map { ", version \($0)" } ?? ""
-        checks.append(.ok("bluetoothd", "running\(version)"))
+        isUsable = true
+        checks.append(.ok("bluetoothd", Self.running))
         checks.append(.ok("permission", "this user can access bluetoothd"))
         configuration = await BluetoothDaemon.configuration(over: bus)
     }
+
+    private static var running: String { "running\(BluetoothDaemon.version.map { ", version \($0)" } ?? "")" }
 
     private static func problem(_ error: BlueZError) -> Check {
         switch error.code {
@@ -44,12 +69,7 @@ struct BluetoothService: Sendable {
             return .missing(
                 "permission", "the D-Bus policy does not allow this user to access bluetoothd",
                 "join the bluetooth group: sudo usermod -aG bluetooth $USER", "then log out and in again")
-        case .serviceUnavailable where BluetoothDaemon.path == nil:
-            return .missing("bluetoothd", "BlueZ is not installed", "install it: sudo apt-get install bluez")
-        case .serviceUnavailable:
-            return .missing(
-                "bluetoothd", "installed but not running", "start it: sudo systemctl enable --now bluetooth",
-                "if that fails, read its log: journalctl -u bluetooth")
+        case .serviceUnavailable: return BluetoothDaemon.path == nil ? notInstalled : notRunning
         default:
             return .missing(
                 "bluetoothd", "bluetoothd does not answer: \(error.context)",
@@ -67,6 +87,11 @@ package enum BluetoothDaemon {
 
     /// The path of bluetoothd; nil if it is in none of the usual folders of distributions.
     static var path: String? { places.first { access($0, X_OK) == 0 } }
+
+    /// True if a process with this name runs.
+    static var isRunning: Bool {
+        SystemFile.names(in: "/proc").contains { SystemFile.line("/proc/\($0)/comm") == "bluetoothd" }
+    }
 
     /// The version of the installed bluetoothd, such as `5.66`; nil if unknown.
     static var version: String? {
@@ -102,7 +127,7 @@ package enum BluetoothDaemon {
 }
 
 /// Checks that a Bluetooth adapter exists and is switched on.
-enum AdapterCheck {
+package enum AdapterCheck {
     /// Checks the adapters of BlueZ.
     ///
     /// - Parameter name: the adapter's name, such as `hci1`; nil: any adapter.
@@ -117,6 +142,36 @@ enum AdapterCheck {
         }
     }
 
+    /// The names of the adapters that the kernel lists.
+    package static func kernelAdapters(in folder: String = "/sys/class/bluetooth") -> [String] {
+        // A link to a device is listed beside its adapter, such as hci0:64.
+        SystemFile.names(in: folder).filter { $0.hasPrefix("hci") && !$0.contains(":") }
+    }
+
+    /// Checks the adapters of the kernel, if bluetoothd cannot be reached.
+    ///
+    /// - Parameter name: the adapter's name, such as `hci1`; nil: any adapter.
+    package static func examine(_ name: String?, ofKernel adapters: [String]) -> Check {
+        guard !adapters.isEmpty else { return noAdapter }
+        guard let name else {
+            return .unknown(
+                "adapter", "found \(adapters.joined(separator: ", ")); only bluetoothd reports if it is switched on")
+        }
+        return adapters.contains(name)
+            ? .unknown("adapter", "found \(name); only bluetoothd reports if it is switched on")
+            : missing(name, adapters)
+    }
+
+    private static let noAdapter = Check.missing(
+        "adapter", "this machine has no Bluetooth adapter",
+        "connect one, then check the kernel log: sudo dmesg | grep -i bluetooth")
+
+    private static func missing(_ name: String, _ others: [String]) -> Check {
+        .missing(
+            "adapter", "no adapter \(name) on this machine",
+            "use --adapter with one of: \(others.joined(separator: ", "))")
+    }
+
     private static func check(_ adapters: [BluetoothAdapter], _ name: String?) -> Check {
         let meant = adapters.filter { name == nil || $0.name == name }
         if let usable = meant.first(where: \.isPowered) {
@@ -127,13 +182,7 @@ enum AdapterCheck {
             let type = choose.isEmpty ? "bluetoothctl power on" : "printf '\(choose)power on\\n' | bluetoothctl"
             return .missing("adapter", "\(off.name) is switched off", "switch it on: \(type)")
         }
-        if let name, !adapters.isEmpty {
-            let others = adapters.map(\.name).joined(separator: ", ")
-            return .missing("adapter", "no adapter \(name) on this machine", "use --adapter with one of: \(others)")
-        }
-        return .missing(
-            "adapter", "this machine has no Bluetooth adapter",
-            "connect one, then check the kernel log: "
-                + "sudo dmesg | grep -i bluetooth")
+        if let name, !adapters.isEmpty { return missing(name, adapters.map(\.name)) }
+        return noAdapter
     }
 }

@@ -5,14 +5,16 @@ import OTAFirmware
 import OTASigning
 import SystemPackage
 
-/// Checks the requirements of a push over Bluetooth.
+/// Checks the requirements of a push over Bluetooth, serial ports and UDP.
 struct Doctor: Command {
     static let name = "doctor"
     static let configuration = CommandConfiguration(
-        commandName: name, abstract: "Check that this machine can push over Bluetooth, and show how to fix it.",
+        commandName: name, abstract: "Check that this machine can push over Bluetooth, serial and UDP, and show how to fix it.",
         discussion: """
-            Exit 0: a push can work. 'missing' marks a problem that prevents a push (exit 69). 'slow' marks a setting that \
-            reduces the speed.
+            Exit 0: a push can work. 'missing' marks a problem that prevents a push (exit 69). 'unknown' marks a check that \
+            depends on a missing part. 'slow' marks a setting that reduces the speed.
+
+            Example: otaflash doctor --adapter hci1
             """)
 
     @OptionGroup var radio: AdapterOptions
@@ -24,15 +26,18 @@ struct Doctor: Command {
     func answer(_ console: Console) async throws -> DoctorAnswer {
         let service = await BluetoothService.examine(console.logger)
         var checks = service.checks
-        if let configuration = service.configuration {
-            checks.append(await AdapterCheck.examine(radio.adapter, console.logger))
-            checks += SpeedSettings(parsing: SystemFile.text(configuration) ?? "").checks(of: configuration)
-        }
+        checks.append(
+            service.isUsable
+                ? await AdapterCheck.examine(radio.adapter, console.logger)
+                : AdapterCheck.examine(radio.adapter, ofKernel: AdapterCheck.kernelAdapters()))
         checks.append(RadioSwitch.check(RadioSwitch.all()))
+        checks += SpeedSettings.checks(of: service.configuration)
+        checks.append(SerialPort.check(SerialPort.all()))
+        checks.append(DatagramCheck.examine())
         let keys: [KeyID]
         do throws(KeyError) {
             let store = try trust.store(console)
-            keys = store.keys.map(\.id)
+            keys = store.imageKeys.map(\.id)
             let places = trust.paths.map(\.string).joined(separator: ", ")
             let names = keys.map { id in "\(id)" + (store.scope(of: id).map { " (\($0) only)" } ?? "") }
             checks.append(.ok("trust", "\(names.joined(separator: ", ")); from \(places)"))
@@ -81,7 +86,7 @@ struct DoctorAnswer: CommandAnswer {
         guard let first = missing.first else { return nil }
         return Failure(
             "not-ready", .unavailable,
-            "a push over Bluetooth cannot work yet, missing: \(missing.map(\.name).joined(separator: ", "))",
+            "not ready for a push, missing: \(missing.map(\.name).joined(separator: ", "))",
             hints: first.advice ?? ["follow the steps above, then: otaflash doctor"])
     }
 }
@@ -92,8 +97,10 @@ package struct Check: Encodable, Sendable, Equatable {
         case ok
         /// A push works, but a setting makes it slower or less reliable.
         case slow
-        /// A push cannot work.
+        /// A push over this transport cannot work.
         case missing
+        /// The check depends on a part that is missing.
+        case unknown
     }
     /// The check's name; it is the same in every version.
     package let name: String
@@ -105,6 +112,10 @@ package struct Check: Encodable, Sendable, Equatable {
 
     static func ok(_ name: String, _ message: String) -> Check {
         Check(name: name, state: .ok, message: message, advice: nil)
+    }
+
+    static func unknown(_ name: String, _ message: String) -> Check {
+        Check(name: name, state: .unknown, message: message, advice: nil)
     }
 
     static func slow(_ name: String, _ message: String, _ advice: String...) -> Check {

@@ -32,6 +32,13 @@ package struct SpeedSettings: Equatable {
         return String(head.reversed().drop { $0 == " " || $0 == "\t" }.reversed())
     }
 
+    /// The checks of the settings in a file. Without BlueZ there is no file.
+    static func checks(of path: String) -> [Check] {
+        if let text = SystemFile.text(path) { return SpeedSettings(parsing: text).checks(of: path) }
+        if BluetoothDaemon.path == nil { return [] }
+        return SpeedSettings(parsing: "").checks(of: path)
+    }
+
     /// The checks of the settings.
     ///
     /// - Parameter path: the path of the settings file, for the advice.

@@ -77,7 +77,7 @@ extension Failure {
             let closer = invocation.isBluetooth ? "move closer to the device and " : ""
             return (
                 .linkLost,
-                "\(closer)resume the update: \(resumed); if it stops again, show the device's responses: \(resumed) --verbose"
+                "\(closer)resume the update: \(resumed); if it stops again, record the device's responses: \(resumed) --log otaflash.log"
             )
         case .timedOut:
             return (.linkLost, "resume with a longer --timeout, or without a limit: \(resumed)")
@@ -92,7 +92,7 @@ extension Failure {
         case .protocolViolation:
             return (
                 .protocolBroken,
-                "the device's firmware violates its protocol; show its messages: \(resumed) --verbose"
+                "the device's firmware violates its protocol; record its messages: \(resumed) --log otaflash.log"
             )
         case .flashFailed:
             return (.protocolBroken, "the device's flash may be worn or write-protected; try again: \(resumed)")

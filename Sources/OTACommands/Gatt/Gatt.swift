@@ -5,7 +5,8 @@ import OTAClient
 import OTAUpdate
 
 /// The group of commands for GATT services.
-struct Gatt: ParsableCommand {
+struct Gatt: ParsableCommand, CommandGroupWithHint {
+    static let hint = "list the services of a device: otaflash gatt services ble:AA:BB:CC:DD:EE:FF"
     static let configuration = CommandConfiguration(
         commandName: "gatt", abstract: "Read and write the GATT services of any Bluetooth device.",
         discussion: """
@@ -24,6 +25,7 @@ protocol GattCommand: Command {
 
 extension GattCommand {
     var words: [String] { [] }
+    var device: String? { target.device }
 
     var invocation: Invocation {
         let words = [Self.name] + ([target.device] + words).map(Shell.quoted)

@@ -5,7 +5,9 @@ import OTAFirmware
 /// Reads the value of a characteristic.
 struct GattRead: GattCommand {
     static let name = "gatt read"
-    static let configuration = CommandConfiguration(commandName: "read", abstract: "Read a characteristic's value.")
+    static let configuration = CommandConfiguration(
+        commandName: "read", abstract: "Read a characteristic's value.",
+        discussion: "Example: otaflash gatt read ble:AA:BB:CC:DD:EE:FF 2a19")
 
     @OptionGroup var target: GattOptions
     @OptionGroup var attribute: CharacteristicOptions
@@ -18,6 +20,7 @@ struct GattRead: GattCommand {
         return try await withDevice(console) { connection in
             let characteristic = try attribute.find(in: connection)
             let value = try await connection.pairingIfNeeded { try await connection.read(characteristic) }
+            console.frame("< value", attribute.characteristic, value)
             return GattValueAnswer(value)
         }
     }
@@ -46,7 +49,9 @@ struct GattValueAnswer: CommandAnswer {
 /// Writes the value of a characteristic.
 struct GattWrite: GattCommand {
     static let name = "gatt write"
-    static let configuration = CommandConfiguration(commandName: "write", abstract: "Write a characteristic's value.")
+    static let configuration = CommandConfiguration(
+        commandName: "write", abstract: "Write a characteristic's value.",
+        discussion: "Example: otaflash gatt write ble:AA:BB:CC:DD:EE:FF 2a06 01")
 
     @OptionGroup var target: GattOptions
     @OptionGroup var attribute: CharacteristicOptions
@@ -69,6 +74,7 @@ struct GattWrite: GattCommand {
         let (attribute, withoutResponse) = (attribute, withoutResponse)
         return try await withDevice(console) { connection in
             let characteristic = try attribute.find(in: connection)
+            console.frame(withoutResponse ? "> send" : "> write", attribute.characteristic, bytes)
             try await connection.pairingIfNeeded {
                 if withoutResponse {
                     try await connection.send([bytes], to: characteristic)

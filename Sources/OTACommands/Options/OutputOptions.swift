@@ -33,6 +33,13 @@ struct OutputOptions: ParsableArguments {
 
     @Flag(help: "Print a log on stderr.")
     var verbose = false
+
+    @Option(
+        help: ArgumentHelp(
+            "Append a log for a bug report to this file: versions, arguments, every frame; no secrets.",
+            valueName: "file"),
+        completion: .file())
+    var log: String?
 }
 
 extension OutputOptions {
@@ -49,6 +56,8 @@ struct OutputSettings: Sendable {
     var isVerbose = false
     /// True if the command can take minutes.
     var isLong = false
+    /// The address of the device, as the user gave it; nil: the command has no device.
+    var device: String?
 }
 
 extension OutputSettings {
@@ -58,16 +67,20 @@ extension OutputSettings {
         progress = Self.value(of: "--progress", in: arguments) ?? .auto
         isQuiet = arguments.contains("--quiet")
         isVerbose = arguments.contains("--verbose")
+        let devices = Self.values(of: "--device", in: arguments)
+        device = devices.count == 1 ? devices[0] : nil
     }
 
     /// Returns the value of an option. If the option is repeated, the last value counts, as in argument-parser.
     private static func value<Value: RawRepresentable<String>>(of name: String, in arguments: [String]) -> Value? {
+        values(of: name, in: arguments).compactMap { Value(rawValue: $0) }.last
+    }
+
+    private static func values(of name: String, in arguments: [String]) -> [String] {
         let words = Array(arguments.prefix { $0 != "--" })
-        var value: Value?
-        for (index, word) in words.enumerated() {
-            if word == name, index + 1 < words.count { value = Value(rawValue: words[index + 1]) ?? value }
-            if word.hasPrefix(name + "=") { value = Value(rawValue: String(word.dropFirst(name.count + 1))) ?? value }
+        return words.indices.compactMap { index in
+            if words[index] == name { return index + 1 < words.count ? words[index + 1] : nil }
+            return words[index].hasPrefix(name + "=") ? String(words[index].dropFirst(name.count + 1)) : nil
         }
-        return value
     }
 }

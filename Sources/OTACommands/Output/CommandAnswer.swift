@@ -9,10 +9,13 @@ protocol CommandAnswer: Encodable, Sendable {
     var lines: [TerminalLine] { get }
     /// The failure to report after the result, for example of a failed check; nil: none.
     var failure: Failure? { get }
+    /// True if the answer encodes `device` itself, with more than the address.
+    var describesDevice: Bool { get }
 }
 
 extension CommandAnswer {
     var failure: Failure? { nil }
+    var describesDevice: Bool { false }
 }
 
 /// The JSON object on stdout.
@@ -20,12 +23,19 @@ struct JSONObject<Members: Encodable>: Encodable {
     private static var schema: Int { 1 }
 
     let command: String
+    /// The address of the device, as the user gave it; nil: the command has no device, or `members` contains it.
+    let device: String?
     let exit: ExitStatus
     let members: Members
     var failure: JSONFailure?
 
     private enum CodingKeys: String, CodingKey {
-        case schema, command, ok, exit
+        case schema, command, ok, exit, device
+    }
+
+    /// `device` is an object in every command.
+    private struct Device: Encodable {
+        let given: String
     }
 
     func encode(to encoder: any Encoder) throws {
@@ -34,6 +44,7 @@ struct JSONObject<Members: Encodable>: Encodable {
         try container.encode(command, forKey: .command)
         try container.encode(exit == .done, forKey: .ok)
         try container.encode(exit.rawValue, forKey: .exit)
+        try container.encodeIfPresent(device.map { Device(given: $0) }, forKey: .device)
         try members.encode(to: encoder)
         try failure?.encode(to: encoder)
     }

@@ -1,4 +1,5 @@
 import Logging
+import OTAFirmware
 import SystemPackage
 
 /// The output of a command: only its result on stdout, all other output on stderr.
@@ -7,11 +8,15 @@ struct Console: Sendable {
     /// The style of the progress; never `auto`.
     let style: ProgressStyle
     let isQuiet: Bool
+    /// The address of the device, as the user gave it; nil: the command has no device.
+    let device: String?
     let terminal: TerminalCapabilities
-    /// The log of `--verbose`.
+    /// The log of `--verbose` and `--log`.
     let logger: Logger
+    /// The file of `--log`; nil: not given.
+    private let file: LogFile?
 
-    init(_ settings: OutputSettings) {
+    init(_ settings: OutputSettings, log file: LogFile? = nil) {
         let isTerminal = StandardStream.error.isTerminal
         format = settings.format
         let auto = settings.progress.resolved(
@@ -19,9 +24,12 @@ struct Console: Sendable {
         let style = settings.isQuiet ? .none : auto
         self.style = style
         isQuiet = settings.isQuiet
+        device = settings.device
+        self.file = file
         terminal = TerminalCapabilities(ofTerminal: isTerminal)
         logger = Logger(label: "otaflash") { _ -> any LogHandler in
-            settings.isVerbose ? StandardErrorLog(asEvents: style == .json) : SwiftLogNoOpLogHandler() as any LogHandler
+            settings.isVerbose || file != nil
+                ? CommandLog(settings, asEvents: style == .json, file: file) : SwiftLogNoOpLogHandler() as any LogHandler
         }
     }
 
@@ -29,13 +37,15 @@ struct Console: Sendable {
     ///
     /// - Throws: `Failure`: `write-failed`.
     func answer(_ answer: some CommandAnswer, to command: String) throws {
+        answer.lines.forEach { file?.write("result", $0.rendered(hasColours: false)) }
         switch format {
         case .text: try printLines(answer.lines)
         case .json:
             let failure = answer.failure
             let line = try JSONLine(
                 JSONObject(
-                    command: command, exit: failure?.exit ?? .done, members: answer,
+                    command: command, device: answer.describesDevice ? nil : device, exit: failure?.exit ?? .done,
+                    members: answer,
                     failure: failure.map { JSONFailure($0) }))
             try printLines { (writer) throws(Errno) in try writer.write(line) }
         }
@@ -62,7 +72,8 @@ struct Console: Sendable {
     /// Reports the failure of a command on stderr and, with `--format json`, as the JSON object on stdout.
     func fail(_ failure: Failure, of command: String) {
         if format == .json,
-            let line = try? JSONLine(JSONObject(command: command, exit: failure.exit, members: JSONFailure(failure)))
+            let line = try? JSONLine(
+                JSONObject(command: command, device: device, exit: failure.exit, members: JSONFailure(failure)))
         {
             // An error on stdout is ignored: the first failure is the one to report.
             try? StandardStream.output.writer.write(line)
@@ -72,6 +83,8 @@ struct Console: Sendable {
 
     /// Reports a failure on stderr, as text or as an event.
     func report(_ failure: Failure) {
+        file?.write("error", "\(failure.code): \(failure.message)")
+        failure.hints.forEach { file?.write("hint", $0) }
         if style == .json { return write(ProgressEvent(failure)) }
         writeLine(TerminalLine("error:", .red), failure.message)
         failure.usage.forEach { write(TerminalLine($0)) }
@@ -81,6 +94,7 @@ struct Console: Sendable {
 
     /// Writes a note to stderr, as text or as an event. `--quiet` suppresses it.
     func note(_ text: String) {
+        file?.write("note", text)
         guard !isQuiet else { return }
         if style == .json {
             write(ProgressEvent(.note, message: text))
@@ -91,6 +105,8 @@ struct Console: Sendable {
 
     /// Writes a warning to stderr, as text or as an event, also with `--quiet`.
     func warn(_ text: String, hint: String? = nil) {
+        file?.write("warning", text)
+        if let hint { file?.write("hint", hint) }
         if style == .json {
             write(ProgressEvent(.note, message: hint.map { "\(text) Hint: \($0)." } ?? text))
         } else {
@@ -99,8 +115,16 @@ struct Console: Sendable {
         }
     }
 
-    /// Writes a line to the log of `--verbose`.
+    /// Writes a line to the log of `--verbose` and `--log`.
     func debug(_ text: @autoclosure () -> String) { logger.debug("\(text())") }
+
+    /// Writes a value of a characteristic to the file of `--log`.
+    func frame(_ direction: String, _ channel: String, _ value: [UInt8]) {
+        logger.trace("\(direction) \(channel) \(Hex.encode(value))")
+    }
+
+    /// Writes the exit status to the file of `--log`.
+    func ended(_ status: ExitStatus) { file?.write("exit", "\(status.rawValue)") }
 
     private func writeLine(_ label: TerminalLine, _ text: String) {
         let line = "otaflash: " + label + TerminalLine(" " + text)
@@ -118,6 +142,8 @@ struct Console: Sendable {
     }
 
     private func write(_ event: ProgressEvent) {
+        var event = event
+        event.device = device
         if let line = try? JSONLine(event) { try? StandardStream.error.writer.write(line) }
     }
 
@@ -126,37 +152,9 @@ struct Console: Sendable {
         switch style {
         case .none, .auto: nil
         case .json: ProgressEvents { write($0) }
-        case .lines: ProgressLines { write($0) }
+        case .lines: ProgressLines(device: device) { write($0) }
         case .bar:
             ProgressBar(terminal: terminal, columns: { StandardStream.error.columns ?? 80 }) { write($0) }
         }
-    }
-}
-
-/// The log of `--verbose`: one line on stderr for each message.
-private struct StandardErrorLog: LogHandler {
-    var logLevel = Logger.Level.debug
-    var metadata = Logger.Metadata()
-    /// True to write one JSON object on each line, like the events of `--progress json`.
-    let asEvents: Bool
-
-    init(asEvents: Bool) { self.asEvents = asEvents }
-
-    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-        get { metadata[key] }
-        set { metadata[key] = newValue }
-    }
-
-    func log(event: LogEvent) {
-        let details = metadata.merging(event.metadata ?? [:]) { $1 }.sorted { $0.key < $1.key }
-        let text = details.reduce(event.message.description) { "\($0) \($1.key)=\($1.value)" }
-        let writer = StandardStream.error.writer
-        guard asEvents else {
-            try? writer.write(.line("otaflash: \(event.level): \(text)"))
-            return
-        }
-        var object = ProgressEvent(.log, message: text)
-        object.level = event.level.rawValue
-        if let line = try? JSONLine(object) { try? writer.write(line) }
     }
 }

@@ -65,6 +65,7 @@ enum ProgressText {
     static func logLine(for progress: UpdateProgress) -> String {
         switch progress {
         case .phase(let phase): "phase \(phase.rawValue)"
+        case .uploaded(let transfer): "uploaded, \(transfer.bytesPerSecond.map(Figures.rate) ?? "rate unknown")"
         case .transferred(let offset, let total): "\(offset) of \(total) bytes acknowledged"
         default: line(for: progress) ?? "\(progress)"
         }
@@ -73,7 +74,8 @@ enum ProgressText {
     /// The line for an event; nil for phases and transferred bytes, which the renderers show in another way.
     static func line(for progress: UpdateProgress) -> String? {
         switch progress {
-        case .phase, .transferred: nil
+        case .phase, .transferred, .uploaded: nil
+        case .connectionFailed(let error): "Connection failed: \(error.detail); trying again"
         case .linkLost(let error): "Link lost: \(error.detail); reconnecting"
         case .reconnected: "Reconnected"
         case .resumed(let offset, let total): "Resuming at byte \(offset) of \(total)"

@@ -12,6 +12,10 @@ struct ProgressBar: ProgressRenderer {
     private var total = 0
     private var rate = RateMeter()
     private var throttle = Throttle()
+    /// True from a lost link until the next event of an open link. There is no rate then.
+    private var isLinkDown = false
+    /// The rate of the whole transfer, as in the result; nil: the transfer is not complete.
+    private var finalRate: Double?
 
     init(
         terminal: TerminalCapabilities, columns: @escaping @Sendable () -> Int,
@@ -28,8 +32,10 @@ struct ProgressBar: ProgressRenderer {
             // The bar of a finished transfer remains as a line.
             if self.phase == .transfer, phase != .transfer { write([.startOfLine, .line(bar())]) }
             self.phase = phase
+            (isLinkDown, finalRate) = (false, nil)
             draw()
         case .transferred(let offset, let total):
+            isLinkDown = false
             rate.add(offset: offset, at: time)
             (self.offset, self.total) = (offset, total)
             if throttle.isDue() { draw() }
@@ -39,8 +45,13 @@ struct ProgressBar: ProgressRenderer {
             rate.add(offset: offset, at: time, isContinuous: false)
             (self.offset, self.total) = (offset, total)
             keep(progress)
-        case .linkLost, .discarded, .deviceReset, .note: keep(progress)
+        case .linkLost:
+            (isLinkDown, rate) = (true, RateMeter())
+            keep(progress)
+        case .connectionFailed, .discarded, .deviceReset, .note: keep(progress)
+        case .uploaded(let transfer): finalRate = transfer.bytesPerSecond
         case .reconnected:
+            isLinkDown = false
             // After an intended restart the event is not reported.
             if phase != .restart { keep(progress) }
         // The result reports it.
@@ -57,7 +68,8 @@ struct ProgressBar: ProgressRenderer {
     }
 
     private func draw() {
-        let words = "\(ProgressText.line(for: phase)) \(terminal.ellipsis)"
+        let text = isLinkDown && phase != .restart ? "Reconnecting" : ProgressText.line(for: phase)
+        let words = "\(text) \(terminal.ellipsis)"
         let line = phase == .transfer && total > 0 ? bar() : TerminalLine(words, .dim).clipped(to: columns() - 1)
         write([.startOfLine, .part(line)])
     }
@@ -67,7 +79,7 @@ struct ProgressBar: ProgressRenderer {
     private func bar() -> TerminalLine {
         let part = total > 0 ? Double(offset) / Double(total) : 0
         let whole = Figures.bytes(total)
-        let speed = rate.bytesPerSecond.map(Figures.rate) ?? ""
+        let speed = isLinkDown ? "" : (finalRate ?? rate.bytesPerSecond).map(Figures.rate) ?? ""
         let left = offset < total ? rate.secondsLeft(to: total).map(Figures.remaining) ?? "" : ""
         var figures: [Figure] = [
             Figure(text: "\(Int(part * 100)) %", width: 5),
@@ -75,6 +87,7 @@ struct ProgressBar: ProgressRenderer {
             Figure(text: speed, width: 10),
             Figure(text: left, width: 16),
         ]
+        if isLinkDown { figures.replaceSubrange(2..., with: [Figure(text: "reconnecting", width: 12)]) }
         let room = columns() - 1
         func width() -> Int { figures.reduce(0) { $0 + $1.padded.count + 1 } }
         while figures.count > 1, width() + Self.shortestBar > room { figures.removeLast() }

@@ -2,34 +2,50 @@ import OTAUpdate
 
 /// Reports progress as lines for files and logs: one for each phase, each tenth of the image and each event.
 struct ProgressLines: ProgressRenderer {
+    /// The address that the user gave. Each line begins with it, because a log can have the lines of several devices; nil: no device.
+    let device: String?
     let write: @Sendable (TerminalLine) -> Void
     private var rate = RateMeter()
     private var tenth = 0
+    /// The size of the image after its last byte was acknowledged. The line follows when the rate of the whole transfer is known.
+    private var completed: Int?
 
-    init(write: @escaping @Sendable (TerminalLine) -> Void) { self.write = write }
+    init(device: String?, write: @escaping @Sendable (TerminalLine) -> Void) {
+        self.device = device
+        self.write = write
+    }
 
     mutating func show(_ progress: UpdateProgress, at time: Duration) {
         switch progress {
-        case .phase(let phase): write(TerminalLine(ProgressText.line(for: phase)))
+        case .phase(let phase): writeLine(ProgressText.line(for: phase))
         case .transferred(let offset, let total): advance(to: offset, of: total, at: time)
         case .resumed(let offset, let total):
             rate.add(offset: offset, at: time, isContinuous: false)
             tenth = Self.tenth(offset, total)
+            completed = nil
             fallthrough
-        default:
-            if let line = ProgressText.line(for: progress) { write(TerminalLine(line)) }
+        case .connectionFailed, .linkLost, .reconnected, .discarded, .gap, .deviceReset, .confirmed, .note:
+            if case .linkLost = progress { rate = RateMeter() }
+            if let line = ProgressText.line(for: progress) { writeLine(line) }
+        case .uploaded(let transfer):
+            guard let total = completed.take() else { return }
+            let speed = transfer.bytesPerSecond.map { ", \(Figures.rate($0))" } ?? ""
+            writeLine("100 %, \(total) of \(total) bytes\(speed)")
         }
     }
+
+    private func writeLine(_ text: String) { write(TerminalLine((device.map { "\($0): " } ?? "") + text)) }
 
     private mutating func advance(to offset: Int, of total: Int, at time: Duration) {
         rate.add(offset: offset, at: time)
         let reached = Self.tenth(offset, total)
         guard reached > tenth else { return }
         tenth = reached
+        guard offset < total else { return completed = total }
         var line = "\(reached * 10) %, \(offset) of \(total) bytes"
         if let speed = rate.bytesPerSecond { line += ", \(Figures.rate(speed))" }
-        if offset < total, let left = rate.secondsLeft(to: total) { line += ", \(Figures.remaining(left))" }
-        write(TerminalLine(line))
+        if let left = rate.secondsLeft(to: total) { line += ", \(Figures.remaining(left))" }
+        writeLine(line)
     }
 
     private static func tenth(_ offset: Int, _ total: Int) -> Int { total > 0 ? offset * 10 / total : 0 }
@@ -41,6 +57,8 @@ struct ProgressEvents: ProgressRenderer {
     private var phase = UpdatePhase.connect
     private var rate = RateMeter()
     private var throttle = Throttle()
+    /// The event for the last byte of an image. It follows when the rate of the whole transfer is known.
+    private var completion: ProgressEvent?
 
     init(write: @escaping @Sendable (ProgressEvent) -> Void) { self.write = write }
 
@@ -54,6 +72,7 @@ struct ProgressEvents: ProgressRenderer {
             event.phase = phase.rawValue
         case .transferred(let offset, let total):
             rate.add(offset: offset, at: time)
+            completion = nil
             guard throttle.isDue() || offset == total else { return }
             event.event = .progress
             event.phase = phase.rawValue
@@ -61,7 +80,17 @@ struct ProgressEvents: ProgressRenderer {
             event.total = total
             event.bytesPerSecond = rate.bytesPerSecond.map(Figures.rounded)
             event.etaSeconds = rate.secondsLeft(to: total).map(Figures.rounded)
+            guard offset < total else { return completion = event }
+        case .uploaded(let transfer):
+            guard let completed = completion.take() else { return }
+            event = completed
+            event.bytesPerSecond = transfer.bytesPerSecond.map(Figures.rounded) ?? completed.bytesPerSecond
+            event.etaSeconds = 0
+        case .connectionFailed(let error):
+            event.event = .connectionFailed
+            event.message = error.detail
         case .linkLost(let error):
+            rate = RateMeter()
             event.event = .linkLost
             event.message = error.detail
         case .reconnected: event.event = .reconnected
@@ -92,10 +121,13 @@ struct ProgressEvents: ProgressRenderer {
 struct ProgressEvent: Encodable {
     enum Kind: String, Encodable {
         case progress, phase, reconnected, resumed, gap, confirmed, note, log, error
+        case connectionFailed = "connection-failed"
         case linkLost = "link-lost"
         case deviceReset = "device-reset"
     }
     var event: Kind
+    /// The address that the user gave; nil: the command has no device.
+    var device: String?
     var phase: String?
     /// In image bytes.
     var offset, total: Int?

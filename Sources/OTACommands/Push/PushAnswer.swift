@@ -18,6 +18,7 @@ struct PushAnswer: CommandAnswer {
     let unchecked: [String]?
     /// The command that confirms the trial, and its time limit in seconds; 0: before the next restart.
     private let due: (command: String, seconds: Int)?
+    var describesDevice: Bool { true }
 
     private enum CodingKeys: String, CodingKey {
         case bundle, image, images, device, transfer, outcome, unchecked

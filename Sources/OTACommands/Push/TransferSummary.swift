@@ -24,9 +24,8 @@ struct TransferSummary: Encodable, Sendable {
         flushes = transfer.flushes
         gaps = transfer.gaps
         disconnects = transfer.disconnects
-        let elapsed = transfer.duration.seconds
-        seconds = Figures.rounded(elapsed)
-        let rate = elapsed > 0 ? Double(transfer.imageBytes - transfer.resumedFrom) / elapsed : nil
+        seconds = Figures.rounded(transfer.duration.seconds)
+        let rate = transfer.bytesPerSecond
         bytesPerSecond = rate.map(Figures.rounded)
         linkBoundBytesPerSecond = linkBound.map(Figures.rounded)
         efficiency = linkBound.flatMap { bound in rate.map { Figures.rounded($0 / bound) } }

@@ -180,7 +180,7 @@ extension ProfileConversation {
         self.transfer = nil
         if transfer.object == .image {
             push?.note(transfer)
-            if let began = push?.firstByteAt { shared.transfer?.duration = shared.now - began }
+            uploaded(since: push?.firstByteAt)
             report(.phase(.verify))
         }
         ask(.finish(transfer.object))

@@ -232,7 +232,7 @@ extension SMPConversation {
     /// Records that the device holds the whole image, because it reported that or lists the image.
     mutating func arrived() {
         if let number = push?.underWay { push?.complete.insert(number) }
-        if let began = push?.firstByteAt { shared.transfer?.duration = shared.now - began }
+        uploaded(since: push?.firstByteAt)
         progressed()
         report(.phase(.verify))
     }

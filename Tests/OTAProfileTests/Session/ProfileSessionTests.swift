@@ -65,8 +65,8 @@ import Testing
         #expect(
             talk.reports == [
                 .phase(.connect), .phase(.preflight), .phase(.envelope), .phase(.transfer),
-                .transferred(offset: 600, total: 600), .phase(.verify), .phase(.apply), .phase(.restart), .reconnected,
-                .phase(.confirm), .confirmed(version: "1.1.0"),
+                .transferred(offset: 600, total: 600), .uploaded(transfer), .phase(.verify), .phase(.apply),
+                .phase(.restart), .reconnected, .phase(.confirm), .confirmed(version: "1.1.0"),
             ])
     }
 

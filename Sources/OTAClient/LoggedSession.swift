@@ -1,0 +1,94 @@
+import BlueZ
+import Logging
+import OTAFirmware
+import OTAProfile
+import OTASMP
+import OTAUpdate
+
+/// Logs what passes between a session and its runner, so that all transports are logged in one place.
+///
+/// The opening and the end of each link are logged at level `debug`, each frame at level `trace`: its direction (`>` to the device, `<`
+/// from it), its channel and its bytes as hex digits. Frames contain no secret: the transport answers pairing requests.
+struct LoggedSession<Session: UpdateLogic>: UpdateLogic {
+    private var session: Session
+    private let logger: Logger
+
+    init(_ session: Session, _ logger: Logger) {
+        self.session = session
+        self.logger = logger
+    }
+
+    var deadline: Duration? { session.deadline }
+
+    mutating func handle(_ event: UpdateEvent, at now: Duration) -> [UpdateAction] {
+        log(event, now)
+        let actions = session.handle(event, at: now)
+        for action in actions { log(action, now) }
+        return actions
+    }
+
+    private func log(_ event: UpdateEvent, _ now: Duration) {
+        switch event {
+        case .started, .deadlinePassed: break
+        case .linkUp(let link):
+            let channels = link.channels.map(\.logName).sorted().joined(separator: ", ")
+            logger.debug(
+                "\(now.logText) < link open: values of at most \(link.maximumValueLength) bytes; channels: \(channels)")
+        case .linkDown(let error): log(error, "link ended", now)
+        case .interrupted: logger.debug("\(now.logText) < interrupted")
+        case .link(.lost(let error)): log(error, "link lost", now)
+        case .link(.refused(let error, let channel)): log(error, "refused \(channel.logName)", now)
+        case .link(.subscribed(let channel)): frame("< subscribed", channel, now)
+        case .link(.written(let channel)): frame("< written", channel, now)
+        case .link(.value(let bytes, let channel)): frame("< value", channel, now, bytes)
+        case .link(.notified(let bytes, let channel)): frame("< notified", channel, now, bytes)
+        }
+    }
+
+    private func log(_ action: UpdateAction, _ now: Duration) {
+        switch action {
+        case .connect: logger.debug("\(now.logText) > connect")
+        case .disconnect: logger.debug("\(now.logText) > disconnect")
+        case .link(.subscribe(let channel)): frame("> subscribe", channel, now)
+        case .link(.read(let channel)): frame("> read", channel, now)
+        case .link(.write(let bytes, let channel)): frame("> write", channel, now, bytes)
+        case .link(.send(let values, let channel)): for bytes in values { frame("> send", channel, now, bytes) }
+        // The caller shows the progress and the result.
+        case .report, .finish, .fail: break
+        }
+    }
+
+    private func log(_ error: LinkError, _ what: String, _ now: Duration) {
+        logger.debug("\(now.logText) < \(what): \(error.code.rawValue): \(error.detail)")
+    }
+
+    private func frame(_ direction: String, _ channel: Channel, _ now: Duration, _ bytes: [UInt8] = []) {
+        logger.trace(
+            "\(now.logText) \(direction) \(channel.logName)\(bytes.isEmpty ? "" : " ")\(Hex.encode(bytes))")
+    }
+}
+
+extension Channel {
+    /// The name in docs/ota-profile.md or docs/smp.md; for another channel, the UUID of the characteristic.
+    fileprivate var logName: String {
+        switch self {
+        case ProfileChannel.info: "info"
+        case ProfileChannel.control: "control"
+        case ProfileChannel.data: "data"
+        case ProfileChannel.progress: "progress"
+        case ProfileChannel.version: "version"
+        case ProfileChannel.battery: "battery"
+        case SMPChannel.value: "smp"
+        default: "\(BluetoothUUID(characteristic))"
+        }
+    }
+}
+
+extension Duration {
+    /// The time since the start of the session, such as `0.350 s`.
+    fileprivate var logText: String {
+        let milliseconds = components.seconds * 1000 + components.attoseconds / 1_000_000_000_000_000
+        let fraction = String(milliseconds % 1000)
+        return "\(milliseconds / 1000).\(String(repeating: "0", count: 3 - fraction.count))\(fraction) s"
+    }
+}

@@ -1,0 +1,72 @@
+import Logging
+import OTAClient
+
+/// The log of a command: `--verbose` writes it to stderr, and `--log` writes it to a file, with each frame.
+struct CommandLog: LogHandler {
+    var logLevel: Logger.Level
+    var metadata = Logger.Metadata()
+    /// True to write to stderr, down to level `debug`.
+    let isVerbose: Bool
+    /// True to write one JSON object on each line of stderr, like the events of `--progress json`.
+    let asEvents: Bool
+    /// The device of each object.
+    let device: String?
+    let file: LogFile?
+
+    init(_ settings: OutputSettings, asEvents: Bool, file: LogFile?) {
+        logLevel = file == nil ? .debug : .trace
+        isVerbose = settings.isVerbose
+        self.asEvents = asEvents
+        device = settings.device
+        self.file = file
+    }
+
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { metadata[key] }
+        set { metadata[key] = newValue }
+    }
+
+    func log(event: LogEvent) {
+        let details = metadata.merging(event.metadata ?? [:]) { $1 }.sorted { $0.key < $1.key }
+        let text = details.reduce(event.message.description) { "\($0) \($1.key)=\($1.value)" }
+        file?.write(event.level.rawValue, text)
+        guard isVerbose, event.level >= .debug else { return }
+        let writer = StandardStream.error.writer
+        guard asEvents else {
+            try? writer.write(.line("otaflash: \(event.level): \(text)"))
+            return
+        }
+        var object = ProgressEvent(.log, message: text)
+        object.device = device
+        object.level = event.level.rawValue
+        if let line = try? JSONLine(object) { try? writer.write(line) }
+    }
+}
+
+/// The arguments of a command, for its log.
+package enum LoggedArguments {
+    /// The options with a secret as their value.
+    private static let secret = ["--passkey"]
+
+    /// Returns the command line, with `***` in place of each secret.
+    package static func text(_ arguments: [String]) -> String {
+        var words: [String] = []
+        for word in arguments {
+            if let last = words.last, secret.contains(last) {
+                words.append("***")
+            } else if let option = secret.first(where: { word.hasPrefix($0 + "=") }) {
+                words.append(option + "=***")
+            } else {
+                words.append(Shell.quoted(word))
+            }
+        }
+        return (["otaflash"] + words).joined(separator: " ")
+    }
+
+    /// The environment variables that change the effect of a command and contain no secret.
+    static var environment: String {
+        let names = ["OTAFLASH_TRUST", "OTAFLASH_STATE_DIR", "XDG_RUNTIME_DIR", "DBUS_SYSTEM_BUS_ADDRESS", "LANG"]
+        return names.compactMap { name in Environment.value(name).map { "\(name)=\(Shell.quoted($0))" } }
+            .joined(separator: " ")
+    }
+}

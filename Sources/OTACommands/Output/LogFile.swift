@@ -1,0 +1,84 @@
+import FoundationEssentials
+import Glibc
+import Synchronization
+import SystemPackage
+
+/// The file of `--log`, for a bug report. Each entry is one line, which is written at once.
+///
+/// The file is created with mode 0600. A second run appends to it, so that it also has the attempts before. A file that is not a log
+/// is refused, because an appended line would damage it.
+final class LogFile: Sendable {
+    /// The first line of each log.
+    private static let heading = "# otaflash log: time (UTC), process, level, text\n"
+
+    private let file: FileDescriptor
+    private let process = getpid()
+    private let hasFailed = Atomic(false)
+    private let onFailure: @Sendable (Errno) -> Void
+
+    /// Opens a log, or creates it.
+    ///
+    /// - Parameter onFailure: called once, after the first entry that cannot be written. Later entries are discarded.
+    /// - Throws: `output-exists`, `cannot-create`.
+    init(_ path: String, onFailure: @escaping @Sendable (Errno) -> Void) throws(Failure) {
+        self.onFailure = onFailure
+        // Otherwise a file size limit of the shell (ulimit -f) would end the command.
+        signal(SIGXFSZ, SIG_IGN)
+        do throws(Errno) {
+            // A FIFO without a reader must not block.
+            file = try Self.systemCall {
+                try FileDescriptor.open(
+                    FilePath(path), .readWrite, options: [.append, .create, .nonBlocking, .closeOnExec],
+                    permissions: .ownerReadWrite)
+            }
+        } catch {
+            throw Failure(
+                "cannot-create", .cannotCreate, "cannot write the log \(path): \(error)",
+                hint: "check that the folder exists and that you may write to it: ls -ld \(Shell.quoted(path))")
+        }
+        guard accepts() else {
+            try? file.close()
+            throw Failure(
+                "output-exists", .cannotCreate, "\(path) exists and is not a log of otaflash",
+                hint: "use another name for --log")
+        }
+    }
+
+    deinit { try? file.close() }
+
+    /// Writes an entry. Unprintable characters are escaped.
+    func write(_ level: String, _ text: String) {
+        let time = Date.now.formatted(Date.ISO8601FormatStyle(includingFractionalSeconds: true))
+        append(TerminalLine("\(time) \(process) \(level): \(text)").rendered(hasColours: false) + "\n")
+    }
+
+    /// Returns true if the file is empty, a log, or a device such as `/dev/null`. An empty file gets its heading.
+    private func accepts() -> Bool {
+        guard let status = try? file.stat() else { return false }
+        if status.type == .characterSpecial { return true }
+        guard status.type == .regular else { return false }
+        if status.size == 0 {
+            append(Self.heading)
+            return true
+        }
+        var bytes = [UInt8](repeating: 0, count: Self.heading.utf8.count)
+        let count = (try? bytes.withUnsafeMutableBytes { try file.read(fromAbsoluteOffset: 0, into: $0) }) ?? 0
+        return bytes[..<count].elementsEqual(Self.heading.utf8)
+    }
+
+    private func append(_ text: String) {
+        guard !hasFailed.load(ordering: .relaxed) else { return }
+        do throws(Errno) {
+            // One call for each line, so that the lines of two processes do not mix.
+            let count = try Self.systemCall { try file.writeAll(text.utf8) }
+            assert(count == text.utf8.count)
+        } catch {
+            if hasFailed.exchange(true, ordering: .relaxed) == false { onFailure(error) }
+        }
+    }
+
+    /// Converts the untyped errors of the system package, which are always an `Errno`.
+    private static func systemCall<Value>(_ call: () throws -> Value) throws(Errno) -> Value {
+        do { return try call() } catch { throw error as? Errno ?? .ioError }
+    }
+}

@@ -1,0 +1,164 @@
+import FakeBlueZ
+import FoundationEssentials
+import Glibc
+import OTACommands
+import Testing
+
+@Suite("Option --log") struct LogTests {
+    private func released() async throws -> Sandbox {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        return sandbox
+    }
+
+    private func text(_ sandbox: Sandbox, _ name: String = "push.log") throws -> String {
+        String(decoding: try sandbox.read(name), as: UTF8.self)
+    }
+
+    private let push = [
+        "push", "fw.otaf", "--device", "sim:?pace=virtual&drop-at=0.5", "--trust", "release.pub.pem", "--log", "push.log",
+    ]
+
+    /// The bytes behind `mark` in each line of the log.
+    private func frames(_ mark: String, in log: String) -> [[UInt8]] {
+        log.split(separator: "\n").filter { $0.contains(mark) }
+            .compactMap { $0.split(separator: " ").last.flatMap { bytes(String($0)) } }
+    }
+
+    private func bytes(_ hex: String) -> [UInt8]? {
+        let digits = Array(hex)
+        guard digits.count.isMultiple(of: 2) else { return nil }
+        let bytes = stride(from: 0, to: digits.count, by: 2).compactMap { UInt8(String(digits[$0...$0 + 1]), radix: 16) }
+        return bytes.count * 2 == digits.count ? bytes : nil
+    }
+
+    /// A Data value is a sequence number of 2 bytes and a chunk (docs/ota-profile.md).
+    @Test("the log of a push has each frame in both directions, the versions, the arguments and the lost link")
+    func everyFrame() async throws {
+        let sandbox = try await released()
+        let run = try await sandbox.run(
+            push.map { $0.replacing("&drop-at=0.5", with: "") } + ["--quiet"])
+        #expect(run.exit == 0 && run.err.isEmpty, "\(run.err)")
+        let log = try text(sandbox)
+        let sent = frames(" > send data ", in: log).flatMap { $0.dropFirst(2) }
+        let bundle = try sandbox.read("fw.otaf")
+        let image = try sandbox.read("fw.bin")
+        #expect(sent.count > image.count && Array(sent.suffix(image.count)) == image)
+        // The envelope is sent before the image. The bundle has both.
+        #expect(bundle.count >= sent.count)
+        for part in [
+            " > write control 0", " < notified control 8", " < value info ", " < value version ", "link open: values of",
+            "debug: otaflash push fw.otaf --device 'sim:?pace=virtual' --trust release.pub.pem --log push.log --quiet\n",
+            "versions: otaflash ", "; libcrypto ", ", libdbus ", ", Linux ", "note: created the virtual device demo",
+            "result: demo (sim:demo) now runs 1.1.0", "exit: 0\n",
+        ] { #expect(log.contains(part), "\(part)") }
+        for line in log.split(separator: "\n").dropFirst() {
+            #expect(line.firstMatch(of: #/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z \d+ [a-z]+: /#) != nil, "\(line)")
+        }
+        var status = stat()
+        #expect(stat(sandbox.path("push.log"), &status) == 0 && status.st_mode & 0o777 == 0o600)
+    }
+
+    @Test("a second command appends to the log, with its failure")
+    func appends() async throws {
+        let sandbox = try await released()
+        #expect(try await sandbox.run(push).exit == 0)
+        let first = try text(sandbox)
+        #expect(first.contains("link lost: link-lost: ") || first.contains("link ended: link-lost: "))
+        let failed = try await sandbox.run("status", "--device", "sim:nobody", "--log", "push.log")
+        #expect(failed.exit == 69)
+        let both = try text(sandbox)
+        #expect(both.hasPrefix(first) && both.hasSuffix(" exit: 69\n"))
+        #expect(both.contains(" error: no-such-device: no virtual device nobody") && both.contains(" hint: "))
+        #expect(both.components(separatedBy: "# otaflash log").count == 2)
+    }
+
+    @Test("--verbose has the same lines as the log, without frames")
+    func verbose() async throws {
+        let sandbox = try await released()
+        let run = try await sandbox.run(push + ["--verbose"])
+        #expect(run.exit == 0)
+        let log = try text(sandbox)
+        let logged = log.split(separator: "\n").compactMap { line in
+            line.firstRange(of: " debug: ").map { String(line[$0.upperBound...]) }
+        }
+        let shown = run.err.split(separator: "\n").compactMap { line in
+            line.hasPrefix("otaflash: debug: ") ? String(line.dropFirst(17)) : nil
+        }
+        #expect(shown == logged && shown.contains { $0.hasPrefix("versions: ") } && log.contains(" trace: "))
+        #expect(!run.err.contains("send data"))
+    }
+
+    @Test("a file that is not a log is refused and not changed, with exit 73")
+    func anotherFile() async throws {
+        let sandbox = try await released()
+        let before = try sandbox.read("fw.otaf")
+        for name in ["fw.otaf", "home", "no/such/folder/log"] {
+            let run = try await sandbox.run("verify", "fw.otaf", "--trust", "release.pub.pem", "--log", name)
+            #expect(run.exit == 73 && run.out.isEmpty, "\(name): \(run.err)")
+            #expect(run.err.contains(name) && run.err.contains("otaflash: hint: "))
+        }
+        #expect(try sandbox.read("fw.otaf") == before)
+        #expect(mkfifo(sandbox.path("fifo"), 0o600) == 0)
+        #expect(try await sandbox.run("verify", "fw.otaf", "--trust", "release.pub.pem", "--log", "fifo").exit == 73)
+    }
+
+    @Test("a log that cannot be written is reported once, and the push goes on")
+    func fullDisk() async throws {
+        let sandbox = try await released()
+        let full = try await sandbox.run(push.dropLast() + ["/dev/full"])
+        #expect(full.exit == 0 && full.out.contains("now runs 1.1.0"), "\(full.err)")
+        #expect(full.err.components(separatedBy: "otaflash: warning: cannot write the log /dev/full: ").count == 2)
+        // Without the kernel's file size signal, the limit of the shell is an error of the write.
+        let limited = try await sandbox.shell(
+            "ulimit -f 0; exec \"$0\" \"$@\"", "verify", "fw.otaf", "--trust", "release.pub.pem", "--log", "new.log")
+        #expect(limited.exit == 0 && limited.err.contains("cannot write the log new.log: "), "\(limited.status)")
+    }
+
+    @Test("the log contains no passkey, no passphrase and no private key")
+    func secrets() async throws {
+        let sandbox = try Sandbox()
+        let made = try await sandbox.run(
+            "keygen", "release", "--encrypt", "--passphrase-env", "WORD", "--log", "all.log",
+            env: ["WORD": "correct horse 8841"])
+        #expect(made.exit == 0)
+        try sandbox.write("fw.bin", Array(repeating: 0x5A, count: 2000))
+        let signed = try await sandbox.run(
+            "sign", "fw.bin", "--key", "release.pem", "--product", "demo", "--version", "1.1.0", "--passphrase-env", "WORD",
+            "--log", "all.log", env: ["WORD": "correct horse 8841"])
+        #expect(signed.exit == 0, "\(signed.err)")
+        for passkey in [["--passkey", "482913"], ["--passkey=482913"]] {
+            let run = try await sandbox.run(["status", "--device", "sim:", "--log", "all.log"] + passkey)
+            #expect(run.exit == 64)
+        }
+        let log = try text(sandbox, "all.log")
+        for secret in ["correct horse", "8841", "482913", "BEGIN"] { #expect(!log.contains(secret), "\(secret)") }
+        #expect(log.contains("--passkey '***'") || log.contains("--passkey ***"))
+        #expect(log.contains("--passphrase-env WORD"))
+    }
+
+    @Test("the log of a Bluetooth command names the adapter, the MTU and D-Bus errors")
+    func bluetooth() async throws {
+        try await World.run { world in
+            let sandbox = try Sandbox()
+            try await sandbox.releaseForWorld()
+            _ = try await sandbox.run("scan", "--timeout", "1s", "--log", "scan.log", in: world)
+            let log = try text(sandbox, "scan.log")
+            #expect(log.contains("connected name=") && log.contains("DBUS_SYSTEM_BUS_ADDRESS="), "\(log)")
+            #expect(log.contains(" mtu=") && log.contains(" object=/org/bluez/hci0/dev_"), "\(log)")
+        }
+        let sandbox = try Sandbox()
+        let failed = try await sandbox.run(
+            "scan", "--log", "scan.log", env: ["DBUS_SYSTEM_BUS_ADDRESS": "unix:path=/nonexistent"])
+        #expect(failed.exit == 69)
+        #expect(try text(sandbox, "scan.log").contains("error: link-unavailable: "))
+    }
+
+    @Test("text of the arguments with control characters is escaped in the log")
+    func controlCharacters() async throws {
+        let sandbox = try Sandbox()
+        _ = try await sandbox.run("status", "--device", "sim:\u{1B}[31m\nexit: 0", "--log", "a.log")
+        let log = try text(sandbox, "a.log")
+        #expect(!log.contains("\u{1B}") && !log.split(separator: "\n").contains { $0.hasPrefix("exit: 0") }, "\(log)")
+    }
+}
