@@ -30,9 +30,7 @@ public final class SimulatedTransport<C: Clock>: Transport, Sendable where C.Dur
     ///
     /// - Throws: `timedOut` if the device is out of reach for the radio model's `connectTimeout`.
     public func runLink(opened: (any Link) -> Void, receive: @escaping LinkSink) async throws(LinkError) -> LinkError {
-        let link = try await connect(receive)
-        opened(link)
-        return await link.run()
+        try await connect(receive).run(opened: opened)
     }
 
     private func connect(_ receive: @escaping LinkSink) async throws(LinkError) -> SimulatedLink<C> {
@@ -85,9 +83,11 @@ final class SimulatedLink<C: Clock>: Link, @unchecked Sendable where C.Duration 
     func close() { world.lock.locked { connection.close(at: transport.now) } }
 
     /// Runs the link until it ends or the task is cancelled. Returns the reason.
-    func run() async -> LinkError {
+    func run(opened: (any Link) -> Void) async -> LinkError {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.runRadio() }
+            // The radio delivers no event before the first command.
+            opened(self)
             var ends = connection.ends.makeAsyncIterator()
             let end = await ends.next(isolation: #isolation) ?? LinkError(.lost, "the task was cancelled")
             close()
