@@ -55,7 +55,10 @@ public enum UpdateProgress: Sendable, Equatable {
     case reconnected
     /// The transfer resumes at this offset, in bytes, after a lost link or an earlier run.
     case resumed(offset: Int, total: Int)
-    /// The half-received image of `offset` bytes is discarded: it is another image, or no resume was requested.
+    /// The transfer starts at 0, although `UpdateOptions.Resume.expected` was given: the device holds no part of this bundle or image.
+    case nothingToResume
+    /// The half-received image of `offset` bytes is discarded: it is of another bundle, its bytes differ, or `UpdateOptions.Resume.never`
+    /// was given.
     case discarded(offset: Int)
     /// Chunks were lost; the device requests the bytes from this offset on.
     case gap(offset: Int)

@@ -50,8 +50,17 @@ public struct UpdateOptions: Sendable, Equatable {
         /// The image is uploaded and not marked for boot. Not supported by the GATT OTA profile.
         case uploadOnly
     }
-    /// Resumes the transfer of an earlier run. SMP always resumes it: the device identifies the file by its SHA-256.
-    public var resume: Bool
+    /// What a push does with the part that the device received in an earlier run. A part of another bundle or image is never continued:
+    /// the device keeps the SHA-256 of its part, and compares it.
+    public enum Resume: Sendable, Equatable {
+        /// Continues the part if it is of the same bundle or image. Otherwise starts at 0.
+        case automatic
+        /// As `automatic`, and reports `nothingToResume` if the transfer starts at 0.
+        case expected
+        /// Starts at 0. The device discards the part.
+        case never
+    }
+    public var resume: Resume
     public var ending: Ending
     /// Refuses a version lower than the running one. If false, the session only reports a note.
     public var refusesDowngrade: Bool
@@ -59,7 +68,7 @@ public struct UpdateOptions: Sendable, Equatable {
     public var acceptsUncheckedTarget: Bool
 
     public init(
-        resume: Bool = false, ending: Ending = .confirm, refusesDowngrade: Bool = false,
+        resume: Resume = .automatic, ending: Ending = .confirm, refusesDowngrade: Bool = false,
         acceptsUncheckedTarget: Bool = false
     ) {
         self.resume = resume

@@ -130,9 +130,9 @@ struct FuzzRelease {
         case 1: .confirm
         case 2: .discard
         case 3: .identify(seconds: number)
-        case 4: .push(bundle, UpdateOptions(resume: true, ending: .trial))
+        case 4: .push(bundle, UpdateOptions(ending: .trial))
         case 5: .push(bundle, UpdateOptions(ending: .permanent))
-        default: .push(bundle, UpdateOptions(resume: number & 8 == 0))
+        default: .push(bundle, UpdateOptions(resume: number & 8 == 0 ? .expected : .never))
         }
     }
 

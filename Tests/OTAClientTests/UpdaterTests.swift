@@ -86,7 +86,7 @@ import Testing
         for await _ in halves { break }
         push.cancel()
         await #expect(throws: UpdateError(.interrupted, "")) { try await push.value }
-        let resumed = try await fixture.updater("sim:?pace=virtual").push(fixture.update, UpdateOptions(resume: true))
+        let resumed = try await fixture.updater("sim:?pace=virtual").push(fixture.update, UpdateOptions())
         #expect(resumed.report.outcome == .confirmed)
         #expect((resumed.report.transfer?.resumedFrom ?? 0) > 20_000)
     }

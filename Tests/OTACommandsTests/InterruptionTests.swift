@@ -40,7 +40,7 @@ import Testing
     }
 
     private func resume(_ sandbox: Sandbox) async throws {
-        let run = try await sandbox.push("sim:kitchen?pace=virtual", "--resume")
+        let run = try await sandbox.push("sim:kitchen?pace=virtual")
         #expect(run.exit == 0, "\(run.err)")
         let json = try run.json()
         #expect(json.device?.running_version?.string == "1.1.0" && json.device?.confirmed?.bool == true)
@@ -49,7 +49,7 @@ import Testing
     }
 
     @Test(
-        "SIGINT and SIGTERM end a push with its JSON, and --resume continues from the device's offset",
+        "SIGINT and SIGTERM end a push with its JSON, and the next push continues from the device's offset",
         arguments: zip([SIGINT, SIGTERM], [Int32(130), 143]))
     func stopsCleanlyAndIsResumed(signal: Int32, exit: Int32) async throws {
         let sandbox = try Sandbox()
@@ -57,7 +57,7 @@ import Testing
         #expect(status == .exited(exit))
         let json = try JSONValue(parsing: output)
         #expect(json.exit?.number == Double(exit) && json.error?.code?.string == "interrupted")
-        #expect(json.error?.hint?.string?.contains("--resume") == true)
+        #expect(json.error?.hint?.string?.contains("resume the update: otaflash push") == true)
         try await resume(sandbox)
     }
 

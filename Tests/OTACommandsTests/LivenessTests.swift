@@ -35,7 +35,7 @@ import Testing
         #expect(run.exit == 75, "\(run.err)")
         let error = try run.json().error
         #expect(error?.code?.string == "no-progress")
-        #expect(error?.hint?.string?.contains("--resume") == true)
+        #expect(error?.hint?.string?.contains("resume the update: otaflash push") == true)
         #expect(received > 0 && received < most, "\(received)")
     }
 
@@ -47,7 +47,7 @@ import Testing
         #expect(run.exit == 75, "\(run.err)")
         let error = try run.json().error
         #expect(error?.code?.string == "timed-out")
-        #expect(error?.hint?.string?.contains("--resume") == true)
+        #expect(error?.hint?.string?.contains("otaflash push") == true)
         #expect(error?.hint?.string?.contains("--timeout 1s") == false)
     }
 

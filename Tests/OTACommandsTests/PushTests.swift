@@ -93,7 +93,7 @@ import Testing
         let error = try #require(try lost.json().error)
         #expect(error.code?.string == "link-lost")
         #expect(error.hint?.string?.contains("otaflash push fw.otaf --device 'sim:?pace=virtual' --trust") == true)
-        #expect(error.hint?.string?.hasSuffix(" --trust release.pub.pem --resume") == true)
+        #expect(error.hint?.string?.hasSuffix(" --trust release.pub.pem") == true)
 
         let status = try await sandbox.run("status", "--device", "sim:?pace=virtual", "--format", "json").json()
         let offset = try #require(status.transfer?.offset?.number)
@@ -117,28 +117,71 @@ import Testing
         }
         let line = "otaflash push fw.otaf --device 'sim:?pace=virtual' --trust release.pub.pem"
         let lost = try await push("sim:?gone-at=0.6&pace=virtual", options)
-        #expect(lost.exit == 75 && lost.hint.hasSuffix("\(line) \(options.joined(separator: " ")) --resume"))
+        #expect(lost.exit == 75 && lost.hint.hasSuffix("\(line) \(options.joined(separator: " "))"))
         let again = try await push("sim:?pace=virtual&gone-at=0.9", ["--resume", "--no-downgrade"])
-        #expect(again.exit == 75 && again.hint.hasSuffix("\(line) --no-downgrade --resume"))
+        #expect(again.exit == 75 && again.hint.hasSuffix("\(line) --resume --no-downgrade"))
 
         try await sandbox.create("--trial", "0")
         let permanent = try await push("sim:kitchen?pace=virtual&gone-at=0.5", ["--permanent"])
-        #expect(permanent.exit == 75 && permanent.hint.hasSuffix(" --permanent --resume"))
+        #expect(permanent.exit == 75 && permanent.hint.hasSuffix(" --permanent"))
         // --permanent and --no-confirm exclude each other.
         let noTrial = try await push("sim:kitchen?pace=virtual", ["--no-confirm"])
         #expect(noTrial.hint.hasSuffix(" --permanent") && !noTrial.hint.contains("--no-confirm"))
     }
 
-    @Test("push without --resume discards a half-received image and starts at offset 0")
-    func givesUpWhatNobodyAskedToResume() async throws {
+    @Test(
+        "a push continues the part of this bundle that the device holds, unless --restart is given",
+        arguments: [([], true), (["--resume"], true), (["--restart"], false)])
+    func continuesAnInterruptedPush(options: [String], continues: Bool) async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         #expect(try await sandbox.push("sim:?pace=virtual&gone-at=0.6").exit == 75)
         let run = try await sandbox.run(
-            "push", "fw.otaf", "--device", "sim:?pace=virtual", "--trust", "release.pub.pem", "--format", "json",
-            "--progress", "lines")
-        #expect(run.exit == 0 && run.err.contains("Discarding a half-received image"))
+            [
+                "push", "fw.otaf", "--device", "sim:?pace=virtual", "--trust", "release.pub.pem", "--format", "json",
+                "--progress", "lines",
+            ]
+                + options)
+        #expect(
+            run.exit == 0 && run.err.contains("The device discards a half-received image") == !continues, "\(run.err)")
+        #expect((try run.json().transfer?.resumed_from?.number ?? 0 > 0) == continues)
+        #expect(!run.err.contains("Nothing to resume"))
+    }
+
+    @Test(
+        "a part of another bundle is not continued, even if only the signed time differs",
+        arguments: [[], ["--resume"]])
+    func doesNotContinueAnotherBundle(options: [String]) async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        #expect(try await sandbox.push("sim:?pace=virtual&gone-at=0.6").exit == 75)
+        let signed = try await sandbox.run(
+            "sign", "fw.bin", "--key", "release.pem", "--product", "demo", "--version", "1.2.0", "-o", "other.otaf",
+            env: ["SOURCE_DATE_EPOCH": "1"])
+        #expect(signed.exit == 0, "\(signed.err)")
+        let run = try await sandbox.run(
+            [
+                "push", "other.otaf", "--device", "sim:?pace=virtual", "--trust", "release.pub.pem", "--format", "json",
+                "--progress", "lines",
+            ]
+                + options)
+        #expect(run.exit == 0 && run.err.contains("The device discards a half-received image"), "\(run.err)")
         #expect(try run.json().transfer?.resumed_from?.number == 0)
+        #expect(run.err.contains("Nothing to resume") == !options.isEmpty)
+    }
+
+    @Test("push --resume warns if there is nothing to continue, and --resume with --restart is refused")
+    func resumeExpectsAPart() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        let words = [
+            "push", "fw.otaf", "--device", "sim:?pace=virtual", "--trust", "release.pub.pem", "--progress", "lines",
+            "--resume",
+        ]
+        #expect(try await sandbox.run(words + ["--restart"]).exit == 64)
+        let run = try await sandbox.run(words)
+        #expect(
+            run.exit == 0 && run.err.contains("Nothing to resume: the device holds no part of this file"), "\(run.err)")
     }
 
     /// The long connection interval ends the trial of 1 s before the confirmation arrives.
@@ -168,7 +211,7 @@ import Testing
 
         let status = try await sandbox.run("status", "--device", "sim:?pace=virtual", "--format", "json").json()
         #expect(status.device?.state?.string == "trial" && status.device?.confirmed?.bool == false)
-        let again = try await sandbox.push()
+        let again = try await sandbox.push("sim:?pace=virtual", "--restart")
         #expect(again.exit == 77)
         #expect(try again.json().error?.code?.string == "in-trial")
 

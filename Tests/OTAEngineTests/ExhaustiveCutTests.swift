@@ -11,7 +11,7 @@ import Testing
     init() throws {
         let release = try ExampleRelease(bytes: 100 * 1024)
         cuts = try Cuts(
-            of: .push(release.bundle, UpdateOptions()), resume: .push(release.bundle, UpdateOptions(resume: true)),
+            of: .push(release.bundle, UpdateOptions(resume: .never)), resume: .push(release.bundle, UpdateOptions()),
             windowBytes: 64 * 242, pageBytes: 4096
         ) { try World(release, faults: $0) }
     }

@@ -91,7 +91,7 @@ import Testing
     @Test("a push with resume after an expired trial confirms the image without a transfer")
     func resumesATrialThatEndedByItself() throws {
         let world = try World(try ExampleRelease(bytes: 50_000))
-        let push = { UpdateTask.push(world.release.bundle, UpdateOptions(resume: true, ending: $0)) }
+        let push = { UpdateTask.push(world.release.bundle, UpdateOptions(ending: $0)) }
         let runs = try world.run([push(.trial), .status, push(.confirm)], pauses: [.seconds(90)])
         #expect(runs[0].report?.outcome == .onTrial(seconds: 60))
         #expect(runs[1].report?.device.runningVersion == "1.0.0")

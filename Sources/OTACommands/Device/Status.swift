@@ -22,7 +22,7 @@ struct Status: DeviceCommand {
         return StatusAnswer(
             device: DeviceSummary(outcome), updateProtocol: outcome.report.updateProtocol,
             transfer: outcome.report.device.held.map { StatusAnswer.Transfer($0) },
-            resume: Invocation(command: "push", file: "BUNDLE", target).again.line(adding: PushFlag.resume.argument))
+            resume: Invocation(command: "push", file: "BUNDLE", target).again.line())
     }
 }
 

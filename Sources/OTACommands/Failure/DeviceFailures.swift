@@ -43,8 +43,9 @@ extension Failure {
     ) -> (ExitStatus, hint: String) {
         let invocation = given.again
         let again = invocation.line()
-        let resumed = invocation.command == "push" ? invocation.line(adding: PushFlag.resume.argument) : again
-        let fresh = invocation.without(PushFlag.resume.argument).line()
+        // A push continues by itself where the earlier one stopped.
+        let resumed = invocation.without(PushFlag.restart.argument).line()
+        let fresh = invocation.without(PushFlag.resume.argument).line(adding: PushFlag.restart.argument)
         let status = invocation.line("status", withFile: false)
         let inspect = Invocation(command: "inspect", file: invocation.file ?? "BUNDLE").line()
         let created = invocation.virtualDeviceAgain.map { "; or create the virtual device again: \($0)" } ?? ""
@@ -58,7 +59,7 @@ extension Failure {
             guard invocation.isBluetooth || invocation.virtualDevice != nil else {
                 return (
                     .unavailable,
-                    "check that the device is switched on, that its firmware supports SMP (docs/smp.md), and that the address is correct; "
+                    "check that the device is switched on, that its firmware supports SMP, and that the address is correct; "
                         + "then run: \(again)"
                 )
             }
@@ -87,7 +88,7 @@ extension Failure {
         case .unsupportedDevice:
             return (
                 .protocolBroken,
-                "check that this is the intended device, and what its firmware supports: docs/ota-profile.md, docs/smp.md"
+                "check that this is the intended device, and that its firmware offers the GATT OTA profile or SMP"
             )
         case .protocolViolation:
             return (
@@ -99,7 +100,7 @@ extension Failure {
         case .digestMismatch:
             return (
                 .protocolBroken,
-                "the device's flash does not keep the written data; start again from 0, without \(PushFlag.resume.argument): \(fresh)"
+                "the device's flash does not keep the written data; start again from 0: \(fresh)"
             )
         case .envelopeMalformed, .criticalField:
             return (

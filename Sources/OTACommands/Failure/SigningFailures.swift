@@ -35,8 +35,7 @@ extension Failure {
         case .badTrustScope:
             (
                 .malformed,
-                "each line must be 'product = NAME, NAME', 'format = bundle' or 'format = mcuboot' (docs/command-line.md, "
-                    + "\"Limit a trusted key\")"
+                "each line must be 'product = NAME, NAME', 'format = bundle' or 'format = mcuboot', or a comment with #"
             )
         case .keyIDConflict:
             (.malformed, "one of the two keys is forged: remove it, and get the correct key from its owner")

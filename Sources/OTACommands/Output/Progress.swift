@@ -80,7 +80,8 @@ enum ProgressText {
         case .reconnected: "Reconnected"
         case .resumed(let offset, let total): "Resuming at byte \(offset) of \(total)"
         case .discarded(let offset):
-            "Discarding a half-received image of \(Figures.bytes(offset)) (\(PushFlag.resume.argument) continues one of the same bundle)"
+            "The device discards a half-received image of \(Figures.bytes(offset)); the transfer starts at 0"
+        case .nothingToResume: "Nothing to resume: the device holds no part of this file; the transfer starts at 0"
         case .gap(let offset): "Chunks were lost; resuming at byte \(offset)"
         case .deviceReset(let offset): "The device restarted unexpectedly; resuming at byte \(offset)"
         case .confirmed(let version): "Version \(version) is confirmed"

@@ -24,7 +24,7 @@ struct ProgressLines: ProgressRenderer {
             tenth = Self.tenth(offset, total)
             completed = nil
             fallthrough
-        case .connectionFailed, .linkLost, .reconnected, .discarded, .gap, .deviceReset, .confirmed, .note:
+        case .connectionFailed, .linkLost, .reconnected, .discarded, .nothingToResume, .gap, .deviceReset, .confirmed, .note:
             if case .linkLost = progress { rate = RateMeter() }
             if let line = ProgressText.line(for: progress) { writeLine(line) }
         case .uploaded(let transfer):
@@ -111,6 +111,7 @@ struct ProgressEvents: ProgressRenderer {
         case .confirmed(let version):
             event.event = .confirmed
             event.version = version
+        case .nothingToResume: event.message = ProgressText.line(for: progress)
         case .note(let text): event.message = text
         }
         write(event)

@@ -14,9 +14,9 @@ struct Push: DeviceCommand {
         abstract: "Update a device: verify, send, start on trial and confirm a bundle or an MCUboot image.",
         discussion: """
             The file is verified before it is sent. A bundle updates devices with the GATT OTA profile, an MCUboot image \
-            updates devices that speak SMP (MCUmgr). After a lost link the upload resumes. --resume also continues the \
-            upload of an earlier run; without it, that upload is discarded (over SMP it always continues). If the new \
-            image does not start, the device rolls back to the old one.
+            updates devices that speak SMP (MCUmgr). After a lost link the upload resumes. If an earlier push of the same \
+            file was interrupted, the upload continues there. If the new image does not start, the device rolls back to \
+            the old one.
 
             Example: otaflash push app.bin.otaf --device ble:AA:BB:CC:DD:EE:FF
             """)
@@ -33,7 +33,10 @@ struct Push: DeviceCommand {
 
     func validate() throws {
         let endings = given.filter { $0.ending != nil }.map { "'\($0.argument)'" }
-        if endings.count > 1 { throw ValidationError("\(endings[0]) and \(endings[1]) cannot be used together.") }
+        let resumes = given.filter { $0.resume != nil }.map { "'\($0.argument)'" }
+        for words in [endings, resumes] where words.count > 1 {
+            throw ValidationError("\(words[0]) and \(words[1]) cannot be used together.")
+        }
     }
 
     /// The flags of the user, each once, in the order of the help.
@@ -94,7 +97,7 @@ struct Push: DeviceCommand {
 
     private var updateOptions: UpdateOptions {
         UpdateOptions(
-            resume: flags.contains(.resume), ending: given.lazy.compactMap(\.ending).first ?? .confirm,
+            resume: given.lazy.compactMap(\.resume).first ?? .automatic, ending: given.lazy.compactMap(\.ending).first ?? .confirm,
             refusesDowngrade: flags.contains(.noDowngrade), acceptsUncheckedTarget: flags.contains(.uncheckedTarget))
     }
 
@@ -120,6 +123,7 @@ struct Push: DeviceCommand {
 /// A flag of `push`. The raw value is its spelling without `--`.
 enum PushFlag: String, EnumerableFlag {
     case resume
+    case restart
     case noConfirm = "no-confirm"
     case permanent
     case uploadOnly = "upload-only"
@@ -132,7 +136,8 @@ enum PushFlag: String, EnumerableFlag {
 
     static func help(for flag: PushFlag) -> ArgumentHelp? {
         switch flag {
-        case .resume: "Continue the upload of an earlier run."
+        case .resume: "Expect a partial upload on the device, and warn if there is none of this file."
+        case .restart: "Discard a partial upload on the device, and start at byte 0."
         case .noConfirm: "Leave the new image on trial; confirm it later with 'otaflash confirm'."
         case .permanent: "Install without a trial or rollback (only if the device has no trial, or over SMP)."
         case .uploadOnly: "Upload only; do not mark the image for boot (SMP only)."
@@ -146,13 +151,22 @@ enum PushFlag: String, EnumerableFlag {
     /// The word on the command line.
     var argument: String { "--" + rawValue }
 
+    /// The handling of a partial upload that the flag selects; nil: the flag does not change it. At most one such flag is allowed.
+    var resume: UpdateOptions.Resume? {
+        switch self {
+        case .resume: .expected
+        case .restart: .never
+        case .noConfirm, .permanent, .uploadOnly, .noDowngrade, .allowDemoKey, .unverifiedImage, .uncheckedTarget: nil
+        }
+    }
+
     /// The end of the update that the flag selects; nil: the flag does not change it. At most one such flag is allowed.
     var ending: UpdateOptions.Ending? {
         switch self {
         case .noConfirm: .trial
         case .permanent: .permanent
         case .uploadOnly: .uploadOnly
-        case .resume, .noDowngrade, .allowDemoKey, .unverifiedImage, .uncheckedTarget: nil
+        case .resume, .restart, .noDowngrade, .allowDemoKey, .unverifiedImage, .uncheckedTarget: nil
         }
     }
 }

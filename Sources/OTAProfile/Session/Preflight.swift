@@ -26,10 +26,10 @@ struct Preflight {
 
     /// Returns the state of the bundle's image.
     ///
-    /// - Throws: `inTrial` if another image is on trial, or if the push does not resume.
+    /// - Throws: `inTrial` if another image is on trial, or if the push starts over.
     func state(of device: DeviceSnapshot) throws(UpdateError) -> ImageState {
         if device.state == .trial {
-            guard options.resume, runs(on: device) else {
+            guard options.resume != .never, runs(on: device) else {
                 throw UpdateError(.inTrial, "version \(device.version) is on trial")
             }
             return .onTrial

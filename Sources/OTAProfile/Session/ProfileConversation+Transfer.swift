@@ -86,7 +86,7 @@ extension ProfileConversation {
     /// Handles the answer to FINISH of the envelope.
     mutating func envelopeAccepted() {
         guard let push, let snapshot else { return }
-        let resumes = push.options.resume || push.beganImage
+        let resumes = push.options.resume != .never || push.beganImage
         if !push.beganImage, let held = snapshot.info.held, held.offset > 0,
             !resumes || held.manifestDigestPrefix != push.bundle.manifestDigest.prefix
         {
@@ -140,6 +140,7 @@ extension ProfileConversation {
             push.beganImage = true
             push.furthestOffset = offset
             shared.budget?.advanced(by: offset)
+            if offset == 0, push.options.resume == .expected { report(.nothingToResume) }
             report(.phase(.transfer))
         }
         if offset < push.acknowledgedOffset {

@@ -19,7 +19,9 @@ extension SMPConversation {
             if push.images.count > 1 { report(.note("image \(image.number), version \(image.version)")) }
         }
         push.hasActed = true
+        let isFirst = push.begun.insert(image.number).inserted
         self.push = push
+        if isFirst, push.options.resume == .never { return startOver(image) }
         open(image)
     }
 
@@ -192,6 +194,7 @@ extension SMPConversation {
         } else if isResumed, shared.transfer?.resumedFrom == 0 {
             shared.transfer?.resumedFrom = offset
         }
+        if !push.wasOpened, !isResumed, push.options.resume == .expected { report(.nothingToResume) }
         if isResumed, offset >= push.acknowledgedOffset { report(.resumed(offset: offset, total: total)) }
         push.wasOpened = true
         (push.sentOffset, push.acknowledgedOffset) = (offset, min(push.acknowledgedOffset, offset))

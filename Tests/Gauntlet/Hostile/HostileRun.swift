@@ -48,7 +48,7 @@ package struct HostileRun: Sendable {
     package func run(_ release: ExampleRelease, seed: UInt64) throws -> [String] {
         let task: UpdateTask<VerifiedBundle> =
             switch task {
-            case .push: .push(release.bundle, UpdateOptions(resume: plan.variant != 1))
+            case .push: .push(release.bundle, UpdateOptions(resume: plan.variant != 1 ? .automatic : .never))
             case .pushPermanent: .push(release.bundle, UpdateOptions(ending: .permanent))
             case .status: .status
             case .confirm: .confirm

@@ -12,7 +12,7 @@ extension ProfileWire: GauntletWire {
     }
 
     static func push(_ release: ExampleRelease, resumes: Bool) -> UpdateTask<VerifiedBundle> {
-        .push(release.bundle, UpdateOptions(resume: resumes))
+        .push(release.bundle, UpdateOptions(resume: resumes ? .automatic : .never))
     }
 
     static func checksMarks(_ fate: Fate, clients: Int) -> Bool { true }

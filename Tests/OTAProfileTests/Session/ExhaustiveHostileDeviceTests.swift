@@ -33,7 +33,9 @@ import Testing
             var random = SplitMix64(seed: seed)
             let trial: UpdateOptions.Ending = Bool.random(using: &random) ? .confirm : .trial
             return .push(
-                release.bundle, UpdateOptions(resume: Bool.random(using: &random), ending: isTried ? trial : .permanent)
+                release.bundle,
+                UpdateOptions(
+                    resume: Bool.random(using: &random) ? .automatic : .never, ending: isTried ? trial : .permanent)
             )
         }
         // The random devices must include correct and faulty ones.

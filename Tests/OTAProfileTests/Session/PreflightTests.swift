@@ -16,7 +16,7 @@ import Testing
 
     @Test("a push does not resume the trial of another version")
     func aForeignTrial() throws {
-        var talk = try Conversation(.push(try ExampleUpdate.bundle(), UpdateOptions(resume: true)))
+        var talk = try Conversation(.push(try ExampleUpdate.bundle(), UpdateOptions()))
         talk.comeUp(Device(version: "2.0.0", state: 5))
         #expect(talk.error == .inTrial)
     }

@@ -9,7 +9,7 @@ import Testing
 
     private func push() throws -> Conversation {
         var talk = try Conversation(
-            .push(try ExampleUpdate.bundle(), UpdateOptions(resume: true)), firstTag: UInt8(first))
+            .push(try ExampleUpdate.bundle(), UpdateOptions()), firstTag: UInt8(first))
         talk.comeUp(Device())
         return talk
     }

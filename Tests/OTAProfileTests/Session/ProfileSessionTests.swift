@@ -7,7 +7,7 @@ import Testing
 @Suite("Sessions of the OTA profile") struct ProfileSessionTests {
     private typealias Device = Conversation.Device
 
-    private func push(_ options: UpdateOptions = UpdateOptions(resume: true)) throws -> Conversation {
+    private func push(_ options: UpdateOptions = UpdateOptions()) throws -> Conversation {
         try Conversation(.push(try ExampleUpdate.bundle(), options))
     }
     private func data(_ sequence: String, _ bytes: some Sequence<UInt8>) -> [UInt8] {
@@ -115,7 +115,7 @@ import Testing
 
     @Test("a push with the trial ending finishes without CONFIRM")
     func leavesATrialToSomebodyElse() throws {
-        var talk = try push(UpdateOptions(resume: true, ending: .trial))
+        var talk = try push(UpdateOptions(ending: .trial))
         talk.comeUp(Device())
         acceptEnvelope(&talk)
         transferImage(&talk)
@@ -181,9 +181,9 @@ import Testing
         #expect(talk.reports.contains(.discarded(offset: 242)))
     }
 
-    @Test("a push resumes from the device's offset")
-    func resumesFromTheDevicesOffset() throws {
-        var talk = try push()
+    @Test("a push resumes from the device's offset", arguments: [.automatic, .expected] as [UpdateOptions.Resume])
+    func resumesFromTheDevicesOffset(resume: UpdateOptions.Resume) throws {
+        var talk = try push(UpdateOptions(resume: resume))
         talk.comeUp(Device(held: [0x81, 0x6f, 0x42, 0x24, 0x24, 0xa3, 0x2d, 0x9c, 242, 0, 0, 0]))
         acceptEnvelope(&talk)
         talk.expect(
@@ -193,11 +193,28 @@ import Testing
             send(data("01 20", ExampleUpdate.image[242..<484]), data("02 20", ExampleUpdate.image[484...])),
             .link(.write(ExampleUpdate.bytes("02 25 03 20"), ProfileChannel.control)))
         #expect(talk.reports.contains(.resumed(offset: 242, total: 600)))
+        #expect(!talk.reports.contains(.nothingToResume))
     }
 
-    @Test("a push without resume discards the held bytes and starts from 0")
+    @Test(
+        "a part of another bundle is discarded, and reported if a resume was expected",
+        arguments: [.automatic, .expected] as [UpdateOptions.Resume])
+    func aForeignPart(resume: UpdateOptions.Resume) throws {
+        var talk = try push(UpdateOptions(resume: resume))
+        talk.comeUp(Device(held: [0x81, 0x6f, 0x42, 0x24, 0x24, 0xa3, 0x2d, 0x9d, 242, 0, 0, 0]))
+        acceptEnvelope(&talk)
+        #expect(talk.reports.contains(.discarded(offset: 242)))
+        // The device holds nothing of this bundle, so it continues at 0.
+        talk.expect(
+            "01 24 02 58 02 00 00 ff ff ff ff db 4f 2a c2 5d 14 03 69",
+            answering: "81 24 00 01 20 00 00 00 00 00 00 00 00")
+        #expect(talk.reports.contains(.nothingToResume) == (resume == .expected))
+        #expect(!talk.reports.contains { if case .resumed = $0 { true } else { false } })
+    }
+
+    @Test("a push that never resumes discards the held bytes and starts from 0")
     func discardsWhatNobodyAskedToResume() throws {
-        var talk = try push(UpdateOptions())
+        var talk = try push(UpdateOptions(resume: .never))
         talk.comeUp(Device(held: [0x81, 0x6f, 0x42, 0x24, 0x24, 0xa3, 0x2d, 0x9c, 242, 0, 0, 0]))
         acceptEnvelope(&talk)
         talk.expect("01 24 02 58 02 00 00 00 00 00 00 db 4f 2a c2 5d 14 03 69")
@@ -304,9 +321,9 @@ import Testing
         #expect(talk.reports.contains { if case .note = $0 { true } else { false } })
     }
 
-    @Test("a push without resume is refused while the device is on trial")
+    @Test("a push that never resumes is refused while the device is on trial")
     func refusesADeviceOnTrial() throws {
-        var talk = try push(UpdateOptions())
+        var talk = try push(UpdateOptions(resume: .never))
         talk.comeUp(Device(version: "1.1.0", state: 5))
         #expect(talk.error == .inTrial)
     }
@@ -320,7 +337,7 @@ import Testing
 
     @Test("a permanent push succeeds on a device without trials")
     func mayBePermanentWhereThereIsNoTrial() throws {
-        var talk = try push(UpdateOptions(resume: true, ending: .permanent))
+        var talk = try push(UpdateOptions(ending: .permanent))
         talk.comeUp(Device(trialSeconds: 0))
         acceptEnvelope(&talk)
         transferImage(&talk)
@@ -334,7 +351,7 @@ import Testing
     // Status 17 means that the device's policy refuses a request. For a permanent APPLY the only reason is an available trial.
     @Test("a permanent APPLY that the device refuses by policy ends with trial-available")
     func permanentIsRefusedByTheDevice() throws {
-        var talk = try push(UpdateOptions(resume: true, ending: .permanent))
+        var talk = try push(UpdateOptions(ending: .permanent))
         talk.comeUp(Device(trialSeconds: 0))
         acceptEnvelope(&talk)
         transferImage(&talk)
@@ -386,7 +403,7 @@ import Testing
     // A device that supports several links may accept a new link before it notices the lost one and restarts.
     @Test("a push waits for the restart if the link broke before the answer to APPLY")
     func waitsForARestartWhereTheAnswerToApplyNeverCame() throws {
-        var talk = try push(UpdateOptions())
+        var talk = try push(UpdateOptions(resume: .never))
         talk.comeUp(Device())
         acceptEnvelope(&talk)
         talk.expect(
