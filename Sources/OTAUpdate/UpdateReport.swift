@@ -82,6 +82,28 @@ public struct DeviceDescription: Sendable, Equatable {
             self.offset = offset
         }
     }
+    /// The image in a slot of the device, with MCUboot's flags.
+    public struct ImageSlot: Sendable, Equatable {
+        /// Which of the device's images: 0 on a device with one.
+        public var image = 0
+        public var slot = 0
+        /// The version in the device's format: `1.2.3`, or `1.2.3.4` with a build number.
+        public var version = ""
+        /// The digest in the image's TLVs, which is not the digest of the file; nil: not reported.
+        public var digest: [UInt8]?
+        /// The image runs.
+        public var isActive = false
+        /// The device boots the image at its next start.
+        public var isPending = false
+        /// The image is not on trial. If it does not run, the device rolls back to it at its next start.
+        public var isConfirmed = false
+        /// The next start makes the image permanent, without a trial.
+        public var isPermanent = false
+        /// The bootloader can boot the image.
+        public var isBootable = false
+
+        public init() {}
+    }
     // A nil value is not reported by the protocol, if its docstring gives no other meaning.
     public var product: String?
     public var hardware: Int?
@@ -97,11 +119,13 @@ public struct DeviceDescription: Sendable, Equatable {
     public var battery: Int?
     /// The half-received image; nil: none.
     public var held: HeldImage?
+    /// The images in the slots; empty: not reported by the protocol. Only SMP reports them.
+    public var slots: [ImageSlot]
 
     public init(
         product: String? = nil, hardware: Int? = nil, securityCounter: UInt32? = nil, state: State,
         runningVersion: String, previousVersion: String? = nil, trialSeconds: Int? = nil, battery: Int? = nil,
-        held: HeldImage? = nil
+        held: HeldImage? = nil, slots: [ImageSlot] = []
     ) {
         self.product = product
         self.hardware = hardware
@@ -112,6 +136,7 @@ public struct DeviceDescription: Sendable, Equatable {
         self.trialSeconds = trialSeconds
         self.battery = battery
         self.held = held
+        self.slots = slots
     }
 }
 

@@ -58,6 +58,14 @@ import Testing
         #expect(held.exit == 0, "\(held.err)")
         #expect(try held.json().outcome?.string == "uploaded")
         #expect(try held.json().device?.running_version?.string == "1.0.0")
+        let staged = try await sandbox.run("status", "--device", Self.device, "--format", "json").json()
+        #expect(staged.slots?[0]?.version?.string == "1.0.0" && staged.slots?[0]?.active?.bool == true)
+        #expect(staged.slots?[1]?.version?.string == "1.1.0" && staged.slots?[1]?.slot?.number == 1)
+        #expect(staged.slots?[1]?.pending?.bool == false && staged.slots?[1]?.sha256?.string?.count == 64)
+        let text = try await sandbox.run("status", "--device", Self.device).out
+        #expect(
+            text.contains("; not marked for boot\n") && text.contains("Slot 0") && text.contains("; runs, confirmed\n"),
+            "\(text)")
         let permanent = try await sandbox.push(Self.device, image: "fw.signed.bin", "--permanent")
         #expect(permanent.exit == 0, "\(permanent.err)")
         // The device already has the image.

@@ -19,8 +19,10 @@ struct Status: DeviceCommand {
     func answer(_ console: Console) async throws -> StatusAnswer {
         let outcome = try await Wiring(console: console, invocation: invocation)
             .perform(.status, on: target)
+        let slots = outcome.report.device.slots
         return StatusAnswer(
             device: DeviceSummary(outcome), updateProtocol: outcome.report.updateProtocol,
+            slots: slots.isEmpty ? nil : slots.map { StatusAnswer.Slot($0) },
             transfer: outcome.report.device.held.map { StatusAnswer.Transfer($0) },
             resume: Invocation(command: "push", file: "BUNDLE", target).again.line())
     }
@@ -39,20 +41,62 @@ struct StatusAnswer: CommandAnswer {
             manifestSha256Prefix = Hex.encode(held.manifestDigestPrefix)
         }
     }
+    /// The image in a slot of an SMP device.
+    struct Slot: Encodable, Sendable {
+        let image, slot: Int
+        let version: String
+        /// The digest in the image's TLVs; nil: not reported.
+        let sha256: String?
+        let active, pending, confirmed, permanent, bootable: Bool
+
+        init(_ slot: DeviceDescription.ImageSlot) {
+            image = slot.image
+            self.slot = slot.slot
+            version = slot.version
+            sha256 = slot.digest.map { Hex.encode($0) }
+            active = slot.isActive
+            pending = slot.isPending
+            confirmed = slot.isConfirmed
+            permanent = slot.isPermanent
+            bootable = slot.isBootable
+        }
+
+        /// What the device does with the image.
+        var meaning: String {
+            switch (active, pending, confirmed) {
+            case (true, _, true): "runs, confirmed"
+            case (true, _, false): "runs on trial"
+            case (false, true, _):
+                permanent
+                    ? "pending: replaces the running image at the next restart, without a trial"
+                    : "pending: starts on trial at the next restart"
+            case (false, false, true): "the device rolls back to it at the next restart, unless the trial is confirmed"
+            case (false, false, false): bootable ? "not marked for boot" : "cannot boot"
+            }
+        }
+    }
     let device: DeviceSummary
     let updateProtocol: UpdateProtocol
+    /// Nil for the GATT OTA profile, which does not report them.
+    let slots: [Slot]?
     let transfer: Transfer?
     /// The command that resumes the upload.
     let resume: String
     var describesDevice: Bool { true }
 
     private enum CodingKeys: String, CodingKey {
-        case device, transfer
+        case device, slots, transfer
         case updateProtocol = "protocol"
     }
 
     var lines: [TerminalLine] {
         var rows = device.rows
+        let hasSeveralImages = slots?.contains { $0.image > 0 } == true
+        for slot in slots ?? [] {
+            let label = hasSeveralImages ? "Image \(slot.image), slot \(slot.slot)" : "Slot \(slot.slot)"
+            let digest = slot.sha256.map { ", SHA-256 \($0.prefix(16))…" } ?? ""
+            rows.append((label, "\(slot.version)\(digest); \(slot.meaning)"))
+        }
         if let transfer {
             rows.append(
                 (

@@ -123,7 +123,23 @@ extension SMPConversation {
         return DeviceDescription(
             product: device.hardware,
             state: running?.confirmed == false ? .trial : .idle, runningVersion: running?.version ?? "",
-            previousVersion: previous?.digest == running?.digest ? nil : previous?.version)
+            previousVersion: previous?.digest == running?.digest ? nil : previous?.version,
+            slots: list.entries.map { DeviceDescription.ImageSlot($0) })
+    }
+}
+
+extension DeviceDescription.ImageSlot {
+    fileprivate init(_ entry: SMPImageList.Entry) {
+        self.init()
+        image = entry.image
+        slot = entry.slot
+        version = entry.version
+        digest = entry.digest
+        isActive = entry.active
+        isPending = entry.pending
+        isConfirmed = entry.confirmed
+        isPermanent = entry.permanent
+        isBootable = entry.bootable
     }
 }
 
