@@ -1,4 +1,5 @@
 #include <openssl/bio.h>
+#include <openssl/bn.h>
 #include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/err.h>
@@ -8,4 +9,5 @@
 #include <openssl/pkcs12.h>
 #include <openssl/proverr.h>
 #include <openssl/rand.h>
+#include <openssl/rsa.h>
 #include <openssl/x509.h>

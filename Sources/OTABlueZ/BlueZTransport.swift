@@ -35,27 +35,24 @@ public final class BlueZTransport: Transport {
         state = TransportState(request, bus, logger, links)
     }
 
-    /// Scans if necessary, connects and discovers the services.
+    /// Scans if necessary, connects and discovers the services. Then runs the link until it ends.
     ///
     /// After the first connection, the transport uses the address of this device, even if other matching devices come into
     /// range.
     ///
     /// - Throws: `unavailable` (no bus, bluetoothd or powered adapter), `noSuchDevice` (its detail lists the candidates if
     ///   there were several), `timedOut`, `lost`.
-    public func withLink<Result: Sendable>(_ body: (any Link) async -> Result) async throws(LinkError) -> Result {
+    public func runLink(opened: (any Link) -> Void, receive: @escaping LinkSink) async throws(LinkError) -> LinkError {
         do {
             let client = try await state.client()
             return try await client.withConnection(await state.request, pairing: responder) { connection in
                 await state.connected(to: connection.device)
-                let link = BlueZLink(connection)
-                return await withTaskGroup(of: Void.self) { group in
-                    group.addTask { await link.run() }
-                    let result = await body(link)
-                    link.close()
-                    group.cancelAll()
-                    await state.disconnected(staleTable: link.hasStaleTable)
-                    return result
-                }
+                let link = QueuedLink(LinkProperties(connection))
+                let commands = BlueZCommands(connection, receive)
+                opened(link)
+                let end = await commands.run(link)
+                await state.disconnected(staleTable: commands.hasStaleTable)
+                return end
             }
         } catch let error as BlueZError {
             throw LinkError(error)

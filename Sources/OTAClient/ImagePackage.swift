@@ -19,7 +19,16 @@ package enum ImagePackage {
             throw PackageError(
                 .badManifest, "its manifest.json has \(entry.size) bytes; the limit is \(maximumManifestSize)")
         }
-        let manifest = try PackageManifest(parsing: archive.contents(of: entry))
+        let text = try archive.contents(of: entry)
+        if SecureDFUManifest.matches(text) {
+            throw PackageError(
+                .badManifest, "it is a package for Nordic Secure DFU, which otaflash does not support",
+                hint: """
+                    send it with nRF Device Firmware Update or nrfutil; for a device with MCUboot, give dfu_application.zip \
+                    from the nRF Connect SDK
+                    """)
+        }
+        let manifest = try PackageManifest(parsing: text)
         guard !manifest.files.isEmpty else { throw PackageError(.badManifest, "its manifest.json lists no file") }
         // Checked before files are unpacked: a file that is listed 1000 times would be in memory 1000 times.
         if let number = repeated(manifest.files.map(\.number)) {
@@ -63,6 +72,36 @@ package enum ImagePackage {
         throw PackageError(
             .fileMismatch,
             "\(file.file) has version \(version), but its manifest.json lists \(text)")
+    }
+}
+
+/// `manifest.json` in a package of `nrfutil pkg generate`: `{"manifest": {"application": {"bin_file": …, "dat_file": …}}}`. In place of
+/// `application` it can have `softdevice`, `bootloader` or `softdevice_bootloader` (pc-nrfutil, `manifest.py`).
+private struct SecureDFUManifest: Decodable {
+    private struct Firmware: Decodable {
+        let binFile: String
+
+        private enum CodingKeys: String, CodingKey {
+            case binFile = "bin_file"
+        }
+    }
+
+    private struct Contents: Decodable {
+        let application, softdevice, bootloader, softdeviceBootloader: Firmware?
+
+        private enum CodingKeys: String, CodingKey {
+            case application, softdevice, bootloader
+            case softdeviceBootloader = "softdevice_bootloader"
+        }
+    }
+
+    private let manifest: Contents
+
+    /// Returns whether a `manifest.json` has this format.
+    static func matches(_ json: [UInt8]) -> Bool {
+        guard let contents = try? JSONDecoder().decode(Self.self, from: Data(json)).manifest else { return false }
+        return [contents.application, contents.softdevice, contents.bootloader, contents.softdeviceBootloader]
+            .contains { $0 != nil }
     }
 }
 
@@ -122,7 +161,7 @@ private struct PackageManifest: Decodable {
     }
 }
 
-/// The reason why an archive is not a valid public of MCUboot images. Errors are equal if their codes are.
+/// The reason why an archive is not a valid package of MCUboot images. Errors are equal if their codes are.
 public struct PackageError: Error, Sendable, Equatable {
     public enum Code: String, Sendable, CaseIterable {
         case noManifest = "no-package-manifest"
@@ -138,10 +177,13 @@ public struct PackageError: Error, Sendable, Equatable {
     public let code: Code
     /// The description for people, without a full stop.
     public let context: String
+    /// The next step for the user; nil if this library does not know one.
+    public let hint: String?
 
-    package init(_ code: Code, _ context: String) {
+    package init(_ code: Code, _ context: String, hint: String? = nil) {
         self.code = code
         self.context = context
+        self.hint = hint
     }
 
     public static func == (left: PackageError, right: PackageError) -> Bool { left.code == right.code }

@@ -42,7 +42,11 @@ struct ProtocolChoice: Sendable {
         case (true, false): return .ota
         case (false, true): return .smp
         case (false, false):
-            throw UpdateError(.unsupportedDevice, "it offers neither the OTA service nor the SMP service of MCUmgr")
+            let found = ForeignProtocol(link.channels).map {
+                "; it offers \($0.rawValue), which otaflash does not support"
+            }
+            throw UpdateError(
+                .unsupportedDevice, "it offers neither the OTA service nor the SMP service of MCUmgr" + (found ?? ""))
         }
     }
 
@@ -73,4 +77,24 @@ struct ProtocolChoice: Sendable {
             }
         }
     }
+}
+
+/// An update protocol that otaflash recognizes by its service and does not support.
+private enum ForeignProtocol: String {
+    case nordicSecureDFU = "Nordic Secure DFU"
+    case nordicLegacyDFU = "Nordic Legacy DFU"
+    case espressifOTA = "Espressif BLE OTA"
+
+    /// Returns the protocol of the services of `channels`; nil if none of them is known.
+    init?(_ channels: Set<Channel>) {
+        guard let found = channels.lazy.compactMap({ Self.protocols[$0.service] }).first else { return nil }
+        self = found
+    }
+
+    /// The sources are IOS-DFU-Library, `DFUUuidHelper.swift`, and esp-iot-solution, `ble_ota`.
+    private static let protocols: [UInt128: ForeignProtocol] = [
+        0x0000_FE59_0000_1000_8000_0080_5F9B_34FB: .nordicSecureDFU,
+        0x0000_1530_1212_EFDE_1523_785F_EABC_D123: .nordicLegacyDFU,
+        0x0000_8018_0000_1000_8000_0080_5F9B_34FB: .espressifOTA,
+    ]
 }

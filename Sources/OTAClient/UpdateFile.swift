@@ -9,19 +9,25 @@ public enum UpdateFile: Sendable {
 
     /// Detects the format from the bytes and parses a bundle, an MCUboot image, an Intel HEX file of an image, or a package.
     ///
-    /// - Throws: `BundleError`, also for an unknown format; `ImageError`, `PackagedImageError`, `IntelHexError`, `ZipError`,
-    ///   `PackageError`.
+    /// - Throws: `BundleError`, also for an unknown format; `ImageError`, also for an ELF, UF2 or ESP-IDF file; `PackagedImageError`,
+    ///   `IntelHexError`, `ZipError`, `PackageError`.
     public init(parsing bytes: [UInt8]) throws {
-        switch FirmwareFileKind.detect(prefix: bytes) {
+        let kind = FirmwareFileKind.detect(prefix: bytes)
+        switch kind {
         case .zip: self = .images(try ImagePackage.images(in: bytes))
         case .intelHex: try self.init(image: IntelHex(parsing: bytes).bytes)
-        case .bundle, .binary, .elf, .uf2, .pem: try self.init(image: bytes)
+        case .elf, .uf2:
+            if let refusal = kind.refusal { throw refusal }
+            try self.init(image: bytes)
+        case .bundle, .binary, .pem: try self.init(image: bytes)
         }
     }
 
     private init(image bytes: [UInt8]) throws {
         if bytes.starts(with: MCUbootImage.magic) {
             self = .images([NumberedFile(number: 0, file: try MCUbootFile(parsing: bytes))])
+        } else if let refusal = EspressifImage.unsignedRefusal(of: bytes) {
+            throw refusal
         } else {
             self = .bundle(try SignedBundle(parsing: bytes))
         }

@@ -41,7 +41,7 @@ package struct VirtualDevices {
         guard !store.exists(Self.demoName), let version = SemanticVersion("0.0.0") else { return nil }
         switch update {
         case .images:
-            try store.create(Self.demoName, VirtualSMPConfiguration(trustedKeys: trust.keys), version: version)
+            try store.create(Self.demoName, VirtualSMPConfiguration(trust: trust), version: version)
             return "protocol SMP, version 0.0.0"
         case .bundle(let bundle):
             let configuration = Self.demo(for: bundle, trust)

@@ -25,11 +25,16 @@ public enum OTAFlash {
                 try console(for: arguments).printLines([TerminalLine(Version.line)])
                 return .done
             }
-            if let mistyped = mistypedCommand(in: arguments) { throw mistyped }
+            if arguments.isEmpty {
+                try console(for: arguments).printLines(HelpPage.short)
+                return .done
+            }
+            if let fault = fault(in: arguments) { throw fault }
             var command = try RootCommand.parseAsRoot(arguments)
             if let command = command as? any Command { return await command.perform(arguments) }
-            if command is RootCommand || command is Simulate || command is Gatt {
-                throw Failure(missingCommand: RootCommand.helpMessage(for: type(of: command)))
+            if let group = command as? any CommandGroupWithHint {
+                let help = RootCommand.helpMessage(for: type(of: command))
+                throw Failure(missingCommand: HelpPage.ordered(help), hint: type(of: group).hint)
             }
             // The commands of argument-parser itself, such as help, throw their output.
             try command.run()
@@ -44,14 +49,15 @@ public enum OTAFlash {
         var failure = error as? Failure
         if failure == nil, RootCommand.exitCode(for: error).isSuccess {
             do {
-                try console.printLines(TerminalLine.page(RootCommand.message(for: error)))
+                try console.printLines(TerminalLine.page(HelpPage.ordered(RootCommand.message(for: error))))
                 return .done
             } catch {
                 failure = Failure(error, in: Invocation(command: ""))
             }
         }
-        let message = RootCommand.message(for: error)
-        let reported = failure ?? Failure(parsing: message, fullMessage: RootCommand.fullMessage(for: error))
+        let reported =
+            failure ?? CommandTable.root?.read(arguments).unknownOption
+            ?? Failure(parsing: RootCommand.message(for: error), fullMessage: RootCommand.fullMessage(for: error))
         console.fail(reported, of: command(in: arguments))
         return reported.exit
     }
@@ -60,19 +66,20 @@ public enum OTAFlash {
         command.configuration.subcommands.compactMap { $0.configuration.commandName }
     }
 
-    /// The failure for an unknown command; nil: the command exists. argument-parser would only report an unexpected argument.
-    private static func mistypedCommand(in arguments: [String]) -> Failure? {
-        var group: any ParsableCommand.Type = RootCommand.self
-        for word in arguments {
-            guard !names(group).isEmpty, !word.hasPrefix("-"), word != "help" else { return nil }
-            guard let next = group.configuration.subcommands.first(where: { $0.configuration.commandName == word })
-            else {
-                return .usage(
-                    "there is no command '\(word)'", hint: "use one of: \(names(group).joined(separator: ", "))")
-            }
-            group = next
+    /// The failure for a fault that argument-parser accepts or cannot explain; nil: it decides.
+    private static func fault(in arguments: [String]) -> Failure? {
+        // The table is slow to make (a few milliseconds), so it is not made for a usual command line.
+        let options = arguments.prefix { $0 != "--" }.filter { $0.hasPrefix("-") && $0 != "-" }.map {
+            $0.prefix { $0 != "=" }
         }
-        return nil
+        let first = arguments.first { !$0.hasPrefix("-") } ?? ""
+        // A short name may repeat an option that was given by its long name.
+        let isUsual =
+            Set(options).count == options.count && options.allSatisfy { $0.hasPrefix("--") }
+            && names(RootCommand.self).contains(first)
+        let isGroup = [Simulate.configuration.commandName, Gatt.configuration.commandName].contains(first)
+        guard !isUsual || isGroup, let reading = CommandTable.root?.read(arguments) else { return nil }
+        return reading.mistypedCommand ?? reading.repeatedOption
     }
 
     /// The name of the intended command, for the JSON object; empty: unknown.
@@ -120,16 +127,26 @@ private enum CrashDumps {
     }
 }
 
+/// A command that only has subcommands.
+protocol CommandGroupWithHint: ParsableCommand {
+    /// What to type if the subcommand is missing.
+    static var hint: String { get }
+}
+
 /// The root of the command line.
-struct RootCommand: ParsableCommand {
+struct RootCommand: ParsableCommand, CommandGroupWithHint {
+    static let hint = "to start, create a key: otaflash keygen NAME"
+    static let firstRun = """
+        First run, without hardware:
+          otaflash keygen release
+          otaflash sign app.bin --key release.pem --product demo --version 1.1.0
+          otaflash push app.bin.otaf --device sim: --trust release.pub.pem
+        """
     static let configuration = CommandConfiguration(
         commandName: "otaflash",
         abstract: "Sign firmware and update devices safely over BLE, UDP or serial.",
         discussion: """
-            First run, without hardware:
-              otaflash keygen release
-              otaflash sign app.bin --key release.pem --product demo --version 1.1.0
-              otaflash push app.bin.otaf --device sim: --trust release.pub.pem
+            \(firstRun)
 
             'otaflash --version' prints the version. \
             'otaflash --generate-completion-script bash' (or zsh, fish) prints shell completions.

@@ -89,15 +89,12 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
         let (connection, transport, post) = (connection, transport, post)
         group.addTask {
             do throws(LinkError) {
-                let loss = try await transport.withLink { link in
-                    post.yield(.up(link, connection: connection))
-                    for await event in link.events {
-                        if case .lost(let error) = event { return error }
-                        post.yield(.link(event, connection: connection))
-                    }
-                    return LinkError(.lost, "the link ended without an error")
+                let end = try await transport.runLink {
+                    post.yield(.up($0, connection: connection))
+                } receive: {
+                    post.yield(.link($0, connection: connection))
                 }
-                post.yield(.down(loss, connection: connection))
+                post.yield(.down(end, connection: connection))
             } catch {
                 post.yield(.down(error, connection: connection))
             }

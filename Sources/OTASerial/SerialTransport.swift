@@ -16,14 +16,15 @@ public struct SerialTransport: Transport {
         self.channel = channel
     }
 
-    /// Opens a link and runs `body` with it.
+    /// Opens a link and runs it until it ends.
     ///
     /// - Throws: `noSuchDevice` if the port does not exist, `inUse` if another program uses it, `unavailable` if it is not a serial port or
     ///   cannot be opened.
-    public func withLink<Result: Sendable>(_ body: (any Link) async -> Result) async throws(LinkError) -> Result {
+    public func runLink(opened: (any Link) -> Void, receive: @escaping LinkSink) async throws(LinkError) -> LinkError {
         let line = try SerialLine(SerialPort.open(address), name: address.path, release: SerialPort.release)
-        let link = SingleChannelLink(line, channel: channel, maximumValueLength: ConsoleFraming.longestPacket)
-        return await link.withForwarding(body)
+        let link = SingleChannelLink(
+            line, channel: channel, maximumValueLength: ConsoleFraming.longestPacket, receive: receive)
+        return await link.run(opened: opened)
     }
 }
 

@@ -4,69 +4,59 @@ public import OTAUpdate
 ///
 /// A subscription succeeds at once, because the pipe always delivers received values. Reads and writes with response are refused,
 /// because the pipe has no answers to them.
-public final class SingleChannelLink<Pipe: ValuePipe>: Link {
-    public let properties: LinkProperties
-    public let events: AsyncStream<LinkEvent>
+public final class SingleChannelLink<Pipe: ValuePipe>: Sendable {
+    private let link: QueuedLink
     private let pipe: Pipe
+    // A property, not a parameter: with a `UInt128` in the closures of its tasks, the program crashes (Swift 6.3.1).
     private let channel: Channel
-    private let commands: AsyncStream<LinkCommand>
-    private let feed: AsyncStream<LinkCommand>.Continuation
-    private let outlet: AsyncStream<LinkEvent>.Continuation
+    private let receive: LinkSink
 
     /// Creates a link over an open pipe.
     ///
     /// - Parameters:
     ///   - channel: the channel of the pipe's values.
     ///   - maximumValueLength: the maximum length of a value, in bytes.
-    public init(_ pipe: Pipe, channel: Channel, maximumValueLength: Int) {
+    ///   - receive: receives the events.
+    public init(
+        _ pipe: Pipe, channel: Channel, maximumValueLength: Int, receive: @escaping LinkSink
+    ) {
+        link = QueuedLink(
+            LinkProperties(
+                channels: [channel], maximumValueLength: maximumValueLength, preservesMessageBoundaries: true))
         self.pipe = pipe
         self.channel = channel
-        properties = LinkProperties(
-            channels: [channel], maximumValueLength: maximumValueLength, preservesMessageBoundaries: true)
-        (commands, feed) = AsyncStream.makeStream()
-        (events, outlet) = AsyncStream.makeStream()
+        self.receive = receive
     }
 
-    public func submit(_ command: LinkCommand) { feed.yield(command) }
-
-    public func close() { end(LinkError(.lost, "the link was closed")) }
-
-    /// Ends the link. The stream discards later events.
-    private func end(_ error: LinkError) {
-        feed.finish()
-        outlet.yield(.lost(error))
-        outlet.finish()
-    }
-
-    /// Forwards commands and values while `body` runs, then closes the pipe.
-    public func withForwarding<Result: Sendable>(_ body: (any Link) async -> Result) async -> Result {
-        await withTaskGroup(of: Void.self) { group in
-            group.addTask { self.end(await self.listen()) }
-            group.addTask { if let error = await self.drain() { self.end(error) } }
-            let result = await body(self)
-            close()
+    /// Runs the link until it ends, then closes the pipe. Returns the reason of the end.
+    public func run(opened: (any Link) -> Void) async -> LinkError {
+        opened(link)
+        return await withTaskGroup(of: Void.self) { group in
+            group.addTask { self.link.end(await self.listen()) }
+            group.addTask { if let error = await self.perform() { self.link.end(error) } }
+            let end = await link.waitForEnd()
             group.cancelAll()
             await pipe.close()
-            return result
+            return end
         }
     }
 
     private func listen() async -> LinkError {
         while true {
-            do throws(LinkError) { outlet.yield(.notified(try await pipe.receive(), channel)) } catch { return error }
+            do throws(LinkError) { receive(.notified(try await pipe.receive(), channel)) } catch { return error }
         }
     }
 
-    private func drain() async -> LinkError? {
-        for await command in commands {
-            do throws(LinkError) { try await carryOut(command) } catch { return error }
+    private func perform() async -> LinkError? {
+        for await command in link.commands {
+            do throws(LinkError) { try await perform(command) } catch { return error }
         }
         return nil
     }
 
-    private func carryOut(_ command: LinkCommand) async throws(LinkError) {
+    private func perform(_ command: LinkCommand) async throws(LinkError) {
         switch command {
-        case .subscribe(let channel) where channel == self.channel: outlet.yield(.subscribed(channel))
+        case .subscribe(let channel) where channel == self.channel: receive(.subscribed(channel))
         case .send(let values, let channel) where channel == self.channel:
             for value in values { try await pipe.send(value) }
         case .send(_, let channel), .subscribe(let channel): refuse(channel, "the device has no such channel")
@@ -76,7 +66,7 @@ public final class SingleChannelLink<Pipe: ValuePipe>: Link {
     }
 
     private func refuse(_ channel: Channel, _ reason: String) {
-        outlet.yield(.refused(LinkError(.refused, reason), channel))
+        receive(.refused(LinkError(.refused, reason), channel))
     }
 }
 

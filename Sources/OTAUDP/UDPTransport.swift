@@ -16,13 +16,14 @@ public struct UDPTransport: Transport {
         self.channel = channel
     }
 
-    /// Opens a link and runs `body` with it.
+    /// Opens a link and runs it until it ends.
     ///
     /// - Throws: `noSuchDevice` if the host cannot be resolved or has no route, `unavailable` if the socket cannot be connected.
-    public func withLink<Result: Sendable>(_ body: (any Link) async -> Result) async throws(LinkError) -> Result {
+    public func runLink(opened: (any Link) -> Void, receive: @escaping LinkSink) async throws(LinkError) -> LinkError {
         let socket = try await UDPSocket(connectedTo: address)
-        let link = SingleChannelLink(socket, channel: channel, maximumValueLength: socket.maximumValueLength)
-        return await link.withForwarding(body)
+        let link = SingleChannelLink(
+            socket, channel: channel, maximumValueLength: socket.maximumValueLength, receive: receive)
+        return await link.run(opened: opened)
     }
 }
 

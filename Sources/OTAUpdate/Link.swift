@@ -46,8 +46,6 @@ public enum LinkEvent: Sendable, Equatable {
     /// The answer to a failed subscribe, read or write.
     case refused(LinkError, Channel)
     case notified([UInt8], Channel)
-    /// The last event of a link.
-    case lost(LinkError)
 }
 
 /// The reason why a link could not be opened or was lost, or why a command failed. Errors are equal if their codes are.

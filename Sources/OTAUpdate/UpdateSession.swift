@@ -67,7 +67,7 @@ public struct UpdateSession: UpdateLogic {
         switch event {
         case .started: connect()
         case .linkUp(let properties): linkUp(properties)
-        case .link(.lost(let error)), .linkDown(let error): linkDown(error)
+        case .linkDown(let error): linkDown(error)
         case .link(let event): converse { $0.handle(event) }
         case .deadlinePassed: deadlinePassed()
         case .interrupted: fail(UpdateError(.interrupted, "stopped"))

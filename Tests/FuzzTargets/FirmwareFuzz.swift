@@ -32,6 +32,12 @@ enum KeyFuzz {
                 return "the decoded private key differs"
             }
         }
+        if let key = try? ImagePublicKey(pem: text) {
+            guard let again = try? ImagePublicKey(subjectPublicKeyInfo: key.subjectPublicKeyInfo), again == key else {
+                return "the decoded public key of images differs"
+            }
+        }
+        _ = try? ImagePrivateKey(pem: text, passphrase: Passphrase(SecretBytes(copying: Array("fuzz".utf8))))
         return nil
     }
 }
@@ -82,8 +88,40 @@ enum ImageFuzz {
         if let whole, Int(whole.size) != image.count {
             return "the size is \(whole.size), but the image has \(image.count) bytes"
         }
-        return whole == parts ? nil : "the result differs with pieces of \(piece) bytes"
+        return whole == parts ? verification(of: image) : "the result differs with pieces of \(piece) bytes"
     }
+
+    /// The report on an MCUboot image must agree with its verification.
+    private static func verification(of image: [UInt8]) -> String? {
+        guard let file = try? MCUbootFile(parsing: image) else { return nil }
+        let isAccepted = (try? verifier.verify(file)) != nil
+        let report = verifier.report(on: file)
+        return (report.signature?.holds == true) == isAccepted ? nil : "the report differs from the verification"
+    }
+
+    /// Trusts the keys of the MCUboot images in the corpus: ECDSA P-256 and RSA-2048.
+    private static let verifier: Verifier = {
+        let keys = [
+            """
+            3059301306072a8648ce3d020106082a8648ce3d03010703420004ca2cb04318095e183eeb79a77aa6adee7e5c5c4f98f884
+            9eed54f41b8681fc954360f903fa9cb20a89f3355822efd48d9d06ce2c383e0a4ef9cd954326b0faab
+            """,
+            """
+            30820122300d06092a864886f70d01010105000382010f003082010a0282010100a62e80ba907c807fe92f3c942e8e93d05c
+            fd1d3e0d3902e1e5201b14eb8cafb65406190dcefea7bcbb19544a615534879c3366700ccff355ddc1ef230ec83e49621741
+            1f02635f8666b42968d0aaa217c056ac1c21a3fb1c4de50e69360dd9131072f7d96647a001ba61c170965c99f9ace3b45440
+            ced0abf02e74e4367270a687490917e5f97dabe61b90453554b42faaa7a328a803176650137fd1430e499f9a734a8f321e4a
+            014fb2d540fb4937444e41e078929cad0b0f9c31386e7e975366fa362c5c1309e53aa2268083851273ef7041ed16c78d77a8
+            818fbd7d852fa9f821ef8400d9f7d4f5b65527142cb118727b0f300978033b08e81f3434c92f890203010001
+            """,
+        ].compactMap { text in
+            Hex.decode(text.filter { !$0.isWhitespace }).flatMap { try? ImagePublicKey(subjectPublicKeyInfo: $0) }
+        }
+        guard keys.count == 2, let trust = try? TrustStore(imageKeys: keys) else {
+            preconditionFailure("the keys are valid")
+        }
+        return Verifier(trust: trust, policy: TrustPolicy(allowsDemoKey: true))
+    }()
 
     private static func inspect(
         _ image: [UInt8], in piece: Int, _ inspector: inout FirmwareInspector

@@ -82,8 +82,7 @@ private struct ProfilePeer: FuzzPeer {
         case 3: return .link(.notified(input.bytes(upTo: Int(input.next())), channel))
         case 4: return .link(.written(channel))
         case 5: return .link(.refused(LinkError(what & 128 == 0 ? .refused : .notPermitted, "fuzz"), channel))
-        case 6: return .linkDown(LinkError(.lost, "fuzz"))
-        case 7: return .link(.lost(LinkError(.lost, "fuzz")))
+        case 6, 7: return .linkDown(LinkError(.lost, "fuzz"))
         case 8: return .interrupted
         case 9:
             now += .milliseconds(Int(input.nextNumber()))

@@ -81,8 +81,8 @@ private struct SMPPeer: FuzzPeer {
         case 3:
             let error = LinkError(what & 128 == 0 ? .refused : .notPermitted, "fuzz")
             return .link(.refused(error, SMPChannel.value))
-        case 4: return .linkDown(LinkError(what & 128 == 0 ? .lost : .noSuchDevice, "fuzz"))
-        case 5: return .link(.lost(LinkError(.lost, "fuzz")))
+        case 4 where what & 128 != 0: return .linkDown(LinkError(.noSuchDevice, "fuzz"))
+        case 4, 5: return .linkDown(LinkError(.lost, "fuzz"))
         case 6: return .interrupted
         case 7:
             now += .milliseconds(Int(input.nextNumber()))

@@ -111,7 +111,6 @@ final class Watcher: @unchecked Sendable {
         case .subscribed(let channel): "subscribed to \(name(channel))"
         case .written(let channel): "\(name(channel)) written"
         case .refused(let error, let channel): "\(name(channel)) refused: \(error.detail)"
-        case .lost(let error): "lost: \(error.detail)"
         }
     }
 

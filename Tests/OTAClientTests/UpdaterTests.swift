@@ -119,7 +119,8 @@ import Testing
 
     /// The descriptor of this process that refers to this file.
     private static func descriptor(of file: FilePath) -> CInt? {
-        (0..<1024).first {
+        let open = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []
+        return open.compactMap { CInt($0) }.first {
             (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\($0)")) == file.string
         }
     }

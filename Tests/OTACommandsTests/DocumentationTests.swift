@@ -1,4 +1,6 @@
 import FoundationEssentials
+import OTATestSupport
+import SystemPackage
 import Testing
 
 /// The indented blocks of README and docs. A block is run word by word, or its entry in `pages` has the reason why not. A block without an
@@ -77,7 +79,8 @@ import Testing
         Page(
             name: "docs/mcuboot.md", setup: mcubootImage,
             blocks: [
-                .run("otaflash inspect zephyr.signed.bin", ["otaflash sign": "rm zephyr.signed.bin; otaflash sign"])
+                .run("otaflash inspect zephyr.signed.bin", ["otaflash sign": "rm zephyr.signed.bin; otaflash sign"]),
+                .run("imgtool getpub", ["imgtool": imgtool]),
             ]),
         Page(name: "docs/ota-profile.md", blocks: [.notRun("Control  > 01", .noCommand)]),
         Page(name: "docs/performance.md", blocks: [.scripts("scripts/benchmark"), .notRun("bound =", .noCommand)]),
@@ -132,6 +135,9 @@ import Testing
                 .notRun("window × image bytes", .noCommand), .run("otaflash simulate create slow"),
             ]),
     ]
+
+    /// The imgtool that scripts/setup installs.
+    private static let imgtool = FilePath(PythonEnvironment.python).removingLastComponent().appending("imgtool").string
 
     /// Makes zephyr.bin and zephyr.signed.bin, and trusts their key.
     private static let mcubootImage = """

@@ -21,6 +21,24 @@ import Testing
         #expect(key.key_id?.string == Hex.encode(digest.prefix(8)))
     }
 
+    @Test("keygen ignores the suffix of a key in the name", arguments: ["release.pem", "release.pub.pem"])
+    func ignoresTheSuffix(name: String) async throws {
+        let sandbox = try Sandbox()
+        let run = try await sandbox.run("keygen", name, "--format", "json")
+        #expect(try run.json().key?.private?.string == "release.pem")
+        #expect(sandbox.exists("release.pem") && sandbox.exists("release.pub.pem"))
+    }
+
+    @Test(
+        "keygen warns of a passphrase with fewer than 12 bytes",
+        arguments: [("eleven byte", true), ("twelve bytes", false)])
+    func warnsOfAShortPassphrase(passphrase: String, warns: Bool) async throws {
+        let run = try await Sandbox().run("keygen", "release", "--passphrase-env", "PASS", env: ["PASS": passphrase])
+        #expect(
+            run.exit == 0 && run.err.contains("the passphrase has only \(passphrase.utf8.count) bytes") == warns,
+            "\(run.err)")
+    }
+
     @Test("the private key file has mode 600 under every umask")
     func keepsThePrivateKeyToItsOwner() async throws {
         let sandbox = try Sandbox()

@@ -1,5 +1,6 @@
 import OTACommands
 import OTASimulator
+import OTATestSupport
 import OTATransport
 import OTAUDP
 import OTAUpdate
@@ -58,12 +59,11 @@ import Testing
     /// - Returns: the number of answered peers.
     private static func ask(_ address: UDPAddress, peers: Int) async -> Int {
         guard peers > 0 else { return 0 }
-        let channel = Channel(service: 1, characteristic: 2)
         do {
-            return try await UDPTransport(address, channel: channel).withLink { link in
+            return try await UDPTransport(address, channel: channel).withLink { link, events in
                 link.submit(.subscribe(channel))
                 link.submit(.send([echo], channel))
-                for await case .notified in link.events { return 1 + (await ask(address, peers: peers - 1)) }
+                for try await case .notified in events { return 1 + (await ask(address, peers: peers - 1)) }
                 return 0
             }
         } catch {
@@ -71,6 +71,9 @@ import Testing
             return 0
         }
     }
+
+    /// Not a local value: with a `UInt128` in the suspended call, the program crashes (Swift 6.3.1).
+    private static let channel = Channel(service: 1, characteristic: 2)
 
     /// SMP's echo (version 2, write, group 0, command 0) of `{"d": "x"}`.
     private static let echo: [UInt8] = [0x0A, 0, 0, 5, 0, 0, 0, 0, 0xA1, 0x61, 0x64, 0x61, 0x78]

@@ -1,5 +1,6 @@
 import Glibc
 import OTASerial
+import OTATestSupport
 import OTATransport
 import OTAUpdate
 import Testing
@@ -11,18 +12,13 @@ import Testing
         SerialTransport(try SerialAddress(parsing: path), channel: channel)
     }
 
-    /// Sends a value over a link and returns its first `count` events.
+    /// Sends a value over a link and returns its first `count` events, or the reason of its end.
     private static func events(_ count: Int, over transport: SerialTransport, sending value: [UInt8]) async throws
-        -> [LinkEvent]
+        -> (events: [LinkEvent], end: LinkError?)
     {
-        try await transport.withLink { link in
+        try await transport.withLink { link, events in
             link.submit(.send([value], channel))
-            var events: [LinkEvent] = []
-            for await event in link.events {
-                events.append(event)
-                if events.count == count { break }
-            }
-            return events
+            return await events.collect(count)
         }
     }
 
@@ -48,7 +44,7 @@ import Testing
         // The second client opens the port after the first one.
         for _ in 0..<2 {
             try await Self.together {
-                let events = try await Self.events(1, over: transport, sending: value)
+                let (events, _) = try await Self.events(1, over: transport, sending: value)
                 #expect(events == [.notified(value.reversed(), Self.channel)])
             } _: {
                 let received = try await terminal.device.receive()
@@ -63,19 +59,21 @@ import Testing
         var terminal: PseudoTerminal? = try PseudoTerminal()
         let (path, device) = (try #require(terminal?.path), try #require(terminal?.device))
         let transport = try Self.transport(path)
-        async let events = Self.events(9, over: transport, sending: [1])
+        async let result = Self.events(9, over: transport, sending: [1])
         #expect(try await device.receive() == [1])
         await device.close()
         terminal = nil
-        #expect(try await events == [.lost(LinkError(.lost, ""))])
+        let (events, end) = try await result
+        #expect(events == [])
+        #expect(end?.code == .lost)
     }
 
     @Test("a second link on a serial port in use is refused with in-use")
     func onePortIsOnesAlone() async throws {
         let terminal = try PseudoTerminal()
         let transport = try Self.transport(terminal.path)
-        let error = try await transport.withLink { _ in
-            await #expect(throws: LinkError(.inUse, "")) { try await transport.withLink { _ in } }
+        let error = try await transport.withLink { _, _ in
+            await #expect(throws: LinkError(.inUse, "")) { try await transport.withLink { _, _ in } }
         }
         #expect(error?.detail == "another program uses the serial port \(terminal.path)")
     }
@@ -85,11 +83,11 @@ import Testing
     func aCopyDoesNotKeepThePort() async throws {
         let terminal = try PseudoTerminal()
         let transport = try Self.transport(terminal.path)
-        let copies = try await transport.withLink { _ in Self.copies(of: terminal.path) }
+        let copies = try await transport.withLink { _, _ in Self.copies(of: terminal.path) }
         defer { copies.forEach { _ = close($0) } }
         // One of the two is the end that the pseudo-terminal keeps open.
         #expect(copies.count == 2)
-        try await transport.withLink { _ in }
+        try await transport.withLink { _, _ in }
     }
 
     /// A copy of each descriptor of this process that refers to this file.
@@ -104,7 +102,7 @@ import Testing
     @Test("the serial port is set to raw mode and the baud rate, and keeps DTR when it closes")
     func thePortIsRawAndKeepsDTR() async throws {
         let terminal = try PseudoTerminal()
-        try await Self.transport(terminal.path + "?baud=9600").withLink { _ in }
+        try await Self.transport(terminal.path + "?baud=9600").withLink { _, _ in }
         let port = open(terminal.path, O_RDWR | O_NOCTTY)
         defer { _ = close(port) }
         var settings = termios()
@@ -120,6 +118,6 @@ import Testing
         arguments: [("/dev/no-such-port", LinkError.Code.noSuchDevice), ("/dev/null", .unavailable)])
     func whatIsNoPort(_ path: String, _ code: LinkError.Code) async throws {
         let transport = try Self.transport(path)
-        await #expect(throws: LinkError(code, "")) { try await transport.withLink { _ in } }
+        await #expect(throws: LinkError(code, "")) { try await transport.withLink { _, _ in } }
     }
 }

@@ -1,3 +1,4 @@
+import OTATestSupport
 import OTATransport
 import OTAUpdate
 import Testing
@@ -30,48 +31,104 @@ import Testing
         }
     }
 
-    /// The events of a link that is closed after `count` events.
-    private static func events(_ count: Int, of commands: [LinkCommand], over pipe: Echo = Echo()) async -> [LinkEvent]
-    {
-        let link = SingleChannelLink(pipe, channel: channel, maximumValueLength: 10)
-        #expect(link.properties.channels == [channel] && link.properties.preservesMessageBoundaries)
-        #expect(link.properties.maximumValueLength == 10)
-        return await link.withForwarding { link in
-            for command in commands { link.submit(command) }
-            var events: [LinkEvent] = []
-            for await event in link.events {
-                events.append(event)
-                if events.count == count { link.close() }
-            }
-            return events
+    /// A pipe whose `send` returns only when the pipe is closed.
+    private struct Blocked: ValuePipe {
+        let sending = AsyncStream.makeStream(of: Void.self)
+        private let end = AsyncStream.makeStream(of: Void.self)
+
+        func send(_ value: [UInt8]) async throws(LinkError) {
+            sending.continuation.yield()
+            // A task of its own, so that only `close` ends the wait.
+            await Task { for await _ in end.stream {} }.value
+            throw LinkError(.lost, "closed")
+        }
+
+        func receive() async throws(LinkError) -> [UInt8] {
+            for await _ in end.stream {}
+            throw LinkError(.lost, "closed")
+        }
+
+        func close() { end.continuation.finish() }
+    }
+
+    private struct PipeTransport<Pipe: ValuePipe>: Transport {
+        let pipe: Pipe
+
+        func runLink(opened: (any Link) -> Void, receive: @escaping LinkSink) async -> LinkError {
+            let link = SingleChannelLink(
+                pipe, channel: SingleChannelLinkTests.channel, maximumValueLength: 10, receive: receive)
+            return await link.run(opened: opened)
         }
     }
 
-    private static let closed = LinkEvent.lost(LinkError(.lost, "the link was closed"))
+    /// The events of a link that is closed after `count` events, and the reason of its end.
+    private static func events(
+        _ count: Int, of commands: [LinkCommand], over pipe: Echo = Echo()
+    ) async throws -> (events: [LinkEvent], end: LinkError?) {
+        try await PipeTransport(pipe: pipe).withLink { link, stream in
+            #expect(link.properties.channels == [channel] && link.properties.preservesMessageBoundaries)
+            #expect(link.properties.maximumValueLength == 10)
+            for command in commands { link.submit(command) }
+            let (events, end) = await stream.collect(count)
+            link.close()
+            let (rest, closed) = await stream.collect()
+            return (events + rest, end ?? closed)
+        }
+    }
 
     @Test("values are sent in order and received as notifications, and closing the link closes the pipe")
-    func valuesGoOutInOrderAndComeIn() async {
+    func valuesGoOutInOrderAndComeIn() async throws {
         let pipe = Echo()
-        let events = await Self.events(
+        let (events, end) = try await Self.events(
             4, of: [.subscribe(Self.channel), .send([[1], [2, 3], []], Self.channel)], over: pipe)
         let values: [LinkEvent] = [[1], [2, 3], []].map { .notified($0, Self.channel) }
-        #expect(events == [.subscribed(Self.channel)] + values + [Self.closed])
+        #expect(events == [.subscribed(Self.channel)] + values)
+        #expect(end?.detail == "the link was closed")
         #expect(await pipe.isClosed)
     }
 
     @Test("read, write and other channels are refused")
-    func requestsAreRefused() async {
+    func requestsAreRefused() async throws {
         let commands: [LinkCommand] = [
             .read(Self.channel), .write([1], Self.channel), .subscribe(Self.other), .send([[1]], Self.other),
         ]
         let refusal = LinkError(.refused, "")
-        let refusals = [Self.channel, Self.channel, Self.other, Self.other].map { LinkEvent.refused(refusal, $0) }
-        #expect(await Self.events(4, of: commands) == refusals + [Self.closed])
+        let (events, end) = try await Self.events(4, of: commands)
+        #expect(
+            events == [Self.channel, Self.channel, Self.other, Self.other].map { LinkEvent.refused(refusal, $0) })
+        #expect(end?.code == .lost)
     }
 
     @Test("the link ends with lost when its pipe fails")
-    func aBrokenPipeIsTheLinksEnd() async {
-        let events = await Self.events(9, of: [.send([[0xFF], [1]], Self.channel)])
-        #expect(events == [.lost(LinkError(.lost, "broken"))])
+    func aBrokenPipeIsTheLinksEnd() async throws {
+        let (events, end) = try await Self.events(9, of: [.send([[0xFF], [1]], Self.channel)])
+        #expect(events == [])
+        #expect(end?.detail == "broken")
+    }
+
+    @Test("a close ends the link while a send blocks and commands are queued", .timeLimit(.minutes(1)))
+    func aCloseEndsABlockedSend() async throws {
+        let pipe = Blocked()
+        try await PipeTransport(pipe: pipe).withLink { link, events in
+            link.submit(.send([[1]], Self.channel))
+            link.submit(.subscribe(Self.channel))
+            for await _ in pipe.sending.stream { break }
+            link.close()
+            let (_, end) = await events.collect()
+            #expect(end?.detail == "the link was closed")
+        }
+    }
+
+    @Test("a cancelled task ends the link", .timeLimit(.minutes(1)))
+    func aCancellationEndsTheLink() async throws {
+        let pipe = Echo()
+        let task = Task {
+            await PipeTransport(pipe: pipe).runLink { _ in
+            } receive: { _ in
+            }
+        }
+        task.cancel()
+        #expect(await task.value.code == .lost)
+        #expect(await pipe.isClosed)
     }
 }

@@ -6,7 +6,8 @@ import OTAUpdate
 struct Confirm: DeviceCommand {
     static let name = "confirm"
     static let configuration = CommandConfiguration(
-        commandName: name, abstract: "Confirm the image that runs on trial.")
+        commandName: name, abstract: "Confirm the image that runs on trial.",
+        discussion: "Example: otaflash confirm --device ble:AA:BB:CC:DD:EE:FF")
 
     @OptionGroup var target: DeviceOptions
     @OptionGroup(title: "Output options") var options: OutputOptions
@@ -24,7 +25,8 @@ struct Confirm: DeviceCommand {
 struct Discard: DeviceCommand {
     static let name = "discard"
     static let configuration = CommandConfiguration(
-        commandName: name, abstract: "Discard a partly received image, or roll back the image on trial.")
+        commandName: name, abstract: "Discard a partly received image, or roll back the image on trial.",
+        discussion: "Example: otaflash discard --device ble:AA:BB:CC:DD:EE:FF")
 
     @OptionGroup var target: DeviceOptions
     @OptionGroup(title: "Output options") var options: OutputOptions
@@ -45,11 +47,12 @@ struct Discard: DeviceCommand {
 struct Identify: DeviceCommand {
     static let name = "identify"
     static let configuration = CommandConfiguration(
-        commandName: name, abstract: "Make a device blink, to find it among others (GATT OTA profile only).")
+        commandName: name, abstract: "Make a device blink, to find it among others (GATT OTA profile only).",
+        discussion: "Example: otaflash identify --device ble:AA:BB:CC:DD:EE:FF --seconds 30")
 
     @OptionGroup var target: DeviceOptions
 
-    @Option(help: "The blink time in seconds, 0 to 255; 0 stops it.")
+    @Option(help: "The blink time in seconds, 0 to 255; 0 stops it.", transform: WholeNumber.in(0...255))
     var seconds: UInt8 = 10
 
     @OptionGroup(title: "Output options") var options: OutputOptions

@@ -12,6 +12,8 @@ struct Scan: Command {
         discussion: """
             Advertising data does not contain product and version, so scan connects briefly to each device. --no-read \
             prevents this. Finding no devices is not an error (exit 0).
+
+            Example: otaflash scan --timeout 30s
             """)
 
     @Option(help: TimeLimit.help("default: 10s"), transform: TimeLimit.init(option:))
@@ -20,7 +22,8 @@ struct Scan: Command {
     @Option(
         parsing: .unconditional,
         help: ArgumentHelp(
-            "Show only devices with at least this signal strength (example: -60); default: any.", valueName: "dBm"))
+            "Show only devices with at least this signal strength (example: -60); default: any.", valueName: "dBm"),
+        transform: WholeNumber.in(-127...20))
     var rssi: Int?
 
     @Option(help: ArgumentHelp("Show only devices with this name; default: any.", valueName: "name"))

@@ -8,7 +8,8 @@ struct Status: DeviceCommand {
     static let name = "status"
     static let configuration = CommandConfiguration(
         commandName: name,
-        abstract: "Show the running image, the trial state and the progress of an interrupted upload.")
+        abstract: "Show the running image, the trial state and the progress of an interrupted upload.",
+        discussion: "Example: otaflash status --device ble:AA:BB:CC:DD:EE:FF")
 
     @OptionGroup var target: DeviceOptions
     @OptionGroup(title: "Output options") var options: OutputOptions

@@ -14,6 +14,8 @@ struct Doctor: Command {
         discussion: """
             Exit 0: a push can work. 'missing' marks a problem that prevents a push (exit 69). 'unknown' marks a check that \
             depends on a missing part. 'slow' marks a setting that reduces the speed.
+
+            Example: otaflash doctor --adapter hci1
             """)
 
     @OptionGroup var radio: AdapterOptions
@@ -36,7 +38,7 @@ struct Doctor: Command {
         let keys: [KeyID]
         do throws(KeyError) {
             let store = try trust.store(console)
-            keys = store.keys.map(\.id)
+            keys = store.imageKeys.map(\.id)
             let places = trust.paths.map(\.string).joined(separator: ", ")
             let names = keys.map { id in "\(id)" + (store.scope(of: id).map { " (\($0) only)" } ?? "") }
             checks.append(.ok("trust", "\(names.joined(separator: ", ")); from \(places)"))

@@ -84,8 +84,8 @@ extension Failure {
     }
 
     /// Creates the failure for a command line that ends before the name of a subcommand.
-    init(missingCommand help: String) {
-        self = .usage("the command is missing", hint: "to start, create a key: otaflash keygen NAME")
+    init(missingCommand help: String, hint: String) {
+        self = .usage("the command is missing", hint: hint)
         usage = help.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
     }
 }

@@ -110,6 +110,7 @@ extension Failure {
                 "unpack the package, and give the image for the slot that the device does not run from"
             }
         self.init(
-            error.code.rawValue, .malformed, "\(file) is not a valid package of images: \(error.context)", hint: hint)
+            error.code.rawValue, .malformed, "\(file) is not a valid package of images: \(error.context)",
+            hint: error.hint ?? hint)
     }
 }

@@ -121,7 +121,7 @@ extension Failure {
             return "get the file that the key is for; or, if the key may sign this file, change the scope file"
         case .notSigned: return "sign the program: \(sign)"
         case .unsupportedSignature:
-            return "sign the program in the image with an Ed25519 key: \(sign)"
+            return "sign the program again with a key and a digest that otaflash supports: \(sign)"
         case .encryptedImage:
             return "sign the encrypted image into a bundle: otaflash sign IMAGE --key KEY.pem --product P"
         case .noDigest: return "create the image again with a digest: \(sign)"

@@ -5,7 +5,8 @@ import OTAClient
 import OTAUpdate
 
 /// The group of commands for GATT services.
-struct Gatt: ParsableCommand {
+struct Gatt: ParsableCommand, CommandGroupWithHint {
+    static let hint = "list the services of a device: otaflash gatt services ble:AA:BB:CC:DD:EE:FF"
     static let configuration = CommandConfiguration(
         commandName: "gatt", abstract: "Read and write the GATT services of any Bluetooth device.",
         discussion: """

@@ -6,12 +6,15 @@ import OTAFirmware
 struct GattNotify: GattCommand {
     static let name = "gatt notify"
     static let configuration = CommandConfiguration(
-        commandName: "notify", abstract: "Show the notifications and indications of a characteristic, one per line.")
+        commandName: "notify", abstract: "Show the notifications and indications of a characteristic, one per line.",
+        discussion: "Example: otaflash gatt notify ble:AA:BB:CC:DD:EE:FF 2a19 --count 10")
 
     @OptionGroup var target: GattOptions
     @OptionGroup var attribute: CharacteristicOptions
 
-    @Option(help: ArgumentHelp("Stop after this number of values; default: no limit.", valueName: "n"))
+    @Option(
+        help: ArgumentHelp("Stop after this number of values, 1 or more; default: no limit.", valueName: "n"),
+        transform: WholeNumber.in(1...Int.max))
     var count: Int?
 
     @Option(help: TimeLimit.help("default: no limit"), transform: TimeLimit.init(option:))

@@ -5,7 +5,8 @@ import BlueZ
 struct GattServices: GattCommand {
     static let name = "gatt services"
     static let configuration = CommandConfiguration(
-        commandName: "services", abstract: "List the services and characteristics of a device.")
+        commandName: "services", abstract: "List the services and characteristics of a device.",
+        discussion: "Example: otaflash gatt services ble:AA:BB:CC:DD:EE:FF")
 
     @OptionGroup var target: GattOptions
     @OptionGroup(title: "Output options") var options: OutputOptions

@@ -5,7 +5,9 @@ import OTAFirmware
 /// Reads the value of a characteristic.
 struct GattRead: GattCommand {
     static let name = "gatt read"
-    static let configuration = CommandConfiguration(commandName: "read", abstract: "Read a characteristic's value.")
+    static let configuration = CommandConfiguration(
+        commandName: "read", abstract: "Read a characteristic's value.",
+        discussion: "Example: otaflash gatt read ble:AA:BB:CC:DD:EE:FF 2a19")
 
     @OptionGroup var target: GattOptions
     @OptionGroup var attribute: CharacteristicOptions
@@ -47,7 +49,9 @@ struct GattValueAnswer: CommandAnswer {
 /// Writes the value of a characteristic.
 struct GattWrite: GattCommand {
     static let name = "gatt write"
-    static let configuration = CommandConfiguration(commandName: "write", abstract: "Write a characteristic's value.")
+    static let configuration = CommandConfiguration(
+        commandName: "write", abstract: "Write a characteristic's value.",
+        discussion: "Example: otaflash gatt write ble:AA:BB:CC:DD:EE:FF 2a06 01")
 
     @OptionGroup var target: GattOptions
     @OptionGroup var attribute: CharacteristicOptions

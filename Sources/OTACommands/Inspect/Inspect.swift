@@ -9,10 +9,15 @@ struct Inspect: Command {
     static let name = "inspect"
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "Show every field of a bundle, an image or a key.",
-        discussion: "Also reports whether the file is verified against the trusted keys. No trusted key is required.")
+        discussion: """
+            Also reports whether the file is verified against the trusted keys. No trusted key is required.
+
+            Example: otaflash inspect app.bin.otaf
+            """)
 
     @Argument(
-        help: "A bundle, an image (raw, ESP-IDF, MCUboot, Intel HEX), a package of images (zip) or a key (PEM).",
+        help:
+            "A bundle, an image (raw, ESP-IDF, MCUboot, Intel HEX), a package of images (zip) or a key (PEM); - for stdin.",
         completion: .file())
     var file: String
 
@@ -41,7 +46,7 @@ struct Inspect: Command {
     }
 
     private func bundle(_ signed: SignedBundle, _ console: Console) throws -> InspectAnswer {
-        var answer = InspectAnswer(file: file)
+        var answer = InspectAnswer(file: StandardFile.title(of: file))
         do throws(KeyError) {
             verify(signed, Verifier(trust: try trust.store(console)), &answer)
         } catch {
@@ -69,7 +74,7 @@ struct Inspect: Command {
     }
 
     private func image(_ bytes: [UInt8], _ console: Console) throws -> InspectAnswer {
-        var answer = InspectAnswer(file: file)
+        var answer = InspectAnswer(file: StandardFile.title(of: file))
         let description = try FirmwareInspector.inspect(bytes) { SHA256() }
         guard description.format == .mcuboot else {
             answer.image = ImageSummary(bytes, description)
@@ -95,7 +100,7 @@ struct Inspect: Command {
         -> InspectAnswer
     {
         let (verifier, missing) = try imageVerifier(console)
-        var answer = InspectAnswer(file: file)
+        var answer = InspectAnswer(file: StandardFile.title(of: file))
         answer.container = "package of \(images.count) image\(images.count == 1 ? "" : "s")"
         answer.images = images.map { PackagedImage($0, verifier.report(on: $0.file)) }
         do throws(VerificationError) {
@@ -117,16 +122,22 @@ struct Inspect: Command {
         }
     }
 
-    private func publicHalf(of privateKey: [UInt8]) throws(KeyError) -> PublicKey {
+    private func publicHalf(of privateKey: [UInt8]) throws(KeyError) -> ImagePublicKey {
         do {
-            return try PrivateKey(pem: SecretBytes(copying: privateKey)).publicKey
+            return try ImagePrivateKey(pem: SecretBytes(copying: privateKey)).publicKey
         } catch {
             guard error.code == .passphraseRequired else {
-                throw KeyError(error.code, "\(file): \(error.context)", hint: error.hint)
+                throw KeyError(error.code, "\(StandardFile.title(of: file)): \(error.context)", hint: error.hint)
             }
             throw KeyError(
-                error.code, "\(file): the id of an encrypted private key cannot be read",
+                error.code, "\(StandardFile.title(of: file)): the id of an encrypted private key cannot be read",
                 hint: "inspect the public key of the pair instead: otaflash inspect NAME.pub.pem")
+        }
+    }
+
+    private func publicKey(in bytes: [UInt8]) throws(KeyError) -> PublicKey {
+        do throws(KeyError) { return try PublicKey(pem: SecretBytes(copying: bytes)) } catch {
+            throw KeyError(error.code, "\(StandardFile.title(of: file)): \(error.context)", hint: error.hint)
         }
     }
 
@@ -142,11 +153,13 @@ struct Inspect: Command {
     }
 
     private func key(in bytes: [UInt8]) throws -> InspectAnswer {
-        var answer = InspectAnswer(file: file)
+        var answer = InspectAnswer(file: StandardFile.title(of: file))
         let isPrivate = String(decoding: bytes, as: UTF8.self).contains("PRIVATE KEY-----")
-        let key = isPrivate ? try publicHalf(of: bytes) : try KeyFile.publicKey(at: FilePath(file))
+        let key = isPrivate ? try publicHalf(of: bytes) : try publicKey(in: bytes)
         let id = key.id
-        answer.key = .init(keyID: id.description, kind: isPrivate ? "private" : "public", demo: id == DemoKey.id)
+        answer.key = .init(
+            keyID: id.description, kind: isPrivate ? "private" : "public", algorithm: key.algorithm.name,
+            keyHash: Hex.encode(SHA256.digest(of: key.encoded).bytes), demo: id == DemoKey.id)
         return answer
     }
 }
@@ -155,6 +168,10 @@ struct Inspect: Command {
 struct InspectAnswer: CommandAnswer {
     struct Key: Encodable, Sendable {
         let keyID, kind: String
+        /// `Ed25519`, `ECDSA P-256`, `RSA-2048` or `RSA-3072`.
+        let algorithm: String
+        /// The SHA-256 of the key in an MCUboot image (KEYHASH), as hex digits.
+        let keyHash: String
         /// True for the demo key: its private key is public.
         let demo: Bool
     }
@@ -196,8 +213,12 @@ struct InspectAnswer: CommandAnswer {
         for image in images ?? [] { rows += image.rows }
         if let key {
             let demo = key.demo ? "; the demo key: its private key is public" : ""
-            rows.append(("Key", "ed25519, \(key.kind)\(demo)"))
+            rows.append(("Key", "\(key.algorithm), \(key.kind)\(demo)"))
             rows.append(("Key id", key.keyID))
+            rows.append(("MCUboot key hash", key.keyHash))
+            if key.algorithm != ImagePublicKey.Algorithm.ed25519.name {
+                rows.append(("Note", "the key is for MCUboot images only: bundles require Ed25519"))
+            }
         }
         return TextTable.pairs(rows) + (verdict.map { ["", TerminalLine($0)] } ?? [])
     }

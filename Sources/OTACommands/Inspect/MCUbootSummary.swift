@@ -111,8 +111,8 @@ extension MCUbootReport {
         switch signature.holds {
         case true?: return nil
         case false?: return "the \(signature.algorithm) signature IS INVALID"
-        case nil where signature.algorithm != "ED25519":
-            return "the \(signature.algorithm) signature was not checked: only Ed25519 is supported"
+        case nil where signature.unsupported != nil:
+            return "the \(signature.algorithm) signature was not checked: \(signature.unsupported ?? "")"
         case nil where signature.isOutOfScope:
             let key = signature.ignoredKeyID?.description ?? "named by the image"
             return "signature ignored: the scope of key \(key) does not allow MCUboot images"

@@ -12,9 +12,11 @@ struct Verify: Command {
             Run it in a release pipeline before publication. Exit 0: a device that trusts the same keys accepts the file. \
             An MCUboot image can also be Intel HEX or in a Device Manager package (zip). For MCUboot images, the output \
             lists what was checked and what was not.
+
+            Example: otaflash verify app.bin.otaf --trust release.pub.pem --product demo
             """)
 
-    @Argument(help: "A bundle, an MCUboot image or a package of images.", completion: .file())
+    @Argument(help: "A bundle, an MCUboot image or a package of images; - for stdin.", completion: .file())
     var file: String
 
     @OptionGroup var trust: TrustOptions
@@ -22,10 +24,14 @@ struct Verify: Command {
     @Option(help: "Require this product (example: acme-lamp); default: any.")
     var product: String?
 
-    @Option(help: ArgumentHelp("Require support for this hardware revision; default: any.", valueName: "revision"))
+    @Option(
+        help: ArgumentHelp("Require support for this hardware revision; default: any.", valueName: "revision"),
+        transform: WholeNumber.in(0...UInt16.max))
     var hardware: UInt16?
 
-    @Option(help: ArgumentHelp("Require at least this security counter; default: any.", valueName: "n"))
+    @Option(
+        help: ArgumentHelp("Require at least this security counter; default: any.", valueName: "n"),
+        transform: WholeNumber.in(0...UInt32.max))
     var counter: UInt32?
 
     @Flag(help: "Accept a bundle signed only by the demo key.")
@@ -50,10 +56,11 @@ struct Verify: Command {
         let update = try UpdateFile(parsing: FileReader.contents(of: file))
         let verifier = Verifier(trust: try trust.store(console), policy: policy)
         switch update {
-        case .bundle(let signed): return VerifyAnswer(try verifier.verify(signed), file: file)
+        case .bundle(let signed): return VerifyAnswer(try verifier.verify(signed), file: StandardFile.title(of: file))
         case .images(let images):
             _ = try update.verified(by: verifier)
-            return VerifyAnswer(images.map { PackagedImage($0, verifier.report(on: $0.file)) }, file: file)
+            return VerifyAnswer(
+                images.map { PackagedImage($0, verifier.report(on: $0.file)) }, file: StandardFile.title(of: file))
         }
     }
 }

@@ -41,6 +41,21 @@ struct TimeLimit: Sendable {
     }
 }
 
+/// The values of options that are whole numbers.
+enum WholeNumber {
+    /// Returns the transform of an option that accepts the numbers of a range. Its error names the range.
+    static func `in`<Number: FixedWidthInteger & Sendable>(
+        _ range: ClosedRange<Number>
+    ) -> @Sendable (String) throws -> Number {
+        { text in
+            guard let number = Number(text), range.contains(number) else {
+                throw ValidationError("expected a whole number from \(range.lowerBound) to \(range.upperBound).")
+            }
+            return number
+        }
+    }
+}
+
 extension ParsableArguments {
     /// Parses the value of a text option.
     ///

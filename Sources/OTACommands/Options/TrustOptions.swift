@@ -46,7 +46,12 @@ struct TrustOptions: ParsableArguments {
         }
         do throws(KeyError) {
             let store = try TrustStore(paths: paths, filesAreChosen: !trust.isEmpty)
-            let ids = store.keys.map(\.id.description).joined(separator: ", ")
+            let ids = store.imageKeys.map(\.id.description).joined(separator: ", ")
+            for key in store.imageKeys where MCUbootSampleKey.contains(key.id) {
+                console.warn(
+                    "the trusted key \(key.id) is a sample key of MCUboot: its private key is public, so everybody can sign with it",
+                    hint: "remove it from the trusted keys, unless the device is only for tests")
+            }
             console.debug("trusted: \(ids); from \(paths.map(\.string).joined(separator: ", "))")
             return store
         } catch {

@@ -47,6 +47,9 @@ struct Push: DeviceCommand {
 
     func answer(_ console: Console) async throws -> PushAnswer {
         let address = try target.address()
+        try StandardFile.refuse(
+            file, "push does not read standard input: to resume an interrupted update, it needs the file again",
+            hint: "save it first, such as cat > update.otaf, and push that file")
         let read = try UpdateFile(parsing: FileReader.contents(of: file))
         let store = try trustedKeys(console)
         let verifier = Verifier(

@@ -11,9 +11,12 @@ struct Keygen: Command {
         discussion: """
             Writes the private key <name>.pem (readable only by its owner) and the public key <name>.pub.pem. An existing \
             file is never overwritten.
+
+            Example: otaflash keygen release --encrypt
             """)
 
-    @Argument(help: "The path of both keys, without .pem (example: release).", completion: .file())
+    @Argument(
+        help: "The path of both keys (example: release); a suffix .pem or .pub.pem is ignored.", completion: .file())
     var name: String
 
     @Flag(help: "Encrypt the private key with a passphrase.")
@@ -25,9 +28,20 @@ struct Keygen: Command {
     var invocation: Invocation { Invocation(command: Self.name, file: name) }
 
     func answer(_ console: Console) throws -> KeygenAnswer {
+        try StandardFile.refuse(
+            name, "keygen writes two files, so it cannot write to standard output",
+            hint: "give a name: otaflash keygen release")
         // A passphrase option implies --encrypt.
         let isEncrypted = encrypt || passphrase.isGiven
+        let name =
+            [".pub.pem", ".pem"].first { self.name.hasSuffix($0) }.map { String(self.name.dropLast($0.count)) }
+            ?? self.name
         let secret = isEncrypted ? try passphrase.source.passphrase(for: "\(name).pem", isNew: true) : nil
+        if let secret, secret.length < Passphrase.shortLength {
+            console.warn(
+                "the passphrase has only \(secret.length) bytes: someone who copies the key file can find it by trying",
+                hint: "use at least \(Passphrase.shortLength) bytes, such as four random words")
+        }
         let key = try PrivateKey.generate()
         let files = try Interrupts.deferringSignals { try KeyFile.write(key, name: FilePath(name), passphrase: secret) }
         return KeygenAnswer(

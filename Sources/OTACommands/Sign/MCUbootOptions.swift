@@ -1,5 +1,6 @@
 import ArgumentParser
 import OTAFirmware
+import OTASigning
 
 /// The options for an MCUboot image. They have the same names as imgtool's options.
 struct MCUbootOptions: ParsableArguments {
@@ -16,7 +17,9 @@ struct MCUbootOptions: ParsableArguments {
     @Option(help: ArgumentHelp("The flash write size: 1, 2, 4, 8, 16 or 32; default: 1.", valueName: "bytes"))
     var align: Int?
 
-    @Option(help: ArgumentHelp("The maximum number of sectors in a slot; default: 128.", valueName: "n"))
+    @Option(
+        help: ArgumentHelp("The maximum number of sectors in a slot; default: 128.", valueName: "n"),
+        transform: WholeNumber.in(1...UInt16.max))
     var maxSectors: UInt16?
 
     @Option(help: ArgumentHelp("The value of erased flash: 0 or 0xff; default: 0xff.", valueName: "byte"))
@@ -41,6 +44,11 @@ struct MCUbootOptions: ParsableArguments {
     @Flag(help: "Sign the image instead of its digest, for bootloaders built for pure signatures.")
     var pure = false
 
+    @Option(
+        help: ArgumentHelp(
+            "The digest: auto, 256, or 512 (only with Ed25519); default: auto, 256 without --pure.", valueName: "bits"))
+    var sha: String?
+
     /// True if the security counter is derived from the version.
     var derivesSecurityCounter: Bool { securityCounter?.lowercased() == "auto" }
 
@@ -53,11 +61,31 @@ struct MCUbootOptions: ParsableArguments {
             ("--header-size", headerSize != nil), ("--pad-header", padHeader), ("--slot-size", slotSize != nil),
             ("--align", align != nil), ("--max-sectors", maxSectors != nil), ("--erased-val", erasedVal != nil),
             ("--security-counter", securityCounter != nil), ("--dependencies", dependencies != nil), ("--pad", pad),
-            ("--confirm", confirm), ("--pure", pure),
+            ("--confirm", confirm), ("--pure", pure), ("--sha", sha != nil),
         ]
         guard let (name, _) = given.first(where: \.1) else { return }
         let instead = name == "--security-counter" ? "use --counter" : "use --as mcuboot, or remove \(name)"
         throw Failure.usage("\(name) is for MCUboot images: \(reason)", hint: instead)
+    }
+
+    /// The signed data.
+    ///
+    /// - Throws: a usage failure for a digest that otaflash does not support.
+    func scheme() throws(Failure) -> MCUbootSigner.Scheme {
+        switch (sha, pure) {
+        case (nil, true), ("auto", true), ("512", true): return .pure
+        case (nil, false), ("auto", false), ("256", false): return .digest
+        case ("512", false): return .sha512
+        case ("256", true):
+            throw Failure.usage(
+                "--pure requires a SHA-512: --sha 256 cannot be used with it", hint: "remove --sha 256, or --pure")
+        case ("384", _):
+            throw Failure.usage(
+                "--sha 384 is for ECDSA P-384, which otaflash does not support",
+                hint: "use --sha 256 with another key, or sign with imgtool")
+        case (let value?, _):
+            throw Failure.usage("'\(value)' is not a valid value for --sha", hint: "give auto, 256 or 512")
+        }
     }
 
     /// The layout of the image.

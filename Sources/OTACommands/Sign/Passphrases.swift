@@ -7,7 +7,8 @@ import SystemPackage
 struct PassphraseOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Read the key's passphrase from this file descriptor; default: ask on the terminal.", valueName: "n"))
+            "Read the key's passphrase from this file descriptor; default: ask on the terminal.", valueName: "n"),
+        transform: WholeNumber.in(0...Int32.max))
     var passphraseFd: Int32?
 
     @Option(help: ArgumentHelp("Read the key's passphrase from this environment variable.", valueName: "name"))
@@ -99,27 +100,55 @@ struct SigningKeys {
 
     init(passphrases: PassphraseSource) { self.passphrases = passphrases }
 
-    /// Reads a private key.
+    /// Reads a private key for bundles.
     ///
     /// - Parameter name: a file, or `env:NAME` for an environment variable that contains the PEM text.
     /// - Throws: `KeyError`, `Failure`.
     mutating func key(at name: String) throws -> PrivateKey {
+        try read(name) { (text, passphrase) throws(KeyError) in
+            do throws(KeyError) {
+                return try PrivateKey(pem: text, passphrase: passphrase)
+            } catch {
+                guard error.code == .wrongAlgorithm,
+                    let key = try? ImagePrivateKey(pem: text, passphrase: passphrase)
+                else { throw error }
+                throw KeyError(
+                    error.code, "the key is for \(key.publicKey.algorithm.name); a bundle requires Ed25519",
+                    hint: "create an Ed25519 key: otaflash keygen NAME; this key signs MCUboot images: --as mcuboot")
+            }
+        }
+    }
+
+    /// Reads a private key for MCUboot images, like `key(at:)`.
+    mutating func imageKey(at name: String) throws -> ImagePrivateKey {
+        try read(name) { (text, passphrase) throws(KeyError) in
+            try ImagePrivateKey(pem: text, passphrase: passphrase)
+        }
+    }
+
+    /// Reads the text of a key and its passphrase.
+    ///
+    /// - Parameter parse: parses the key. It throws `passphraseRequired` if the key is encrypted and there is no passphrase.
+    private mutating func read<Key>(
+        _ name: String, _ parse: (SecretBytes, Passphrase?) throws(KeyError) -> Key
+    ) throws -> Key {
         let text = try Self.text(of: name)
-        if let key = try Self.opened(text, passphrase, name) { return key }
+        if let key = try Self.opened(text, passphrase, name, parse) { return key }
         let secret = try passphrases.passphrase(for: name)
         if case .terminal = passphrases {} else { passphrase = secret }
-        guard let key = try Self.opened(text, secret, name) else {
+        guard let key = try Self.opened(text, secret, name, parse) else {
             throw KeyError(.passphraseRequired, "\(name): the key is encrypted with a passphrase")
         }
         return key
     }
 
     /// Parses a key; nil: the key is encrypted and there is no passphrase.
-    private static func opened(
-        _ text: SecretBytes, _ passphrase: Passphrase?, _ name: String
-    ) throws(KeyError) -> PrivateKey? {
+    private static func opened<Key>(
+        _ text: SecretBytes, _ passphrase: Passphrase?, _ name: String,
+        _ parse: (SecretBytes, Passphrase?) throws(KeyError) -> Key
+    ) throws(KeyError) -> Key? {
         do {
-            return try PrivateKey(pem: text, passphrase: passphrase)
+            return try parse(text, passphrase)
         } catch {
             if error.code == .passphraseRequired, passphrase == nil { return nil }
             throw KeyError(error.code, "\(name): \(error.context)", hint: error.hint)

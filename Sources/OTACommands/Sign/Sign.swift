@@ -13,16 +13,15 @@ struct Sign: Command {
             <image> is a raw binary, an ESP-IDF application, an MCUboot image or Intel HEX. --product and --version are \
             required if the image does not contain them; a value that differs from the image is refused. If <image> is a \
             bundle, each key adds one signature: use -o FILE or --force. --as mcuboot creates an MCUboot image from a \
-            raw binary or Intel HEX. The output is byte-identical to the output of imgtool.
+            raw binary or Intel HEX, with an Ed25519, ECDSA P-256, RSA-2048 or RSA-3072 key. With Ed25519, the output is \
+            byte-identical to the output of imgtool.
 
             Example: otaflash sign app.bin --key release.pem --product demo --version 1.1.0
             """)
 
-    @Argument(help: "An image or a bundle; for --as mcuboot, a raw binary or Intel HEX.", completion: .file())
+    @Argument(
+        help: "An image or a bundle; for --as mcuboot, a raw binary or Intel HEX; - for stdin.", completion: .file())
     var image: String
-
-    @Option(name: .customLong("as"), help: "The output format.")
-    var kind: SignedKind = .bundle
 
     @Option(
         help: ArgumentHelp(
@@ -30,6 +29,9 @@ struct Sign: Command {
             valueName: "key"),
         completion: .file())
     var key: [String]
+
+    @Option(name: .customLong("as"), help: "The output format.")
+    var kind: SignedKind = .bundle
 
     @Option(help: "The product name that the device reports (example: acme-lamp); default: from the image.")
     var product: String?
@@ -40,7 +42,9 @@ struct Sign: Command {
     @Option(help: "The supported hardware revisions (example: 1..3,7); default: any.")
     var hardware: String?
 
-    @Option(help: "The security counter; devices with a higher one refuse the bundle; default: 0.")
+    @Option(
+        help: "The security counter; devices with a higher one refuse the bundle; default: 0.",
+        transform: WholeNumber.in(0...UInt32.max))
     var counter: UInt32?
 
     @Option(
@@ -49,7 +53,8 @@ struct Sign: Command {
     var requires: String?
 
     @Option(
-        help: ArgumentHelp("The lowest battery level for an update, 0 to 100; default: any.", valueName: "per cent"))
+        help: ArgumentHelp("The lowest battery level for an update, 0 to 100; default: any.", valueName: "per cent"),
+        transform: WholeNumber.in(0...100))
     var minimumBattery: UInt8?
 
     @Option(help: ArgumentHelp("The commit or build of the image, 1 to 127 bytes; default: none.", valueName: "text"))
@@ -58,7 +63,7 @@ struct Sign: Command {
     @Option(
         name: [.short, .long],
         help: ArgumentHelp(
-            "The output file; default: <image>.otaf; for MCUboot, app.bin becomes app.signed.bin.",
+            "The output file, or - for stdout; default: <image>.otaf; for MCUboot, app.bin becomes app.signed.bin.",
             valueName: "file"),
         completion: .file())
     var output: String?
@@ -73,6 +78,14 @@ struct Sign: Command {
     var invocation: Invocation { Invocation(command: Self.name, file: image) }
 
     func answer(_ console: Console) throws -> SignAnswer {
+        let answer = try signed(console)
+        guard output == StandardFile.name else { return answer }
+        answer.sentences.forEach { console.note($0) }
+        return answer.withoutLines
+    }
+
+    private func signed(_ console: Console) throws -> SignAnswer {
+        try checkStreams()
         switch kind {
         case .bundle:
             try mcuboot.refuse("it requires --as mcuboot")
@@ -80,16 +93,16 @@ struct Sign: Command {
         case .mcuboot:
             try refuseBundleOptions()
             let layout = try mcuboot.layout(version: version)
-            return try mcubootImage(layout, signedWith: signers(console), console)
+            return try mcubootImage(layout, mcuboot.scheme(), console)
         }
     }
 
     private func bundle(signedWith keys: [PrivateKey], _ console: Console) throws -> SignAnswer {
         let release = try release()
         let created = try CreationTime.now()
-        let known = Self.counter(ofBundleIn: target)
+        let known = target == StandardFile.name ? nil : Self.counter(ofBundleIn: target)
         let file = try BundleSigner(keys: keys).sign(
-            FilePath(image), as: release, created: created, to: FilePath(target), replace: force)
+            input(), named: FilePath(image), as: release, created: created, to: outputFile(at: target))
         warn(ofCounter: file.envelope.manifest.securityCounter, after: known, in: ("bundle", "--counter"), console)
         return SignAnswer(file)
     }
@@ -122,11 +135,14 @@ struct Sign: Command {
     }
 
     private func mcubootImage(
-        _ layout: MCUbootLayout, signedWith keys: [PrivateKey], _ console: Console
+        _ layout: MCUbootLayout, _ scheme: MCUbootSigner.Scheme, _ console: Console
     ) throws -> SignAnswer {
-        guard let key = keys.first, keys.count == 1 else {
+        guard let name = self.key.first, self.key.count == 1 else {
             throw Failure.usage("an MCUboot image has exactly one signature", hint: "give --key once")
         }
+        var keys = SigningKeys(passphrases: passphrase.source)
+        let key = try keys.imageKey(at: name)
+        warn(ofKey: key.publicKey.id, console)
         let path = mcubootTarget
         guard !path.hasSuffix(".hex") else {
             throw Failure.usage(
@@ -135,24 +151,65 @@ struct Sign: Command {
                     "use -o app.signed.bin, then convert it: objcopy -I binary -O ihex app.signed.bin app.signed.hex"
             )
         }
-        let known = Self.counter(ofMCUbootImageIn: path)
-        let file = try MCUbootSigner(key: key, scheme: mcuboot.pure ? .pure : .digest)
-            .sign(FilePath(image), as: layout, to: FilePath(path), replace: force)
+        let known = path == StandardFile.name ? nil : Self.counter(ofMCUbootImageIn: path)
+        let file = try MCUbootSigner(key: key, scheme: scheme)
+            .sign(input(), as: layout, to: outputFile(at: path))
         // A counter derived from the version is large and increases with the version.
         if !mcuboot.derivesSecurityCounter, let counter = layout.securityCounter {
             warn(ofCounter: counter, after: known, in: ("image", "--security-counter"), console)
         }
-        let report = Verifier(trust: try TrustStore([key.publicKey])).report(on: file)
-        return SignAnswer(ImageSummary(file, report), signer: key.publicKey.id, output: path)
+        let report = Verifier(trust: try TrustStore(imageKeys: [key.publicKey])).report(on: file)
+        return SignAnswer(
+            ImageSummary(file, report), signer: key.publicKey.id,
+            output: path == StandardFile.name ? StandardFile.outputTitle : path)
     }
 
     private func signers(_ console: Console) throws -> [PrivateKey] {
         var keys = SigningKeys(passphrases: passphrase.source)
         let signers = try key.map { try keys.key(at: $0) }
-        if signers.contains(where: { $0.publicKey.id == DemoKey.id }) {
-            console.warn("this is the demo key: its private key is public, so its signature proves nothing")
-        }
+        for signer in signers { warn(ofKey: signer.publicKey.id, console) }
         return signers
+    }
+
+    /// Refuses the uses of `-` that cannot work.
+    private func checkStreams() throws(Failure) {
+        if image == StandardFile.name, output == nil {
+            throw Failure.usage(
+                "the image comes from standard input, so the name of the output is unknown",
+                hint: "add -o FILE, or -o - for standard output")
+        }
+        if image == StandardFile.name, passphrase.passphraseFd == 0 {
+            throw Failure.usage(
+                "standard input cannot be both the image and the passphrase", hint: "use --passphrase-fd 3 3< FILE")
+        }
+        if output == StandardFile.name, options.format == .json {
+            throw Failure.usage(
+                "standard output cannot be both the signed file and the JSON result",
+                hint: "use -o FILE with --format json")
+        }
+        if output == StandardFile.name { _ = try StandardFile.output() }
+    }
+
+    private func input() throws -> InputFile {
+        image == StandardFile.name
+            ? try InputFile(copying: StandardFile.input(), as: FilePath(StandardFile.inputTitle))
+            : try InputFile(FilePath(image))
+    }
+
+    private func outputFile(at path: String) throws -> OutputFile {
+        path == StandardFile.name
+            ? try OutputFile(to: StandardFile.output(), as: FilePath(StandardFile.outputTitle))
+            : try OutputFile(FilePath(path), replaces: force)
+    }
+
+    private func warn(ofKey id: KeyID, _ console: Console) {
+        if id == DemoKey.id {
+            console.warn("this is the demo key: its private key is public, so its signature proves nothing")
+        } else if MCUbootSampleKey.contains(id) {
+            console.warn(
+                "this is a sample key of MCUboot: its private key is public, so its signature proves nothing",
+                hint: "create your own key (otaflash keygen NAME, imgtool keygen), and build it into the bootloader")
+        }
     }
 
     private var target: String { output ?? (image.hasSuffix(".otaf") ? image : image + ".otaf") }
@@ -202,10 +259,18 @@ struct SignAnswer: CommandAnswer {
     var bundle: BundleSummary?
     var image: ImageSummary?
     let output: String
-    let lines: [TerminalLine]
+    private(set) var sentences: [String]
+    var lines: [TerminalLine] { sentences.map { TerminalLine($0) } }
 
     private enum CodingKeys: CodingKey {
         case bundle, image, output
+    }
+
+    /// The answer for a signed file on standard output, which must contain nothing else.
+    var withoutLines: SignAnswer {
+        var copy = self
+        copy.sentences = []
+        return copy
     }
 
     init(_ file: SignedFile) {
@@ -216,13 +281,13 @@ struct SignAnswer: CommandAnswer {
         let line =
             "Wrote \(output): \(bundle.product) \(bundle.version), \(bundle.imageSize) image bytes, "
             + "signed by \(bundle.signers)\(count > 1 ? " (\(count) signatures)" : "")."
-        lines = ([line] + (file.image?.notes ?? []).map { "Note: \($0)" }).map { TerminalLine($0) }
+        sentences = [line] + (file.image?.notes ?? []).map { "Note: \($0)" }
     }
 
     init(_ image: ImageSummary, signer: KeyID, output: String) {
         self.image = image
         self.output = output
-        lines = [
+        sentences = [
             "Wrote \(output): MCUboot image \(image.version ?? ""), \(image.size) bytes, signed by \(signer)."
         ]
     }

@@ -4,13 +4,17 @@ import OTASimulator
 import OTAUpdate
 
 /// The group of commands for virtual devices.
-struct Simulate: ParsableCommand {
+struct Simulate: ParsableCommand, CommandGroupWithHint {
+    static let hint =
+        "create a virtual device: otaflash simulate create NAME --product demo --version 1.0.0 --trust KEY.pub.pem"
     static let configuration = CommandConfiguration(
         commandName: "simulate", abstract: "Create and serve virtual devices, for experiments and tests.",
         discussion: """
             The address of a virtual device is --device sim:NAME. A query adds link parameters and faults: \
             --device 'sim:NAME?drop-at=0.4&loss=0.1'. The parameters are mtu, interval, per-event, loss, drop-at, gone-at, \
             gap, reset-at, battery, pace and seed. The first push to sim: creates the virtual device 'demo'.
+
+            Example: otaflash simulate create kitchen --product demo --version 1.0.0 --trust release.pub.pem
             """,
         subcommands: [SimulateCreate.self, SimulateList.self, SimulateRemove.self, SimulateServe.self])
 }
@@ -19,7 +23,8 @@ struct Simulate: ParsableCommand {
 struct SimulateList: Command {
     static let name = "simulate list"
     static let configuration = CommandConfiguration(
-        commandName: "list", abstract: "List the virtual devices.")
+        commandName: "list", abstract: "List the virtual devices.",
+        discussion: "Example: otaflash simulate list --format json")
 
     @OptionGroup(title: "Output options") var options: OutputOptions
 
@@ -48,7 +53,9 @@ struct SimulateList: Command {
 /// Removes a virtual device.
 struct SimulateRemove: Command {
     static let name = "simulate remove"
-    static let configuration = CommandConfiguration(commandName: "remove", abstract: "Remove a virtual device.")
+    static let configuration = CommandConfiguration(
+        commandName: "remove", abstract: "Remove a virtual device.",
+        discussion: "Example: otaflash simulate remove kitchen")
 
     @Argument(help: "The virtual device's name.")
     var name: String

@@ -9,7 +9,9 @@ import OTAUpdate
 struct SimulateCreate: Command {
     static let word = "create"
     static let name = "simulate create"
-    static let configuration = CommandConfiguration(commandName: word, abstract: "Create a virtual device.")
+    static let configuration = CommandConfiguration(
+        commandName: word, abstract: "Create a virtual device.",
+        discussion: "Example: otaflash simulate create kitchen --product demo --version 1.0.0 --trust release.pub.pem")
 
     @Argument(help: "The name; the address is sim:NAME.")
     var name: String
@@ -25,10 +27,14 @@ struct SimulateCreate: Command {
         help: ArgumentHelp("The protocol: ota (GATT OTA profile) or smp (MCUmgr).", valueName: "protocol"))
     var updateProtocol = UpdateProtocol.ota
 
-    @Option(help: ArgumentHelp("The hardware revision; default: 1.", valueName: "revision"))
+    @Option(
+        help: ArgumentHelp("The hardware revision; default: 1.", valueName: "revision"),
+        transform: WholeNumber.in(0...UInt16.max))
     var hardware: UInt16?
 
-    @Option(help: ArgumentHelp("The security counter; default: 0.", valueName: "n"))
+    @Option(
+        help: ArgumentHelp("The security counter; default: 0.", valueName: "n"),
+        transform: WholeNumber.in(0...UInt32.max))
     var counter: UInt32?
 
     @Option(
@@ -40,7 +46,8 @@ struct SimulateCreate: Command {
     @Option(
         help: ArgumentHelp(
             "The trial time, from boot until rollback; 0: no trial, no rollback; default: 60.",
-            valueName: "seconds"))
+            valueName: "seconds"),
+        transform: WholeNumber.in(0...65535))
     var trial: Int?
 
     @OptionGroup var smp: SMPDeviceOptions
@@ -58,16 +65,21 @@ struct SimulateCreate: Command {
         }
         try checkOptions()
         let store = try VirtualDevices().store
-        let keys = try trust.store(console).keys
+        let trusted = try trust.store(console)
         switch updateProtocol {
         case .ota:
-            var configuration = VirtualDeviceConfiguration(product: product, trustedKeys: keys)
+            guard !trusted.keys.isEmpty else {
+                throw KeyError(
+                    .noTrustedKey, "no trusted key is an Ed25519 key, and the GATT OTA profile accepts only bundles",
+                    hint: "create an Ed25519 key: otaflash keygen NAME; for MCUboot images: --protocol smp")
+            }
+            var configuration = VirtualDeviceConfiguration(product: product, trustedKeys: trusted.keys)
             configuration.hardware = hardware ?? configuration.hardware
             configuration.imageFormat = format
             configuration.trialSeconds = trial ?? configuration.trialSeconds
             try store.create(name, configuration, version: version, securityCounter: counter ?? 0)
         case .smp:
-            var configuration = VirtualSMPConfiguration(trustedKeys: keys)
+            var configuration = VirtualSMPConfiguration(trust: trusted)
             configuration.board = product.text
             smp.apply(to: &configuration)
             try store.create(name, configuration, version: version)
@@ -108,10 +120,15 @@ struct SMPDeviceOptions: ParsableArguments {
         case board
     }
 
-    @Option(help: ArgumentHelp("The number of packet buffers; default: 4 (SMP only).", valueName: "n"))
+    @Option(
+        help: ArgumentHelp("The number of packet buffers, 1 to 64; default: 4 (SMP only).", valueName: "n"),
+        transform: WholeNumber.in(1...64))
     var buffers: Int?
 
-    @Option(help: ArgumentHelp("The longest packet, header included; default: 2475 (SMP only).", valueName: "bytes"))
+    @Option(
+        help: ArgumentHelp(
+            "The longest packet, header included, 64 to 65535; default: 2475 (SMP only).", valueName: "bytes"),
+        transform: WholeNumber.in(64...65535))
     var bufferSize: Int?
 
     @Option(
@@ -122,22 +139,16 @@ struct SMPDeviceOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Time from a packet to its answer, 0 to 60000; default: 0 (SMP only).", valueName: "milliseconds"))
+            "Time from a packet to its answer, 0 to 60000; default: 0 (SMP only).", valueName: "milliseconds"),
+        transform: WholeNumber.in(0...60000))
     var answerTime: Int?
 
     @Option(
         help: ArgumentHelp(
             "Time from an answer until its buffers are free, 0 to 60000; default: 0 (SMP only).",
-            valueName: "milliseconds"))
+            valueName: "milliseconds"),
+        transform: WholeNumber.in(0...60000))
     var releaseTime: Int?
-
-    func validate() throws {
-        for (value, option) in [(answerTime, "--answer-time"), (releaseTime, "--release-time")] {
-            guard let value, !(0...60000 ~= value) else { continue }
-            throw ValidationError(
-                "'\(value)' for \(option) is too \(value < 0 ? "small" : "large"): expected 0 to 60000 (milliseconds)")
-        }
-    }
 
     /// The name of the first option that was given, for messages; nil if none was given.
     var given: String? {

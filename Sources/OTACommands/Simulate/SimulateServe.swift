@@ -12,7 +12,8 @@ struct SimulateServe: Command {
     static let name = "simulate serve"
     static let configuration = CommandConfiguration(
         commandName: "serve",
-        abstract: "Serve a virtual device over Bluetooth, UDP or a pseudo-terminal until SIGINT or SIGTERM.")
+        abstract: "Serve a virtual device over Bluetooth, UDP or a pseudo-terminal until SIGINT or SIGTERM.",
+        discussion: "Example: otaflash simulate serve kitchen --adapter hci1")
 
     @Argument(help: "The virtual device's name.")
     var name: String

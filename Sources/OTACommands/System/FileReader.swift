@@ -12,13 +12,17 @@ enum FileReader {
     static func contents(of name: String) throws(Failure) -> [UInt8] {
         let bytes = try read(name)
         guard !bytes.isEmpty else {
-            throw Failure("empty-file", .malformed, "\(name) is empty", hint: "create or fetch it again")
+            let title = StandardFile.title(of: name)
+            throw Failure("empty-file", .malformed, "\(title) is empty", hint: "create or fetch it again")
         }
         return bytes
     }
 
     private static func read(_ name: String) throws(Failure) -> [UInt8] {
         do {
+            if name == StandardFile.name {
+                return try read(StandardFile.input(), expecting: 0, as: StandardFile.inputTitle)
+            }
             let file = try FileDescriptor.open(FilePath(name), .readOnly, options: .closeOnExec)
             return try file.closeAfter {
                 let status = try file.stat()
@@ -72,5 +76,44 @@ enum FileReader {
                 "read-failed", .inputOutput, "cannot read \(name): \(error)",
                 hint: "check that the file is complete: ls -l \(path)")
         }
+    }
+}
+
+/// The name `-` for standard input or standard output in place of a file. A file of that name is `./-`.
+enum StandardFile {
+    static let name = "-"
+    static let inputTitle = "standard input"
+    static let outputTitle = "standard output"
+
+    /// The name of an input file for people.
+    static func title(of name: String) -> String { name == Self.name ? inputTitle : name }
+
+    /// The descriptor of standard input.
+    ///
+    /// - Throws: `usage` if it is a terminal, because an image is binary.
+    static func input() throws(Failure) -> FileDescriptor {
+        guard !StandardStream.input.isTerminal else {
+            throw Failure.usage(
+                "standard input is a terminal", hint: "pass the file with < FILE, or give its name in place of -")
+        }
+        return .standardInput
+    }
+
+    /// The descriptor of standard output, for binary output.
+    ///
+    /// - Throws: `usage` if it is a terminal.
+    static func output() throws(Failure) -> FileDescriptor {
+        guard !StandardStream.output.isTerminal else {
+            throw Failure.usage(
+                "standard output is a terminal, and the output is binary",
+                hint: "redirect it with > FILE, or use -o FILE")
+        }
+        return .standardOutput
+    }
+
+    /// Refuses the name `-` for a file that a command cannot read from standard input.
+    static func refuse(_ name: String, _ reason: String, hint: String) throws(Failure) {
+        guard name == Self.name else { return }
+        throw Failure.usage(reason, hint: hint)
     }
 }

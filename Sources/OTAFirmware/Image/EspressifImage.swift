@@ -40,6 +40,28 @@ public struct EspressifImage: Sendable, Hashable {
     ]
 }
 
+extension EspressifImage {
+    /// Returns the error for an ESP-IDF image in place of an update file; nil if `file` does not start as such an image.
+    ///
+    /// The image has no signature that otaflash can check, so only a bundle with it is accepted.
+    package static func unsignedRefusal(of file: [UInt8]) -> ImageError? {
+        guard file.first == magic, (try? EspressifHeader(Array(file.prefix(Int(EspressifHeader.length))))) != nil else {
+            return nil
+        }
+        // The header of the first segment has 8 bytes. The description is the start of its data.
+        let start = Int(EspressifHeader.length) + 8
+        let application = EspressifApplication(Array(file.dropFirst(start).prefix(EspressifApplication.encodedLength)))
+        let name = application.map { " of \($0.project) \($0.version)" } ?? ""
+        return ImageError(
+            .wrongImageFormat, offset: 0, expected: "a signed bundle or an MCUboot image",
+            found: "an unsigned ESP-IDF image (magic e9)\(name)",
+            hint: """
+                for a device with the GATT OTA profile, sign the image into a bundle: otaflash sign IMAGE --key KEY.pem; \
+                for Espressif's BLE OTA, which otaflash does not support, use Espressif's app esp-ble-ota
+                """)
+    }
+}
+
 /// The application description of ESP-IDF, `esp_app_desc_t`. It is the first 256 bytes of the first segment.
 ///
 /// All texts are safe to show on a terminal: text with control characters or invalid UTF-8 is escaped.

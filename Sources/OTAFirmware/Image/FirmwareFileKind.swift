@@ -10,7 +10,7 @@ public enum FirmwareFileKind: Sendable, Hashable {
     case elf(machine: UInt16)
     /// Blocks for a USB bootloader (github.com/microsoft/uf2).
     case uf2
-    /// A zip archive, for example a Nordic DFU package.
+    /// A zip archive, for example a package for nRF Connect Device Manager or for Nordic Secure DFU.
     case zip
     /// A key or a certificate as text.
     case pem
@@ -52,7 +52,10 @@ extension FirmwareFileKind {
             Self.refusal("Intel HEX text", "convert it to a binary: objcopy -I ihex -O binary app.hex app.bin")
         case .bundle: Self.refusal("a signed bundle", nil)
         case .elf(let machine): Self.refusal("an ELF file", "convert it to an image: " + Self.conversion(machine))
-        case .uf2: Self.refusal("a UF2 file", "give the binary that it was made from")
+        case .uf2:
+            Self.refusal(
+                "a UF2 file, which is for a USB bootloader",
+                "copy it to the USB drive of the board; or give the binary from which it was made")
         case .pem: Self.refusal("a key or a certificate", "give the image as the argument, and the key with --key FILE")
         case .zip: Self.refusal("a zip archive", "unpack it, and give the image in it")
         }

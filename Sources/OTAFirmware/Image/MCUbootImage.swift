@@ -100,22 +100,28 @@ extension MCUbootImage.Version {
 /// A record after an image's body, with a type, a length and a value.
 public struct MCUbootTLV: Sendable, Hashable {
     public static let keyHash: UInt16 = 0x01
-    /// A complete SubjectPublicKeyInfo. It replaces `keyHash`.
+    /// The complete public key in DER. It replaces `keyHash`.
     public static let publicKey: UInt16 = 0x02
     public static let sha256: UInt16 = 0x10
     public static let sha384: UInt16 = 0x11
     public static let sha512: UInt16 = 0x12
     /// All types of digests of the signed bytes.
     public static let digestTypes = [sha256, sha384, sha512]
+    /// An RSASSA-PSS signature with an RSA-2048 key.
+    public static let rsa2048: UInt16 = 0x20
+    /// An ECDSA signature on the curve P-224. MCUboot does not support it any more.
+    public static let ecdsaP224: UInt16 = 0x21
+    /// An ECDSA signature in DER. The image's digest selects the curve: P-256 with SHA-256, P-384 with SHA-384.
+    public static let ecdsa: UInt16 = 0x22
+    /// An RSASSA-PSS signature with an RSA-3072 key.
+    public static let rsa3072: UInt16 = 0x23
     /// An Ed25519 signature of the digest. If the image also has `pureSignature`, the signature covers the same bytes as the digest.
     public static let ed25519: UInt16 = 0x24
     public static let pureSignature: UInt16 = 0x25
     /// All types of signatures: Ed25519, RSA and ECDSA.
-    public static let signatureTypes = [ed25519] + otherSignatureTypes
+    public static let signatureTypes = [ed25519, rsa2048, ecdsaP224, ecdsa, rsa3072]
     public static let dependency: UInt16 = 0x40
     public static let securityCounter: UInt16 = 0x50
-
-    private static let otherSignatureTypes: [UInt16] = [0x20, 0x21, 0x22, 0x23]
 
     public let type: UInt16
     public let value: [UInt8]
@@ -131,8 +137,8 @@ public struct MCUbootTLV: Sendable, Hashable {
     /// Whether the TLV is a digest that this module does not check.
     var isOtherDigest: Bool { type == Self.sha384 || type == Self.sha512 }
 
-    /// Whether the TLV is a signature whose algorithm otaflash does not support.
-    var isOtherSignature: Bool { Self.otherSignatureTypes.contains(type) }
+    /// Whether the TLV is an RSA or ECDSA signature.
+    var isOtherSignature: Bool { Self.signatureTypes.contains(type) && type != Self.ed25519 }
 
     /// Whether the TLV is a digest, a signature or a key of the signed bytes. Such a TLV cannot be one of the signed bytes.
     public var isAboutSignedBytes: Bool {

@@ -155,8 +155,11 @@ struct MCUbootParser: SectionParser {
             notes.append("the image has no SHA-256, so its body was not checked")
         }
         if !image.isBootable { notes.append("the image is marked as not bootable") }
-        for tlv in image.tlvs where tlv.isOtherDigest || tlv.isOtherSignature {
-            notes.append("the \(tlv.name ?? "signature") was not checked")
+        for tlv in image.tlvs where tlv.isOtherDigest {
+            notes.append("the \(tlv.name ?? "other") digest was not checked")
+        }
+        for tlv in image.tlvs where tlv.isOtherSignature {
+            notes.append("the \(tlv.name ?? "other") signature was not checked")
         }
         return notes
     }

@@ -108,7 +108,7 @@ package struct ProfileConversation: Conversation {
         case .notified(let bytes, ProfileChannel.control): answered(bytes)
         case .notified(let bytes, ProfileChannel.progress): progressNotified(bytes)
         case .refused(let error, _): refused(error)
-        case .notified, .written, .lost: break
+        case .notified, .written: break
         }
     }
 

@@ -135,7 +135,7 @@ package struct SMPConversation: Conversation {
             askNext()
         case .notified(let bytes, SMPChannel.value): notified(bytes)
         case .refused(let error, _): refused(error)
-        case .subscribed, .value, .notified, .written, .lost: break
+        case .subscribed, .value, .notified, .written: break
         }
     }
 

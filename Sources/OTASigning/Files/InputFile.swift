@@ -26,6 +26,44 @@ package final class InputFile {
         size = UInt64(clamping: status.size)
     }
 
+    /// Copies a stream, such as standard input, to a file without a name, so that it can be read twice.
+    ///
+    /// - Parameters:
+    ///   - stream: an open descriptor, which is read to its end and not closed.
+    ///   - name: the name of the stream in messages.
+    /// - Throws: `read-failed`; `cannot-create`, `write-failed` for the copy; `image-too-large` above 256 MiB.
+    package init(copying stream: FileDescriptor, as name: FilePath) throws(SigningError) {
+        path = name
+        do { file = try OpenFile.scratch() } catch {
+            throw .refused(
+                .cannotCreate, context: "cannot create a temporary file in \(OpenFile.scratchFolder): \(error)")
+        }
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.pieceLength, alignment: 4096)
+        defer { buffer.deallocate() }
+        var length = 0
+        while true {
+            let count: Int
+            do { count = try Errno.typed { try stream.read(into: buffer) } } catch {
+                throw .refused(.readFailed, context: "\(name): \(error)")
+            }
+            guard count > 0 else { break }
+            length += count
+            guard length <= Self.longestStream else {
+                throw .refused(
+                    .imageTooLarge, context: "\(name) is longer than the limit of \(Self.longestStream >> 20) MiB",
+                    hint: "save it to a file first, and give the name of the file")
+            }
+            do { try file.write(UnsafeRawBufferPointer(rebasing: buffer[..<count])) } catch {
+                throw .refused(.writeFailed, context: "a temporary file in \(OpenFile.scratchFolder): \(error)")
+            }
+        }
+        do { status = try file.status() } catch { throw .refused(.readFailed, context: "\(name): \(error)") }
+        size = UInt64(length)
+    }
+
+    /// The maximum length of a stream, in bytes.
+    private static let longestStream = 256 << 20
+
     /// Returns the first `count` bytes, or all bytes if the file is shorter.
     package func prefix(_ count: Int) throws(SigningError) -> [UInt8] {
         let length = min(size, UInt64(count))

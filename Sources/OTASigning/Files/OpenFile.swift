@@ -14,6 +14,26 @@ final class OpenFile {
         }
     }
 
+    /// Creates a file without a name in `scratchFolder`. It is deleted when it is closed, also if the process is killed.
+    static func scratch() throws(Errno) -> OpenFile {
+        do throws(Errno) {
+            return try OpenFile(
+                scratchFolder, .readWrite, options: .temporaryFile, permissions: .ownerReadWrite)
+        } catch {
+            guard error.lacksTemporaryFiles else { throw error }
+            let name = scratchFolder.appending(".otaflash-" + String(UInt64.random(in: .min ... .max), radix: 36))
+            let file = try OpenFile(
+                name, .readWrite, options: [.create, .exclusiveCreate], permissions: .ownerReadWrite)
+            unlink(name.string)
+            return file
+        }
+    }
+
+    /// `$TMPDIR`, or `/tmp`.
+    static var scratchFolder: FilePath {
+        getenv("TMPDIR").map { FilePath(String(cString: $0)) }.flatMap { $0.isAbsolute ? $0 : nil } ?? "/tmp"
+    }
+
     deinit { try? descriptor.close() }
 
     func status() throws(Errno) -> Stat { try Errno.typed { try descriptor.stat() } }
@@ -55,6 +75,16 @@ extension Errno {
 
     /// Whether the error means that the path does not exist.
     var isMissing: Bool { self == .noSuchFileOrDirectory || self == .notDirectory }
+}
+
+extension FileDescriptor.OpenOptions {
+    /// O_TMPFILE, a macro that Swift does not import (asm-generic/fcntl.h; the same on x86 and ARM).
+    static let temporaryFile: FileDescriptor.OpenOptions = [.directory, .init(rawValue: 0o20_000_000)]
+}
+
+extension Errno {
+    /// Whether this is the answer of a file system without `O_TMPFILE`.
+    var lacksTemporaryFiles: Bool { [Errno.notSupported, .isDirectory, .invalidArgument].contains(self) }
 }
 
 extension FilePath {

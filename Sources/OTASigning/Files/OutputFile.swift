@@ -10,6 +10,8 @@ package final class OutputFile {
     private let replaces: Bool
     private let file: OpenFile
     private var temporary: FilePath?
+    /// The stream that gets the contents, in place of a named file.
+    private let stream: FileDescriptor?
 
     /// - Parameters:
     ///   - replaces: whether to replace an existing file of that name, atomically.
@@ -18,6 +20,7 @@ package final class OutputFile {
     package init(_ path: FilePath, replaces: Bool, named: Bool = false) throws(SigningError) {
         self.path = path
         self.replaces = replaces
+        stream = nil
         if let existing = try? path.stat() {
             guard replaces else { throw Self.exists(path) }
             // Otherwise a regular file could replace a device such as /dev/null.
@@ -39,6 +42,20 @@ package final class OutputFile {
         }
     }
 
+    /// Creates the output to a stream, such as standard output. The stream gets the contents at `commit`, complete.
+    ///
+    /// - Parameter name: the name of the stream in messages.
+    /// - Throws: `cannot-create`.
+    package init(to stream: FileDescriptor, as name: FilePath) throws(SigningError) {
+        path = name
+        replaces = false
+        self.stream = stream
+        do { file = try OpenFile.scratch() } catch {
+            throw .refused(
+                .cannotCreate, context: "cannot create a temporary file in \(OpenFile.scratchFolder): \(error)")
+        }
+    }
+
     deinit {
         if let temporary { unlink(temporary.string) }
     }
@@ -54,6 +71,7 @@ package final class OutputFile {
     ///
     /// - Throws: `output-exists`, `cannot-create`, `write-failed`.
     package func commit() throws(SigningError) {
+        if let stream { return try copy(to: stream) }
         try writing(.writeFailed) { () throws(Errno) in try file.synchronize() }
         do {
             if temporary != nil {
@@ -84,6 +102,18 @@ package final class OutputFile {
         path.folder.synchronizeFolder()
     }
 
+    private func copy(to stream: FileDescriptor) throws(SigningError) {
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: InputFile.pieceLength, alignment: 4096)
+        defer { buffer.deallocate() }
+        try writing(.writeFailed) { () throws(Errno) in
+            var offset: Int64 = 0
+            while case let count = try file.read(into: buffer, at: offset), count > 0 {
+                _ = try Errno.typed { try stream.writeAll(UnsafeRawBufferPointer(rebasing: buffer[..<count])) }
+                offset += Int64(count)
+            }
+        }
+    }
+
     private func link(to name: FilePath) throws(Errno) {
         let origin = Self.link(of: file)
         guard linkat(AT_FDCWD, origin.string, AT_FDCWD, name.string, AT_SYMLINK_FOLLOW) == 0 else {
@@ -109,7 +139,7 @@ package final class OutputFile {
             let file = try OpenFile(folder, .readWrite, options: .temporaryFile, permissions: permissions)
             return (try? link(of: file).stat()) == nil ? nil : file
         } catch {
-            guard [Errno.notSupported, .isDirectory, .invalidArgument].contains(error) else { throw error }
+            guard error.lacksTemporaryFiles else { throw error }
             return nil
         }
     }
@@ -119,11 +149,6 @@ package final class OutputFile {
 
     /// The permissions of a new file, less the umask.
     private static let permissions: FilePermissions = [.ownerReadWrite, .groupReadWrite, .otherReadWrite]
-}
-
-extension FileDescriptor.OpenOptions {
-    /// O_TMPFILE, a macro that Swift does not import (asm-generic/fcntl.h; the same on x86 and ARM).
-    fileprivate static let temporaryFile: FileDescriptor.OpenOptions = [.directory, .init(rawValue: 0o20_000_000)]
 }
 
 extension FilePath {

@@ -11,7 +11,7 @@ public enum KeyFile {
         let file = try SmallFile(path)
         let text = try file.contents()
         // This check comes before the permissions, which do not matter for a public key.
-        if (try? PublicKey(pem: text)) != nil { throw isPublic(path) }
+        if (try? ImagePublicKey(pem: text)) != nil { throw isPublic(path) }
         guard file.status.permissions.isDisjoint(with: [.groupReadWriteExecute, .otherReadWriteExecute]) else {
             throw KeyError(
                 .keyFilePermissions, "\(path): users other than the owner can read or change this private key",
@@ -28,10 +28,10 @@ public enum KeyFile {
             hint: "use the private key of the same pair: --key \(other.shellQuoted)")
     }
 
-    /// Reads a public key from a PEM file.
+    /// Reads a public key for bundles or for MCUboot images from a PEM file.
     ///
-    /// - Throws: `no-such-file`, `not-a-file`, `read-failed`, and the errors of `PublicKey(pem:)` with the path.
-    public static func publicKey(at path: FilePath) throws(KeyError) -> PublicKey {
+    /// - Throws: `no-such-file`, `not-a-file`, `read-failed`, and the errors of `ImagePublicKey(pem:)` with the path.
+    public static func publicKey(at path: FilePath) throws(KeyError) -> ImagePublicKey {
         try SmallFile(path).publicKey()
     }
 
@@ -136,8 +136,8 @@ struct SmallFile {
     }
 
     /// Reads the public key in the file.
-    func publicKey() throws(KeyError) -> PublicKey {
+    func publicKey() throws(KeyError) -> ImagePublicKey {
         let text = try contents()
-        do { return try PublicKey(pem: text) } catch { throw error.at(path.string) }
+        do { return try ImagePublicKey(pem: text) } catch { throw error.at(path.string) }
     }
 }

@@ -51,10 +51,18 @@ extension PublicKey {
     ///
     /// - Throws: `not-a-key`, `wrong-algorithm`, `small-order`, `key-too-large`.
     public init(pem: SecretBytes) throws(KeyError) {
-        let info = try PEMBlock(in: pem, labels: "PUBLIC KEY").contents.withUnsafeBytes { Array($0) }
-        guard info.starts(with: Self.header) else { throw Self.refusal(of: info) }
+        try self.init(
+            subjectPublicKeyInfo: PEMBlock(in: pem, labels: "PUBLIC KEY").contents.withUnsafeBytes { Array($0) })
+    }
+
+    /// - Throws: `not-a-key`, `wrong-algorithm`, `small-order`.
+    init(subjectPublicKeyInfo info: [UInt8]) throws(KeyError) {
+        guard Self.isEd25519(info) else { throw Self.refusal(of: info) }
         try self.init(bytes: Array(info.dropFirst(Self.header.count)))
     }
+
+    /// Returns whether a SubjectPublicKeyInfo is for Ed25519. The length is not checked.
+    static func isEd25519(_ info: [UInt8]) -> Bool { info.starts(with: header) }
 
     /// Returns the PEM text of this key, identical to the output of `openssl`.
     public func pem() throws(KeyError) -> SecretBytes {
@@ -65,15 +73,7 @@ extension PublicKey {
 
     /// Returns the error for an `info` that is not an Ed25519 key. It names the algorithm if `info` has one.
     private static func refusal(of info: [UInt8]) -> KeyError {
-        let name = info.withUnsafeBufferPointer { buffer -> String? in
-            var next = buffer.baseAddress
-            guard let parsed = d2i_X509_PUBKEY(nil, &next, buffer.count) else { return nil }
-            defer { X509_PUBKEY_free(parsed) }
-            var identifier: OpaquePointer?
-            guard X509_PUBKEY_get0_param(&identifier, nil, nil, nil, parsed) == 1 else { return nil }
-            return AlgorithmName.of(identifier)
-        }
-        _ = OpenSSLFailure.drain()
+        let name = AlgorithmName.of(subjectPublicKeyInfo: info)
         guard let name else { return KeyError(.notAKey, "malformed SubjectPublicKeyInfo") }
         return KeyError(.wrongAlgorithm, "the key is for \(name); expected Ed25519")
     }
@@ -118,4 +118,20 @@ public enum DemoKey {
         }
         return id
     }()
+}
+
+/// The sample keys in the repository of MCUboot. Zephyr and the nRF Connect SDK use them by default. Their private keys are public, so
+/// everybody can sign images with them.
+public enum MCUbootSampleKey {
+    /// Returns whether the key with this ID is a sample key.
+    public static func contains(_ id: KeyID) -> Bool { ids.contains(id) }
+
+    /// The ids of `root-ec-p256.pem`, `root-rsa-2048.pem`, `root-rsa-3072.pem`, `root-ed25519.pem` and `root-ed25519-2.pem` (mcuboot,
+    /// top folder; `boot/zephyr/Kconfig`, `BOOT_SIGNATURE_KEY_FILE`).
+    private static let ids: Set<KeyID> = Set(
+        [
+            [0xe3, 0x04, 0x66, 0xf6, 0xb8, 0x47, 0x0c, 0x1f], [0xfc, 0x57, 0x01, 0xdc, 0x61, 0x35, 0xe1, 0x32],
+            [0x44, 0x97, 0x93, 0xfb, 0x65, 0xcd, 0x76, 0x98], [0x4a, 0x4a, 0x02, 0xb3, 0xbc, 0xb1, 0x74, 0x34],
+            [0x21, 0x2a, 0x1d, 0x2e, 0x8c, 0xe6, 0x84, 0x26],
+        ].compactMap { KeyID(bytes: $0) })
 }

@@ -55,21 +55,95 @@ final class KeyHandle: @unchecked Sendable {  // libcrypto counts references ato
     }
 }
 
-/// Names a key's algorithm for messages.
-enum AlgorithmName {
-    /// Returns the common name, or libcrypto's name of the object identifier, or its numbers with dots.
-    static func of(_ identifier: OpaquePointer?) -> String? {
-        guard let identifier else { return nil }
-        switch OBJ_obj2nid(identifier) {
-        case NID_rsaEncryption, NID_rsassaPss: return "RSA"
-        case NID_X9_62_id_ecPublicKey: return "EC"
-        case NID_dsa: return "DSA"
-        default: break
+// MARK: - Keys of MCUboot images
+
+extension KeyHandle {
+    /// Parses a SubjectPublicKeyInfo. For ECDSA it checks that the point is on the curve.
+    static func parsing(subjectPublicKeyInfo info: [UInt8]) throws(OpenSSLFailure) -> KeyHandle {
+        let key = info.withUnsafeBufferPointer { buffer in
+            var next = buffer.baseAddress
+            return d2i_PUBKEY(nil, &next, buffer.count)
         }
-        return withUnsafeTemporaryAllocation(of: CChar.self, capacity: 128) { buffer in
-            let count = Int(OBJ_obj2txt(buffer.baseAddress, Int32(buffer.count), identifier, 0))
-            guard count > 0, let start = buffer.baseAddress else { return nil }
-            return String(cString: start)
+        return KeyHandle(owning: try opened(key))
+    }
+
+    /// Returns the SubjectPublicKeyInfo in DER.
+    func subjectPublicKeyInfo() throws(OpenSSLFailure) -> [UInt8] { try encoded { i2d_PUBKEY(pointer, $0) } }
+
+    /// Returns the RSAPublicKey of PKCS#1 in DER, for an RSA key.
+    func rsaPublicKey() throws(OpenSSLFailure) -> [UInt8] { try encoded { i2d_PublicKey(pointer, $0) } }
+
+    /// Returns the lengths of an RSA key's modulus and public exponent in bits, and whether the exponent is odd.
+    func rsaParameters() throws(OpenSSLFailure) -> (modulusBits: Int32, exponentBits: Int32, exponentIsOdd: Bool) {
+        let modulus = try integer(OSSL_PKEY_PARAM_RSA_N)
+        defer { BN_free(modulus) }
+        let exponent = try integer(OSSL_PKEY_PARAM_RSA_E)
+        defer { BN_free(exponent) }
+        return (BN_num_bits(modulus), BN_num_bits(exponent), BN_is_odd(exponent) == 1)
+    }
+
+    /// Signs the SHA-256 of `message` with an ECDSA or RSA key.
+    func signDigest(of message: [UInt8], _ padding: SignaturePadding) throws(OpenSSLFailure) -> [UInt8] {
+        let context = try opened(EVP_MD_CTX_new())
+        defer { EVP_MD_CTX_free(context) }
+        var parameters: OpaquePointer?
+        try succeeded(EVP_DigestSignInit_ex(context, &parameters, "SHA256", nil, nil, pointer, nil))
+        try padding.apply(to: parameters)
+        var count = 0
+        try succeeded(EVP_DigestSign(context, nil, &count, message, message.count))
+        var signature = [UInt8](repeating: 0, count: count)
+        try succeeded(EVP_DigestSign(context, &signature, &count, message, message.count))
+        return Array(signature.prefix(count))
+    }
+
+    /// Verifies a signature of the SHA-256 of `message` with an ECDSA or RSA key.
+    func verifyDigest(
+        _ signature: [UInt8], of message: UnsafeBufferPointer<UInt8>, _ padding: SignaturePadding
+    ) throws(OpenSSLFailure) {
+        let context = try opened(EVP_MD_CTX_new())
+        defer { EVP_MD_CTX_free(context) }
+        var parameters: OpaquePointer?
+        try succeeded(EVP_DigestVerifyInit_ex(context, &parameters, "SHA256", nil, nil, pointer, nil))
+        try padding.apply(to: parameters)
+        try succeeded(EVP_DigestVerify(context, signature, signature.count, message.baseAddress, message.count))
+    }
+
+    private func encoded(_ encode: (UnsafeMutablePointer<UnsafeMutablePointer<UInt8>?>?) -> Int32)
+        throws(OpenSSLFailure)
+        -> [UInt8]
+    {
+        let count = encode(nil)
+        guard count > 0 else { throw OpenSSLFailure.drain() }
+        var bytes = [UInt8](repeating: 0, count: Int(count))
+        let written = bytes.withUnsafeMutableBufferPointer { buffer in
+            var next = buffer.baseAddress
+            return encode(&next)
         }
+        guard written == count else { throw OpenSSLFailure.drain() }
+        return bytes
+    }
+
+    /// Returns a number of the key, which the caller frees.
+    private func integer(_ name: String) throws(OpenSSLFailure) -> OpaquePointer {
+        var number: OpaquePointer?
+        try succeeded(EVP_PKEY_get_bn_param(pointer, name, &number))
+        return try opened(number)
+    }
+}
+
+/// The encoding of a digest in a signature.
+enum SignaturePadding {
+    /// ECDSA has no padding.
+    case none
+    /// RSASSA-PSS with MGF1-SHA-256 and a salt of exactly 32 bytes (imgtool 2.5.0, `keys/rsa.py`; mcuboot, `image_rsa.c`).
+    case pss
+
+    static let saltLength: Int32 = 32
+
+    fileprivate func apply(to parameters: OpaquePointer?) throws(OpenSSLFailure) {
+        guard case .pss = self else { return }
+        try succeeded(EVP_PKEY_CTX_set_rsa_padding(parameters, RSA_PKCS1_PSS_PADDING))
+        try succeeded(EVP_PKEY_CTX_set_rsa_pss_saltlen(parameters, Self.saltLength))
+        try succeeded(EVP_PKEY_CTX_set_rsa_mgf1_md_name(parameters, "SHA256", nil))
     }
 }

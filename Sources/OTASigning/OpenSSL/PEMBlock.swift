@@ -7,29 +7,34 @@ struct PEMBlock {
     let label: String
     /// The DER encoding inside the block.
     let contents: SecretBytes
+    /// Whether the block has a header, such as that of OpenSSL's old encryption (RFC 1421, `Proc-Type`).
+    let hasHeader: Bool
 
     /// The longest accepted text, in bytes. A key in PEM has a few hundred bytes.
     static let maximumLength = 64 << 10
 
     /// Finds the only PEM block in `text`.
     ///
+    /// - Parameter algorithms: the expected algorithms, for the error message.
     /// - Throws: `not-a-key`, `wrong-algorithm` or `key-too-large` unless the text has exactly one block, with one of `labels`.
-    init(in text: SecretBytes, labels: String...) throws(KeyError) {
-        self = try text.withUnsafeBytes { (text) throws(KeyError) in try PEMBlock(in: text, labels: labels) }
+    init(in text: SecretBytes, labels: String..., algorithms: String = "Ed25519") throws(KeyError) {
+        self = try text.withUnsafeBytes { (text) throws(KeyError) in
+            try PEMBlock(in: text, labels: labels, algorithms)
+        }
     }
 
-    private init(in text: UnsafeRawBufferPointer, labels: [String]) throws(KeyError) {
+    private init(in text: UnsafeRawBufferPointer, labels: [String], _ algorithms: String) throws(KeyError) {
         guard text.count <= Self.maximumLength else {
             throw KeyError(.tooLarge, "the text has more than \(Self.maximumLength) bytes, the limit for a key")
         }
         let source = try KeyError.translating { () throws(OpenSSLFailure) in try MemoryBIO(reading: text) }
         do {
-            (label, contents) = try Self.next(source)
+            (label, contents, hasHeader) = try Self.next(source)
         } catch {
             throw KeyError(.notAKey, error.isEnd ? "no PEM block found" : "malformed PEM block")
         }
         guard labels.contains(label) else {
-            throw Self.refusal(of: label, insteadOf: labels.joined(separator: "' or '"))
+            throw Self.refusal(of: label, insteadOf: labels, algorithms)
         }
         do {
             _ = try Self.next(source)
@@ -40,7 +45,7 @@ struct PEMBlock {
         throw KeyError(.notAKey, "more than one PEM block found; expected one")
     }
 
-    private static func next(_ source: borrowing MemoryBIO) throws(OpenSSLFailure) -> (String, SecretBytes) {
+    private static func next(_ source: borrowing MemoryBIO) throws(OpenSSLFailure) -> (String, SecretBytes, Bool) {
         var label: UnsafeMutablePointer<CChar>?
         var header: UnsafeMutablePointer<CChar>?
         var data: UnsafeMutablePointer<UInt8>?
@@ -54,7 +59,8 @@ struct PEMBlock {
         }
         try succeeded(answer)
         guard let label, let data else { throw OpenSSLFailure() }
-        return (String(cString: label), SecretBytes(copying: UnsafeBufferPointer(start: data, count: count)))
+        let contents = SecretBytes(copying: UnsafeBufferPointer(start: data, count: count))
+        return (String(cString: label), contents, header.map { $0.pointee != 0 } ?? false)
     }
 
     /// Encodes `der` as PEM.
@@ -65,18 +71,36 @@ struct PEMBlock {
     }
 
     /// Returns the error for a block with another label.
-    private static func refusal(of label: String, insteadOf wanted: String) -> KeyError {
+    private static func refusal(of label: String, insteadOf wanted: [String], _ algorithms: String) -> KeyError {
+        let expected = wanted.joined(separator: "' or '")
+        let isPublicWanted = wanted == ["PUBLIC KEY"]
         // The labels of OpenSSL's older formats and of OpenSSH's format name the kind of key.
         switch label {
+        case _ where isPublicWanted && label.hasSuffix("PRIVATE KEY"):
+            return KeyError(
+                .notAKey, "this is a private key; expected a public key",
+                hint: "write its public key to a file: openssl pkey -in KEY -pubout -out KEY.pub.pem")
+        case "RSA PUBLIC KEY" where isPublicWanted && algorithms.contains("RSA"):
+            return KeyError(
+                .notAKey, "the PEM block is '\(label)'; expected '\(expected)'",
+                hint: "convert it: openssl rsa -RSAPublicKey_in -in KEY -pubout -out KEY.pub.pem")
+        case "CERTIFICATE" where isPublicWanted:
+            return KeyError(
+                .notAKey, "the PEM block is '\(label)'; expected '\(expected)'",
+                hint: "write its public key to a file: openssl x509 -in FILE -pubkey -noout > KEY.pub.pem")
+        case "EC PARAMETERS" where algorithms.contains("ECDSA"):
+            return KeyError(
+                .notAKey, "the first PEM block is '\(label)'; expected only a key",
+                hint: "convert the key to PKCS#8: openssl pkcs8 -topk8 -nocrypt -in KEY -out NEW.pem")
         case "RSA PRIVATE KEY", "RSA PUBLIC KEY", "DSA PRIVATE KEY", "EC PRIVATE KEY", "EC PARAMETERS":
             let algorithm = label.prefix { $0 != " " }
-            return KeyError(.wrongAlgorithm, "the key is for \(algorithm); expected Ed25519")
+            return KeyError(.wrongAlgorithm, "the key is for \(algorithm); expected \(algorithms)")
         case "OPENSSH PRIVATE KEY":
             return KeyError(
-                .notAKey, "the PEM block is '\(label)'; expected '\(wanted)'",
+                .notAKey, "the PEM block is '\(label)'; expected '\(expected)'",
                 hint: "create a key with otaflash keygen or openssl genpkey -algorithm ed25519")
         default:
-            return KeyError(.notAKey, "the PEM block is '\(label)'; expected '\(wanted)'")
+            return KeyError(.notAKey, "the PEM block is '\(label)'; expected '\(expected)'")
         }
     }
 }

@@ -52,6 +52,12 @@ public struct Passphrase: Sendable {
     /// The maximum length, in bytes. It is the limit of the `openssl` command.
     public static let maximumLength = 1024
 
+    /// A passphrase with fewer bytes can be found by trying.
+    public static let shortLength = 12
+
+    /// In bytes.
+    public var length: Int { bytes.count }
+
     /// - Throws: `unusable-passphrase` unless the passphrase has 1 to 1024 bytes.
     public init(_ bytes: SecretBytes) throws(KeyError) {
         guard (1...Self.maximumLength).contains(bytes.count) else {

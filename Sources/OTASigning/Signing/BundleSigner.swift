@@ -29,8 +29,14 @@ public struct BundleSigner: Sendable {
     public func sign(
         _ input: FilePath, as release: Release = Release(), created: UInt64, to output: FilePath, replace: Bool = false
     ) throws(SigningError) -> SignedFile {
-        let file = try InputFile(input)
-        let output = try OutputFile(output, replaces: replace)
+        try sign(
+            InputFile(input), named: input, as: release, created: created, to: OutputFile(output, replaces: replace))
+    }
+
+    /// Signs a file that is open, or a stream. `sign(_:as:created:to:replace:)` describes the parameters.
+    package func sign(
+        _ file: InputFile, named input: FilePath, as release: Release, created: UInt64, to output: OutputFile
+    ) throws(SigningError) -> SignedFile {
         switch FirmwareFileKind.detect(prefix: try file.prefix(FirmwareFileKind.prefixLength)) {
         case .bundle:
             guard release == Release() else {

@@ -1,21 +1,39 @@
 public import OTAFirmware
 public import SystemPackage
 
-/// Creates signed MCUboot images from linked binaries. The result is byte for byte equal to imgtool's, because Ed25519 signatures
-/// contain no random values.
+/// Creates signed MCUboot images from linked binaries. The images are those of imgtool 2.5.0.
+///
+/// An image signed with Ed25519 is byte for byte equal to imgtool's. ECDSA and RSA signatures contain random values, so there only the
+/// value of the signature TLV differs, and the length of an ECDSA signature.
 public struct MCUbootSigner: Sendable {
     /// The signed data.
     public enum Scheme: Sendable {
         /// The signature is over the image's SHA-256.
         case digest
-        /// The signature is over the image itself. The image also contains its SHA-512.
+        /// The signature is over the image's SHA-512. Only for Ed25519.
+        case sha512
+        /// The signature is over the image itself. The image also contains its SHA-512. Only for Ed25519.
         case pure
     }
 
-    private let key: PrivateKey
+    private let key: ImagePrivateKey
     private let scheme: Scheme
 
     public init(key: PrivateKey, scheme: Scheme = .digest) {
+        self.key = ImagePrivateKey(key)
+        self.scheme = scheme
+    }
+
+    /// - Throws: `wrong-algorithm` if the key's algorithm does not support `scheme` (imgtool 2.5.0, `ALLOWED_KEY_SHA` in `image.py`).
+    public init(key: ImagePrivateKey, scheme: Scheme = .digest) throws(SigningError) {
+        let algorithm = key.publicKey.algorithm
+        guard scheme == .digest || algorithm == .ed25519 else {
+            let option = scheme == .pure ? "--pure" : "--sha 512"
+            throw .key(
+                KeyError(
+                    .wrongAlgorithm, "the key is for \(algorithm.name); \(option) requires Ed25519",
+                    hint: "remove \(option): \(algorithm.name) signs the image's SHA-256"))
+        }
         self.key = key
         self.scheme = scheme
     }
@@ -30,8 +48,13 @@ public struct MCUbootSigner: Sendable {
     public func sign(
         _ input: FilePath, as layout: MCUbootLayout, to output: FilePath, replace: Bool = false
     ) throws(SigningError) -> MCUbootFile {
-        let file = try InputFile(input)
-        let output = try OutputFile(output, replaces: replace)
+        try sign(InputFile(input), as: layout, to: OutputFile(output, replaces: replace))
+    }
+
+    /// Signs a file that is open, or a stream. `sign(_:as:to:replace:)` describes the parameters.
+    package func sign(
+        _ file: InputFile, as layout: MCUbootLayout, to output: OutputFile
+    ) throws(SigningError) -> MCUbootFile {
         let image = try sign(program(in: file), as: layout)
         let made = try imageChecked { () throws(ImageError) in try MCUbootFile(parsing: image) }
         try image.withUnsafeBufferPointer { (bytes) throws(SigningError) in
@@ -63,27 +86,33 @@ public struct MCUbootSigner: Sendable {
     }
 
     private func tlvs(for signed: [UInt8]) throws(SigningError) -> [MCUbootTLV] {
-        let info = key.publicKey.subjectPublicKeyInfo
+        let encoded = key.publicKey.encoded
+        let digest: MCUbootTLV
+        let keyHash: [UInt8]
         switch scheme {
         case .digest:
-            let digest = SHA256.digest(of: signed).bytes
-            return [
-                MCUbootTLV(type: MCUbootTLV.sha256, value: digest),
-                MCUbootTLV(type: MCUbootTLV.keyHash, value: SHA256.digest(of: info).bytes),
-                MCUbootTLV(type: MCUbootTLV.ed25519, value: try signature(over: digest)),
-            ]
-        case .pure:
-            return [
-                MCUbootTLV(type: MCUbootTLV.sha512, value: MessageDigest.sha512.digest(of: signed[...])),
-                MCUbootTLV(type: MCUbootTLV.pureSignature, value: [1]),
-                MCUbootTLV(type: MCUbootTLV.keyHash, value: MessageDigest.sha512.digest(of: info[...])),
-                MCUbootTLV(type: MCUbootTLV.ed25519, value: try signature(over: signed)),
-            ]
+            digest = MCUbootTLV(type: MCUbootTLV.sha256, value: SHA256.digest(of: signed).bytes)
+            keyHash = SHA256.digest(of: encoded).bytes
+        case .sha512, .pure:
+            digest = MCUbootTLV(type: MCUbootTLV.sha512, value: MessageDigest.sha512.digest(of: signed[...]))
+            keyHash = MessageDigest.sha512.digest(of: encoded[...])
         }
+        let pure = scheme == .pure ? [MCUbootTLV(type: MCUbootTLV.pureSignature, value: [1])] : []
+        return [digest] + pure + [
+            MCUbootTLV(type: MCUbootTLV.keyHash, value: keyHash),
+            MCUbootTLV(
+                type: key.publicKey.algorithm.signatureType,
+                value: try signature(over: signed, digest: digest.value)),
+        ]
     }
 
-    private func signature(over message: [UInt8]) throws(SigningError) -> [UInt8] {
-        do throws(KeyError) { return try key.sign(message) } catch { throw .key(error) }
+    private func signature(over signed: [UInt8], digest: [UInt8]) throws(SigningError) -> [UInt8] {
+        do throws(KeyError) {
+            guard key.publicKey.algorithm == .ed25519 else { return try key.sign(digestOf: signed) }
+            return try key.sign(scheme == .pure ? signed : digest)
+        } catch {
+            throw .key(error)
+        }
     }
 
     private func program(in file: InputFile) throws(SigningError) -> [UInt8] {

@@ -3,8 +3,10 @@ public import OTAFirmware
 public import SystemPackage
 
 /// The trusted public keys by key ID, with their scopes.
+///
+/// Each key can sign MCUboot images. Only Ed25519 keys can sign bundles.
 public struct TrustStore: Sendable {
-    private var keysByID: [KeyID: PublicKey] = [:]
+    private var keysByID: [KeyID: ImagePublicKey] = [:]
     private var scopesByID: [KeyID: TrustScope] = [:]
     private var pathsByID: [KeyID: FilePath] = [:]
 
@@ -12,6 +14,13 @@ public struct TrustStore: Sendable {
     ///
     /// - Throws: `key-id-conflict` if two different keys have the same ID.
     public init(_ keys: some Sequence<PublicKey>) throws(KeyError) {
+        for key in keys { try add(ImagePublicKey(key), nil) }
+    }
+
+    /// Creates a store of these keys for MCUboot images, without scopes. The same key may appear twice.
+    ///
+    /// - Throws: `key-id-conflict` if two different keys have the same ID.
+    public init(imageKeys keys: some Sequence<ImagePublicKey>) throws(KeyError) {
         for key in keys { try add(key, nil) }
     }
 
@@ -43,16 +52,20 @@ public struct TrustStore: Sendable {
         }
     }
 
-    /// The keys in ascending order of their IDs.
-    public var keys: [PublicKey] { keysByID.values.sorted { $0.id < $1.id } }
+    /// The keys that can sign bundles, in ascending order of their IDs.
+    public var keys: [PublicKey] { imageKeys.compactMap(\.bundleKey) }
 
-    public subscript(id: KeyID) -> PublicKey? { keysByID[id] }
+    /// All keys, in ascending order of their IDs. Each can sign MCUboot images.
+    public var imageKeys: [ImagePublicKey] { keysByID.values.sorted { $0.id < $1.id } }
+
+    /// The key that signs bundles under this ID; nil if there is none, or if its algorithm is not Ed25519.
+    public subscript(id: KeyID) -> PublicKey? { keysByID[id]?.bundleKey }
 
     /// Returns the scope of the key; nil if the key has no limit.
     public func scope(of id: KeyID) -> TrustScope? { scopesByID[id] }
 
     private mutating func add(
-        _ key: PublicKey, _ scope: TrustScope?, from path: FilePath? = nil
+        _ key: ImagePublicKey, _ scope: TrustScope?, from path: FilePath? = nil
     ) throws(KeyError) {
         let place = path.map { "\($0): " } ?? ""
         guard let known = keysByID.updateValue(key, forKey: key.id) else {

@@ -6,7 +6,7 @@ public import OTAFirmware
 public struct VerifiedImage: Sendable {
     /// The reason why the image may be sent.
     public enum Authorization: Sendable, Hashable {
-        /// The image's own Ed25519 signature by this trusted key is valid.
+        /// The image's own signature by this trusted key is valid.
         case signature(KeyID)
         /// The image is in a bundle that these trusted keys signed.
         case bundle([KeyID])

@@ -87,8 +87,8 @@ public struct Verifier: Sendable {
 }
 
 extension Verifier {
-    /// Verifies an image. It must be complete, its digest must match, a trusted key's Ed25519 signature must be valid, and the policy
-    /// must allow it.
+    /// Verifies an image. It must be complete, its digest must match, a trusted key's signature must be valid, and the policy must allow
+    /// it.
     ///
     /// - Throws: `ambiguous-image`, `encrypted-image`, `no-digest`, `digest-mismatch`, `not-signed`,
     ///   `unsupported-signature`, `untrusted-key`, `bad-signature`, `key-out-of-scope`; the errors of the policy.
@@ -98,10 +98,16 @@ extension Verifier {
         guard let key = trustedKey(named: signature.keyTLV) else {
             throw VerificationError(.untrustedKey, Self.untrustedKeyReason(signature.keyTLV))
         }
-        guard let message = signature.isPure ? Array(file.signedBytes) : digest else {
+        guard digest != nil || signature.isPure else {
             throw VerificationError(.noDigest, "the signature is over a digest that the image does not contain")
         }
-        guard key.verify(signature: signature.bytes, message: message) else {
+        guard key.algorithm == signature.algorithm else {
+            throw VerificationError(
+                .badSignature,
+                "the image has a signature for \(signature.algorithm.name), but the trusted key \(key.id) that it names is for "
+                    + key.algorithm.name)
+        }
+        guard Self.isValid(signature, by: key, over: file.signedBytes, digest: digest) else {
             throw VerificationError(.badSignature, "the signature by the trusted key \(key.id) is invalid")
         }
         guard trust.scope(of: key.id)?.coversImages ?? true else {
@@ -109,6 +115,21 @@ extension Verifier {
         }
         try policy.check(file.image, signer: key.id)
         return VerifiedImage(file, authorization: .signature(key.id))
+    }
+
+    /// Returns whether the signature by `key` is valid.
+    ///
+    /// - Parameters:
+    ///   - bytes: header, body and protected TLVs.
+    ///   - digest: the digest of these bytes; nil if the image contains none.
+    private static func isValid(
+        _ signature: MCUbootSignature, by key: ImagePublicKey, over bytes: ArraySlice<UInt8>, digest: [UInt8]?
+    ) -> Bool {
+        guard let ed25519 = key.bundleKey else {
+            return key.verify(signature: signature.bytes, ofDigestOf: bytes)
+        }
+        guard let message = signature.isPure ? Array(bytes) : digest else { return false }
+        return ed25519.verify(signature: signature.bytes, message: message)
     }
 
     /// Verifies an image, and also accepts an image that is not signed by a trusted key. The call expresses the user's consent.
@@ -151,15 +172,15 @@ extension Verifier {
     }
 
     /// Returns the trusted key that a KEYHASH or PUBKEY record names; nil if no trusted key matches.
-    func trustedKey(named tlv: MCUbootTLV?) -> PublicKey? {
+    func trustedKey(named tlv: MCUbootTLV?) -> ImagePublicKey? {
         guard let tlv else { return nil }
-        return trust.keys.first { key in
-            let info = key.subjectPublicKeyInfo
-            guard tlv.type == MCUbootTLV.keyHash else { return tlv.value == info }
+        return trust.imageKeys.first { key in
+            let encoded = key.encoded
+            guard tlv.type == MCUbootTLV.keyHash else { return tlv.value == encoded }
             return switch tlv.value.count {
-            case 32: tlv.value == SHA256.digest(of: info).bytes
-            case 48: tlv.value == MessageDigest.sha384.digest(of: info[...])
-            case 64: tlv.value == MessageDigest.sha512.digest(of: info[...])
+            case 32: tlv.value == SHA256.digest(of: encoded).bytes
+            case 48: tlv.value == MessageDigest.sha384.digest(of: encoded[...])
+            case 64: tlv.value == MessageDigest.sha512.digest(of: encoded[...])
             default: false
             }
         }
@@ -191,7 +212,7 @@ public struct VerificationError: Error, Sendable, Equatable {
         // MCUboot images only.
         /// The image has no signature.
         case notSigned = "not-signed"
-        /// The algorithm of the signature is not supported.
+        /// The algorithm of the signature, or its combination with the digest, is not supported.
         case unsupportedSignature = "unsupported-signature"
         /// The image has no digest.
         case noDigest = "no-digest"

@@ -12,7 +12,7 @@ extension RadioConnection {
     func submit(_ command: LinkCommand) {
         guard isOpen else { return }
         if let (error, channel) = refusal(of: command) {
-            out.yield(.refused(error, channel))
+            receive(.refused(error, channel))
             return
         }
         if case .send(let values, let channel) = command {

@@ -1,3 +1,4 @@
+import OTATransport
 import OTAUpdate
 
 /// One connection over the simulated radio. It simulates each connection event.
@@ -22,12 +23,15 @@ final class RadioConnection {
 
     unowned let world: SimulatedWorld
     let handle: UInt16
-    /// The stream of events for the host.
-    let out: AsyncStream<LinkEvent>.Continuation
+    /// Receives the events for the host, under the world's lock. It must not call the link.
+    let receive: LinkSink
     /// Yields an element when an idle connection gets work.
     let wakes: AsyncStream<Void>
+    /// Yields one element: the reason of the connection's end.
+    let ends: AsyncStream<LinkError>
 
     private let wake: AsyncStream<Void>.Continuation
+    private let ending: AsyncStream<LinkError>.Continuation
     private let start: Duration
     private var state = State.open
     /// The time of the latest connection event. Events without data are computed, not simulated.
@@ -48,13 +52,14 @@ final class RadioConnection {
     /// Whether the device could not queue a notification because no buffer was free.
     var wasRefused = false
 
-    init(world: SimulatedWorld, handle: UInt16, out: AsyncStream<LinkEvent>.Continuation, at now: Duration) {
+    init(world: SimulatedWorld, handle: UInt16, receive: @escaping LinkSink, at now: Duration) {
         self.world = world
         self.handle = handle
-        self.out = out
+        self.receive = receive
         self.start = now
         self.anchor = now
         (wakes, wake) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
+        (ends, ending) = AsyncStream.makeStream()
     }
 
     var isOpen: Bool { if case .open = state { true } else { false } }
@@ -143,8 +148,7 @@ final class RadioConnection {
         state = .closed
         world.device.disconnect(handle, at: now)
         world.forget(handle)
-        out.yield(.lost(error))
-        out.finish()
+        ending.yield(error)
         wake.finish()
     }
 }
@@ -224,7 +228,7 @@ extension RadioConnection {
 
     private func emit(_ event: LinkEvent, _ bytes: [UInt8], at now: Duration) {
         world.transcript.note(.toHost, bytes, at: now)
-        out.yield(event)
+        receive(event)
         if world.faults.countHostEvent() { breakByPlan(at: now) }
     }
 }

@@ -26,32 +26,26 @@ public final class SimulatedTransport<C: Clock>: Transport, Sendable where C.Dur
 
     public var statistics: SimulationStatistics { world.lock.locked { SimulationStatistics(world) } }
 
-    /// Opens a link and runs `body` with it.
+    /// Opens a link and runs it until it ends.
     ///
     /// - Throws: `timedOut` if the device is out of reach for the radio model's `connectTimeout`.
-    public func withLink<Result: Sendable>(_ body: (any Link) async -> Result) async throws(LinkError) -> Result {
-        let link = try await connect()
-        return await withTaskGroup(of: Void.self) { group in
-            group.addTask { await link.run() }
-            let result = await body(link)
-            link.close()
-            group.cancelAll()
-            return result
-        }
+    public func runLink(opened: (any Link) -> Void, receive: @escaping LinkSink) async throws(LinkError) -> LinkError {
+        let link = try await connect(receive)
+        opened(link)
+        return await link.run()
     }
 
-    private func connect() async throws(LinkError) -> SimulatedLink<C> {
+    private func connect(_ receive: @escaping LinkSink) async throws(LinkError) -> SimulatedLink<C> {
         let giveUp = now + world.radio.connectTimeout
         while now < giveUp {
             guard let reachable = world.lock.locked({ world.reachable(at: now) }), reachable < giveUp else { break }
             let earliest = reachable + world.radio.connectTime
             guard await sleep(until: earliest) else { throw LinkError(.lost, "the connection attempt was cancelled") }
-            let (events, out) = AsyncStream.makeStream(of: LinkEvent.self)
             let instant = now
             let connection = world.lock.locked {
-                world.reachable(at: instant) == instant ? world.connect(out, at: instant) : nil
+                world.reachable(at: instant) == instant ? world.connect(receive, at: instant) : nil
             }
-            if let connection { return SimulatedLink(self, connection, events) }
+            if let connection { return SimulatedLink(self, connection) }
         }
         guard await sleep(until: giveUp) else { throw LinkError(.lost, "the connection attempt was cancelled") }
         throw LinkError(.timedOut, "the device did not answer within \(world.radio.connectTimeout)")
@@ -74,16 +68,14 @@ public final class SimulatedTransport<C: Clock>: Transport, Sendable where C.Dur
 /// A link over the simulated radio, driven by a clock.
 final class SimulatedLink<C: Clock>: Link, @unchecked Sendable where C.Duration == Duration {
     let properties: LinkProperties
-    let events: AsyncStream<LinkEvent>
     private let transport: SimulatedTransport<C>
     private let connection: RadioConnection
 
     private var world: SimulatedWorld { transport.world }
 
-    init(_ transport: SimulatedTransport<C>, _ connection: RadioConnection, _ events: AsyncStream<LinkEvent>) {
+    init(_ transport: SimulatedTransport<C>, _ connection: RadioConnection) {
         self.transport = transport
         self.connection = connection
-        self.events = events
         properties = LinkProperties(
             channels: transport.world.channels, maximumValueLength: transport.world.radio.maximumValueLength)
     }
@@ -92,8 +84,20 @@ final class SimulatedLink<C: Clock>: Link, @unchecked Sendable where C.Duration 
 
     func close() { world.lock.locked { connection.close(at: transport.now) } }
 
+    /// Runs the link until it ends or the task is cancelled. Returns the reason.
+    func run() async -> LinkError {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await self.runRadio() }
+            var ends = connection.ends.makeAsyncIterator()
+            let end = await ends.next(isolation: #isolation) ?? LinkError(.lost, "the task was cancelled")
+            close()
+            group.cancelAll()
+            return end
+        }
+    }
+
     /// Runs the radio until the link ends or the task is cancelled. It sleeps during connection events without data.
-    func run() async {
+    private func runRadio() async {
         await withDiscardingTaskGroup { timers in
             var wakes = connection.wakes.makeAsyncIterator()
             var earliest: Duration?

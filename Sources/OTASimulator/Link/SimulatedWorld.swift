@@ -1,4 +1,5 @@
 import DescriptorIO
+import OTATransport
 import OTAUpdate
 
 /// The shared state of all links to one virtual device: the device, the scheduled faults and the counters. It is used only under
@@ -44,11 +45,11 @@ final class SimulatedWorld: @unchecked Sendable {
         isGone ? nil : device.reachable(at: now).map { max($0, outOfReachUntil, now) }
     }
 
-    /// Connects to the device. Returns nil if the device refuses the connection.
-    func connect(_ out: AsyncStream<LinkEvent>.Continuation, at now: Duration) -> RadioConnection? {
+    /// Connects to the device. Returns nil if the device refuses the connection. `receive` is called under the lock.
+    func connect(_ receive: @escaping LinkSink, at now: Duration) -> RadioConnection? {
         links += 1
         let handle = UInt16(truncatingIfNeeded: links)
-        let connection = RadioConnection(world: self, handle: handle, out: out, at: now)
+        let connection = RadioConnection(world: self, handle: handle, receive: receive, at: now)
         connections.all[handle] = connection
         guard device.connect(handle, valueLength: radio.maximumValueLength, at: now) else {
             connections.all[handle] = nil

@@ -11,6 +11,8 @@ public struct VirtualSMPConfiguration: Sendable {
 
     /// The keys whose images the bootloader boots. They include the key of the factory image.
     public var trustedKeys: [PublicKey]
+    /// ECDSA and RSA keys whose images the bootloader also boots.
+    public var otherTrustedKeys: [ImagePublicKey] = []
     public var layout = FlashLayout()
     /// The longest packet in bytes, including the header. The server drops longer packets without an error.
     public var bufferSize = 2475
@@ -48,6 +50,15 @@ public struct VirtualSMPConfiguration: Sendable {
     public var swapTime = Duration.zero
 
     public init(trustedKeys: [PublicKey] = []) { self.trustedKeys = trustedKeys }
+
+    /// Creates the configuration of a device that trusts the same keys as `trust`.
+    public init(trust: TrustStore) {
+        self.init(trustedKeys: trust.keys)
+        otherTrustedKeys = trust.imageKeys.filter { $0.bundleKey == nil }
+    }
+
+    /// All keys whose images the bootloader boots.
+    var imageKeys: [ImagePublicKey] { trustedKeys.map { ImagePublicKey($0) } + otherTrustedKeys }
 
     /// Checks the values.
     ///

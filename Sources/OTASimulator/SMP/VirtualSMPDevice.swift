@@ -36,7 +36,7 @@ extension VirtualSMPDevice {
             configuration.trustedKeys.append(key.publicKey)
             guard let version = SemanticVersion("1.0.0") else { preconditionFailure("1.0.0 is a version") }
             try Self.fillFromFactory(flash, configuration, version, key)
-            self.init(configuration, flash: flash, trust: try TrustStore(configuration.trustedKeys))
+            self.init(configuration, flash: flash, trust: try TrustStore(imageKeys: configuration.imageKeys))
         } catch {
             throw VirtualDeviceError(.badConfiguration, "cannot create the virtual SMP device: \(error)")
         }

@@ -152,6 +152,8 @@ package struct SMPDeviceFile: Codable {
     private let `protocol`: String
     private let board: String
     private let trustedKeys: [String]
+    /// The SubjectPublicKeyInfo of each ECDSA and RSA key. Nil in files of earlier releases: none.
+    private let otherTrustedKeys: [String]?
     private let pageSize, slotSize, writeUnit: Int
     private let bufferSize, bufferCount: Int
     /// Whether the device reports its board. Nil in files of earlier releases: it does.
@@ -165,6 +167,8 @@ package struct SMPDeviceFile: Codable {
         self.protocol = UpdateProtocol.smp.rawValue
         board = configuration.board
         trustedKeys = configuration.trustedKeys.map { Hex.encode($0.bytes) }
+        let others = configuration.otherTrustedKeys.map { Hex.encode($0.subjectPublicKeyInfo) }
+        otherTrustedKeys = others.isEmpty ? nil : others
         pageSize = configuration.layout.pageSize
         slotSize = configuration.layout.slotSize
         writeUnit = configuration.layout.writeUnit
@@ -193,6 +197,7 @@ package struct SMPDeviceFile: Codable {
     package var configuration: VirtualSMPConfiguration {
         get throws(VirtualDeviceError) {
             var configuration = VirtualSMPConfiguration(trustedKeys: try DeviceFile.keys(trustedKeys))
+            configuration.otherTrustedKeys = try Self.otherKeys(otherTrustedKeys ?? [])
             configuration.board = board
             configuration.layout = FlashLayout(pageSize: pageSize, slotSize: slotSize, writeUnit: writeUnit)
             configuration.bufferSize = bufferSize
@@ -212,5 +217,17 @@ package struct SMPDeviceFile: Codable {
             }
             return configuration
         }
+    }
+
+    private static func otherKeys(_ texts: [String]) throws(VirtualDeviceError) -> [ImagePublicKey] {
+        var keys: [ImagePublicKey] = []
+        for text in texts {
+            guard let info = Hex.decode(text), let key = try? ImagePublicKey(subjectPublicKeyInfo: info) else {
+                throw VirtualDeviceError(
+                    .malformed, "other trusted key \(keys.count + 1) is not a SubjectPublicKeyInfo in hex digits")
+            }
+            keys.append(key)
+        }
+        return keys
     }
 }

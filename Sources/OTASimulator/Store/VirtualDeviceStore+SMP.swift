@@ -49,7 +49,8 @@ extension VirtualDeviceStore {
         configuration.layout = flash.layout
         try configuration.validate()
         do {
-            return VirtualSMPDevice(configuration, flash: flash, trust: try TrustStore(configuration.trustedKeys))
+            let trust = try TrustStore(imageKeys: configuration.imageKeys)
+            return VirtualSMPDevice(configuration, flash: flash, trust: trust)
         } catch {
             throw VirtualDeviceError(.malformed, "\(device.appending("device.json")): \(error.context)")
         }

@@ -72,7 +72,6 @@ final class FaultAgent: @unchecked Sendable {
 
     /// Returns the events that replace this event, and the stall before them.
     func alter(_ event: LinkEvent) -> (events: [LinkEvent], stall: Duration) {
-        if case .lost = event { return ([event], .zero) }
         events += 1
         eventsOfConnection += 1
         if faults.restarts.contains(events) { device.losePower(at: device.now) }

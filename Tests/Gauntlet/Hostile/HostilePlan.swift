@@ -60,8 +60,8 @@ protocol HostilePeer: Sendable {
 
 struct HostileReply: Sendable {
     var delay: Duration
-    /// `.lost` breaks the link.
-    var event: LinkEvent
+    /// nil: the device breaks the link.
+    var event: LinkEvent?
 }
 
 extension HostilePlan {
@@ -81,5 +81,5 @@ extension HostilePlan {
 }
 
 extension HostileReply {
-    static let loss = HostileReply(delay: .zero, event: .lost(LinkError(.lost, "the hostile device broke the link")))
+    static let loss = HostileReply(delay: .zero, event: nil)
 }

@@ -12,19 +12,32 @@ struct HostileTransport<Device: HostilePeer>: Transport {
         self.time = time
     }
 
-    func withLink<Result: Sendable>(_ body: (any Link) async -> Result) async throws(LinkError) -> Result {
+    func runLink(opened: (any Link) -> Void, receive: @escaping LinkSink) async throws(LinkError) -> LinkError {
         try? await time.sleep(for: .milliseconds(200))
         guard let properties = device.value.connect() else {
             try? await time.sleep(for: .seconds(10))
             throw LinkError(.timedOut, "no device answers")
         }
-        let link = HostileLink(properties, device)
+        let (replies, queue) = AsyncStream.makeStream(of: HostileReply.self)
+        let link = HostileLink(base: QueuedLink(properties), queue: queue, device: device)
+        opened(link)
         return await withTaskGroup(of: Void.self) { group in
-            group.addTask { await link.carry(time) }
-            let result = await body(link)
-            link.close()
+            group.addTask {
+                await send(replies, to: receive)
+                link.base.end(LinkError(.lost, "the hostile device broke the link"))
+            }
+            let end = await link.base.waitForEnd()
             group.cancelAll()
-            return result
+            return end
+        }
+    }
+
+    /// Sends the replies in order, each after its delay, until a reply breaks the link.
+    private func send(_ replies: AsyncStream<HostileReply>, to receive: (LinkEvent) -> Void) async {
+        for await reply in replies {
+            if reply.delay > .zero { try? await time.sleep(for: reply.delay) }
+            guard !Task.isCancelled, let event = reply.event else { break }
+            receive(event)
         }
     }
 }
@@ -36,37 +49,16 @@ private final class HostileBox<Device: HostilePeer>: @unchecked Sendable {
     init(_ value: Device) { self.value = value }
 }
 
-private final class HostileLink<Device: HostilePeer>: Link {
-    let properties: LinkProperties
-    let events: AsyncStream<LinkEvent>
-    private let out: AsyncStream<LinkEvent>.Continuation
-    private let replies: AsyncStream<HostileReply>
-    private let queue: AsyncStream<HostileReply>.Continuation
-    private let device: HostileBox<Device>
+private struct HostileLink<Device: HostilePeer>: Link {
+    let base: QueuedLink
+    let queue: AsyncStream<HostileReply>.Continuation
+    let device: HostileBox<Device>
 
-    init(_ properties: LinkProperties, _ device: HostileBox<Device>) {
-        self.properties = properties
-        self.device = device
-        (events, out) = AsyncStream.makeStream(of: LinkEvent.self)
-        (replies, queue) = AsyncStream.makeStream(of: HostileReply.self)
-    }
+    var properties: LinkProperties { base.properties }
 
     func submit(_ command: LinkCommand) {
         for reply in device.value.handle(command) { queue.yield(reply) }
     }
 
-    func close() {
-        out.yield(.lost(LinkError(.lost, "closed")))
-        out.finish()
-        queue.finish()
-    }
-
-    /// Sends the replies in order, each after its delay.
-    func carry(_ time: VirtualTime) async {
-        for await reply in replies {
-            if reply.delay > .zero { try? await time.sleep(for: reply.delay) }
-            out.yield(reply.event)
-            if case .lost = reply.event { return out.finish() }
-        }
-    }
+    func close() { base.close() }
 }

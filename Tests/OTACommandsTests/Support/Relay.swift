@@ -1,5 +1,6 @@
 import DescriptorIO
 import OTASerial
+import OTATestSupport
 import OTATransport
 import OTAUDP
 import OTAUpdate
@@ -54,21 +55,17 @@ struct Relay: Sendable {
         _ front: Front, at address: String, over transport: some Transport, _ fate: Fate,
         _ moment: Moment?, _ body: (Relay) async throws -> Outcome
     ) async throws -> Outcome {
-        try await transport.withLink { link in
+        try await transport.withLink { link, events in
             link.submit(.subscribe(channel))
             let relay = Relay(address: address) { link.submit(.send([$0], channel)) }
-            return await withTaskGroup(of: Void.self) { group in
+            return try await withThrowingTaskGroup(of: Void.self) { group in
                 let client = Guarded<SocketAddress?>(nil)
                 group.addTask { await carryDown(front, fate, client, relay, moment) }
-                group.addTask { await carryUp(link.events, fate.other, front, client) }
+                group.addTask { try await carryUp(events, fate.other, front, client) }
                 defer { group.cancelAll() }
-                do {
-                    return Result<Outcome, any Error>.success(try await body(relay))
-                } catch {
-                    return .failure(error)
-                }
+                return try await body(relay)
             }
-        }.get()
+        }
     }
 
     private static func carryDown(
@@ -94,10 +91,10 @@ struct Relay: Sendable {
 
     /// Sends to the client of the last request. A device sends only answers.
     private static func carryUp(
-        _ events: AsyncStream<LinkEvent>, _ fate: Fate, _ front: Front, _ client: Guarded<SocketAddress?>
-    ) async {
+        _ events: LinkEvents, _ fate: Fate, _ front: Front, _ client: Guarded<SocketAddress?>
+    ) async throws {
         var fate = fate
-        for await case .notified(let value, _) in events {
+        for try await case .notified(let value, _) in events {
             for value in fate.passing(value) {
                 switch front {
                 case .udp(let listener):

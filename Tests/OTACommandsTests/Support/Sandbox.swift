@@ -100,6 +100,10 @@ final class Sandbox: Sendable {
         try await shell(script, arguments, env: env)
     }
 
+    func shell(_ script: String, arguments: [String], env: [String: String] = [:]) async throws -> Run {
+        try await shell(script, arguments, env: env)
+    }
+
     private func shell(_ script: String, _ arguments: [String], env: [String: String] = [:]) async throws -> Run {
         Run(
             try await Command.run(

@@ -31,15 +31,14 @@ final class DatagramNetwork: Transport, @unchecked Sendable {
         random = SplitMix64(seed: seed)
     }
 
-    func withLink<Result: Sendable>(_ body: (any Link) async -> Result) async throws(LinkError) -> Result {
+    func runLink(opened: (any Link) -> Void, receive: @escaping LinkSink) async -> LinkError {
         let ends = Ends()
-        let link = SingleChannelLink(ends, channel: SMPChannel.value, maximumValueLength: 1472)
-        return await withTaskGroup(of: Void.self) { group in
-            group.addTask { await self.carry(ends) }
-            let result = await link.withForwarding(body)
-            group.cancelAll()
-            return result
-        }
+        async let carrying: Void = carry(ends)
+        let link = SingleChannelLink(
+            ends, channel: SMPChannel.value, maximumValueLength: 1472, receive: receive)
+        let end = await link.run(opened: opened)
+        await carrying
+        return end
     }
 
     /// The client's endpoint.

@@ -106,7 +106,7 @@ struct HostileDevice {
         case .subscribed(let channel), .written(let channel):
             if happens(temper.silence) { return [] }
             if happens(temper.refusals) { event = .link(.refused(LinkError(.refused, "no"), channel)) }
-        case .refused, .lost: break
+        case .refused: break
         }
         let delay =
             happens(temper.tardiness) ? Duration.milliseconds(Int.random(in: 1...60_000, using: &random)) : .zero

@@ -15,7 +15,7 @@ import Testing
         #expect(try mode(of: paths.publicKey).contains([.ownerReadWrite]))
         #expect(try !mode(of: paths.publicKey).contains(.otherWrite))
         #expect(try PrivateKey(pem: KeyFile.privateKeyText(at: paths.privateKey)).publicKey == key.publicKey)
-        #expect(try KeyFile.publicKey(at: paths.publicKey) == key.publicKey)
+        #expect(try KeyFile.publicKey(at: paths.publicKey).bundleKey == key.publicKey)
         let publicHalf = try await OpenSSLCommand.run("pkey", "-in", paths.privateKey.string, "-pubout")
         #expect(try publicHalf == contents(of: paths.publicKey))
     }

@@ -7,8 +7,18 @@ struct ForgedImage {
     let signed: [UInt8]
     var plain: [MCUbootTLV]
 
+    init(signed: [UInt8], plain: [MCUbootTLV]) {
+        self.signed = signed
+        self.plain = plain
+    }
+
     /// Creates an image with a valid signature.
     init(small key: PrivateKey, _ scheme: MCUbootSigner.Scheme = .digest, counter: UInt32? = nil) throws {
+        try self.init(small: ImagePrivateKey(key), scheme, counter: counter)
+    }
+
+    /// Creates an image with a valid signature.
+    init(small key: ImagePrivateKey, _ scheme: MCUbootSigner.Scheme = .digest, counter: UInt32? = nil) throws {
         var layout = MCUbootLayout(version: try mcubootVersion("1.2.3+4"), headerSize: 32)
         layout.padsHeader = true
         layout.securityCounter = counter

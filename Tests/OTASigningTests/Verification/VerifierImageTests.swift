@@ -154,9 +154,13 @@ import Testing
 
     @Test("a signature of another algorithm is refused, even if it is as long as an Ed25519 signature")
     func aSignatureOfAnotherAlgorithm() throws {
-        var image = try small()
-        image.replace(MCUbootTLV.ed25519, with: MCUbootTLV(type: 0x22, value: image[MCUbootTLV.ed25519]))
-        #expect(try refusal(image.bytes)?.code == .unsupportedSignature)
+        for (type, code) in [(0x21, .unsupportedSignature), (0x22, .badSignature), (0x23, .badSignature)]
+            as [(UInt16, VerificationError.Code)]
+        {
+            var image = try small()
+            image.replace(MCUbootTLV.ed25519, with: MCUbootTLV(type: type, value: image[MCUbootTLV.ed25519]))
+            #expect(try refusal(image.bytes)?.code == code)
+        }
     }
 
     @Test("a wrong SHA-512 is refused, and a signature over a missing digest is refused")
@@ -187,7 +191,7 @@ import Testing
         #expect(try consent(ForgedImage(small: RFC8032.test1.privateKey()).bytes) == .untrustedKey)
         var image = try small()
         #expect(try consent(image.bytes) == nil)
-        image.replace(MCUbootTLV.ed25519, with: MCUbootTLV(type: 0x22, value: [1, 2, 3]))
+        image.replace(MCUbootTLV.ed25519, with: MCUbootTLV(type: 0x21, value: [1, 2, 3]))
         #expect(try refusal(image.bytes)?.code == .unsupportedSignature)
         #expect(try consent(image.bytes) == .unsupportedSignature)
         image.plain.removeLast()

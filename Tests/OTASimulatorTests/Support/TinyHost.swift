@@ -1,5 +1,6 @@
 import OTAFirmware
 import OTASimulator
+import OTATestSupport
 import OTATransport
 import OTAUpdate
 
@@ -10,21 +11,20 @@ struct TinyHost {
     struct Unexpected: Error { var what: String }
 
     let link: any Link
-    private var events: AsyncStream<LinkEvent>.Iterator
+    private var events: LinkEvents.Iterator
     /// The stored notifications of Progress, as hex.
     private(set) var progress: [String] = []
     /// The offset in bytes from which the device requested the last object.
     private(set) var resumedFrom = 0
     private var tag: UInt8 = 0x20
 
-    init(_ link: any Link) {
+    init(_ link: any Link, _ events: LinkEvents) {
         self.link = link
-        events = link.events.makeAsyncIterator()
+        self.events = events.makeAsyncIterator()
     }
 
     mutating func next() async throws -> LinkEvent {
-        guard let event = await events.next(isolation: #isolation) else { throw Lost() }
-        if case .lost = event { throw Lost() }
+        guard let event = try? await events.next(isolation: #isolation) else { throw Lost() }
         return event
     }
 
@@ -133,11 +133,11 @@ struct TinyHost {
 }
 
 extension Transport {
-    /// Runs `withLink` for a body that throws.
+    /// Runs `body` with a host on an open link.
     func host<Value: Sendable>(_ body: (inout TinyHost) async throws -> Value) async throws -> Value {
-        try await withLink { link in
-            var host = TinyHost(link)
-            do { return Result<Value, any Error>.success(try await body(&host)) } catch { return .failure(error) }
-        }.get()
+        try await withLink { link, events in
+            var host = TinyHost(link, events)
+            return try await body(&host)
+        }
     }
 }

@@ -81,7 +81,7 @@ import Testing
         guard let code else {
             #expect(
                 try inspect(image).notes == [
-                    "the image has no SHA-256, so its body was not checked", "the SHA384 was not checked",
+                    "the image has no SHA-256, so its body was not checked", "the SHA384 digest was not checked",
                 ])
             return
         }
@@ -105,7 +105,7 @@ import Testing
         let description = try inspect(try MCUbootSample.imageWithSHA512())
         #expect(
             description.notes == [
-                "the image has no SHA-256, so its body was not checked", "the SHA512 was not checked",
+                "the image has no SHA-256, so its body was not checked", "the SHA512 digest was not checked",
             ])
         #expect(try parsed(try MCUbootSample.imageWithSHA512()).digest == nil)
     }
@@ -131,7 +131,7 @@ import Testing
         #expect(
             try inspect(MCUbootSample.image(flags: 0x10, plain: signatures)).notes == [
                 "the image has no SHA-256, so its body was not checked", "the image is marked as not bootable",
-                "the RSA2048 was not checked", "the ECDSASIG was not checked",
+                "the RSA2048 signature was not checked", "the ECDSASIG signature was not checked",
             ])
     }
 

@@ -2,43 +2,11 @@ package import BlueZ
 import OTATransport
 package import OTAUpdate
 
-/// A BlueZ connection as a link. It queues commands without waiting; one task carries them out.
-final class BlueZLink: Link {
-    let properties: LinkProperties
-    let events: AsyncStream<LinkEvent>
-    private let commands: AsyncStream<LinkCommand>
-    private let feed: AsyncStream<LinkCommand>.Continuation
-    private let outlet: AsyncStream<LinkEvent>.Continuation
-    private let queue: LinkQueue
-
+extension LinkProperties {
     init(_ connection: DeviceConnection) {
-        (commands, feed) = AsyncStream.makeStream()
-        (events, outlet) = AsyncStream.makeStream()
-        queue = LinkQueue(connection, outlet)
-        properties = LinkProperties(
+        self.init(
             channels: Set(connection.services.flatMap(\.characteristics).map { Channel($0) }),
             maximumValueLength: connection.mtu - 3)
-    }
-
-    func submit(_ command: LinkCommand) { feed.yield(command) }
-
-    func close() { end(LinkError(.lost, "the link was closed")) }
-
-    /// The stream drops elements that are yielded after its end.
-    private func end(_ error: LinkError) {
-        feed.finish()
-        outlet.yield(.lost(error))
-        outlet.finish()
-    }
-
-    /// Runs the commands. Events of earlier commands are delivered before the end of the link is reported.
-    func run() async {
-        end(await queue.run(commands, closing: feed))
-    }
-
-    /// Whether the device refused an attribute that bluetoothd has in its cache.
-    var hasStaleTable: Bool {
-        get async { await queue.hasStaleTable }
     }
 }
 
@@ -50,11 +18,11 @@ extension Channel {
 
 /// Carries out a link's commands in their order. It runs on the thread of the bus and its sockets, so a packet needs no
 /// thread switch.
-actor LinkQueue {
+actor BlueZCommands {
     nonisolated var unownedExecutor: UnownedSerialExecutor { connection.unownedExecutor }
 
     private let connection: DeviceConnection
-    private let outlet: AsyncStream<LinkEvent>.Continuation
+    private let receive: LinkSink
     private let characteristics: [Channel: GATTCharacteristic]
     private var writers: [Channel: AcquiredWriter] = [:]
     /// Channels without a socket from bluetoothd. Their values go over the bus, one by one.
@@ -63,35 +31,40 @@ actor LinkQueue {
     private var writes: [Channel: Task<Void, Never>] = [:]
     private(set) var hasStaleTable = false
 
-    init(_ connection: DeviceConnection, _ outlet: AsyncStream<LinkEvent>.Continuation) {
+    init(_ connection: DeviceConnection, _ receive: @escaping LinkSink) {
         self.connection = connection
-        self.outlet = outlet
+        self.receive = receive
         characteristics = Dictionary(
             connection.services.flatMap(\.characteristics).map { (Channel($0), $0) },
             uniquingKeysWith: { first, _ in first })
     }
 
-    /// Runs until the connection ends, the commands end, or a command without a response fails. Returns the reason why the
-    /// link is unusable.
-    func run(_ commands: AsyncStream<LinkCommand>, closing feed: AsyncStream<LinkCommand>.Continuation) async
-        -> LinkError
-    {
-        let failure = await withTaskGroup(of: Void.self) { group in
-            let connection = connection
-            group.addTask {
-                _ = try? await connection.waitForEnd()
-                feed.finish()
+    /// Runs until the connection ends, the link is closed, or a command without a response fails. Returns the reason.
+    func run(_ link: QueuedLink) async -> LinkError {
+        let reason = await withTaskGroup(of: Void.self) { group in
+            group.addTask { if let error = await self.perform(link.commands) { link.end(error) } }
+            group.addTask { [connection] in
+                if let end = try? await connection.waitForEnd() { link.end(LinkError(lost: end)) }
             }
-            let failure = await drain(commands, &group)
+            let reason = await link.waitForEnd()
             group.cancelAll()
+            return reason
+        }
+        let ended = await connection.ended
+        // The answers of writes are events of the link.
+        for write in writes.values {
+            if ended == nil { write.cancel() }
+            await write.value
+        }
+        return ended.map { LinkError(lost: $0) } ?? reason
+    }
+
+    private func perform(_ commands: AsyncStream<LinkCommand>) async -> LinkError? {
+        await withTaskGroup(of: Void.self) { listeners in
+            let failure = await drain(commands, &listeners)
+            listeners.cancelAll()
             return failure
         }
-        guard let ended = await connection.ended else {
-            for write in writes.values { write.cancel() }
-            return failure ?? LinkError(.lost, "the link was closed")
-        }
-        for write in writes.values { await write.value }
-        return LinkError(lost: ended)
     }
 
     private func drain(_ commands: AsyncStream<LinkCommand>, _ listeners: inout TaskGroup<Void>) async -> LinkError? {
@@ -170,9 +143,8 @@ actor LinkQueue {
             return .subscribed(channel)
         }
         guard let notifications else { return }
-        let outlet = outlet
-        listeners.addTask {
-            for await value in notifications { outlet.yield(.notified(value, channel)) }
+        listeners.addTask { [receive] in
+            for await value in notifications { receive(.notified(value, channel)) }
         }
     }
 
@@ -181,10 +153,10 @@ actor LinkQueue {
         do {
             let characteristic = try characteristic(channel)
             do {
-                outlet.yield(try await ask(characteristic))
+                receive(try await ask(characteristic))
             } catch let error as BlueZError where error.code == .notPaired {
                 try await connection.pair()
-                outlet.yield(try await ask(characteristic))
+                receive(try await ask(characteristic))
             }
         } catch {
             await refuse(channel, error as? BlueZError ?? BlueZError(.failed, "\(error)"))
@@ -197,7 +169,7 @@ actor LinkQueue {
         let error = LinkError(error)
         // A request that the end of the link interrupted was not refused. The end itself is reported next.
         if error.code != .notPermitted, await connection.ended != nil { return }
-        outlet.yield(.refused(error, channel))
+        receive(.refused(error, channel))
     }
 
     private func characteristic(_ channel: Channel) throws(BlueZError) -> GATTCharacteristic {

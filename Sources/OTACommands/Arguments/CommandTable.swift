@@ -1,0 +1,157 @@
+import ArgumentParser
+import FoundationEssentials
+
+/// The commands and options of the command line, as argument-parser describes them (`--experimental-dump-help`). It finds faults that
+/// argument-parser accepts or reports without the cause.
+struct CommandTable: Decodable {
+    let commandName: String
+    private let subcommands: [CommandTable]?
+    private let arguments: [Argument]?
+
+    struct Argument: Decodable {
+        struct Name: Decodable {
+            let kind, name: String
+
+            /// The word on the command line.
+            var word: String { kind == "long" ? "--\(name)" : "-\(name)" }
+        }
+
+        let kind: String
+        let names: [Name]?
+        let isRepeating: Bool
+
+        var words: [String] { (names ?? []).map(\.word) }
+        var takesValue: Bool { kind == "option" }
+    }
+
+    /// The table of the whole command line; nil: the description has another format.
+    static var root: CommandTable? {
+        struct Dump: Decodable {
+            let command: CommandTable
+        }
+        return try? JSONDecoder().decode(Dump.self, from: Data(RootCommand._dumpHelp().utf8)).command
+    }
+
+    /// The names of the commands, in the order of the help.
+    private var names: [String] { (subcommands ?? []).map(\.commandName) }
+
+    private func subcommand(_ name: String) -> CommandTable? { subcommands?.first { $0.commandName == name } }
+
+    private func argument(_ word: String) -> Argument? {
+        let name = word.prefix { $0 != "=" }
+        return arguments?.first { $0.words.contains(String(name)) }
+    }
+}
+
+extension CommandTable {
+    /// A command line in parts: the command, its options, and the other words.
+    struct Reading {
+        /// The innermost command.
+        var command: CommandTable
+        /// The names of the command, such as `["simulate", "create"]`.
+        var path: [String] = []
+        /// The options in the order of the command line; `argument` is nil for an unknown option.
+        var options: [(word: String, argument: Argument?)] = []
+        /// A word in place of the name of a command; nil: there is none.
+        var unknownCommand: String?
+    }
+
+    /// Reads a command line up to `--`. Everything after `help` is the name of a command.
+    func read(_ words: [String]) -> Reading {
+        var reading = Reading(command: self)
+        var rest = words.prefix { $0 != "--" }[...]
+        while let word = rest.popFirst() {
+            if word.hasPrefix("-"), word.utf8.count > 1 {
+                // After the name of a command, options before it are still those of the outer command.
+                let argument = reading.command.argument(word) ?? self.argument(word)
+                reading.options.append((word, argument))
+                if argument?.takesValue == true, !word.contains("=") { _ = rest.popFirst() }
+            } else if word == "help", !reading.command.names.isEmpty {
+                continue
+            } else if let next = reading.command.subcommand(word) {
+                reading.command = next
+                reading.path.append(word)
+            } else if !reading.command.names.isEmpty {
+                // The word may be the value of an option that is unknown, or unknown here, such as --generate-completion-script.
+                if reading.options.allSatisfy({ $0.argument != nil }) { reading.unknownCommand = word }
+                return reading
+            }
+        }
+        return reading
+    }
+}
+
+extension CommandTable.Reading {
+    /// The failure for a word in place of a command; nil: there is none. argument-parser would report an unexpected argument.
+    var mistypedCommand: Failure? {
+        guard let unknownCommand else { return nil }
+        let known = command.names.filter { $0 != "help" }
+        let line = (["otaflash"] + path).joined(separator: " ")
+        let list = "the commands are: \(known.joined(separator: ", "))"
+        let hints =
+            Suggestion.nearest(to: unknownCommand, in: known).map { ["did you mean: \(line) \($0)", list] } ?? [list]
+        return Failure("usage", .usage, "there is no command '\(unknownCommand)'", hints: hints)
+    }
+
+    /// The failure for an option that the command does not have; nil: there is none. argument-parser would first report a missing
+    /// argument.
+    var unknownOption: Failure? {
+        guard let word = options.first(where: { $0.argument == nil })?.word else { return nil }
+        let name = String(word.prefix { $0 != "=" })
+        let help = "show the options: \((["otaflash"] + path).joined(separator: " ")) --help"
+        let known = (command.arguments ?? []).flatMap(\.words)
+        let nearest = Suggestion.nearest(to: name, in: known)
+        return Failure(
+            "usage", .usage, "there is no option '\(name)'",
+            hints: nearest.map { ["did you mean \($0)?", help] } ?? [help])
+    }
+
+    /// The failure for a repeated option that takes one value; nil: there is none. argument-parser would use only the last value.
+    var repeatedOption: Failure? {
+        for (index, option) in options.enumerated() {
+            guard let argument = option.argument, argument.takesValue, !argument.isRepeating else { continue }
+            let earlier = options[..<index].contains { earlier in
+                earlier.argument.map { $0.words == argument.words } ?? false
+            }
+            guard earlier else { continue }
+            let name = argument.words.last ?? option.word
+            let hint =
+                name == "--device"
+                ? "run the command once for each device" : "give \(name) once"
+            return .usage("\(name) was given more than once, but it has one value", hint: hint)
+        }
+        return nil
+    }
+}
+
+/// Finds the word that a mistyped word was probably meant to be.
+enum Suggestion {
+    /// The nearest of `words`; nil: none is similar. At most one change for each three letters is similar: a letter that is wrong, missing
+    /// or added, or two letters in the wrong order.
+    static func nearest(to text: String, in words: [String]) -> String? {
+        let distances = words.map { (word: $0, distance: distance(text, $0)) }
+        guard let best = distances.min(by: { $0.distance < $1.distance }) else { return nil }
+        let letters = best.word.filter(\.isLetter).count
+        return best.distance <= max(1, letters / 3) ? best.word : nil
+    }
+
+    /// The number of changes between two words (optimal string alignment distance).
+    private static func distance(_ left: String, _ right: String) -> Int {
+        // Nothing on a command line that could be meant is longer, and the table below has the product of both lengths.
+        let (left, right) = (Array(left.utf8.prefix(64)), Array(right.utf8.prefix(64)))
+        var rows = [Array(0...right.count)]
+        for (row, letter) in left.enumerated() {
+            var next = [row + 1]
+            for (column, other) in right.enumerated() {
+                var least = min(
+                    rows[row][column + 1] + 1, next[column] + 1, rows[row][column] + (letter == other ? 0 : 1))
+                if row > 0, column > 0, letter == right[column - 1], left[row - 1] == other {
+                    least = min(least, rows[row - 1][column - 1] + 1)
+                }
+                next.append(least)
+            }
+            rows.append(next)
+        }
+        return rows[left.count][right.count]
+    }
+}

@@ -1,0 +1,80 @@
+import ArgumentParser
+
+/// The help pages, for people.
+enum HelpPage {
+    /// The help without arguments: what the tool does, the first commands to type, and the commands.
+    static var short: [TerminalLine] {
+        let root = RootCommand.configuration
+        let commands = root.subcommands.map { $0.configuration }.map { ($0.commandName ?? "", $0.abstract) }
+        let lines = ["\(Version.line): \(root.abstract)", "", RootCommand.firstRun, ""].flatMap {
+            $0.split(separator: "\n", omittingEmptySubsequences: false)
+        }
+        return lines.map { TerminalLine("\($0)") } + ["Commands:"]
+            + TextTable.pairs(commands.map { ("  \($0)", $1) })
+            + ["", "'otaflash COMMAND --help' describes a command, with examples."]
+    }
+
+    /// Moves the sections of argument-parser's page into the order in which people need them: arguments, options, options for special
+    /// cases, output options. argument-parser prints sections with a title before the others.
+    static func ordered(_ page: String) -> String {
+        var preamble: [Substring] = []
+        var sections: [[Substring]] = []
+        var footer: [Substring] = []
+        for line in page.split(separator: "\n", omittingEmptySubsequences: false) {
+            if isHeading(line) {
+                sections.append([line])
+            } else if line.hasPrefix("  See '") {
+                footer = ["", line]
+            } else if sections.isEmpty {
+                preamble += line.hasPrefix("USAGE: ") ? wrapped(line) : [line]
+            } else {
+                sections[sections.count - 1].append(line)
+            }
+        }
+        let trimmed: [[Substring]] = sections.map { section in
+            section[...((section.lastIndex { !$0.isEmpty }) ?? 0)] + []
+        }
+        let order = trimmed.enumerated().sorted { (rank($0.element[0]), $0.offset) < (rank($1.element[0]), $1.offset) }
+        let body = order.map { $0.element.joined(separator: "\n") }.joined(separator: "\n\n")
+        return (preamble + [Substring(body)] + footer).joined(separator: "\n")
+    }
+
+    /// Wraps a usage line to 80 columns, between its parts. argument-parser wraps all other lines.
+    private static func wrapped(_ usage: Substring) -> [Substring] {
+        var lines: [String] = [""]
+        var part = ""
+        for word in usage.split(separator: " ") {
+            part += part.isEmpty ? String(word) : " \(word)"
+            // An option and its value stay together, in brackets or not.
+            let isOpen = part.count { $0 == "[" } > part.count { $0 == "]" }
+            guard !isOpen, !(part.hasPrefix("--") && !part.contains(" ")) else { continue }
+            let last = lines[lines.count - 1]
+            if last.isEmpty {
+                lines[lines.count - 1] = part
+            } else if last.count + 1 + part.count <= 80 {
+                lines[lines.count - 1] = "\(last) \(part)"
+            } else {
+                lines.append("         \(part)")
+            }
+            part = ""
+        }
+        if !part.isEmpty { lines[lines.count - 1] += " \(part)" }
+        return lines.map { Substring($0) }
+    }
+
+    /// A heading has only capital letters, and is not indented.
+    private static func isHeading(_ line: Substring) -> Bool {
+        guard line.hasSuffix(":"), let first = line.first, first.isLetter else { return false }
+        return !line.contains { $0.isLowercase }
+    }
+
+    private static func rank(_ heading: Substring) -> Int {
+        switch heading {
+        case "ARGUMENTS:": 0
+        case _ where heading.hasSuffix("SUBCOMMANDS:"): 1
+        case "OPTIONS:": 2
+        case "OUTPUT OPTIONS:": 4
+        default: 3
+        }
+    }
+}

@@ -1,0 +1,78 @@
+internal import COpenSSL
+
+/// A private key that signs MCUboot images: Ed25519, ECDSA P-256, RSA-2048 or RSA-3072. Only a `PrivateKey` signs bundles.
+///
+/// libcrypto holds the secret and wipes it when the last reference is released.
+public final class ImagePrivateKey: Sendable {
+    public let publicKey: ImagePublicKey
+    private let handle: KeyHandle
+
+    public init(_ key: PrivateKey) {
+        publicKey = ImagePublicKey(key.publicKey)
+        handle = key.handle
+    }
+
+    private init(_ handle: KeyHandle) throws(KeyError) {
+        let info = try KeyError.translating { () throws(OpenSSLFailure) in try handle.subjectPublicKeyInfo() }
+        publicKey = try ImagePublicKey(subjectPublicKeyInfo: info)
+        self.handle = handle
+    }
+
+    /// Reads a PEM text with a private key, in one of these formats:
+    ///
+    /// - PKCS#8, plain or encrypted. `imgtool keygen` and `openssl genpkey` write this format.
+    /// - The older formats `EC PRIVATE KEY` (RFC 5915) and `RSA PRIVATE KEY` (PKCS#1), not encrypted. The sample keys of MCUboot have this
+    ///   format.
+    ///
+    /// The passphrase is ignored if the key is not encrypted.
+    ///
+    /// - Throws: `not-a-key`, `wrong-algorithm`, `passphrase-required`, `wrong-passphrase`, `key-too-large`.
+    public convenience init(pem: SecretBytes, passphrase: Passphrase? = nil) throws(KeyError) {
+        let block = try PEMBlock(
+            in: pem, labels: "PRIVATE KEY", "ENCRYPTED PRIVATE KEY", "EC PRIVATE KEY", "RSA PRIVATE KEY",
+            algorithms: ImagePublicKey.Algorithm.list)
+        switch (block.label, passphrase) {
+        case ("PRIVATE KEY", _): try self.init(PrivateKeyInfo(der: block.contents).imageKey())
+        case ("ENCRYPTED PRIVATE KEY", let passphrase?):
+            try self.init(PrivateKeyInfo(decrypting: block.contents, with: passphrase).imageKey())
+        case ("ENCRYPTED PRIVATE KEY", nil):
+            throw KeyError(.passphraseRequired, "the key is encrypted with a passphrase")
+        case ("EC PRIVATE KEY", _): try self.init(Self.parse(block, EVP_PKEY_EC))
+        default: try self.init(Self.parse(block, EVP_PKEY_RSA))
+        }
+    }
+
+    /// Parses a key in the older format of its algorithm.
+    private static func parse(_ block: PEMBlock, _ type: Int32) throws(KeyError) -> KeyHandle {
+        guard !block.hasHeader else {
+            throw KeyError(
+                .notAKey, "the key has an old encryption, which is not supported",
+                hint: "convert it to PKCS#8: openssl pkcs8 -topk8 -in KEY -out NEW.pem")
+        }
+        let parsed = block.contents.parsed(by: { d2i_PrivateKey(type, nil, $0, $1) }, freedBy: EVP_PKEY_free)
+        guard let parsed else {
+            throw KeyError(.notAKey, "malformed \(block.label) (\(OpenSSLFailure.drain()))")
+        }
+        return KeyHandle(owning: parsed)
+    }
+
+    /// Signs the SHA-256 of `message` with an ECDSA or RSA key. The formats are those of `ImagePublicKey.verify`. Each signature is
+    /// different, because both algorithms use random numbers.
+    ///
+    /// - Throws: `not-a-key` if the private and the public part of the key do not match; `crypto-failed`.
+    func sign(digestOf message: [UInt8]) throws(KeyError) -> [UInt8] {
+        let signature = try KeyError.translating { () throws(OpenSSLFailure) in
+            try handle.signDigest(of: message, publicKey.algorithm == .ecdsaP256 ? .none : .pss)
+        }
+        // An RSA key with one wrong number creates signatures that can reveal the key. Such a signature must not be published.
+        guard publicKey.verify(signature: signature, ofDigestOf: message[...]) else {
+            throw KeyError(.notAKey, "the private and the public part of the key do not match")
+        }
+        return signature
+    }
+
+    /// Signs `message` itself with an Ed25519 key.
+    func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8] {
+        try KeyError.translating { () throws(OpenSSLFailure) in try handle.sign(message) }
+    }
+}

@@ -1,0 +1,215 @@
+internal import COpenSSL
+public import OTAFirmware
+
+/// A public key that verifies MCUboot images. Bundles are verified only with Ed25519, by `PublicKey`.
+///
+/// The supported algorithms are those of imgtool 2.5.0 (`image.py`, `ALLOWED_KEY_SHA`), without ECDSA P-384.
+public struct ImagePublicKey: Sendable {
+    public enum Algorithm: Sendable, CaseIterable {
+        case ed25519, ecdsaP256, rsa2048, rsa3072
+
+        /// The name for the user.
+        public var name: String {
+            switch self {
+            case .ed25519: "Ed25519"
+            case .ecdsaP256: "ECDSA P-256"
+            case .rsa2048: "RSA-2048"
+            case .rsa3072: "RSA-3072"
+            }
+        }
+
+        /// All names, for the user.
+        public static let list = "Ed25519, ECDSA P-256, RSA-2048 or RSA-3072"
+
+        /// The type of the TLV that contains the signature (mcuboot, `image.h`; imgtool 2.5.0, `sig_tlv()` in `keys/`).
+        var signatureType: UInt16 {
+            switch self {
+            case .ed25519: MCUbootTLV.ed25519
+            case .ecdsaP256: MCUbootTLV.ecdsa
+            case .rsa2048: MCUbootTLV.rsa2048
+            case .rsa3072: MCUbootTLV.rsa3072
+            }
+        }
+
+        /// The types of the digests that the image may contain (imgtool 2.5.0, `ALLOWED_KEY_SHA` in `image.py`).
+        var digestTypes: [UInt16] {
+            self == .ed25519 ? [MCUbootTLV.sha256, MCUbootTLV.sha512] : [MCUbootTLV.sha256]
+        }
+    }
+
+    public let algorithm: Algorithm
+    /// For Ed25519, the first 8 bytes of SHA-256 over the raw key, as in bundles. For other keys, the first 8 bytes of SHA-256 over
+    /// `encoded`, which are also the first bytes of the KEYHASH TLV.
+    public let id: KeyID
+    /// The SubjectPublicKeyInfo in DER (RFC 5280, section 4.1).
+    public let subjectPublicKeyInfo: [UInt8]
+    /// The DER encoding whose digest is the KEYHASH TLV: the RSAPublicKey of PKCS#1 for RSA, else the SubjectPublicKeyInfo (imgtool 2.5.0,
+    /// `get_public_bytes()` in `keys/`). The PUBKEY TLV contains the same bytes.
+    public let encoded: [UInt8]
+    /// The same key for bundles; nil if the algorithm is not Ed25519.
+    public let bundleKey: PublicKey?
+
+    public init(_ key: PublicKey) {
+        algorithm = .ed25519
+        id = key.id
+        subjectPublicKeyInfo = key.subjectPublicKeyInfo
+        encoded = subjectPublicKeyInfo
+        bundleKey = key
+    }
+
+    /// Parses a SubjectPublicKeyInfo in DER.
+    ///
+    /// - Throws: `not-a-key`; `wrong-algorithm` for another algorithm, another curve or another length of an RSA key; `small-order`.
+    public init(subjectPublicKeyInfo info: [UInt8]) throws(KeyError) {
+        if PublicKey.isEd25519(info) {
+            self.init(try PublicKey(subjectPublicKeyInfo: info))
+            return
+        }
+        switch AlgorithmName.identifier(ofSubjectPublicKeyInfo: info) {
+        case NID_X9_62_id_ecPublicKey?: try self.init(ecdsa: info)
+        case NID_rsaEncryption?: try self.init(rsa: info)
+        case NID_ED25519?, nil: throw KeyError(.notAKey, "malformed SubjectPublicKeyInfo")
+        case .some: throw Self.wrongAlgorithm(AlgorithmName.of(subjectPublicKeyInfo: info) ?? "an unknown algorithm")
+        }
+    }
+
+    /// Reads a PEM text with a SubjectPublicKeyInfo. `imgtool getpub -e pem` and `openssl pkey -pubout` write this format.
+    ///
+    /// - Throws: the errors of `init(subjectPublicKeyInfo:)`, and `key-too-large`.
+    public init(pem: SecretBytes) throws(KeyError) {
+        let block = try PEMBlock(in: pem, labels: "PUBLIC KEY", algorithms: Algorithm.list)
+        try self.init(subjectPublicKeyInfo: block.contents.withUnsafeBytes { Array($0) })
+    }
+
+    private init(_ algorithm: Algorithm, _ info: [UInt8], encoded: [UInt8]) throws(KeyError) {
+        guard let id = KeyID(bytes: SHA256.digest(of: encoded).prefix) else {
+            throw KeyError(.cryptography, "the SHA-256 digest is shorter than a key ID")
+        }
+        self.algorithm = algorithm
+        self.id = id
+        subjectPublicKeyInfo = info
+        self.encoded = encoded
+        bundleKey = nil
+    }
+
+    // MARK: ECDSA
+
+    /// The first bytes of a SubjectPublicKeyInfo for P-256 (RFC 5480, section 2), before the 64 bytes of an uncompressed point. DER allows
+    /// no other encoding.
+    private static let p256Header: [UInt8] = [
+        0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48,
+        0xce,
+        0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00, 0x04,
+    ]
+
+    private init(ecdsa info: [UInt8]) throws(KeyError) {
+        guard info.starts(with: Self.p256Header), info.count == Self.p256Header.count + 64 else {
+            let curve = AlgorithmName.curve(ofSubjectPublicKeyInfo: info)
+            guard curve == NID_X9_62_prime256v1 else {
+                throw Self.wrongAlgorithm("ECDSA \(AlgorithmName.curveName(curve))")
+            }
+            throw KeyError(
+                .notAKey, "the ECDSA key is not an uncompressed point",
+                hint: "convert it: openssl pkey -pubin -in KEY -ec_conv_form uncompressed -pubout -out KEY.pub.pem")
+        }
+        _ = try Self.handle(info)
+        try self.init(.ecdsaP256, info, encoded: info)
+    }
+
+    // MARK: RSA
+
+    /// The allowed lengths of a public exponent in bits. The exponent is odd and from 2^16 + 1 to 2^256 (FIPS 186-5, A.1.1).
+    private static let exponentBits: ClosedRange<Int32> = 17...256
+
+    private init(rsa info: [UInt8]) throws(KeyError) {
+        let handle = try Self.handle(info)
+        let (modulus, exponent, isOdd) = try KeyError.translating { () throws(OpenSSLFailure) in
+            try handle.rsaParameters()
+        }
+        let algorithm: Algorithm
+        switch modulus {
+        case 2048: algorithm = .rsa2048
+        case 3072: algorithm = .rsa3072
+        default: throw Self.wrongAlgorithm("RSA-\(modulus)")
+        }
+        guard isOdd, Self.exponentBits.contains(exponent) else {
+            throw KeyError(
+                .notAKey, "the RSA key's public exponent is unsafe; expected an odd number above 65536, such as 65537",
+                hint: "create another key: imgtool keygen -t rsa-2048 -k NAME.pem")
+        }
+        let encoded = try KeyError.translating { () throws(OpenSSLFailure) in try handle.rsaPublicKey() }
+        try self.init(algorithm, info, encoded: encoded)
+    }
+
+    /// Parses the key, and checks that the encoding is DER without other bytes: the key hash must not depend on the encoding.
+    private static func handle(_ info: [UInt8]) throws(KeyError) -> KeyHandle {
+        do {
+            let handle = try KeyHandle.parsing(subjectPublicKeyInfo: info)
+            guard try handle.subjectPublicKeyInfo() == info else {
+                throw KeyError(.notAKey, "the SubjectPublicKeyInfo is not encoded as DER")
+            }
+            return handle
+        } catch let error as KeyError {
+            throw error
+        } catch {
+            throw KeyError(.notAKey, "malformed SubjectPublicKeyInfo (\(error))")
+        }
+    }
+
+    /// Returns the error for a key of another algorithm.
+    static func wrongAlgorithm(_ found: String) -> KeyError {
+        KeyError(
+            .wrongAlgorithm, "the key is for \(found); expected \(Algorithm.list)",
+            hint:
+                "use a bootloader with a key of one of these algorithms (example: imgtool keygen -t ecdsa-p256 -k NAME.pem)"
+        )
+    }
+}
+
+extension ImagePublicKey: Hashable {
+    public static func == (left: ImagePublicKey, right: ImagePublicKey) -> Bool {
+        left.subjectPublicKeyInfo == right.subjectPublicKeyInfo
+    }
+    public func hash(into hasher: inout Hasher) { hasher.combine(subjectPublicKeyInfo) }
+}
+
+extension ImagePublicKey {
+    /// The maximum length of an ECDSA P-256 signature in bytes. imgtool's `--pad-sig` pads a shorter one with zero bytes to this length
+    /// (imgtool 2.5.0, `keys/ecdsa.py`).
+    private static let paddedLength = 72
+
+    /// Returns whether `signature` is an ECDSA or RSA signature of the SHA-256 of `message` by this key.
+    ///
+    /// An RSA signature is RSASSA-PSS with MGF1-SHA-256 and a salt of 32 bytes. It is as long as the modulus. An ECDSA signature is DER.
+    func verify(signature: [UInt8], ofDigestOf message: ArraySlice<UInt8>) -> Bool {
+        let padding: SignaturePadding
+        var signature = signature
+        switch algorithm {
+        case .ed25519: return false
+        case .ecdsaP256:
+            padding = .none
+            signature = Self.unpadded(signature)
+        case .rsa2048, .rsa3072:
+            padding = .pss
+            guard signature.count == (algorithm == .rsa2048 ? 256 : 384) else { return false }
+        }
+        do {
+            let handle = try KeyHandle.parsing(subjectPublicKeyInfo: subjectPublicKeyInfo)
+            try message.withUnsafeBufferPointer { (bytes) throws(OpenSSLFailure) in
+                try handle.verifyDigest(signature, of: bytes, padding)
+            }
+            return true
+        } catch {
+            return false
+        }
+    }
+
+    /// Returns the signature without imgtool's padding: zero bytes after the DER sequence, up to 72 bytes. libcrypto refuses all other
+    /// bytes after the sequence.
+    private static func unpadded(_ signature: [UInt8]) -> [UInt8] {
+        guard signature.count == paddedLength else { return signature }
+        let length = Int(signature[1]) + 2
+        guard length < signature.count, signature[length...].allSatisfy({ $0 == 0 }) else { return signature }
+        return Array(signature.prefix(length))
+    }
+}

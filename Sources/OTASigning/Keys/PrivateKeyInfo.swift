@@ -1,0 +1,127 @@
+internal import COpenSSL
+
+/// Owns a PKCS#8 PrivateKeyInfo (RFC 5208), the file format of a private key of any algorithm. libcrypto wipes it when it is
+/// released.
+struct PrivateKeyInfo: ~Copyable {
+    private let pointer: OpaquePointer
+
+    init(_ key: KeyHandle) throws(OpenSSLFailure) {
+        pointer = try opened(EVP_PKEY2PKCS8(key.pointer))
+    }
+
+    /// Parses a PrivateKeyInfo.
+    init(der: SecretBytes) throws(KeyError) {
+        let parsed = der.parsed(by: { d2i_PKCS8_PRIV_KEY_INFO(nil, $0, $1) }, freedBy: PKCS8_PRIV_KEY_INFO_free)
+        guard let parsed else { throw Self.damaged() }
+        pointer = parsed
+    }
+
+    /// Decrypts and parses an EncryptedPrivateKeyInfo.
+    init(decrypting der: SecretBytes, with passphrase: Passphrase) throws(KeyError) {
+        let parsed = der.parsed(by: { d2i_X509_SIG(nil, $0, $1) }, freedBy: X509_SIG_free)
+        guard let sealed = parsed else { throw Self.damaged() }
+        defer { X509_SIG_free(sealed) }
+        let opened = passphrase.bytes.withUnsafeBytes { secret in
+            PKCS8_decrypt(sealed, secret.bindMemory(to: CChar.self).baseAddress, Int32(secret.count))
+        }
+        guard let opened else {
+            let failure = OpenSSLFailure.drain()
+            guard failure.isWrongPassphrase else {
+                throw KeyError(.notAKey, "the key's encryption is malformed or not supported (\(failure))")
+            }
+            throw KeyError(.wrongPassphrase, "the passphrase does not decrypt the key")
+        }
+        pointer = opened
+    }
+
+    deinit { PKCS8_PRIV_KEY_INFO_free(pointer) }
+
+    /// Returns the Ed25519 key inside.
+    func ed25519Key() throws(KeyError) -> KeyHandle {
+        guard try algorithm() == NID_ED25519 else {
+            throw KeyError(.wrongAlgorithm, "the key is for \(try algorithmName()); expected Ed25519")
+        }
+        return try key()
+    }
+
+    /// Returns the key inside, for any algorithm of `ImagePublicKey`.
+    func imageKey() throws(KeyError) -> KeyHandle {
+        guard [NID_ED25519, NID_X9_62_id_ecPublicKey, NID_rsaEncryption].contains(try algorithm()) else {
+            throw ImagePublicKey.wrongAlgorithm(try algorithmName())
+        }
+        return try key()
+    }
+
+    private func key() throws(KeyError) -> KeyHandle {
+        guard let key = EVP_PKCS82PKEY(pointer) else { throw Self.damaged() }
+        return KeyHandle(owning: key)
+    }
+
+    /// Returns libcrypto's number of the algorithm.
+    private func algorithm() throws(KeyError) -> Int32 { OBJ_obj2nid(try identifier()) }
+
+    private func algorithmName() throws(KeyError) -> String {
+        AlgorithmName.of(try identifier()) ?? "an unknown algorithm"
+    }
+
+    private func identifier() throws(KeyError) -> OpaquePointer? {
+        var identifier: OpaquePointer?
+        guard PKCS8_pkey_get0(&identifier, nil, nil, nil, pointer) == 1 else { throw Self.damaged() }
+        return identifier
+    }
+
+    func pem() throws(OpenSSLFailure) -> SecretBytes {
+        let output = try MemoryBIO()
+        try succeeded(PEM_write_bio_PKCS8_PRIV_KEY_INFO(output.pointer, pointer))
+        return output.contents()
+    }
+
+    func pem(encryptedWith passphrase: Passphrase) throws(OpenSSLFailure) -> SecretBytes {
+        // PEM_write_bio_PKCS8PrivateKey needs only one call, but it uses only 2048 iterations of PBKDF2.
+        guard let scheme = PKCS5_pbe2_set_scrypt(EVP_aes_256_cbc(), nil, 0, nil, 16384, 8, 1) else {
+            throw OpenSSLFailure.drain()
+        }
+        let sealed = passphrase.bytes.withUnsafeBytes { secret in
+            PKCS8_set0_pbe(secret.bindMemory(to: CChar.self).baseAddress, Int32(secret.count), pointer, scheme)
+        }
+        guard let sealed else {
+            X509_ALGOR_free(scheme)
+            throw OpenSSLFailure.drain()
+        }
+        defer { X509_SIG_free(sealed) }
+        let output = try MemoryBIO()
+        try succeeded(PEM_write_bio_PKCS8(output.pointer, sealed))
+        return output.contents()
+    }
+
+    private static func damaged() -> KeyError {
+        KeyError(.notAKey, "malformed PKCS#8 structure (\(OpenSSLFailure.drain()))")
+    }
+}
+
+extension SecretBytes {
+    /// Parses these bytes with a d2i function. Returns nil if the function fails or does not read all bytes.
+    func parsed(
+        by parse: (UnsafeMutablePointer<UnsafePointer<UInt8>?>, Int) -> OpaquePointer?,
+        freedBy free: (OpaquePointer?) -> Void
+    ) -> OpaquePointer? {
+        withUnsafeBytes { bytes in
+            var next = bytes.bindMemory(to: UInt8.self).baseAddress
+            let end = next.map { $0 + bytes.count }
+            guard let parsed = parse(&next, bytes.count) else { return nil }
+            guard next == end else {
+                free(parsed)
+                return nil
+            }
+            return parsed
+        }
+    }
+}
+
+extension OpenSSLFailure {
+    /// Whether the padding or the decrypted structure is wrong. The padding alone is not a sufficient check: it is valid for one
+    /// wrong passphrase in 256.
+    fileprivate var isWrongPassphrase: Bool {
+        holds(library: ERR_LIB_PROV, anyOf: PROV_R_BAD_DECRYPT) || entries.contains { $0.library == ERR_LIB_ASN1 }
+    }
+}

@@ -1,0 +1,121 @@
+import Testing
+
+@Suite("Arguments: mistyped and repeated words, help pages, ranges") struct ArgumentsTests {
+    @Test(
+        "a mistyped command or option gets the intended one as a hint",
+        arguments: [
+            (["psuh"], "otaflash push"), (["help", "psuh"], "otaflash push"), (["pus", "--help"], "otaflash push"),
+            (["simulate", "creat", "x"], "otaflash simulate create"), (["help", "gatt", "raed"], "otaflash gatt read"),
+            (["push", "fw.otaf", "--devcie", "sim:"], "--device?"), (["sign", "--vresion=1.0.0"], "--version?"),
+            (["push", "fw.otaf", "--device", "sim:", "--resum"], "--resume?"),
+            (["--formt", "json", "list"], "--format?"),
+        ])
+    func suggestions(words: [String], suggestion: String) async throws {
+        let run = try await Sandbox().run(words)
+        #expect(run.exit == 64 && run.out.isEmpty)
+        #expect(
+            run.err.contains("hint: did you mean\(suggestion.hasPrefix("-") ? "" : ":") \(suggestion)\n"), "\(run.err)")
+    }
+
+    @Test(
+        "a word that is not similar to a command or an option gets no suggestion",
+        arguments: [["frobnicate"], ["push", "--zzz"]])
+    func noSuggestion(words: [String]) async throws {
+        let run = try await Sandbox().run(words)
+        #expect(run.exit == 64 && !run.err.contains("did you mean"), "\(run.err)")
+    }
+
+    @Test(
+        "an option with one value is refused when it is repeated",
+        arguments: [
+            ["push", "fw.otaf", "--device", "sim:", "--device", "sim:b"],
+            ["push", "fw.otaf", "--device=sim:", "--device=sim:b"],
+            ["status", "--device", "sim:", "--format", "json", "--format", "text"],
+            ["scan", "--rssi", "-60", "--rssi", "-70"],
+            ["sign", "fw.bin", "--key", "k.pem", "-o", "a", "--output", "b"],
+            ["--format", "json", "simulate", "list", "--format=text"],
+        ])
+    func repeatedOptions(words: [String]) async throws {
+        let run = try await Sandbox().run(words)
+        #expect(run.exit == 64 && run.err.contains("was given more than once, but it has one value"), "\(run.err)")
+    }
+
+    @Test("repeated values of --trust and --key, and option names after -- or as values, are accepted")
+    func repeatedValuesThatAreAccepted() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        let verified = try await sandbox.run(
+            "verify", "fw.otaf", "--trust", "release.pub.pem", "--trust", "release.pub.pem")
+        #expect(verified.exit == 0, "\(verified.err)")
+        try sandbox.write("--format", try sandbox.read("fw.otaf"))
+        #expect(try await sandbox.run("inspect", "--format", "json", "--", "--format").exit == 0)
+    }
+
+    @Test("without arguments, a short help with the commands is printed to stdout with exit 0")
+    func shortHelp() async throws {
+        let run = try await Sandbox().run()
+        #expect(run.exit == 0 && run.err.isEmpty && run.out.split(separator: "\n").count < 30)
+        #expect(run.out.contains("\n  push ") && run.out.contains("otaflash keygen release"))
+    }
+
+    @Test(
+        "a group without its command gets a hint for that group",
+        arguments: [("gatt", "otaflash gatt services"), ("simulate", "otaflash simulate create")])
+    func groupHints(group: String, hint: String) async throws {
+        let run = try await Sandbox().run(group)
+        #expect(run.exit == 64 && run.err.contains("\(hint) "), "\(run.err)")
+    }
+
+    static let commands = [
+        ["keygen"], ["sign"], ["verify"], ["inspect"], ["scan"], ["push"], ["status"], ["confirm"], ["discard"],
+        ["identify"], ["doctor"],
+        ["simulate", "create"], ["simulate", "list"], ["simulate", "remove"], ["simulate", "serve"],
+        ["gatt", "services"], ["gatt", "read"],
+        ["gatt", "write"], ["gatt", "notify"],
+    ]
+
+    @Test(
+        "a help page has an example, then the arguments and options, and last the output options", arguments: commands)
+    func helpPages(words: [String]) async throws {
+        let page = try await Sandbox().run(words + ["--help"]).out
+        #expect(page.contains("Example: otaflash \(words.joined(separator: " "))"))
+        let headings = page.split(separator: "\n").filter {
+            $0.hasSuffix(":") && $0.first?.isUppercase == true && $0 == $0.uppercased()
+        }
+        #expect(headings.last == "OUTPUT OPTIONS:" && headings.dropLast().contains("OPTIONS:"))
+        #expect(headings.contains("ARGUMENTS:") == false || headings.first == "ARGUMENTS:")
+        #expect(page.split(separator: "\n").allSatisfy { $0.count <= 80 })
+        // Required options are in the usage line; they come before the optional ones.
+        let usage = page.split(separator: "\n").first { $0.hasPrefix("USAGE:") } ?? ""
+        let required = usage.replacing(/\[[^\]]*\]/, with: "").split(separator: " ").filter { $0.hasPrefix("--") }.count
+        let options =
+            page.split(separator: "\nOPTIONS:\n").last?.split(separator: "\n").filter { $0.hasPrefix("  -") } ?? []
+        let first = options.prefix(required).compactMap { $0.split(separator: " ").first }
+        #expect(first.allSatisfy { usage.contains($0) }, "\(first)")
+    }
+
+    @Test(
+        "a number out of range is refused with the range",
+        arguments: [
+            (["verify", "f", "--hardware", "65536"], "from 0 to 65535"),
+            (["identify", "--device", "sim:", "--seconds", "256"], "from 0 to 255"),
+            (["sign", "f", "--key", "k", "--counter", "4294967296"], "from 0 to 4294967295"),
+            (["sign", "f", "--key", "k", "--minimum-battery", "101"], "from 0 to 100"),
+            (["scan", "--rssi", "21"], "from -127 to 20"),
+            (["gatt", "notify", "ble:AA:BB:CC:DD:EE:FF", "2a19", "--count", "0"], "from 1 to"),
+            (
+                ["simulate", "create", "d", "--product", "d", "--version", "1.0.0", "--trial", "65536"],
+                "from 0 to 65535"
+            ),
+            (
+                [
+                    "simulate", "create", "d", "--protocol", "smp", "--product", "d", "--version", "1.0.0", "--buffers",
+                    "65",
+                ], "from 1 to 64"
+            ),
+        ])
+    func ranges(words: [String], range: String) async throws {
+        let run = try await Sandbox().run(words)
+        #expect(run.exit == 64 && run.err.contains("expected a whole number \(range)"), "\(run.err)")
+    }
+}
