@@ -39,7 +39,6 @@ struct LoggedSession<Session: UpdateLogic>: UpdateLogic {
             )
         case .linkDown(let error): log(error, "link ended", now)
         case .interrupted: logger.debug("\(now.logText) < interrupted")
-        case .link(.lost(let error)): log(error, "link lost", now)
         case .link(.refused(let error, let channel)): log(error, "refused \(channel.logName)", now)
         case .link(.subscribed(let channel)): frame("< subscribed", channel, now)
         case .link(.written(let channel)): frame("< written", channel, now)
