@@ -135,8 +135,8 @@ struct Inspect: Command {
         }
     }
 
-    private func publicKey(in bytes: [UInt8]) throws(KeyError) -> PublicKey {
-        do throws(KeyError) { return try PublicKey(pem: SecretBytes(copying: bytes)) } catch {
+    private func publicKey(in bytes: [UInt8]) throws(KeyError) -> ImagePublicKey {
+        do throws(KeyError) { return try ImagePublicKey(pem: SecretBytes(copying: bytes)) } catch {
             throw KeyError(error.code, "\(StandardFile.title(of: file)): \(error.context)", hint: error.hint)
         }
     }
