@@ -36,7 +36,7 @@ import Testing
     }
 
     /// A Data value is a sequence number of 2 bytes and a chunk (docs/ota-profile.md).
-    @Test("the log of a push has each frame in both directions, the versions, the arguments and the lost link")
+    @Test("the log of a push has each frame in both directions, the versions and the arguments")
     func everyFrame() async throws {
         let sandbox = try await released()
         let run = try await sandbox.run(
