@@ -32,8 +32,11 @@ struct LoggedSession<Session: UpdateLogic>: UpdateLogic {
         case .started, .deadlinePassed: break
         case .linkUp(let link):
             let channels = link.channels.map(\.logName).sorted().joined(separator: ", ")
+            // A link with message boundaries is UDP or a serial line, which have no MTU of this kind.
+            let mtu = link.preservesMessageBoundaries ? "" : " (MTU \(link.maximumValueLength + 3))"
             logger.debug(
-                "\(now.logText) < link open: values of at most \(link.maximumValueLength) bytes; channels: \(channels)")
+                "\(now.logText) < link open: values of at most \(link.maximumValueLength) bytes\(mtu); channels: \(channels)"
+            )
         case .linkDown(let error): log(error, "link ended", now)
         case .interrupted: logger.debug("\(now.logText) < interrupted")
         case .link(.refused(let error, let channel)): log(error, "refused \(channel.logName)", now)

@@ -121,7 +121,8 @@ import Testing
                 "address", "battery", "confirmed", "given", "hardware", "name", "product", "running_version",
                 "security_counter", "state", "trial_seconds",
             ])
-        #expect(device.given?.string == "sim:kitchen?battery=80&pace=virtual" && device.address?.string == "sim:kitchen")
+        #expect(
+            device.given?.string == "sim:kitchen?battery=80&pace=virtual" && device.address?.string == "sim:kitchen")
         #expect(device.state?.string == "idle" && device.battery?.number == 80)
         let text = try await sandbox.run("status", "--device", "sim:kitchen?pace=virtual")
         #expect(text.out.contains("1.0.0, confirmed") && text.out.contains("mains"))

@@ -79,6 +79,29 @@ import Testing
         }
     }
 
+    /// A UDP socket opens without a device. This socket receives the requests and never answers.
+    @Test("a device that never answers is a failed connection and not a lost link")
+    func aDeviceThatNeverAnswers() async throws {
+        let socket = socket(AF_INET, CInt(SOCK_DGRAM.rawValue), 0)
+        defer { close(socket) }
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let isBound = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(socket, $0, length) == 0 && getsockname(socket, $0, &length) == 0
+            }
+        }
+        try #require(isBound)
+        let words = ["status", "--device", "udp:127.0.0.1:\(address.sin_port.bigEndian)", "--timeout", "20s"]
+        let run = try await Sandbox().run(words + ["--progress", "json"])
+        #expect(run.exit == 75)
+        let events = try run.events()
+        #expect(events.contains { $0.event?.string == "connection-failed" }, "\(run.err)")
+        #expect(!events.contains { ["link-lost", "reconnected"].contains($0.event?.string) }, "\(run.err)")
+    }
+
     @Test("push exits with 75 when the device loses power and does not return", arguments: transports)
     func aDeviceThatLosesPowerAndDoesNotComeBack(_ transport: [String]) async throws {
         let sandbox = try await Self.sandbox(size: 1_900_000)

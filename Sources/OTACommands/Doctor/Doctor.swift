@@ -9,7 +9,8 @@ import SystemPackage
 struct Doctor: Command {
     static let name = "doctor"
     static let configuration = CommandConfiguration(
-        commandName: name, abstract: "Check that this machine can push over Bluetooth, serial and UDP, and show how to fix it.",
+        commandName: name,
+        abstract: "Check that this machine can push over Bluetooth, serial and UDP, and show how to fix it.",
         discussion: """
             Exit 0: a push can work. 'missing' marks a problem that prevents a push (exit 69). 'unknown' marks a check that \
             depends on a missing part. 'slow' marks a setting that reduces the speed.

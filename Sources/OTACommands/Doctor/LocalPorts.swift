@@ -39,7 +39,8 @@ package struct SerialPort: Equatable {
         guard let first = refused.first else {
             let names = ports.map(\.path).joined(separator: ", ")
             return .ok(
-                "serial", ports.isEmpty ? "no serial port is connected (/dev/ttyACM*, /dev/ttyUSB*)" : "\(names): read and write")
+                "serial",
+                ports.isEmpty ? "no serial port is connected (/dev/ttyACM*, /dev/ttyUSB*)" : "\(names): read and write")
         }
         let names = refused.map(\.path).joined(separator: ", ")
         guard let group = first.group else {

@@ -29,7 +29,8 @@ struct Console: Sendable {
         terminal = TerminalCapabilities(ofTerminal: isTerminal)
         logger = Logger(label: "otaflash") { _ -> any LogHandler in
             settings.isVerbose || file != nil
-                ? CommandLog(settings, asEvents: style == .json, file: file) : SwiftLogNoOpLogHandler() as any LogHandler
+                ? CommandLog(settings, asEvents: style == .json, file: file)
+                : SwiftLogNoOpLogHandler() as any LogHandler
         }
     }
 
