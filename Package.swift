@@ -18,16 +18,19 @@ let swift: [SwiftSetting] = [
 let c: [CSetting] = [
     .treatAllWarnings(as: .error), .enableWarning("all"), .enableWarning("extra"), .enableWarning("conversion"),
 ]
-// A release binary contains the Swift runtime, and no symbols. Only the linker gets flags for this. --static-swift-stdlib would change
-// every compilation, and the tests link the runtime dynamically, so they could not share the compiled modules. Without that flag, the
-// linker does not find two parts of FoundationEssentials by itself, so they are named here. Under a sanitizer (scripts/sanitize) the
-// runtime is linked dynamically, because the sanitizer must be between the program and the runtime.
+// A release binary contains the Swift runtime, and neither symbols nor exported names, which would be 760 kB. Only the linker gets flags for
+// this. --static-swift-stdlib would change every compilation, and the tests link the runtime dynamically, so they could not share the
+// compiled modules. Without that flag, the linker does not find two parts of FoundationEssentials by itself, so they are named here. Under a
+// sanitizer (scripts/sanitize) the runtime is linked dynamically, because the sanitizer must be between the program and the runtime.
 let selfContained: [LinkerSetting] =
     Context.environment["OTAFLASH_SANITIZED"] != nil
     ? []
     : [
         .unsafeFlags(
-            ["-static-stdlib", "-l_FoundationCollections", "-l_FoundationCShims", "-Xlinker", "-s"],
+            [
+                "-static-stdlib", "-l_FoundationCollections", "-l_FoundationCShims", "-Xlinker", "-s",
+                "-Xlinker", "--no-export-dynamic", "-Xlinker", "--exclude-libs=ALL",
+            ],
             .when(configuration: .release))
     ]
 let system: Target.Dependency = .product(name: "SystemPackage", package: "swift-system")

@@ -196,7 +196,9 @@ import Testing
         #expect(bench { $0.largestImage = largest }.submit(BenchRelease().envelope) == (fits ? OTA_OK : OTA_TOO_LARGE))
     }
 
-    @Test("an image of another format is refused, except by a device that accepts any", arguments: [0, 1, 2, 255] as [UInt8])
+    @Test(
+        "an image of another format is refused, except by a device that accepts any",
+        arguments: [0, 1, 2, 255] as [UInt8])
     func format(_ format: UInt8) {
         let bench = bench {
             $0.format = format

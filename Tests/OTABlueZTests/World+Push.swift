@@ -51,7 +51,9 @@ extension World {
             Task { try await disturbance(diary) }
         }
         let report = try await runner.run(
-            UpdateSession(try ProfileConversation(.push(release.bundle, UpdateOptions(resume: resume ? .expected : .never))), seed: 1),
+            UpdateSession(
+                try ProfileConversation(.push(release.bundle, UpdateOptions(resume: resume ? .expected : .never))),
+                seed: 1),
             over: try transport(address, pairing: pairing, limit: limit), interrupts: AsyncStream<Void> { $0.finish() })
         return (report, diary)
     }

@@ -230,7 +230,7 @@ import Testing
         let words = ["verify", "fifo", "--trust", "release.pub.pem"]
         #expect(mkfifo(sandbox.path("fifo"), 0o600) == 0)
         let (status, screen) = try await sandbox.onTerminal(
-            words + ["--verbose"], typing: [(", verify", "\u{3}")])
+            words + ["--verbose"], typing: [("versions: ", "\u{3}")])
         #expect(status == .signaled(SIGINT), "\(screen)")
         let late = try await sandbox.shell(
             "cat fw.otaf >fifo & exec \"$0\" \"$@\"", words[0], words[1], words[2], words[3])

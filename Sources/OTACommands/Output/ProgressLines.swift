@@ -24,7 +24,8 @@ struct ProgressLines: ProgressRenderer {
             tenth = Self.tenth(offset, total)
             completed = nil
             fallthrough
-        case .connectionFailed, .linkLost, .reconnected, .discarded, .nothingToResume, .gap, .deviceReset, .confirmed, .note:
+        case .connectionFailed, .linkLost, .reconnected, .discarded, .nothingToResume, .gap, .deviceReset, .confirmed,
+            .note:
             if case .linkLost = progress { rate = RateMeter() }
             if let line = ProgressText.line(for: progress) { writeLine(line) }
         case .uploaded(let transfer):

@@ -97,7 +97,8 @@ struct Push: DeviceCommand {
 
     private var updateOptions: UpdateOptions {
         UpdateOptions(
-            resume: given.lazy.compactMap(\.resume).first ?? .automatic, ending: given.lazy.compactMap(\.ending).first ?? .confirm,
+            resume: given.lazy.compactMap(\.resume).first ?? .automatic,
+            ending: given.lazy.compactMap(\.ending).first ?? .confirm,
             refusesDowngrade: flags.contains(.noDowngrade), acceptsUncheckedTarget: flags.contains(.uncheckedTarget))
     }
 
