@@ -268,6 +268,9 @@ if sanitizer != nil {
         target.swiftSettings = (target.swiftSettings ?? []) + [.unsafeFlags(["-Onone"])]
     }
 }
+if Context.environment["OTAFLASH_SANITIZED_LIBRARIES"] != nil {
+    package.targets.removeAll { $0.name == "OTACommandsTests" }
+}
 if sanitizer == "thread" {
     // These tests use no threads.
     let sequential = [

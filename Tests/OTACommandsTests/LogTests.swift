@@ -113,7 +113,13 @@ import Testing
         let full = try await sandbox.run(push.dropLast() + ["/dev/full"])
         #expect(full.exit == 0 && full.out.contains("now runs 1.1.0"), "\(full.err)")
         #expect(full.err.components(separatedBy: "otaflash: warning: cannot write the log /dev/full: ").count == 2)
-        // Without the kernel's file size signal, the limit of the shell is an error of the write.
+    }
+
+    // The thread sanitizer does not start under this limit (scripts/sanitize).
+    @Test("a log above the file size limit of the shell is reported once, and the command continues")
+    func noFileSize() async throws {
+        let sandbox = try await released()
+        // The signal of the kernel is ignored, so the limit is an error of the write.
         let limited = try await sandbox.shell(
             "(ulimit -f 0; \"$0\" \"$@\" 2>&1; echo \"exit $?\") | cat", "verify", "fw.otaf", "--trust",
             "release.pub.pem", "--log", "new.log")
