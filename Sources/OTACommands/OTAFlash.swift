@@ -29,7 +29,7 @@ public enum OTAFlash {
                 try console(for: arguments).printLines(HelpPage.short)
                 return .done
             }
-            if let fault = fault(in: arguments) { throw fault }
+            if let fault = unusableArgument(in: arguments) ?? fault(in: arguments) { throw fault }
             var command = try RootCommand.parseAsRoot(arguments)
             if let command = command as? any Command { return await command.perform(arguments) }
             if let group = command as? any CommandGroupWithHint {
@@ -64,6 +64,20 @@ public enum OTAFlash {
 
     private static func names(_ command: any ParsableCommand.Type) -> [String] {
         command.configuration.subcommands.compactMap { $0.configuration.commandName }
+    }
+
+    /// The failure for an argument that must not be used, and not be repeated in a message or a log; nil: there is none.
+    private static func unusableArgument(in arguments: [String]) -> Failure? {
+        if arguments.contains(where: { $0.contains("PRIVATE KEY-----") }) {
+            return .usage(
+                "an argument contains a private key, and every user of this machine can read the arguments",
+                hint: "give the file of the key, or the name of an environment variable: --key env:NAME")
+        }
+        // The replacement character: these bytes were lost, so the argument would name another file.
+        if arguments.contains(where: { $0.contains("\u{FFFD}") }) {
+            return .usage("an argument is not valid UTF-8", hint: "rename the file, or use another name")
+        }
+        return nil
     }
 
     /// The failure for a fault that argument-parser accepts or cannot explain; nil: it decides.

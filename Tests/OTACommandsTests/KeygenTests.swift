@@ -21,7 +21,9 @@ import Testing
         #expect(key.key_id?.string == Hex.encode(digest.prefix(8)))
     }
 
-    @Test("keygen ignores the suffix of a key in the name", arguments: ["release.pem", "release.pub.pem"])
+    @Test(
+        "keygen ignores the suffixes of key files in the name",
+        arguments: ["release.pem", "release.pub.pem", "release.pub", "release.pub.pub.pem"])
     func ignoresTheSuffix(name: String) async throws {
         let sandbox = try Sandbox()
         let run = try await sandbox.run("keygen", name, "--format", "json")

@@ -126,6 +126,38 @@ import Testing
         #expect(limited.out.contains("cannot write the log new.log: ") && limited.out.hasSuffix("exit 0\n"))
     }
 
+    @Test("a private key or a passphrase as an argument is refused, not repeated, and not logged")
+    func secretArguments() async throws {
+        let sandbox = try await released()
+        let key = String(decoding: try sandbox.read("release.pem"), as: UTF8.self)
+        for words in [
+            ["--key", key], ["--key=\(key)"], ["--key", "env:\(key)"],
+            ["--key", "release.pem", "--passphrase-env", "not a name"],
+        ] {
+            let run = try await sandbox.run(
+                ["sign", "fw.bin", "--product", "d", "--version", "1.0.0", "-o", "z", "--log", "secret.log"] + words)
+            #expect(
+                run.exit == 64 && !run.err.contains("PRIVATE KEY-----\n") && !run.err.contains("not a name'"),
+                "\(run.err)")
+            #expect(!sandbox.exists("secret.log") && !sandbox.exists("z"))
+        }
+    }
+
+    @Test("a log that is also the standard output is refused, and an incomplete entry is ended before the next one")
+    func sharedLog() async throws {
+        let sandbox = try await released()
+        let script = #""$0" inspect fw.bin --log both.txt >both.txt"#
+        #expect(try await sandbox.shell(script).exit == 73)
+        let run = push.dropLast() + ["push.log"]
+        #expect(try await sandbox.run(Array(run)).exit == 0)
+        try sandbox.write("push.log", Array(try sandbox.read("push.log").dropLast(5)))
+        #expect(try await sandbox.run("inspect", "fw.bin", "--log", "push.log").exit == 0)
+        let log = try text(sandbox, "push.log")
+        #expect(
+            log.split(separator: "\n").contains { $0.hasSuffix("debug: otaflash inspect fw.bin --log push.log") },
+            "\(log)")
+    }
+
     @Test("the log contains no passkey, no passphrase and no private key")
     func secrets() async throws {
         let sandbox = try Sandbox()

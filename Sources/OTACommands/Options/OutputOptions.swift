@@ -71,7 +71,7 @@ extension OutputSettings {
         device = devices.count == 1 ? devices[0] : nil
     }
 
-    /// Returns the value of an option. If the option is repeated, the last value counts, as in argument-parser.
+    /// Returns the value of an option. If the option is repeated, which is an error, the last value counts for the error's own format.
     private static func value<Value: RawRepresentable<String>>(of name: String, in arguments: [String]) -> Value? {
         values(of: name, in: arguments).compactMap { Value(rawValue: $0) }.last
     }

@@ -24,6 +24,7 @@ final class LogFile: Sendable {
         self.onFailure = onFailure
         // Otherwise a file size limit of the shell (ulimit -f) would end the command.
         signal(SIGXFSZ, SIG_IGN)
+        try StandardFile.refuse(path, "the log is a file", hint: "give a name: --log otaflash.log; or use --verbose")
         do throws(Errno) {
             // A FIFO without a reader must not block.
             file = try Self.systemCall {
@@ -39,7 +40,7 @@ final class LogFile: Sendable {
         guard accepts() else {
             try? file.close()
             throw Failure(
-                "output-exists", .cannotCreate, "\(path) exists and is not a log of otaflash",
+                "output-exists", .cannotCreate, "\(path) is not a log of otaflash, or is also the standard output",
                 hint: "use another name for --log")
         }
     }
@@ -57,13 +58,26 @@ final class LogFile: Sendable {
         guard let status = try? file.stat() else { return false }
         if status.type == .characterSpecial { return true }
         guard status.type == .regular else { return false }
+        // The result of the command would be in the same file.
+        if let output = try? FileDescriptor.standardOutput.stat(), output.rawValue.st_dev == status.rawValue.st_dev,
+            output.rawValue.st_ino == status.rawValue.st_ino
+        {
+            return false
+        }
         if status.size == 0 {
             append(Self.heading)
             return true
         }
         var bytes = [UInt8](repeating: 0, count: Self.heading.utf8.count)
         let count = (try? bytes.withUnsafeMutableBytes { try file.read(fromAbsoluteOffset: 0, into: $0) }) ?? 0
-        return bytes[..<count].elementsEqual(Self.heading.utf8)
+        guard bytes[..<count].elementsEqual(Self.heading.utf8) else { return false }
+        // The last entry is incomplete if the disk was full.
+        var last: UInt8 = 0
+        let length = try? withUnsafeMutableBytes(of: &last) {
+            try file.read(fromAbsoluteOffset: status.size - 1, into: $0)
+        }
+        if length == 1, last != UInt8(ascii: "\n") { append("\n") }
+        return true
     }
 
     private func append(_ text: String) {

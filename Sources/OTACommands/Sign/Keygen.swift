@@ -16,7 +16,7 @@ struct Keygen: Command {
             """)
 
     @Argument(
-        help: "The path of both keys (example: release); a suffix .pem or .pub.pem is ignored.", completion: .file())
+        help: "The path of both keys (example: release); the suffixes .pem and .pub are ignored.", completion: .file())
     var name: String
 
     @Flag(help: "Encrypt the private key with a passphrase.")
@@ -27,15 +27,24 @@ struct Keygen: Command {
 
     var invocation: Invocation { Invocation(command: Self.name, file: name) }
 
+    /// The name without the suffixes of key files, so that no private key gets the name of a public key.
+    private func pairName() throws(Failure) -> String {
+        var name = name[...]
+        while let suffix = [".pem", ".pub"].first(where: { name.hasSuffix($0) }) { name = name.dropLast(suffix.count) }
+        guard !name.isEmpty, !name.hasSuffix("/") else {
+            throw Failure.usage(
+                "'\(self.name)' is not a name for a key pair", hint: "give a name: otaflash keygen release")
+        }
+        return String(name)
+    }
+
     func answer(_ console: Console) throws -> KeygenAnswer {
         try StandardFile.refuse(
             name, "keygen writes two files, so it cannot write to standard output",
             hint: "give a name: otaflash keygen release")
         // A passphrase option implies --encrypt.
         let isEncrypted = encrypt || passphrase.isGiven
-        let name =
-            [".pub.pem", ".pem"].first { self.name.hasSuffix($0) }.map { String(self.name.dropLast($0.count)) }
-            ?? self.name
+        let name = try pairName()
         let secret = isEncrypted ? try passphrase.source.passphrase(for: "\(name).pem", isNew: true) : nil
         if let secret, secret.length < Passphrase.shortLength {
             console.warn(

@@ -18,6 +18,11 @@ struct PassphraseOptions: ParsableArguments {
         if passphraseFd != nil, passphraseEnv != nil {
             throw ValidationError("'--passphrase-fd' and '--passphrase-env' cannot be used together.")
         }
+        // The value is not repeated: it may be the passphrase itself.
+        let isName = passphraseEnv?.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "_") } ?? true
+        if !isName || passphraseEnv?.isEmpty == true {
+            throw ValidationError("The value of --passphrase-env is not the name of an environment variable.")
+        }
     }
 
     var isGiven: Bool { passphraseFd != nil || passphraseEnv != nil }

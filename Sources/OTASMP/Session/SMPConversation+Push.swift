@@ -37,6 +37,8 @@ struct SMPPush {
 
     /// True if all images were seen to run, some on trial, after a restart of this run or of an earlier one.
     var sawTrial = false
+    /// True after an erase, or its refusal, until the upload begins.
+    var expectsEmptySlot = false
     /// The numbers of the images whose upload this run has begun.
     var begun: Set<Int> = []
     /// True after a request that changes which image the device runs.

@@ -66,6 +66,7 @@ extension SMPConversation {
     mutating func begin(afterErasing number: Int) {
         guard let push, let image = push.images.first(where: { $0.number == number }) else { return }
         self.push?.toErase = nil
+        self.push?.expectsEmptySlot = true
         self.push?.sentOffset = 0
         self.push?.acknowledgedOffset = 0
         begin(image)
@@ -194,6 +195,10 @@ extension SMPConversation {
         } else if isResumed, shared.transfer?.resumedFrom == 0 {
             shared.transfer?.resumedFrom = offset
         }
+        if isResumed, push.expectsEmptySlot {
+            report(.note("the device did not erase the part that it holds; the upload continues at byte \(offset)"))
+        }
+        push.expectsEmptySlot = false
         if !push.wasOpened, !isResumed, push.options.resume == .expected { report(.nothingToResume) }
         if isResumed, offset >= push.acknowledgedOffset { report(.resumed(offset: offset, total: total)) }
         push.wasOpened = true

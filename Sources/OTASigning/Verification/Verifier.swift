@@ -177,10 +177,11 @@ extension Verifier {
         return trust.imageKeys.first { key in
             let encoded = key.encoded
             guard tlv.type == MCUbootTLV.keyHash else { return tlv.value == encoded }
-            return switch tlv.value.count {
-            case 32: tlv.value == SHA256.digest(of: encoded).bytes
-            case 48: tlv.value == MessageDigest.sha384.digest(of: encoded[...])
-            case 64: tlv.value == MessageDigest.sha512.digest(of: encoded[...])
+            // MCUboot refuses a hash that is longer than its own digest, which is SHA-256 for all algorithms except Ed25519
+            // (bootutil_find_key.c).
+            return switch (tlv.value.count, key.algorithm) {
+            case (32, _): tlv.value == SHA256.digest(of: encoded).bytes
+            case (64, .ed25519): tlv.value == MessageDigest.sha512.digest(of: encoded[...])
             default: false
             }
         }
