@@ -43,7 +43,8 @@ import Testing
         Page(
             name: "README.md",
             blocks: [
-                .notRun("apt install", .installTest), .scripts("scripts/demo"), .run("otaflash keygen release"), .run("otaflash simulate create kitchen"),
+                .notRun("apt install", .installTest), .scripts("scripts/demo"), .run("otaflash keygen release"),
+                .run("otaflash simulate create kitchen"),
             ]),
         Page(name: "SECURITY.md", blocks: []),
         Page(name: "CONTRIBUTING.md", blocks: [.scripts("scripts/build"), .notRun("swift build", .scriptsOfCI)]),
