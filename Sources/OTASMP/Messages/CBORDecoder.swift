@@ -2,7 +2,7 @@ internal import CCBOR
 
 /// Decodes one CBOR value of an SMP packet.
 ///
-/// The nesting is limited. A count is refused if the remaining bytes cannot hold so many items. No bytes may follow the value.
+/// The decoder refuses deep nesting, a count of items for which too few bytes remain, and bytes after the value.
 package struct CBORDecoder {
     /// The maximum nesting depth. SMP needs five levels: a map has a list of image maps, and each image has a list of slot maps.
     package static let deepest = 8
@@ -100,18 +100,18 @@ package struct CBORDecoder {
 /// One item from libcbor's streaming decoder: a complete scalar or string, or the head of a container or of a chunked string.
 private enum CBORToken {
     case value(CBORValue)
-    /// A text of definite length. Its bytes are not validated as UTF-8.
+    /// A text of definite length. The token does not validate the bytes as UTF-8.
     case text([UInt8])
-    /// The head of a string in chunks. A break ends it.
+    /// The start of a string of several chunks. A break token ends the string.
     case bytesInChunks, textInChunks
-    /// The head of an array. With nil, a break ends it. The same applies to `map`.
+    /// The start of an array or a map. If `count` is nil, a break token ends the array or map.
     case array(count: UInt64?)
     case map(count: UInt64?)
     case tag
     case end
 }
 
-/// Splits bytes into tokens with libcbor. Here libcbor does not allocate or recurse, and it never reads past the end.
+/// Splits bytes into tokens with libcbor's streaming decoder, which does not allocate, recurse or read past the end.
 private struct CBORTokens {
     private let bytes: [UInt8]
     private(set) var offset = 0
@@ -140,7 +140,7 @@ private struct CBORTokens {
         return token
     }
 
-    /// The callbacks for libcbor. It also calls a member without a function, so every member is set.
+    /// The callbacks for libcbor. Every member is set, because libcbor calls each member without a check for null.
     ///
     /// The conversions accept both types of a count: libcbor declares it as `size_t` before 0.10, and as `uint64_t` since then. Swift
     /// imports `size_t` as `Int`, so a count of 2⁶⁴ − 1 arrives as −1.

@@ -7,7 +7,7 @@ package enum SMPAnswer: Sendable, Equatable {
 
     /// Parses the body of an answer. The answer is good if its error code is 0 or missing.
     ///
-    /// A device may answer a version 2 request with `rc`, the error of version 1. It does so for every error that is not
+    /// A device may answer a request of version 2 with `rc`, the error field of version 1. It does so for every error that is not
     /// specific to the group.
     package init(parsing body: [UInt8]) throws(SMPFrameError) {
         let fields: [String: CBORValue]?
@@ -54,7 +54,7 @@ package struct SMPError: Error, Sendable, Equatable {
     /// The device had no free buffer.
     package static let noMemory = SMPError(code: 2)
     package static let busy = SMPError(code: 10)
-    /// The device does not support the packet's SMP version. The same applies to `versionTooNew`.
+    /// The device does not support the packet's SMP version: it is too old, or (`versionTooNew`) too new.
     package static let versionTooOld = SMPError(code: 12)
     package static let versionTooNew = SMPError(code: 13)
 

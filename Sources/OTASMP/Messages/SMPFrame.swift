@@ -13,7 +13,7 @@ public import OTAUpdate
 ///          7   command
 package struct SMPFrame: Sendable, Equatable {
     package enum Version: UInt8, Sendable {
-        /// SMP version 1: every error is `{rc}`.
+        /// SMP version 1: an answer with an error has the single field `rc`.
         case first = 0
         /// SMP version 2: groups have their own error codes.
         case second = 1

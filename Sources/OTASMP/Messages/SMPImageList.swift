@@ -41,12 +41,12 @@ package struct SMPImageList: Sendable, Equatable {
         Dictionary(entries.filter(\.active).map { ($0.image, $0.digest) }) { first, _ in first }
     }
 
-    /// Returns the images with this number that do not run.
+    /// Returns the images in the other slots: those with this image number that do not run.
     package func others(_ number: Int) -> [Entry] { entries.filter { $0.image == number && !$0.active } }
 
     /// Returns the slot of image `number` that does not run, numbered as in an erase request; nil if both slots run.
     ///
-    /// Zephyr numbers the slots of all images together: image 0 has the slots 0 and 1, image 1 has the slots 2 and 3.
+    /// Zephyr numbers the slots across all images: image 0 has the slots 0 and 1, image 1 has the slots 2 and 3.
     func slotToErase(_ number: Int) -> Int? {
         let running = entries.filter { $0.image == number && $0.active }.map(\.slot)
         return [1, 0].first { !running.contains($0) }.map { 2 * number + $0 }

@@ -23,11 +23,12 @@ package struct SMPParameters: Sendable, Equatable {
 
     /// The maximum number of packets in flight.
     ///
-    /// One buffer is for the answer. With as many packets in flight as buffers, the device refuses the first packet.
+    /// It is one less than the number of buffers, because the device needs one buffer for its answer. Without a free buffer, the device
+    /// refuses the first packet.
     package var window: Int { min(max(1, bufferCount - 1), Self.longestWindow) }
 
-    /// Over UDP the answer to an earlier packet can arrive twice or late. There are 256 sequence numbers. With fewer than half of
-    /// them in flight, such an answer does not have the number of a packet in flight.
+    /// The maximum window, in packets. Over UDP an old answer can arrive late or twice. There are 256 sequence numbers. If fewer than
+    /// half of them are in flight, an old answer never has the number of a packet in flight.
     private static let longestWindow = 127
 }
 

@@ -2,12 +2,15 @@ import OTAUpdate
 
 /// The end of a push: restart and confirmation. Also the tasks `confirm` and `discard`.
 extension SMPConversation {
-    /// A device still answers for a short time after it has accepted the restart request.
+    /// The time in which an answer does not mean that the restart failed: a device may still answer for a short time after it has
+    /// accepted the restart request.
     private static let earliestVerdict = Duration.seconds(5)
     private static let mostRestarts = 3
-    /// A device without a free buffer after an answer drops the restart request.
+    /// The pause before the restart request is sent again. A device that has just answered may have no free buffer, and then it drops
+    /// the request.
     private static let pauseBeforeRepeat = Duration.milliseconds(200)
-    /// The length of the restart window. A bootloader swaps two megabytes in this time, page by page.
+    /// The maximum time from the restart request until the device must be back. A bootloader swaps two megabytes in this time, page by
+    /// page.
     private static let longestReturn = Duration.seconds(180)
     private static let mostMarks = 24
 
@@ -28,7 +31,7 @@ extension SMPConversation {
         reconnect(.afterRestart(reportsPhase: false))
     }
 
-    /// Waits for the restart of a device that still answers as before it, or requests the restart again.
+    /// Handles an answer that shows that the device has not restarted yet. Waits for the restart, or requests it again.
     private mutating func awaitRestart() {
         if case .under(let instant) = restart, shared.now >= instant + Self.earliestVerdict,
             restarts < Self.mostRestarts
@@ -41,7 +44,8 @@ extension SMPConversation {
         reconnect(.afterRestart(reportsPhase: false))
     }
 
-    /// Handles a list in which not all images run after a restart or a trial. A marked image still waits for its boot.
+    /// Handles an image list in which not all new images run, after a restart or a trial. If an image is still marked, the device has
+    /// not restarted yet.
     mutating func checkRestart(_ plan: SMPPlan, _ list: SMPImageList) {
         if plan.somePending { return awaitRestart() }
         let running = list.running(0)?.version ?? "unknown"
@@ -57,7 +61,7 @@ extension SMPConversation {
     ///
     /// - Parameter digest: the digest of the image in the list; nil: the running image of the main processor.
     mutating func askToMark(_ digest: [UInt8]?, confirm: Bool) {
-        // A device that keeps answering does not extend the time limit.
+        // The time limit also applies to a device that answers all the time but never restarts.
         if let end = shared.restartDeadline, shared.now >= end {
             return fail(
                 UpdateError(
@@ -71,17 +75,17 @@ extension SMPConversation {
         ask(.setState(digest: digest, confirm: confirm))
     }
 
-    /// Confirms an image on trial. For the main processor the request has no digest, and means the running image.
+    /// Confirms an image on trial. For the main processor the request has no digest, so the device confirms the running image.
     mutating func confirm(_ image: Int, digest: [UInt8]?) {
         report(.phase(.confirm))
         push?.hasActed = true
-        // After a lost link the session reconnects until this time, and reads the list.
+        // If the link is lost during the confirmation, the session tries to reconnect until this time, and then reads the image list.
         if !hasConfirmed { shared.restartDeadline = shared.now + Self.longestReturn }
         hasConfirmed = true
         askToMark(image == 0 ? nil : digest, confirm: true)
     }
 
-    /// Finishes a push: all images run and are confirmed.
+    /// Reports the success of a push, when all images run and are confirmed.
     mutating func finish(_ list: SMPImageList) {
         guard let push else { return }
         guard push.hasActed else { return finish(.alreadyRunning, describe(list)) }
@@ -121,7 +125,7 @@ extension SMPConversation {
         erase(slot: slot)
     }
 
-    /// Returns whether an error of an erase means that the slot is empty. Then the list has no image in it.
+    /// Returns whether an erase failed only because the slot is empty. In that case the image list has no image in that slot.
     func isEmptySlot(_ error: SMPError) -> Bool {
         (list?.others(0).isEmpty ?? true) && [SMPError.image(1), SMPError(code: 1)].contains(error)
     }

@@ -5,11 +5,11 @@ struct SMPPush {
     let images: [SMPImage]
     let options: UpdateOptions
 
-    /// The offset of the sent bytes of the current image.
+    /// The number of bytes of the current image that were sent.
     var sentOffset = 0
-    /// The last known offset of the acknowledged bytes of the current image.
+    /// The number of bytes of the current image that the device acknowledged, as far as known.
     var acknowledgedOffset = 0
-    /// The highest offset of each image in this run, by its number. Only bytes beyond it are progress.
+    /// The highest offset that each image reached in this run, by image number. Only bytes after this offset count as progress.
     var furthestOffsets: [Int: Int] = [:]
     /// The number of the current image; nil: none yet.
     var underWay: Int?
@@ -23,25 +23,26 @@ struct SMPPush {
     var isChecked = false
     /// True after the device has received the first chunk of the current image in this run.
     var wasOpened = false
-    /// The images with bytes from an earlier run, or without an answer to the last bytes. Their bytes can be damaged.
+    /// The images whose bytes on the device can be damaged: some bytes are from an earlier run, or the last bytes were not
+    /// acknowledged.
     var uncertain: Set<Int> = []
-    /// The images that were sent again from 0, because the device did not list them.
+    /// The images that were sent a second time from offset 0, because they were missing in the device's image list.
     var sentAgain: Set<Int> = []
     /// The image whose slot is erased before the image is sent again.
     var toErase: Int?
-    /// The number of complete uploads with another digest.
+    /// The number of complete uploads for which the device computed another digest.
     var digestMismatches = 0
     /// The number of complete uploads that the device has discarded.
     var stateLosses = 0
     var firstByteAt: Duration?
 
-    /// True if all images were seen to run, some on trial, after a restart of this run or of an earlier one.
+    /// True if an image list showed that all images run and at least one is on trial.
     var sawTrial = false
-    /// True after an erase, or its refusal, until the upload begins.
+    /// True from the end of an erase request, successful or refused, until the upload begins.
     var expectsEmptySlot = false
     /// The numbers of the images whose upload this run has begun.
     var begun: Set<Int> = []
-    /// True after a request that changes which image the device runs.
+    /// True after the first request that can change which image the device boots.
     var hasActed = false
 
     init(_ images: [SMPImage], _ options: UpdateOptions) {
@@ -71,7 +72,7 @@ extension SMPConversation {
             self.push?.hasActed = true
             askToRestart()
         case .confirm(let image, let digest): confirm(image.number, digest: digest)
-        // The trial has no time limit. It ends with the next restart.
+        // Over SMP a trial has no time limit (0 seconds). The next restart ends it.
         case .leaveOnTrial: finish(.onTrial(seconds: 0), describe(list))
         case .leaveHeld: finish(.done, describe(list))
         case .finish: finish(list)
@@ -79,9 +80,9 @@ extension SMPConversation {
         }
     }
 
-    /// Asks the remaining questions before the first change, then runs the preflight.
+    /// Sends the remaining queries before the first change of the device, then runs the preflight.
     ///
-    /// - Returns: false if a question is asked first, or the session has failed.
+    /// - Returns: false if a query must be answered first, or if the session has failed.
     private mutating func isReady(for list: SMPImageList) -> Bool {
         guard device.isSurveyed else {
             survey()
@@ -101,10 +102,10 @@ extension SMPConversation {
         return true
     }
 
-    /// Marks an image that the device lists.
+    /// Marks an image for boot that is in the device's image list.
     ///
-    /// A listed image has its header and records, but not always all bytes. If the device restarted before the last byte, or if it has
-    /// reported another digest, the image is sent first.
+    /// A device lists an image as soon as its header and records are present, even if other bytes are missing. If the device restarted
+    /// before the last byte, or if it has reported another digest, the image is sent first.
     private mutating func markListed(_ image: SMPImage, digest: [UInt8]) {
         guard let push, push.underWay == image.number, !push.complete.contains(image.number) else {
             return mark(image, digest: digest)
@@ -121,7 +122,7 @@ extension SMPConversation {
         askToMark(digest, confirm: push?.options.ending == .permanent)
     }
 
-    /// Handles the answer to a mark. It contains the new list, or nothing.
+    /// Handles the answer to a mark request. The answer contains the new image list, or nothing.
     mutating func marked(confirm: Bool, _ fields: [String: CBORValue]) throws(SMPFrameError) {
         progressed()
         list = nil

@@ -1,8 +1,8 @@
 import OTAUpdate
 
-/// Questions about the device. If the device does not support a question, it does not have the feature.
+/// Queries about the device: requests that change nothing. If the device does not support a query, it does not have the feature.
 extension SMPConversation {
-    /// The questions of the first link.
+    /// The queries that are sent on the first link.
     var firstQuestions: [SMPRequest] {
         switch task {
         case .push: [.parameters, .imageState, .system(format: "i")]
@@ -11,14 +11,15 @@ extension SMPConversation {
         }
     }
 
-    /// The questions before an upload. Each device that supports marks refuses a mark without an image.
+    /// The queries before an upload. One of them is a mark request without a digest: a device that can mark images refuses it, and
+    /// another device reports an unsupported command.
     private var surveyQuestions: [SMPRequest] {
         var questions: [SMPRequest] = [.bootloaderMode, .slots]
         if push?.options.ending != .uploadOnly { questions.append(.setState(digest: nil, confirm: false)) }
         return questions
     }
 
-    /// Asks the next questions, as many as the device has buffers for. After the last answer it requests the image list if that is
+    /// Sends the next queries, as many as the device has buffers for. After the last answer, requests the image list if that is
     /// missing, and then continues the task.
     mutating func askNext() {
         while asked < device.questionsInFlight, !questions.isEmpty { ask(questions.removeFirst()) }
@@ -35,14 +36,15 @@ extension SMPConversation {
         askNext()
     }
 
-    /// A device does not free its buffers immediately after an answer.
+    /// The pause before an echo. A device does not free its buffers immediately after an answer.
     private static let quietTime = Duration.milliseconds(100)
 
-    /// Prepares the echoes that find out what the device accepts.
+    /// Prepares the echo requests that test how many packets, and how long ones, the device accepts.
     ///
-    /// They are sent after a pause, and while no request waits for an answer: a device without a free buffer also drops an echo.
+    /// The echo requests are sent after a pause and while no other request is open, because a device without a free buffer would drop
+    /// them.
     ///
-    /// - Returns: false if no echo is necessary.
+    /// - Returns: false if no echo request is necessary.
     mutating func beginProbe() -> Bool {
         guard !shared.link.preservesMessageBoundaries, device.nextProbe(valueLength: valueLength) != nil else {
             return false
@@ -79,10 +81,10 @@ extension SMPConversation {
         }
     }
 
-    /// Handles the result of an echo in two values.
+    /// Handles the result of an echo request that was sent as two values.
     ///
-    /// Without an echo, the device may still wait for the rest of the packet, or parse the second value as a packet. A new link ends
-    /// both. An echo can be lost, so it is sent once more.
+    /// If no echo arrives, the device may still be waiting for the rest of the packet, or it has parsed the second value as a packet. A
+    /// new link ends both states. An echo can also be lost, so the request is sent once more.
     private mutating func reassemblyProbed(_ result: SMPProbe.Result) {
         if result == .echoed {
             device.reassembles = true
@@ -147,17 +149,17 @@ extension SMPRequest {
     private static let questionAttempts = 4
     private static let changeAttempts = 3
 
-    /// True if the request changes nothing on the device, so that the device can answer at once.
+    /// True if the request is a query: it changes nothing on the device, so the device can answer at once.
     var isQuestion: Bool {
         switch self {
         case .echo, .parameters, .bootloader, .bootloaderMode, .system, .slots, .imageState: true
-        // A mark without an image: every device refuses it.
+        // A mark request without a digest changes nothing, because every device refuses it.
         case .setState(digest: nil, confirm: false): true
         case .setState, .reset, .erase, .upload: false
         }
     }
 
-    /// Returns the time limit for the answer to an attempt.
+    /// Returns how long the conversation waits for the answer to an attempt of a request.
     ///
     /// A question is repeated after 1 s, 2 s and 4 s, and has 15 s in total: a device drops a packet silently if it has no buffer. Marks
     /// and erases change the flash.
@@ -172,14 +174,15 @@ extension SMPRequest {
         }
     }
 
-    /// The maximum number of attempts without an answer. A restart is requested once: the device's status shows whether it happened.
+    /// The maximum number of attempts for a request without an answer. A restart has one attempt, because the device's status shows
+    /// whether it happened.
     var attempts: Int {
         self == .reset ? 1 : isQuestion ? Self.questionAttempts : Self.changeAttempts
     }
 }
 
 extension SMPImageList.Entry {
-    /// A note for the user.
+    /// The note for the user that the device does not support this request.
     fileprivate var remark: String {
         let state =
             switch (active, pending, confirmed) {

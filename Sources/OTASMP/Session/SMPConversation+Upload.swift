@@ -25,10 +25,10 @@ extension SMPConversation {
         open(image)
     }
 
-    /// Handles an image that the device has received completely and does not list.
+    /// Handles an image that the device has received completely but that is missing in its image list.
     ///
-    /// The bytes of an earlier run can be damaged, and a device that restarts can lose the last bytes. In these cases the image is sent
-    /// again from 0, once.
+    /// If some bytes are from an earlier run, they can be damaged. If the device has restarted, it can have lost the last bytes. In
+    /// both cases the image is sent again from 0, once.
     private mutating func notListed(_ image: SMPImage) {
         guard let push, push.uncertain.contains(image.number), !push.sentAgain.contains(image.number) else {
             return fail(
@@ -43,7 +43,8 @@ extension SMPConversation {
         startOver(image)
     }
 
-    /// Erases the slot and sends the image again. Without the erase, some servers resume a damaged upload of the same file for ever.
+    /// Erases the slot and sends the image again. The erase is necessary: some servers would otherwise resume the damaged upload at its
+    /// end, in every run.
     private mutating func startOver(_ image: SMPImage) {
         push?.complete.remove(image.number)
         push?.toErase = image.number
@@ -57,12 +58,13 @@ extension SMPConversation {
         erase(slot: slot)
     }
 
-    /// Erases a slot. In a request without a slot, older servers erase slot 1, and newer servers the other slot of image 0.
+    /// Erases a slot. The request for slot 1 has no slot number: older servers do not support the number, and erase slot 1 without it.
     mutating func erase(slot: Int) {
         ask(.erase(slot: slot == 1 ? nil : slot))
     }
 
-    /// Begins the upload after the erase of the slot, or after its refusal, as for an empty slot.
+    /// Begins the upload after an erase request. A refused erase also counts as done, because some servers refuse to erase an empty
+    /// slot.
     mutating func begin(afterErasing number: Int) {
         guard let push, let image = push.images.first(where: { $0.number == number }) else { return }
         self.push?.toErase = nil
@@ -78,7 +80,7 @@ extension SMPConversation {
             return breakLink(LinkError(.lost, "packets of \(longest) bytes are too short for an upload"))
         }
         let before = shared.transfer?.chunkSize ?? 0
-        // The longest packet of all links: the next link may have a smaller MTU.
+        // Report the longest packet of all links, because a later link may have a smaller MTU.
         shared.transfer?.chunkSize = max(longest, before)
         if !shared.link.preservesMessageBoundaries { shared.transfer?.mtu = shared.link.maximumValueLength + 3 }
         let delivery: SMPUpload.Delivery =
@@ -89,7 +91,7 @@ extension SMPConversation {
         pump()
     }
 
-    /// Sends the first chunk again, in another version of SMP.
+    /// Sends the first chunk again with another SMP version.
     mutating func reopenUpload() {
         guard let image = imageUnderWay else { return }
         open(image)
@@ -130,10 +132,10 @@ extension SMPConversation {
         handleVerdict(verdict, before: before)
     }
 
-    /// Handles a chunk without an answer.
+    /// Handles the timeout of a chunk: no answer has arrived.
     ///
-    /// If a packet is one value, the packet was lost and is sent again. If a packet is several values, the state of the device is unknown
-    /// and the link is closed.
+    /// If a packet fits one value, the chunk is sent again. If a packet has several values, the device may have received only some of
+    /// them, so the link is closed.
     mutating func chunkUnanswered() {
         guard let before = upload else { return }
         let isWhole = !before.isOpen || before.longestFrame <= valueLength
@@ -158,7 +160,7 @@ extension SMPConversation {
             shared.transfer?.gaps += 1
             shared.transfer?.resentBytes += resent
             push?.sentOffset = offset
-            // Only a restart makes a device discard the upload, and then it discards all bytes.
+            // A device discards received bytes only when it restarts, and then it discards all of them. So offset 0 means a restart.
             report(offset == 0 && reported > 0 ? .deviceReset(offset: offset) : .gap(offset: offset))
         case .stateLost: return requestImageList()
         case .impossible(let offset):
@@ -177,11 +179,11 @@ extension SMPConversation {
         }
     }
 
-    /// The wait before chunks are sent again that a busy device dropped. It doubles each time.
+    /// The first wait before the upload sends chunks again that a busy device dropped. Each later wait is twice as long.
     private static let backoff = Duration.milliseconds(50)
     private static let longestBackoff = Duration.seconds(4)
 
-    /// Handles the first offset of an upload. The device resumes an earlier upload of the same file.
+    /// Handles the first offset that the device reports. An offset above 0 means that it resumes an earlier upload of the same file.
     private mutating func opened(at offset: Int, of total: Int) {
         guard var push else { return }
         let isResumed = offset > SMPChunk.openingLength
@@ -219,7 +221,8 @@ extension SMPConversation {
         report(.transferred(offset: offset, total: total))
     }
 
-    /// Sends the image once more. Only some servers compute the digest; the others leave the check to the bootloader.
+    /// Sends the image once more, because the device has computed another digest. Only some servers compute it. With the others, only
+    /// the bootloader checks the image.
     private mutating func digestMismatched() {
         guard let push, let image = imageUnderWay, push.digestMismatches == 0 else {
             return fail(UpdateError(.digestMismatch, "the device received another file than the sent one, twice"))
@@ -237,7 +240,7 @@ extension SMPConversation {
         askNext()
     }
 
-    /// Records that the device holds the whole image, because it reported that or lists the image.
+    /// Records that the device has the whole image: it reported this, or the image is in its list.
     mutating func arrived() {
         if let number = push?.underWay { push?.complete.insert(number) }
         uploaded(since: push?.firstByteAt)
@@ -245,7 +248,7 @@ extension SMPConversation {
         report(.phase(.verify))
     }
 
-    /// Requests the image list after the device has discarded a complete upload. Nothing is sent before its answer.
+    /// Requests the image list after the device has discarded a complete upload. The upload waits for the list.
     private mutating func requestImageList() {
         upload = nil
         push?.stateLosses += 1

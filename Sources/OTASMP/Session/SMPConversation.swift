@@ -3,44 +3,45 @@ package import OTAUpdate
 
 /// The host side of SMP, the protocol of MCUmgr (docs/smp.md).
 ///
-/// On each link the conversation subscribes, and requests the list of the images. It requests the other facts about the device only
-/// once in a session. The list alone decides the next step, so each step can follow a lost link or an earlier run.
+/// On each link, the conversation subscribes to the notifications and requests the image list. It requests other facts about the device
+/// only once in a session. The image list alone decides the next step. So the conversation continues correctly after a lost link, and
+/// after an earlier run that was interrupted.
 package struct SMPConversation: Conversation {
     package static let updateProtocol = UpdateProtocol.smp
     package static let codeAfterTimeout = UpdateError.Code.noAnswer
 
     private enum State {
-        /// Nothing is expected from the link.
+        /// No request is open.
         case idle
         case subscribing(due: Duration)
-        /// The device answers one or several requests.
+        /// One or several requests wait for their answers.
         case exchanging
         case pausing(until: Duration, then: Step)
     }
-    /// A step after a pause.
+    /// The step that follows a pause.
     enum Step {
         /// Send the request again, because the device was busy.
         case ask(SMPRequest, busyEnd: Duration)
         /// Send chunks, after the device had time to free its buffers.
         case upload
-        /// Send echoes that find out what the device accepts.
+        /// Send the echo requests that test what the device accepts.
         case probe
     }
-    /// A request without an answer so far.
+    /// A request that waits for its answer.
     private struct Exchange {
         let request: SMPRequest
-        /// The same for each attempt, so that a late answer to an earlier attempt counts.
+        /// The sequence number. All attempts have the same number, so a late answer to an earlier attempt counts.
         let sequence: UInt8
         /// The time of the first attempt.
         let since: Duration
-        /// The end of the time for which the device may answer *busy*.
+        /// The time until which the device may answer *busy*. After that, *busy* is an error.
         let busyEnd: Duration
         /// The number of this attempt; the first is 1.
         var attempt = 0
         /// The time limit of the answer to this attempt.
         var due = Duration.zero
     }
-    /// The progress of the device's restart. The device may restart after the link has ended.
+    /// The state of the device's restart, after the request for it.
     enum Restart: Equatable {
         case none
         /// The request was sent and has no answer so far.
@@ -56,15 +57,16 @@ package struct SMPConversation: Conversation {
     let task: UpdateTask<[SMPImage]>
     var push: SMPPush?
     private var state = State.idle
-    /// The requests without an answer, in the order of sending. Several only if they are questions that the device has buffers for.
+    /// The requests that wait for their answers, in the order of sending. There are several only while queries are sent to a device
+    /// with several buffers.
     private var exchanges: [Exchange] = []
     var upload: SMPUpload?
     private var assembler = SMPFrameAssembler()
     private var version = SMPFrame.Version.second
     var device = SMPDevice()
-    /// True while `questions` are the questions before an upload.
+    /// True while `questions` has the queries that precede an upload.
     var isSurveying = false
-    /// The purpose of the echoes in flight; nil: no echo is in flight.
+    /// The test to which the open echo requests belong; nil if no echo request is open.
     var probe: SMPProbe?
     /// The next requests, in order.
     var questions: [SMPRequest] = []
@@ -75,7 +77,7 @@ package struct SMPConversation: Conversation {
     var restart = Restart.none
     /// The number of restart requests.
     var restarts = 0
-    /// True after the first request to confirm. The device may have acted on it, even without an answer.
+    /// True after the first confirm request. Even if its answer is missing, the device may have confirmed the image.
     var hasConfirmed = false
     /// The number of sent marks and confirmations.
     var marks = 0
@@ -218,11 +220,12 @@ package struct SMPConversation: Conversation {
         return shared.link.preservesMessageBoundaries ? longest : ChunkLength.planned(link: longest)
     }
 
-    /// Why this link cannot carry a change; nil: it can.
+    /// Returns the error of a request that is too long for one value on this link; nil if the request may be sent.
     ///
-    /// The device may need each packet in one value, and the next link may carry longer values. Where the device was not asked, that is
-    /// only assumed if an earlier link of this session carried such values. A question is always sent: the device refuses it, and the
-    /// session continues without the answer.
+    /// A device that does not reassemble packets needs each packet in one value. The next link may have longer values, so the link is
+    /// closed and opened again. If it is unknown whether the device reassembles packets, this happens only if an earlier link of this
+    /// session had such long values. A query is always sent. At worst the device refuses it, and the session continues without the
+    /// answer.
     private func excess(of request: SMPRequest) -> LinkError? {
         guard device.reassembles != true, !request.isQuestion else { return nil }
         let length = request.frame(sequence: 0, version: version).bytes.count
@@ -242,7 +245,8 @@ package struct SMPConversation: Conversation {
         return sequence
     }
 
-    /// A packet longer than a value is sent in several values. Two packets never mix.
+    /// Sends a request with this sequence number. A packet that is longer than a value is sent as several values, without another
+    /// packet between them.
     private mutating func send(_ request: SMPRequest, sequence: UInt8) {
         let bytes = request.frame(sequence: sequence, version: version).bytes
         let length = max(1, valueLength)
@@ -259,7 +263,7 @@ package struct SMPConversation: Conversation {
                 try take(frame)
             }
         } catch {
-            // The bytes may be the rest of a packet whose start was lost. This does not explain several such packets.
+            // One malformed packet is accepted: it can be the rest of a packet whose start was lost. Several are a fault of the device.
             violations += 1
             guard violations < Self.mostViolations else { return fail(error) }
             breakLink(LinkError(.lost, error.context))
@@ -273,7 +277,7 @@ package struct SMPConversation: Conversation {
         }
     }
 
-    /// Handles a packet. A packet that no request waits for is a late answer, and is ignored.
+    /// Handles a received packet. If no open request has its sequence number, it is a late answer and is ignored.
     private mutating func take(_ frame: SMPFrame) throws(SMPFrameError) {
         if let upload, upload.awaits(frame.sequence), frame.group == SMPRequest.imageGroup, frame.command == 1 {
             let answer = try SMPAnswer(parsing: frame.body)
@@ -287,7 +291,7 @@ package struct SMPConversation: Conversation {
         if fallsBack(answer, frame) { return ask(exchange.request, busyEnd: exchange.busyEnd) }
         switch answer {
         case .good(let fields): try accepted(exchange.request, fields)
-        // The device has no buffer for one of several echoes. The echoes were sent to find this out.
+        // The device has no buffer for one of the echo requests. This is the result of the test, not an error.
         case .bad(.busy) where probe?.isOfRoom == true, .bad(.noMemory) where probe?.isOfRoom == true:
             probed(.refused)
         case .bad(.busy), .bad(.noMemory): busy(exchange)
@@ -295,7 +299,7 @@ package struct SMPConversation: Conversation {
         }
     }
 
-    /// Adopts the SMP version of the device's answer.
+    /// Changes to SMP version 1 if the answer shows that the device supports only this version.
     ///
     /// A device that supports only version 1 answers in version 1, or reports that the packet is too new.
     ///
@@ -318,12 +322,12 @@ package struct SMPConversation: Conversation {
         device.needsSequentialQuestions = true
     }
 
-    /// Ends the wait for the answers in flight.
+    /// Discards the open requests. Their answers will be ignored.
     mutating func discardExchanges() { exchanges = [] }
 
     private mutating func busy(_ exchange: Exchange) {
         requeueQuestions()
-        // The restart window also limits the wait.
+        // Do not wait longer than until the deadline of the restart.
         let again = shared.now + ConversationState.busyInterval
         if let end = shared.restartDeadline, end < min(again, exchange.busyEnd) {
             return fail(

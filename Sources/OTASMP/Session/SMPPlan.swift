@@ -1,21 +1,21 @@
 import OTAUpdate
 
-/// The next step of a push. Only the device's image list decides it, so this run or an earlier one can have ended at any step.
+/// Determines the next step of a push from the device's image list alone. So a push can continue after an interruption at any step.
 struct SMPPlan {
     enum Step {
         case upload(SMPImage)
         case mark(SMPImage, digest: [UInt8])
-        /// All images are marked. The device must restart.
+        /// All images are marked for boot, so the device must restart.
         case restart
         case confirm(SMPImage, digest: [UInt8])
         case leaveOnTrial
-        /// The image is on the device, and the task is done.
+        /// The images are on the device and are not marked. For an upload-only task, this is the end.
         case leaveHeld
         case finish
-        /// Another update is in progress on the device. The string is the reason for the user.
+        /// Another update is in progress on the device. The string is the reason that the user sees.
         case blocked(String)
     }
-    /// The place and the mark of an image.
+    /// The state of an image on the device: its slot and its mark.
     enum ImageState {
         case absent
         /// In the other slot.
@@ -40,7 +40,7 @@ struct SMPPlan {
         }
         if first(.pending) != nil { return .restart }
         guard let trial = first(.onTrial), let digest = digest(of: trial) else {
-            // At the next boot a waiting image would replace the running one.
+            // An image that is marked for the next boot would replace the running one.
             return blocker.map { .blocked($0) } ?? .finish
         }
         return ending == .trial ? .leaveOnTrial : .confirm(trial, digest: digest)
@@ -61,12 +61,12 @@ struct SMPPlan {
         return held.pending ? .pending : .held
     }
 
-    /// Returns the digest of an image in this device's list. Its kind is that of the running image.
+    /// Returns the digest by which this device lists an image. It has the same length as the digest of the running image.
     func digest(of image: SMPImage) -> [UInt8]? {
         image.digest(ofLength: list.running(image.number)?.digest?.count ?? SMPImage.usualDigestLength)
     }
 
-    /// The reason why the device would refuse an upload or a mark; nil: none.
+    /// The reason why the device would refuse an upload or a mark; nil if there is none.
     private var blocker: String? {
         for image in images {
             let digest = digest(of: image)

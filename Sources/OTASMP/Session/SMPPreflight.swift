@@ -2,7 +2,7 @@ import OTAFirmware
 import OTASigning
 import OTAUpdate
 
-/// Checks whether the device would refuse a push, before anything is sent. The device checks again.
+/// Checks whether the device would refuse a push, before anything is sent. The device itself checks again later.
 struct SMPPreflight {
     let push: SMPPush
     let device: SMPDevice
@@ -52,7 +52,7 @@ struct SMPPreflight {
         return remark
     }
 
-    /// Checks that the first chunk has room for the image's header.
+    /// Checks that the header of the image fits the first chunk.
     private func checkRoom(_ image: SMPImage) throws(UpdateError) {
         let longest = device.longestFrame(valueLength: valueLength)
         guard image.canBeOpened(inPacketsOf: longest) else {

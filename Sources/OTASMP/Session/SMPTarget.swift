@@ -12,10 +12,10 @@ struct SMPTarget {
     let image: MCUbootImage
     /// The board name, as the command "os info" reports it with the format `i`; nil if the device has no such command.
     let board: String?
-    /// The version that runs, or ran before the bundle's image, as the image list reports it; nil if the list does not have it.
+    /// The version that the bundle's image replaces or has replaced, from the image list; nil if the list does not have it.
     let previousVersion: String?
 
-    /// Checks what SMP can answer.
+    /// Compares the manifest with the facts that SMP reports.
     ///
     /// - Returns: the fields that cannot be checked, named as in the JSON of a bundle, in the manifest's order.
     /// - Throws: `wrongProduct`, `requiresNewer`; `wrongImageFormat` if the image has another version than the manifest.
@@ -24,14 +24,15 @@ struct SMPTarget {
         var unchecked: [String] = []
         if !(try checkProduct()) { unchecked.append("product") }
         if manifest.hardware != nil { unchecked.append("hardware") }
-        // MCUboot compares the image's own counter with the device's. The bundle's counter is not sent.
+        // MCUboot compares the counter in the image with the counter of the device. The counter in the manifest is not sent.
         if manifest.securityCounter > image.securityCounter ?? 0 { unchecked.append("security_counter") }
         if !(try checkPreviousVersion()) { unchecked.append("requires") }
         if let least = manifest.minimumBattery, least > 0 { unchecked.append("minimum_battery") }
         return unchecked
     }
 
-    /// The device reports the version in the image's header. The build number is not compared: SemVer does not order it.
+    /// Checks that the image's header has the version of the manifest, because the device reports the version of the header. Build
+    /// numbers are not compared, because SemVer does not order them.
     private func checkImageVersion() throws(UpdateError) {
         let (signed, own) = (manifest.version, image.version)
         guard (signed.major, signed.minor, signed.patch) == (UInt32(own.major), UInt32(own.minor), UInt32(own.revision))
@@ -41,7 +42,7 @@ struct SMPTarget {
         }
     }
 
-    /// Returns false if the device does not report its board.
+    /// Compares the product with the board. Returns false if the device does not report its board.
     private func checkProduct() throws(UpdateError) -> Bool {
         guard let board, !board.isEmpty else { return false }
         guard Self.names(ofBoard: board).contains(manifest.product.text) else {
@@ -52,7 +53,8 @@ struct SMPTarget {
         return true
     }
 
-    /// Returns false if the device does not report a version of three or four numbers.
+    /// Compares the required version with the previous version. Returns false if the device does not report a version of three or four
+    /// numbers.
     private func checkPreviousVersion() throws(UpdateError) -> Bool {
         guard let requires = manifest.requires else { return true }
         guard let previousVersion, let previous = SMPVersion(previousVersion) else { return false }
@@ -64,8 +66,8 @@ struct SMPTarget {
         return true
     }
 
-    /// The product names that a board fits: the board's name, and the whole board target with `_` in place of `/`, both without the
-    /// revision. `nrf5340dk@1.0.0/nrf5340/cpuapp` fits `nrf5340dk` and `nrf5340dk_nrf5340_cpuapp`.
+    /// Returns the product names that are accepted for a board: the board's name, and the whole board target with `_` in place of `/`,
+    /// both without the revision. `nrf5340dk@1.0.0/nrf5340/cpuapp` fits `nrf5340dk` and `nrf5340dk_nrf5340_cpuapp`.
     ///
     /// Zephyr reports the board and its revision (`os_mgmt.c`). Its build system replaces `/` in the same way.
     private static func names(ofBoard board: String) -> [String] {
@@ -81,7 +83,7 @@ extension SMPConversation {
     /// - Returns: false if the session asks for the board first, or has failed.
     mutating func isForTarget(_ plan: SMPPlan, _ list: SMPImageList) -> Bool {
         guard let push, !push.isTargetChecked else { return true }
-        // The device runs the image already: nothing is changed.
+        // The device already runs the image, so nothing will change.
         if case .finish = plan.step { return true }
         let bundled = push.images.compactMap { image in image.verified.manifest.map { (image, $0) } }
         guard !bundled.isEmpty else { return true }

@@ -1,16 +1,16 @@
 /// The upload of one image. It selects the next chunks and evaluates the device's answers.
 ///
-/// Only the device's offset counts. The device drops a chunk with another offset and answers with the offset that it expects.
-/// It answers in the order of the chunks, so an answer shows that all earlier chunks are answered or lost. After a lost chunk
-/// the upload waits for the answers to all later chunks. Otherwise it would send some bytes twice without need.
+/// The device drops a chunk whose offset it does not expect, and answers with the expected offset. Answers arrive in the order of the
+/// chunks. So an answer shows that each earlier chunk was answered or lost. After a lost chunk, the upload waits for the answers to all
+/// chunks in flight before it sends more. Otherwise it would send some bytes twice without need.
 package struct SMPUpload {
     /// The effect of an answer or a timeout on the upload.
     package enum Verdict: Equatable {
         case agreed
         /// Chunks were lost or the device had no buffer for them. The upload sends `resent` bytes again.
         case rewound(resent: Int)
-        /// The whole image was sent, but the device has no upload. Either it has the image and its last answer got lost, or it
-        /// has restarted.
+        /// The whole image was sent, but the device reports no upload in progress. Either it has the image and its last answer was
+        /// lost, or it has restarted.
         case stateLost
         /// The device's offset is negative or past the image's end.
         case impossible(offset: Int)
@@ -18,15 +18,15 @@ package struct SMPUpload {
     private struct Sent {
         var sequence: UInt8
         var end: Int
-        /// The time since which this chunk is the oldest in flight.
+        /// The time at which this chunk became the oldest chunk in flight.
         var since: Duration
         var due: Duration
     }
 
-    /// The longest wait for the answer to the first chunk, because a device may erase its whole slot then. A repeated first chunk
+    /// The maximum wait for the answer to the first chunk. A device may erase its whole slot before it answers. A repeated first chunk
     /// does no harm.
     package static let openingLimit = Duration.seconds(10)
-    /// The timeout is this multiple of the slowest answer.
+    /// The timeout of a chunk is the time of the slowest answer so far, multiplied by this factor.
     private static let timeoutFactor = 4
 
     package let bytes: [UInt8]
@@ -35,7 +35,7 @@ package struct SMPUpload {
     /// The longest frame in bytes, header included.
     package let longestFrame: Int
     private let delivery: Delivery
-    /// The slowest answer to a chunk other than the first.
+    /// The longest time from a chunk to its answer, without the first chunk.
     private var slowest: Duration?
     /// The number of chunks that may be in flight.
     package private(set) var window: SMPWindow
@@ -48,7 +48,7 @@ package struct SMPUpload {
     private var wasSent = false
     /// Whether the device has accepted the first chunk, which has the image's properties.
     package private(set) var isOpen = false
-    /// Whether the device will drop the chunks in flight. The upload waits for their answers and sends nothing.
+    /// Whether the device will drop all chunks in flight. Until their answers have arrived, the upload sends nothing.
     package private(set) var isDraining = false
     private var rewinds = (offset: -1, count: 0)
     /// The number of timeouts in a row.
@@ -76,7 +76,7 @@ package struct SMPUpload {
     }
 
     package var isComplete: Bool { acknowledgedOffset == bytes.count && inFlight.isEmpty }
-    /// The number of rewinds in a row to the current offset.
+    /// The number of consecutive rewinds to the current offset.
     package var rewindsHere: Int { rewinds.offset == acknowledgedOffset ? rewinds.count : 0 }
 
     /// The time limit for the answer to the oldest chunk; nil if no chunk is in flight.
@@ -128,7 +128,7 @@ package struct SMPUpload {
             return .agreed
         }
         if !isOpen, offset > chunk.end {
-            // The device resumes an earlier upload of the same file, so it does not need the first chunk.
+            // The device resumes an earlier upload of the same file, so it already has the first chunk.
             isOpen = true
             sentOffset = offset
             return .agreed
@@ -150,7 +150,7 @@ package struct SMPUpload {
         return outOfSync()
     }
 
-    /// Returns the answered chunk, and removes it and all earlier chunks. The time limits of the later chunks start again.
+    /// Removes the answered chunk and all earlier chunks, and returns the answered chunk. The timeouts of the later chunks start again.
     private mutating func take(_ sequence: UInt8, at now: Duration) -> Sent? {
         guard let index = inFlight.firstIndex(where: { $0.sequence == sequence }) else { return nil }
         let chunk = inFlight[index]
@@ -178,16 +178,16 @@ package struct SMPUpload {
 extension SMPUpload {
     /// The way in which the link delivers chunks. It determines the limits of the answer timeout.
     package enum Delivery: Sendable {
-        /// Each chunk is a datagram or a line of its own and may get lost.
+        /// Each chunk is one UDP datagram or one line on a serial port, and can be lost.
         case lossy
         /// Each chunk is one value, and the link does not lose values.
         case whole
         /// Each chunk is split into several values. A slow link needs a long time for them.
         case fragmented
 
-        /// The longest answer timeout. It also applies until the first answer to a long chunk.
+        /// The maximum timeout of a chunk. It also applies before the first answer, when no time is measured yet.
         package var longestWait: Duration { self == .fragmented ? .seconds(20) : .seconds(4) }
-        /// The shortest answer timeout.
+        /// The minimum timeout of a chunk.
         ///
         /// A device may erase a flash sector for a chunk, which lasts up to 4 s (128 KiB of an STM32F4, datasheet). A chunk that is
         /// sent twice during an erase does no harm.
@@ -200,7 +200,7 @@ extension SMPUpload {
         }
         /// The number of timeouts in a row that ends the upload.
         var maxTimeouts: Int { self == .lossy ? 5 : 3 }
-        /// The same number for the first chunk: about a minute in total.
+        /// The number of timeouts of the first chunk that ends the upload; about a minute in total.
         var maxFirstTimeouts: Int { self == .lossy ? 9 : 6 }
     }
 }

@@ -1,11 +1,11 @@
-/// The number of chunks that may be in flight. It falls after each gap and then grows slowly.
+/// The number of chunks that may be in flight. It is halved after each gap, and then grows slowly.
 ///
-/// Zephyr's server drops a write without an answer if no buffer is free (`smp_bt.c`). A gap is therefore the only sign of too many
-/// chunks. The size is halved after a gap. It grows by one chunk after each window without a gap: additive increase, multiplicative
-/// decrease, as in RFC 5681.
+/// Zephyr's server drops a write without an answer if no buffer is free (`smp_bt.c`). So a gap is the only sign of too many chunks. The
+/// size is halved after a gap. It grows by one chunk after each window without a gap: additive increase, multiplicative decrease, as in
+/// RFC 5681.
 ///
-/// The window stores the size that had a gap. It tries this size again only after many windows, and after twice as many at each
-/// failure. So the resent bytes stay a small part of the image.
+/// The window stores the size at which a gap occurred. It tries this size again only after many windows without a gap, and waits twice
+/// as long after each further gap. So only a small part of the image is sent again.
 package struct SMPWindow: Sendable, Equatable {
     /// The default first size. Two chunks keep most links busy, and a device that reports its buffers can hold two.
     private static let firstSize = 2
@@ -18,12 +18,12 @@ package struct SMPWindow: Sendable, Equatable {
     private let delivery: SMPUpload.Delivery
     /// The number of chunks that may be in flight.
     package private(set) var size: Int
-    /// The pause between an answer and the next chunk. A device needs it if it loses chunks even at size 1: it frees its buffers
-    /// only after the answer.
+    /// The pause between an answer and the next chunk. It is for a device that drops chunks even at size 1, because the device frees
+    /// its buffers only after the answer.
     package private(set) var pause = Duration.zero
-    /// The size that had the last gap, at least 2; nil if there was no gap or it was long ago.
+    /// The size at which the last gap occurred, at least 2; nil if there was none, or if it was long ago.
     private var overflow: Int?
-    /// The number of failures in a row at this size.
+    /// The number of consecutive gaps at the size `overflow`.
     private var failures = 0
     /// The number of chunks answered without a gap since the last change of the size.
     private var answered = 0
@@ -52,7 +52,7 @@ package struct SMPWindow: Sendable, Equatable {
 
     /// Halves the size after a gap of one or more lost chunks.
     package mutating func shrink() {
-        // On a lossy link a lost packet is not a sign of full buffers.
+        // On a lossy link, the link itself can lose the packet, so a gap does not mean that the buffers are full.
         if size == 1, delivery != .lossy { pause = min(max(Self.shortestPause, pause * 2), Self.longestPause) }
         failures = size == overflow ? min(failures + 1, Self.mostDoublings) : 0
         overflow = max(2, size)
@@ -60,6 +60,6 @@ package struct SMPWindow: Sendable, Equatable {
         answered = 0
     }
 
-    /// Returns the number of chunks without a gap before a size that had a gap is tried again.
+    /// Returns how many chunks must be answered without a gap before a size at which a gap occurred is tried again.
     private func trial(of size: Int) -> Int { size * ((delivery == .lossy ? 8 : 100) << failures) }
 }
