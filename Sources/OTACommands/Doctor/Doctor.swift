@@ -5,7 +5,7 @@ import OTAFirmware
 import OTASigning
 import SystemPackage
 
-/// Checks the requirements of a push over Bluetooth, serial ports and UDP.
+/// The command `doctor`, which checks the requirements of a push over Bluetooth, serial ports and UDP.
 struct Doctor: Command {
     static let name = "doctor"
     static let configuration = CommandConfiguration(
@@ -56,7 +56,7 @@ struct Doctor: Command {
     }
 }
 
-/// The result of `doctor`.
+/// The result of the command `doctor`.
 struct DoctorAnswer: CommandAnswer {
     struct Trust: Encodable, Sendable {
         let paths: [String]
@@ -92,7 +92,7 @@ struct DoctorAnswer: CommandAnswer {
     }
 }
 
-/// The result of one check of `doctor`.
+/// The result of one check by `doctor`.
 package struct Check: Encodable, Sendable, Equatable {
     package enum State: String, Encodable, Sendable {
         case ok
@@ -100,13 +100,13 @@ package struct Check: Encodable, Sendable, Equatable {
         case slow
         /// A push over this transport cannot work.
         case missing
-        /// The check depends on a part that is missing.
+        /// The check was not possible, because another required part is missing.
         case unknown
     }
-    /// The check's name; it is the same in every version.
+    /// The name of the check, which is the same in every version of otaflash.
     package let name: String
     package let state: State
-    /// The finding.
+    /// The finding of the check, for the user.
     package let message: String
     /// The steps to fix the problem, with the commands; one step per element.
     package let advice: [String]?
@@ -134,7 +134,7 @@ struct PartVersions: Encodable, Sendable {
     let swift = Self.compiler
     let libcrypto = Libcrypto.version
     let libdbus = DBusLibrary.version
-    /// Nil if BlueZ is not installed.
+    /// The version of BlueZ; nil: BlueZ is not installed, or its version is unknown.
     let bluez = BluetoothDaemon.version
     let linux = Self.kernel
 
