@@ -5,17 +5,17 @@ struct TimeLimit: Sendable {
     let duration: Duration
 
     private static let unitSeconds: [Character: Double] = ["s": 1, "m": 60, "h": 3600]
-    /// The maximum in seconds: one week.
+    /// The maximum duration in seconds, which is one week.
     private static let maximum = 7.0 * 86400
 
-    /// The help text of a `--timeout` option.
+    /// Returns the help text of a `--timeout` option.
     ///
-    /// - Parameter rest: the default, such as `default: 10s`.
+    /// - Parameter rest: the end of the text, with the default, such as `default: 10s`.
     static func help(_ rest: String) -> ArgumentHelp {
         ArgumentHelp("Stop after this time (examples: 30s, 10m, 2h); \(rest).", valueName: "duration")
     }
 
-    /// Returns nil for any other text, for 0, and for more than a week.
+    /// Parses a duration; nil for 0, for more than a week, and for text in another format.
     init?(_ text: String) {
         let unitSeconds = text.last.flatMap { Self.unitSeconds[$0] }
         let number = unitSeconds == nil ? text[...] : text.dropLast()
@@ -43,7 +43,7 @@ struct TimeLimit: Sendable {
 
 /// The values of options that are whole numbers.
 enum WholeNumber {
-    /// Returns the transform of an option that accepts the numbers of a range. Its error names the range.
+    /// Returns a function that parses a whole number in a range. The error of this function contains the range.
     static func `in`<Number: FixedWidthInteger & Sendable>(
         _ range: ClosedRange<Number>
     ) -> @Sendable (String) throws -> Number {
