@@ -46,7 +46,7 @@ package final class DeviceLock {
         _ = try? file.writeAll(toAbsoluteOffset: 0, line.utf8)
     }
 
-    /// The length of the file in bytes: a process id, spaces and a line feed.
+    /// The length of the lock file in bytes. The file contains a process id, spaces and a line feed.
     private static let lineLength = 16
 
     /// Opens or creates the lock file. Symbolic links are refused. If the path is a named pipe, this function does not block.

@@ -6,7 +6,7 @@ public import OTAUpdate
 public struct DeviceSearch: Sendable {
     /// The duration of the scan.
     public var duration = Duration.seconds(10)
-    /// The minimum signal strength in dBm; nil: any.
+    /// The minimum signal strength of the wanted devices in dBm; nil: any signal strength.
     public var minimumRSSI: Int?
     /// The name of the wanted devices; nil: any name.
     public var name: String?
@@ -20,14 +20,14 @@ public struct DeviceSearch: Sendable {
 
 /// A device that a scan has found.
 public struct ScannedDevice: Encodable, Sendable, Equatable {
-    /// The text of the device's `DeviceAddress`.
+    /// The address of the device, in the format of `DeviceAddress`.
     public let address: String
     public private(set) var name: String?
     /// The signal strength in dBm.
     public private(set) var rssi: Int?
     /// The product and the version, which the scan reads over a connection; nil: not read.
     public internal(set) var product, version: String?
-    /// The update protocols of the device: raw values of `UpdateProtocol`.
+    /// The update protocols of the device, as raw values of `UpdateProtocol`.
     public private(set) var protocols: [String] = []
     /// The reason why product and version were not read.
     public internal(set) var unread: String?
@@ -44,7 +44,8 @@ public struct ScannedDevice: Encodable, Sendable, Equatable {
     /// Merges new advertising data. The advertising data of a device can arrive in two parts.
     ///
     /// The name no longer changes after the first update protocol is known. At that time, the scan connects to the device. After a
-    /// connection, BlueZ replaces the advertised name with the name from the GAP service. Users know the advertised name.
+    /// connection, BlueZ replaces the advertised name with the name from the GAP service. The entry keeps the
+    /// advertised name, because users know this name.
     mutating func note(_ device: BluetoothDevice) {
         if name == nil || protocols.isEmpty { name = device.name ?? name }
         protocols += UpdateProtocol.advertised(by: device).map(\.rawValue).filter { !protocols.contains($0) }
@@ -169,7 +170,7 @@ private actor ScanBoard {
 
     init(_ report: @escaping @Sendable (DeviceScan.Change, [ScannedDevice]) -> Void) { self.report = report }
 
-    /// The devices, strongest signal first.
+    /// The found devices, sorted by signal strength. The strongest signal is first.
     var list: [ScannedDevice] {
         devices.values.sorted { ($1.rssi ?? .min, $0.address) < ($0.rssi ?? .min, $1.address) }
     }

@@ -3,7 +3,7 @@ package import SystemPackage
 
 /// The environment variables of the process, and the folders that they define.
 package enum Environment {
-    /// Returns the value of a variable; nil: not set, or empty.
+    /// Returns the value of an environment variable; nil: the variable is not set, or empty.
     package static func value(_ name: String) -> String? {
         guard let text = getenv(name), text.pointee != 0 else { return nil }
         return String(cString: text)

@@ -116,9 +116,9 @@ private struct PackageManifest: Decodable {
         let file: String
         let type: String?
         let board: String?
-        /// The size of the file in bytes; nil: not listed.
+        /// The size of the file in bytes; nil: the manifest lists no size.
         let size: Int?
-        /// The image number. The nRF Connect SDK writes it as text.
+        /// The image number. The nRF Connect SDK writes this number as a JSON string.
         let imageIndex: Number?
         let versionMCUboot: String?
 

@@ -33,7 +33,7 @@ public struct Updater: Sendable {
     public struct Options: Sendable {
         /// The update protocol to use; nil: a protocol that both the device and the update support.
         public var updateProtocol: UpdateProtocol?
-        /// The time limit of a task; nil: no limit. At the limit a task ends with `timedOut`.
+        /// The time limit of a task; nil: no limit. At this limit, the task ends with the error `timedOut`.
         public var timeLimit: Duration?
         /// The Bluetooth adapter, such as `hci0`; nil: the first powered adapter.
         public var adapter: String?

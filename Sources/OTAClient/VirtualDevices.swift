@@ -86,7 +86,7 @@ package protocol ObservedDevice: SimulatedDevice {
     var bootState: BootState? { get }
     /// The durations of all requests to blink, in seconds. The duration 0 stops the blinking.
     var identifyRequests: [Int] { get }
-    /// Stops the device and closes its connections. Its flash keeps its state, and an image on trial remains on trial.
+    /// Stops the device and closes its connections. The flash keeps its state, and an image on trial remains on trial.
     func suspend()
 }
 

@@ -120,7 +120,7 @@ public enum OTAFlash {
     }
 }
 
-/// Prevents core dumps and crash reports, which would contain keys and passphrases.
+/// Prevents core dumps and crash reports, which could contain keys and passphrases.
 private enum CrashDumps {
     private static let fatal = [SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS]
 
@@ -179,7 +179,7 @@ struct RootCommand: ParsableCommand, CommandGroupWithHint {
     @OptionGroup(title: "Output options") var options: OutputOptions
 }
 
-/// The version of this release. A test compares it with the first heading of CHANGELOG.md.
+/// The version of this release. A test compares this version with the first heading of CHANGELOG.md.
 package enum Version {
     package static let number = "0.1.0"
     /// The output of `--version`.

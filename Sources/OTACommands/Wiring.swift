@@ -10,7 +10,7 @@ struct Wiring {
 
     /// Performs a task for a device.
     ///
-    /// - Parameter trust: the trusted keys, for a virtual device that a push to `sim:` creates; nil: no device is created.
+    /// - Parameter trust: the trusted keys of the virtual device that a push to `sim:` creates; nil: no device is created.
     /// - Throws: the error of the task; `Failure` with the code `interrupted` after a signal.
     func perform(
         _ task: UpdateTask<VerifiedUpdate>, on target: DeviceOptions, trust: TrustStore? = nil
@@ -46,7 +46,7 @@ struct Wiring {
         return try await updater.perform(task, interrupts: interrupts) { reporter.report($0, at: $1) }
     }
 
-    /// Scans for devices and shows them.
+    /// Scans for devices and shows the found devices.
     ///
     /// - Throws: `BlueZError`; `Failure` if a signal interrupts the scan.
     func scan(_ search: DeviceSearch, over adapter: String?) async throws -> [ScannedDevice] {

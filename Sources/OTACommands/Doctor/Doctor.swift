@@ -96,7 +96,7 @@ struct DoctorAnswer: CommandAnswer {
 package struct Check: Encodable, Sendable, Equatable {
     package enum State: String, Encodable, Sendable {
         case ok
-        /// A push works, but a setting makes it slower or less reliable.
+        /// A push works, but a setting makes the push slower or less reliable.
         case slow
         /// A push over this transport cannot work.
         case missing
@@ -108,7 +108,7 @@ package struct Check: Encodable, Sendable, Equatable {
     package let state: State
     /// The finding of the check, for the user.
     package let message: String
-    /// The steps to fix the problem, with the commands; one step per element.
+    /// The steps that fix the problem, with their commands. Each element is one step.
     package let advice: [String]?
 
     static func ok(_ name: String, _ message: String) -> Check {
@@ -128,7 +128,7 @@ package struct Check: Encodable, Sendable, Equatable {
     }
 }
 
-/// The versions of otaflash and of the software that it uses.
+/// The versions of otaflash and of the software that otaflash uses.
 struct PartVersions: Encodable, Sendable {
     let otaflash = Version.number
     let swift = Self.compiler

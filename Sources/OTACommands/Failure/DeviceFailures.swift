@@ -43,7 +43,7 @@ extension Failure {
     ) -> (ExitStatus, hint: String) {
         let invocation = given.again
         let again = invocation.line()
-        // By default, a push resumes from the device's offset. So the command line to resume only omits `--restart`.
+        // By default, a push resumes from the device's offset. So the hint repeats the command line without `--restart`.
         let resumed = invocation.without(PushFlag.restart.argument).line()
         let fresh = invocation.without(PushFlag.resume.argument).line(adding: PushFlag.restart.argument)
         let status = invocation.line("status", withFile: false)

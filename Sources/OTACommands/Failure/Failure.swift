@@ -37,7 +37,7 @@ package struct Failure: Error, Sendable {
     /// Creates the failure for an invalid argument.
     static func usage(_ message: String, hint: String) -> Failure { Failure("usage", .usage, message, hint: hint) }
 
-    /// Creates the failure for a signal that arrived before the command changed anything. No upload can be resumed.
+    /// Creates the failure for a signal that arrived before the command changed anything. So no upload exists to resume.
     static func interrupted(by signal: Int32) -> Failure {
         Failure(
             "interrupted", signal == SIGTERM ? .terminated : .interrupted, "interrupted",
@@ -62,7 +62,7 @@ package enum ExitStatus: Int32, Sendable, CaseIterable {
     case linkLost = 75
     case protocolBroken = 76
     case refused = 77
-    /// The device runs its old image again.
+    /// The device rolled back to its old image.
     case rolledBack = 78
     case interrupted = 130
     case terminated = 143
@@ -76,7 +76,8 @@ extension Failure {
     ///   - fullMessage: the reason, followed by the usage text of the command.
     init(parsing message: String, fullMessage: String) {
         let lines = fullMessage.split(separator: "\n", omittingEmptySubsequences: false)
-        // The message before the usage text can repeat an argument with line feeds. So the usage text starts at the last match.
+        // The message before the usage text can repeat an argument with line feeds. So the usage text starts at the last line
+        // with `Usage:`.
         let usage = lines[(lines.lastIndex { $0.hasPrefix("Usage:") } ?? lines.endIndex)...]
         let help = usage.last.flatMap { $0.split(separator: "'").dropFirst().first } ?? "otaflash --help"
         self = .usage(message.isEmpty ? "invalid arguments" : message, hint: "show the help: \(help)")

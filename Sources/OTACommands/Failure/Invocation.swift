@@ -21,7 +21,7 @@ package struct Invocation: Sendable {
     var adapter: String?
     /// The value of `--protocol`.
     var updateProtocol: String?
-    /// The other options that change the effect of the command, such as `--no-downgrade`. Each element is one word.
+    /// The other options that change the effect of the command, such as `--no-downgrade`. Each element is one word of the command line.
     package var options: [String] = []
     /// The options of `simulate create` for a virtual device that accepts the bundle; nil: no bundle.
     var acceptingDevice: [String]?

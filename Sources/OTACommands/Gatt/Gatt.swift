@@ -111,7 +111,7 @@ struct CharacteristicOptions: ParsableArguments {
 
     /// Finds the characteristic on the connected device.
     ///
-    /// - Throws: `BlueZError`; a usage failure if several services contain the characteristic.
+    /// - Throws: `BlueZError`, or a usage failure if several services contain the characteristic.
     func find(in connection: DeviceConnection) throws -> GATTCharacteristic {
         let uuid = BluetoothUUID(characteristic)
         let service = self.service.flatMap { BluetoothUUID($0) }

@@ -168,7 +168,7 @@ struct Inspect: Command {
 struct InspectAnswer: CommandAnswer {
     struct Key: Encodable, Sendable {
         let keyID, kind: String
-        /// `Ed25519`, `ECDSA P-256`, `RSA-2048` or `RSA-3072`.
+        /// The algorithm of the key: `Ed25519`, `ECDSA P-256`, `RSA-2048` or `RSA-3072`.
         let algorithm: String
         /// The SHA-256 digest of the public key, as hex digits. An MCUboot image contains this digest in its KEYHASH TLV.
         let keyHash: String

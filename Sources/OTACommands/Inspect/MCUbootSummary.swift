@@ -18,7 +18,7 @@ struct MCUbootSummary: Encodable, Sendable {
         let algorithm: String
         /// True if the signature covers the signed bytes directly; false if it covers their digest.
         let pure: Bool
-        /// The hash of the public key in the image, as hex digits.
+        /// The hash of the public key, as the image contains it, in hex digits.
         let keyHash: String?
         /// The id of the trusted key that the image refers to; nil: the image refers to no trusted key.
         let keyID: String?

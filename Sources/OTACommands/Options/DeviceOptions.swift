@@ -9,7 +9,7 @@ struct ProtocolOption: ExpressibleByArgument, Sendable {
     static let auto = ProtocolOption(forced: nil)
     static let allValueStrings = [auto.defaultValueDescription] + UpdateProtocol.allCases.map(\.rawValue)
 
-    /// The required protocol; nil: `auto`.
+    /// The required protocol; nil: the user gave `auto`.
     let forced: UpdateProtocol?
 
     private init(forced: UpdateProtocol?) { self.forced = forced }

@@ -30,7 +30,7 @@ struct TimeLimit: Sendable {
 
     /// Parses the value of `--timeout`.
     ///
-    /// - Throws: `ValidationError`, which names the value and the expected format.
+    /// - Throws: `ValidationError`. Its message contains the value and the expected format.
     init(option text: String) throws {
         guard let limit = TimeLimit(text) else {
             throw ValidationError(
@@ -41,7 +41,7 @@ struct TimeLimit: Sendable {
     }
 }
 
-/// The values of options that are whole numbers.
+/// Parses option values that are whole numbers.
 enum WholeNumber {
     /// Returns a function that parses a whole number in a range. The error of this function contains the range.
     static func `in`<Number: FixedWidthInteger & Sendable>(
@@ -59,7 +59,7 @@ enum WholeNumber {
 extension ParsableArguments {
     /// Parses the value of a text option.
     ///
-    /// - Throws: a usage failure that names the value and the expected format.
+    /// - Throws: a usage failure. Its message contains the value, and its hint the expected format.
     static func read<Value>(
         _ text: String, _ option: String, _ rule: String, _ parse: (String) -> Value?
     ) throws(Failure) -> Value {

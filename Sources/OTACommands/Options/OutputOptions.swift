@@ -6,7 +6,7 @@ enum OutputFormat: String, ExpressibleByArgument, CaseIterable, Sendable {
     case text, json
 }
 
-/// The style of progress on stderr.
+/// The style of the progress output on stderr.
 enum ProgressStyle: String, ExpressibleByArgument, CaseIterable, Sendable {
     case auto, bar, lines, json, none
 

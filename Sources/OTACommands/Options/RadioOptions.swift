@@ -24,7 +24,7 @@ struct RadioOptions: ParsableArguments {
     /// The name of the Bluetooth option that the user gave, for error messages; nil: no such option.
     var given: String? { adapter != nil ? "--adapter" : passkey != nil ? "--passkey" : nil }
 
-    /// The passkey as a number, 0 to 999 999.
+    /// The passkey as a number from 0 to 999 999.
     var passkeyNumber: UInt32? { passkey.flatMap(Self.passkeyNumber) }
 
     static func passkeyNumber(_ text: String) -> UInt32? {

@@ -55,7 +55,7 @@ struct TrustOptions: ParsableArguments {
             console.debug("trusted: \(ids); from \(paths.map(\.string).joined(separator: ", "))")
             return store
         } catch {
-            // The user did not name the default folder. If it does not exist, no key is trusted yet.
+            // The user did not give the path of the default folder. If the folder does not exist, no key is trusted yet.
             guard error.code == .noSuchFile, isDefault else { throw error }
             let folder = paths.first?.string ?? ""
             throw KeyError(.noTrustedKey, "no key is trusted on this machine: \(folder) does not exist")

@@ -1,7 +1,7 @@
 import FoundationEssentials
 import OTAFirmware
 
-/// The result of a command. `Console` prints it as text or JSON.
+/// The result of a command. `Console` prints the result as text or JSON.
 ///
 /// The encoded members become part of the JSON object on stdout (docs/command-line.md, "JSON results, schema 1").
 protocol CommandAnswer: Encodable, Sendable {

@@ -45,7 +45,7 @@ struct CommandLog: LogHandler {
 
 /// Formats the arguments of a command for its log.
 package enum LoggedArguments {
-    /// The options with a secret as their value.
+    /// The options whose value is a secret.
     private static let secret = ["--passkey"]
 
     /// Returns the command line, with `***` in place of each secret.

@@ -8,7 +8,7 @@ import SystemPackage
 /// The file is created with mode 0600. A later run of otaflash appends to the file, so that the file contains all attempts. A file that is
 /// not a log is refused, because an appended line would damage the file.
 final class LogFile: Sendable {
-    /// The first line of each log.
+    /// The first line of each log file.
     private static let heading = "# otaflash log: time (UTC), process, level, text\n"
 
     private let file: FileDescriptor
@@ -90,7 +90,7 @@ final class LogFile: Sendable {
         }
     }
 
-    /// Converts the untyped errors of the system package, which are always an `Errno`.
+    /// Converts an untyped error of the module SystemPackage to `Errno`. The error is always an `Errno`.
     private static func systemCall<Value>(_ call: () throws -> Value) throws(Errno) -> Value {
         do { return try call() } catch { throw error as? Errno ?? .ioError }
     }

@@ -6,7 +6,7 @@ protocol ProgressRenderer {
     ///
     /// - Parameter time: the time since the session started. The clock of the session can be virtual.
     mutating func show(_ progress: UpdateProgress, at time: Duration)
-    /// Erases an incomplete line after the end of the session.
+    /// Erases an incomplete line on the terminal after the end of the session.
     mutating func finish()
 }
 

@@ -14,7 +14,7 @@ struct ProgressBar: ProgressRenderer {
     private var throttle = Throttle()
     /// True from a lost link until the next event of an open link. During this time, no rate is shown.
     private var isLinkDown = false
-    /// The rate of the whole transfer, as in the result; nil: the transfer is not complete.
+    /// The rate of the whole transfer, which is also in the result; nil: the transfer is not complete.
     private var finalRate: Double?
 
     init(

@@ -114,7 +114,7 @@ enum TextTable {
         return zip(labels, pairs).map { label, pair in label.padded(to: width) + "  " + TerminalLine(pair.1) }
     }
 
-    /// Formats rows below their headings. A cell with more than 40 columns is truncated.
+    /// Formats a table with a line of headings. A cell that is wider than 40 columns is truncated.
     static func rows(_ headings: [String], _ rows: [[String]]) -> [TerminalLine] {
         let all = ([headings] + rows).map { $0.map { TerminalLine($0).clipped(to: widestCell) } }
         let widths = headings.indices.map { column in all.map { $0[column].columns }.max() ?? 0 }

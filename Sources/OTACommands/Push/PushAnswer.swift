@@ -12,7 +12,7 @@ struct PushAnswer: CommandAnswer {
     let device: DeviceSummary
     let updateProtocol: UpdateProtocol
     let transfer: TransferSummary?
-    /// `confirmed`, `on-trial`, `already-running` or `uploaded`.
+    /// The outcome of the push: `confirmed`, `on-trial`, `already-running` or `uploaded`.
     let outcome: String
     /// The fields of the bundle that SMP could not check against the device; nil: all fields were checked.
     let unchecked: [String]?

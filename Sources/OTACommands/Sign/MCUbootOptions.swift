@@ -54,7 +54,7 @@ struct MCUbootOptions: ParsableArguments {
 
     /// Checks that none of the options was given.
     ///
-    /// - Parameter reason: the end of the message, such as `it requires --as mcuboot`.
+    /// - Parameter reason: the end of the error message, such as `it requires --as mcuboot`.
     /// - Throws: a usage failure if one of the options was given.
     func refuse(_ reason: String) throws(Failure) {
         let given = [

@@ -154,7 +154,7 @@ struct Sign: Command {
         let known = path == StandardFile.name ? nil : Self.counter(ofMCUbootImageIn: path)
         let file = try MCUbootSigner(key: key, scheme: scheme)
             .sign(input(), as: layout, to: outputFile(at: path))
-        // A counter derived from the version needs no warning, because it is always large and increases with the version.
+        // A counter derived from the version needs no warning, because it is large and increases with the version.
         if !mcuboot.derivesSecurityCounter, let counter = layout.securityCounter {
             warn(ofCounter: counter, after: known, in: ("image", "--security-counter"), console)
         }
@@ -220,7 +220,7 @@ struct Sign: Command {
         return image.dropLast(suffix.count) + ".signed.bin"
     }
 
-    /// Refuses the options for bundle fields that an MCUboot image does not have.
+    /// Refuses the options for fields of a bundle. An MCUboot image does not have these fields.
     private func refuseBundleOptions() throws(Failure) {
         let given = [
             ("--product", product != nil), ("--hardware", hardware != nil), ("--counter", counter != nil),

@@ -44,7 +44,7 @@ enum TerminalPrompt {
     ) throws -> SecretBytes {
         var silent = before
         silent.c_lflag &= ~tcflag_t(ECHO)
-        // In the background, this call causes SIGTTOU, before the process writes the prompt or reads input.
+        // A process in the background receives SIGTTOU at this call, before it writes the prompt or reads input.
         while tcsetattr(terminal, TCSAFLUSH, &silent) != 0 {
             guard errno == EINTR else {
                 throw PassphraseSource.none(

@@ -49,7 +49,7 @@ package final class ServedDevice: Sendable {
 
 /// Serves the device over UDP or a serial line. These transports have no connections, and each value is a complete message.
 extension ServedDevice {
-    /// Serves UDP until the listener is closed or the task is cancelled.
+    /// Serves the device over UDP until the listener is closed or the task is cancelled.
     package func serve(_ listener: UDPListener) async {
         await serve {
             await listener.receive()
@@ -58,7 +58,7 @@ extension ServedDevice {
         }
     }
 
-    /// Serves a serial line until the line fails.
+    /// Serves the device over a serial line until the line fails.
     func serve(_ line: SerialLine) async {
         await serve {
             do throws(LinkError) { return (try await line.receive(), peer: 0) } catch { return nil }
@@ -123,7 +123,7 @@ package struct Peers<Peer: Hashable & Sendable>: Sendable {
 
     /// Returns the number of a peer. A new peer gets a new number.
     ///
-    /// A peer does not report the end of its use. So at most `maximum` peers are kept. A further peer replaces the oldest peer, whose
+    /// A peer does not report that it stops. So at most `maximum` peers are kept. A further peer replaces the oldest peer, whose
     /// number is returned as `replaced`. If the replaced peer sends again, this peer gets a new number.
     package mutating func number(of peer: Peer) -> (number: UInt16, replaced: UInt16?) {
         if let number = numbers[peer] { return (number, nil) }

@@ -8,7 +8,7 @@ extension ServedDevice {
     /// MTU of a connection to a peripheral only with a write.
     private static let shortestValue = 20
     /// The header of a notification from BlueZ 5.66, in bytes. Some centrals accept several notifications in one packet. For these
-    /// centrals, BlueZ adds a length field to each notification, also to a single notification. BlueZ truncates longer values.
+    /// centrals, BlueZ adds a length field to each notification, also to a single notification. BlueZ truncates values that do not fit.
     private static let notificationHeader = 5
     /// The maximum length of an attribute value, in bytes. bluetoothd truncates the value to the MTU.
     private static let longestRead = 512

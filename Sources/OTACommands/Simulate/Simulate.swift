@@ -75,10 +75,10 @@ struct SimulateRemove: Command {
 
 /// The result of the commands `simulate create`, `simulate list`, `simulate remove` and `simulate serve`.
 struct VirtualDevicesAnswer: CommandAnswer {
-    /// A virtual device.
+    /// The properties of a virtual device.
     struct Device: Encodable, Sendable {
         let address, product, version: String
-        /// `ota` or `smp`.
+        /// The update protocol, either `ota` or `smp`.
         let updateProtocol: String
         // The next values are nil for a device that uses SMP.
         let hardware: UInt16?

@@ -41,7 +41,7 @@ final class LinkGuard: LinkAccount {
             if case .idle = state, startsIt { state = Self.start(logger) }
             guard case .running(let line, _) = state else { return }
             let message = [notice.rawValue] + device.text.utf8
-            // If the guard process was killed, the send fails. The update continues without a guard.
+            // If the guard process was killed, `send` fails. The update continues without a guard process.
             _ = message.withUnsafeBytes { send(line, $0.baseAddress, $0.count, CInt(MSG_NOSIGNAL)) }
         }
     }
