@@ -11,8 +11,12 @@ tests=$root/.build/release/otaflashPackageTests.xctest
 # Builds the product, its tests, the gauntlet and the sanitizer builds with the same flags, so that no script invalidates the build of
 # another script. An import that the manifest does not allow is an error. Each module's compiler also writes the module interface; for
 # modules with macros this halves the build time. The debug information contains only line tables.
+#
+# The product contains libcbor and libdbus (scripts/static-libraries).
 build_release() { # OPTIONS OF swift build...
-    swift build -c release --explicit-target-dependency-import-check error -Xswiftc -no-emit-module-separately-wmo \
+    local libraries
+    libraries=$("$root/scripts/static-libraries") || return
+    PKG_CONFIG_PATH=$libraries/lib/pkgconfig swift build -c release --explicit-target-dependency-import-check error -Xswiftc -no-emit-module-separately-wmo \
         -Xswiftc -gline-tables-only "$@"
 }
 

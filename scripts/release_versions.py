@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""The versions that a release is built from: release_versions.py check | record
+"""Records or checks the versions from which a release is built: release_versions.py check | record
 
-`record` writes them to scripts/release-versions.txt, which is committed. `check` compares, and fails (65) where they differ.
+`record` writes the versions on this machine to scripts/release-versions.txt, which is committed. `check` compares the file with the
+machine, and exits with 65 if they differ.
 
-Package.resolved is not committed: it holds commit ids, and a mirror of a package has other ones. The hash of a package's files is the
-same everywhere. To compute it without this script, in the package's folder:
+Package.resolved is not committed, because it contains commit ids, and a mirror of a package may have other commit ids. The hash of a
+package's files is the same everywhere. To compute the hash without this script, type in the package's folder:
 
     find . -name .git -prune -o -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum
 """
@@ -26,7 +27,7 @@ def output(*command):
 
 
 def tree_hash(folder):
-    """The SHA-256 of all files of a folder and of their names, without .git."""
+    """Returns the SHA-256 of all files of a folder and of their names, without .git."""
     files = []
     for parent, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name != ".git"]
@@ -97,9 +98,9 @@ def main(verb):
     new = present()
     if verb == "record":
         text = [
-            "# What a release is built from. scripts/release compares it with the machine before it builds;",
-            "# scripts/release --record writes it. The last word of a package is the SHA-256 of its files",
-            "# (scripts/release_versions.py says how to compute it).",
+            "# The versions from which a release is built. scripts/release compares them with the machine before the build.",
+            "# scripts/release --record writes this file. The last word of a package is the SHA-256 of its files.",
+            "# scripts/release_versions.py describes how to compute it.",
         ]
         text += [" ".join((kind, name) + words) for (kind, name), words in sorted(new.items())]
         record.write_text("\n".join(text) + "\n")

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""The software bill of materials of a build, as SPDX 2.3: sbom.py VERSION BINARY
+"""Prints the software bill of materials of a build, as SPDX 2.3: sbom.py VERSION BINARY
 
-Packages are those of Package.resolved, with the commit each was built from and the SHA-256 of its files; the Swift toolchain, whose runtime is in the binary; and
-the shared libraries that the binary asks for, with the Debian package and version that they come from on this machine.
+It lists these packages:
+- the Swift packages in Package.resolved, each with its commit and the SHA-256 of its files
+- the Swift toolchain, because its runtime is in the binary
+- the C libraries in the binary, each with the address and the SHA-256 of its sources (scripts/static-libraries)
+- the shared libraries that the binary needs, with the Debian package and version on this machine
 """
 import datetime
 import hashlib
@@ -43,12 +46,20 @@ def swift_packages():
             sourceInfo="SHA-256 of its files, as scripts/release_versions.py computes it: " + digest)
 
 
+def static_libraries():
+    for line in output(root / "scripts" / "static-libraries", "list").splitlines():
+        name, address, digest = line.split()
+        name, version = name.rsplit("-", 1)
+        yield package(name, version, address, checksums=[{"algorithm": "SHA256", "checksumValue": digest}],
+                      sourceInfo="linked statically; the checksum is that of the sources")
+
+
 def system_libraries(binary):
     for line in output("ldd", binary).splitlines():
         path = re.search(r"=> (/\S+)", line)
         if not path:
             continue
-        # Debian knows a file by the path it was packed under, which a merged /usr may hide.
+        # dpkg knows the path in the package. On a system with a merged /usr, the loader may find the file at another path.
         places = {path[1], os.path.realpath(path[1])}
         places |= {place.removeprefix("/usr") for place in places}
         found = subprocess.run(["dpkg-query", "-S", *places], capture_output=True, text=True).stdout
@@ -64,7 +75,7 @@ def main(version, binary):
     ours = package(
         "otaflash", version, checksums=[{"algorithm": "SHA256", "checksumValue": digest}],
         licenseDeclared="Apache-2.0", sourceInfo="commit " + revision)
-    parts = [package("swift", release_versions.toolchain()), *swift_packages()]
+    parts = [package("swift", release_versions.toolchain()), *swift_packages(), *static_libraries()]
     parts += {part["name"]: part for part in system_libraries(binary)}.values()
     json.dump(
         {

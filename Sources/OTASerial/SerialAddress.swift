@@ -43,15 +43,18 @@ extension SerialAddress: CustomStringConvertible {
 
 /// The supported baud rates, in bits per second. They are the rates that Linux defines as constants.
 enum BaudRate {
-    private static let speeds: KeyValuePairs<Int, CInt> = [
-        9600: B9600, 19_200: B19200, 38_400: B38400, 57_600: B57600, 115_200: B115200, 230_400: B230400,
-        460_800: B460800, 500_000: B500000, 576_000: B576000, 921_600: B921600, 1_000_000: B1000000,
-        1_152_000: B1152000, 1_500_000: B1500000, 2_000_000: B2000000, 2_500_000: B2500000, 3_000_000: B3000000,
-        3_500_000: B3500000, 4_000_000: B4000000,
+    // The conversions are for the type of the constants: Int32 before glibc 2.42, UInt32 since then.
+    private static let speeds: KeyValuePairs<Int, speed_t> = [
+        9600: speed_t(B9600), 19_200: speed_t(B19200), 38_400: speed_t(B38400), 57_600: speed_t(B57600),
+        115_200: speed_t(B115200), 230_400: speed_t(B230400), 460_800: speed_t(B460800), 500_000: speed_t(B500000),
+        576_000: speed_t(B576000), 921_600: speed_t(B921600), 1_000_000: speed_t(B1000000),
+        1_152_000: speed_t(B1152000),
+        1_500_000: speed_t(B1500000), 2_000_000: speed_t(B2000000), 2_500_000: speed_t(B2500000),
+        3_000_000: speed_t(B3000000), 3_500_000: speed_t(B3500000), 4_000_000: speed_t(B4000000),
     ]
 
     static var all: [Int] { speeds.map(\.key) }
 
     /// Returns the termios constant of a rate; nil if the rate is not supported.
-    static func speed(of rate: Int) -> speed_t? { speeds.first { $0.key == rate }.map { speed_t($0.value) } }
+    static func speed(of rate: Int) -> speed_t? { speeds.first { $0.key == rate }?.value }
 }

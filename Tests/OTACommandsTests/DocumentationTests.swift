@@ -29,7 +29,7 @@ import Testing
         case notRun(String, _ reason: Reason)
 
         enum Reason: Sendable {
-            case noCommand, releaseTests, radioLab, scriptsOfCI
+            case noCommand, releaseTests, installTest, radioLab, scriptsOfCI
         }
 
         var start: String {
@@ -43,7 +43,8 @@ import Testing
         Page(
             name: "README.md",
             blocks: [
-                .scripts("scripts/demo"), .run("otaflash keygen release"), .run("otaflash simulate create kitchen"),
+                .notRun("apt install", .installTest), .scripts("scripts/demo"), .run("otaflash keygen release"),
+                .run("otaflash simulate create kitchen"),
             ]),
         Page(name: "SECURITY.md", blocks: []),
         Page(name: "CONTRIBUTING.md", blocks: [.scripts("scripts/build"), .notRun("swift build", .scriptsOfCI)]),

@@ -142,7 +142,8 @@ private struct CBORTokens {
 
     /// The callbacks for libcbor. It also calls a member without a function, so every member is set.
     ///
-    /// Swift imports `size_t` as `Int`, so a count of 2⁶⁴ − 1 arrives as −1.
+    /// The conversions accept both types of a count: libcbor declares it as `size_t` before 0.10, and as `uint64_t` since then. Swift
+    /// imports `size_t` as `Int`, so a count of 2⁶⁴ − 1 arrives as −1.
     private static var callbacks: cbor_callbacks {
         cbor_callbacks(
             uint8: { note($0, .value(.unsigned(UInt64($1)))) },
@@ -154,13 +155,13 @@ private struct CBORTokens {
             negint16: { note($0, .value(.negative(UInt64($1)))) },
             negint8: { note($0, .value(.negative(UInt64($1)))) },
             byte_string_start: { note($0, .bytesInChunks) },
-            byte_string: { note($0, .value(.bytes(copy($1, $2)))) },
-            string: { note($0, .text(copy($1, $2))) },
+            byte_string: { note($0, .value(.bytes(copy($1, Int(truncatingIfNeeded: $2))))) },
+            string: { note($0, .text(copy($1, Int(truncatingIfNeeded: $2)))) },
             string_start: { note($0, .textInChunks) },
             indef_array_start: { note($0, .array(count: nil)) },
-            array_start: { note($0, .array(count: UInt64(UInt(bitPattern: $1)))) },
+            array_start: { note($0, .array(count: UInt64(truncatingIfNeeded: $1))) },
             indef_map_start: { note($0, .map(count: nil)) },
-            map_start: { note($0, .map(count: UInt64(UInt(bitPattern: $1)))) },
+            map_start: { note($0, .map(count: UInt64(truncatingIfNeeded: $1))) },
             tag: { sink, _ in note(sink, .tag) },
             float2: { note($0, .value(.float(Double($1)))) },
             float4: { note($0, .value(.float(Double($1)))) },
