@@ -51,7 +51,7 @@ public struct DeviceAddress: Sendable {
     public var isSimulated: Bool { if case .simulated = transport { true } else { false } }
     public var isBluetooth: Bool { if case .bluetooth = transport { true } else { false } }
 
-    /// The protocols that the transport can carry. UDP and serial have one channel, which carries SMP.
+    /// The update protocols that the transport supports. UDP and serial lines have only one channel, which SMP uses.
     public var protocols: Set<UpdateProtocol> {
         switch transport {
         case .simulated, .bluetooth: [.ota, .smp]

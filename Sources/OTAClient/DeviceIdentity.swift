@@ -5,7 +5,7 @@ import OTASMP
 package import OTAUpdate
 
 extension UpdateProtocol {
-    /// The GATT service of the protocol.
+    /// The UUID of the GATT service of this update protocol.
     package var service: BluetoothUUID {
         switch self {
         case .ota: BluetoothUUID(ProfileChannel.service)
@@ -21,13 +21,13 @@ extension UpdateProtocol {
 
 /// The product and version of a device in range.
 struct DeviceIdentity: Sendable {
-    /// Nil if the device does not report a product.
+    /// The product; nil: the device does not report a product.
     var product: String?
     var version: String
 }
 
 extension DeviceIdentity {
-    /// Reads the characteristics of a device with the GATT OTA profile.
+    /// Reads product and version from a device that supports the GATT OTA profile.
     init(readFrom connection: DeviceConnection) async throws {
         let info = try await connection.read(connection.characteristic(ProfileChannel.info))
         let version = try await connection.read(connection.characteristic(ProfileChannel.version))
@@ -46,7 +46,7 @@ extension DeviceIdentity {
 extension DeviceConnection {
     /// Returns the characteristic of a channel.
     ///
-    /// - Throws: `no-such-object` if the device does not have it.
+    /// - Throws: `no-such-object` if the device does not have this characteristic.
     nonisolated func characteristic(_ channel: Channel) throws(BlueZError) -> GATTCharacteristic {
         try characteristic(BluetoothUUID(channel.characteristic), of: BluetoothUUID(channel.service))
     }
@@ -55,9 +55,9 @@ extension DeviceConnection {
 extension DeviceIdentity {
     private static let limit = Duration.seconds(5)
 
-    /// Reads the running version of a device that speaks SMP, and the board name if the device reports it.
+    /// Reads the running version over SMP, and the board name if the device reports a board name.
     ///
-    /// - Throws: `UpdateError` if the device does not answer within 5 s or its answer is malformed.
+    /// - Throws: `UpdateError` if the device does not respond within 5 s, or if a response is malformed.
     init(askedOf connection: DeviceConnection) async throws {
         self = try await withThrowingTaskGroup(of: DeviceIdentity.self) { group in
             group.addTask { try await Self.ask(connection) }
@@ -89,7 +89,7 @@ extension DeviceIdentity {
         }
     }
 
-    /// Sends SMP requests, each once, and returns the answers.
+    /// Sends SMP requests without retries and returns the responses.
     private struct Inquiry {
         var answers: Notifications.AsyncIterator
         let send: ([UInt8]) async throws -> Void
@@ -101,10 +101,10 @@ extension DeviceIdentity {
             self.send = send
         }
 
-        /// Returns the fields of the answer; nil if the device refuses the request or does not support it.
+        /// Returns the fields of the response; nil if the device refuses the request or does not support it.
         mutating func fields(_ request: SMPRequest) async throws -> [String: CBORValue]? {
             sequence += 1
-            // Every device understands version 1 of SMP.
+            // Every device with SMP supports version 1 of SMP.
             try await send(request.frame(sequence: sequence, version: .first).bytes)
             while let value = await answers.next() {
                 for frame in try assembler.take(value) where request.isAnswered(by: frame, sequence: sequence) {

@@ -3,19 +3,19 @@ import Glibc
 import OTAFirmware
 public import SystemPackage
 
-/// An exclusive lock on a device: only one otaflash at a time uses it.
+/// An exclusive lock on a device. It allows only one otaflash process at a time to use the device.
 ///
-/// The lock is an `flock` on a file that contains the process id of the owner. The kernel releases the lock when the process ends,
-/// in any way. The file remains: if it were removed, two processes could lock two files of the same name.
+/// The lock is an `flock` on a file that contains the process id of the owner. The kernel releases the lock when the process ends, also
+/// after a crash. The lock file is never removed. Otherwise two processes could lock two different files with the same name.
 ///
-/// Other users may be able to write to the folder and create the file. So links are not followed. Only an empty file, or a file
-/// with a process id in the format of this program, is changed.
+/// Other users may have write access to the folder and create the file. So symbolic links are refused. The lock overwrites only an empty
+/// file, or a file that contains a process id in the format of otaflash.
 package final class DeviceLock {
     private let file: FileDescriptor
 
-    /// Acquires the lock, without waiting.
+    /// Acquires the lock without waiting.
     ///
-    /// - Parameter device: the address of the device, for the message of an error.
+    /// - Parameter device: the address of the device, for error messages.
     /// - Throws: `deviceInUse`, `cannotCreate`.
     package init(_ path: FilePath, of device: String) throws(ClientError) {
         do {
@@ -39,22 +39,23 @@ package final class DeviceLock {
             guard error == .wouldBlock else { throw Self.unusable(path, "\(error)") }
             throw Self.held(device, by: holder)
         }
-        // The process id is for people only; the lock itself is the `flock`. The length is constant, so no truncation is needed.
+        // The process id is only for error messages; the `flock` is the actual lock. The text has a constant length, so no truncation is
+        // needed.
         let digits = String(getpid())
         let line = digits + String(repeating: " ", count: max(0, Self.lineLength - 1 - digits.count)) + "\n"
         _ = try? file.writeAll(toAbsoluteOffset: 0, line.utf8)
     }
 
-    /// The length of the file in bytes: a process id, spaces and a line feed.
+    /// The length of the lock file in bytes. The file contains a process id, spaces and a line feed.
     private static let lineLength = 16
 
-    /// Opens or creates the file. Symbolic links are refused. Opening a pipe does not block.
+    /// Opens or creates the lock file. Symbolic links are refused. If the path is a named pipe, this function does not block.
     private static func open(_ path: FilePath) throws -> FileDescriptor {
         try FileDescriptor.open(
             path, .readWrite, options: [.create, .noFollow, .closeOnExec, .nonBlocking], permissions: [.ownerReadWrite])
     }
 
-    /// The reason why the file is not a lock of this user; nil: it is one.
+    /// Returns the reason why the file is not a lock file of this user; nil: the file is a valid lock file.
     private static func fault(of file: FileDescriptor) -> String? {
         guard let status = try? file.stat() else { return "it cannot be examined" }
         guard status.type == .regular else { return "it is not a regular file" }
@@ -69,8 +70,8 @@ package final class DeviceLock {
         return nil
     }
 
-    // A process that this program is starting has a copy of the descriptor until it runs its own program. Closing the file alone would
-    // not release the lock before that.
+    // A child process has a copy of the descriptor between fork and exec. While this copy exists, closing the file does not release the
+    // lock. `LOCK_UN` does.
     deinit {
         _ = flock(file.rawValue, LOCK_UN)
         try? file.close()
@@ -78,7 +79,7 @@ package final class DeviceLock {
 
     /// Returns the path of the lock for a device that is not a virtual device.
     ///
-    /// - Parameter name: the name of the device. `_` replaces characters other than letters, digits, `.`, `-` and `_`.
+    /// - Parameter name: the name of the device. `_` replaces all characters except letters, digits, `.`, `-` and `_`.
     /// - Throws: `cannotCreate`, `invalidStateFolder`.
     static func file(_ name: String) throws(ClientError) -> FilePath {
         var folder = Environment.runtimeFolder
@@ -110,24 +111,26 @@ package final class DeviceLock {
     }
 }
 
-/// The lock of a Bluetooth device. It is acquired when the device is found, before the first connection. Without the lock, a
-/// second otaflash would end the link of the first.
+/// The lock of a Bluetooth device.
+///
+/// The lock is acquired when the device is found, before the first connection. Without the lock, a second otaflash process would end the
+/// link of the first process.
 package actor BluetoothLock {
-    /// The address that the user gave, for the message of an error.
+    /// The address that the user gave, for error messages.
     private let address: String
     private var lock: DeviceLock?
-    /// The failure to lock the device; nil: no failure.
+    /// The reason why the device could not be locked; nil: no failure.
     package private(set) var failure: ClientError?
-    /// The device that was found; nil: none yet.
+    /// The device that was found; nil: no device found yet.
     package private(set) var device: BluetoothDevice?
 
     package init(_ address: String) { self.address = address }
 
     /// Locks the device until this object is freed.
     ///
-    /// - Throws: `acquiredElsewhere` if the device cannot be locked; `failure` has the reason.
+    /// - Throws: `acquiredElsewhere` if the device cannot be locked. The property `failure` then contains the reason.
     package func take(_ found: BluetoothDevice) throws(BlueZError) {
-        // A device can report its name later, or another name after the first connection. The first reported name is kept.
+        // A device can report its name in a later event, or another name after the first connection. The first reported name is kept.
         if device?.name == nil { device = found }
         guard lock == nil else { return }
         do throws(ClientError) {
@@ -143,22 +146,22 @@ package actor BluetoothLock {
     }
 }
 
-/// The reason why a task could not start on this computer. Errors are equal if their codes are.
+/// The reason why a task could not start on this computer. Two errors are equal if their codes are equal.
 public struct ClientError: Error, Sendable, Equatable {
     public enum Code: Sendable {
         /// `OTAFLASH_STATE_DIR` is not an absolute path.
         case invalidStateFolder
         /// The folder or the lock file cannot be created.
         case cannotCreate
-        /// A file with the name of the lock is not a lock file.
+        /// The file at the path of the lock file is not a lock file of this user.
         case foreignLock
         /// Another process uses the device.
         case deviceInUse
     }
     public let code: Code
-    /// The description for people, without a full stop.
+    /// The description of the error for the user, without a full stop.
     public let context: String
-    /// The file or folder of the error; nil: none.
+    /// The file or folder that caused the error; nil: the error has no path.
     public let path: FilePath?
     /// The id of the process that uses the device; nil: unknown.
     public let process: Int32?

@@ -6,11 +6,11 @@ public import OTAUpdate
 public struct DeviceSearch: Sendable {
     /// The duration of the scan.
     public var duration = Duration.seconds(10)
-    /// The minimum signal strength in dBm; nil: any.
+    /// The minimum signal strength of the wanted devices in dBm; nil: any signal strength.
     public var minimumRSSI: Int?
-    /// The name of the wanted devices; nil: any.
+    /// The name of the wanted devices; nil: any name.
     public var name: String?
-    /// The update protocols of the wanted devices; empty: all devices, also those that cannot be updated.
+    /// The update protocols of the wanted devices; empty: all devices, also devices that cannot be updated.
     public var protocols = UpdateProtocol.allCases
     /// True if the scan connects to devices to read product and version.
     public var reads = true
@@ -20,14 +20,14 @@ public struct DeviceSearch: Sendable {
 
 /// A device that a scan has found.
 public struct ScannedDevice: Encodable, Sendable, Equatable {
-    /// The text of the device's `DeviceAddress`.
+    /// The address of the device, in the format of `DeviceAddress`.
     public let address: String
     public private(set) var name: String?
     /// The signal strength in dBm.
     public private(set) var rssi: Int?
-    /// Read over a connection; nil if not read.
+    /// The product and the version, which the scan reads over a connection; nil: not read.
     public internal(set) var product, version: String?
-    /// The update protocols of the device: raw values of `UpdateProtocol`.
+    /// The update protocols of the device, as raw values of `UpdateProtocol`.
     public private(set) var protocols: [String] = []
     /// The reason why product and version were not read.
     public internal(set) var unread: String?
@@ -41,10 +41,11 @@ public struct ScannedDevice: Encodable, Sendable, Equatable {
         note(device)
     }
 
-    /// Merges new advertising data: it can arrive in two parts.
+    /// Merges new advertising data. The advertising data of a device can arrive in two parts.
     ///
-    /// The name no longer changes after the first update protocol is known. From then on the scan connects to the device, and
-    /// BlueZ replaces the advertised name with the name from the GAP service. Users know the advertised name.
+    /// The name no longer changes after the first update protocol is known. At that time, the scan connects to the device. After a
+    /// connection, BlueZ replaces the advertised name with the name from the GAP service. The entry keeps the
+    /// advertised name, because users know this name.
     mutating func note(_ device: BluetoothDevice) {
         if name == nil || protocols.isEmpty { name = device.name ?? name }
         protocols += UpdateProtocol.advertised(by: device).map(\.rawValue).filter { !protocols.contains($0) }
@@ -54,7 +55,7 @@ public struct ScannedDevice: Encodable, Sendable, Equatable {
 
 /// Finds the updatable Bluetooth devices in range.
 public struct DeviceScan: Sendable {
-    /// A change of the devices that were found.
+    /// A change in the list of found devices.
     public enum Change: Sendable {
         case appeared(ScannedDevice)
         /// Product and version of a device were read.
@@ -72,7 +73,7 @@ public struct DeviceScan: Sendable {
     ///
     /// - Parameters:
     ///   - adapter: the Bluetooth adapter, such as `hci0`; nil: the first powered adapter.
-    ///   - links: learns which links are open: see `Updater.Options.links`.
+    ///   - links: records which links are open; see `Updater.Options.links`.
     public init(
         _ search: DeviceSearch = DeviceSearch(), over adapter: String? = nil,
         logger: Logger = Logger(label: "ota.client"),
@@ -86,7 +87,7 @@ public struct DeviceScan: Sendable {
 
     /// Scans for the duration of the search.
     ///
-    /// - Parameter report: called with each change and the devices that were found so far, strongest signal first.
+    /// - Parameter report: called with each change and the devices found so far, strongest signal first.
     /// - Returns: the devices, strongest signal first.
     /// - Throws: `BlueZError`.
     public func run(
@@ -124,7 +125,7 @@ public struct DeviceScan: Sendable {
         }
     }
 
-    /// Reads up to 3 devices at the same time. The adapter establishes only one connection at a time.
+    /// Reads product and version from up to 3 devices at the same time. The adapter still establishes only one connection at a time.
     private func read(
         _ found: AsyncStream<BluetoothDevice>, _ client: BlueZClient, _ board: ScanBoard
     ) async {
@@ -144,8 +145,8 @@ public struct DeviceScan: Sendable {
             .address(device.address), adapter: adapter, services: [updateProtocol.service],
             admits: { device throws(BlueZError) in try await lock.take(device) })
         do {
-            // SMP requires a subscription, and a device can demand pairing for it. The scan never asks the user for a passkey,
-            // so a pairing that needs one fails at once.
+            // SMP requires a subscription, and a device can require pairing for a subscription. The scan never prompts the user for a
+            // passkey. So a pairing that needs a passkey fails immediately.
             let pairing: PairingResponder? = updateProtocol == .smp ? .unattended : nil
             let identity = try await client.withConnection(request, pairing: pairing) { connection in
                 switch updateProtocol {
@@ -169,12 +170,13 @@ private actor ScanBoard {
 
     init(_ report: @escaping @Sendable (DeviceScan.Change, [ScannedDevice]) -> Void) { self.report = report }
 
-    /// The devices, strongest signal first.
+    /// The found devices, sorted by signal strength. The strongest signal is first.
     var list: [ScannedDevice] {
         devices.values.sorted { ($1.rssi ?? .min, $0.address) < ($0.rssi ?? .min, $1.address) }
     }
 
-    /// Records an event. Returns the device when it first becomes known as updatable: the scan then reads it.
+    /// Records an event. Returns the device after its first event with an update protocol; otherwise nil. The scan then reads the returned
+    /// device.
     func note(_ event: ScanEvent) -> BluetoothDevice? {
         switch event {
         case .appeared(let device), .changed(let device):

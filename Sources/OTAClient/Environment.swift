@@ -3,21 +3,21 @@ package import SystemPackage
 
 /// The environment variables of the process, and the folders that they define.
 package enum Environment {
-    /// Returns the value of a variable; nil: not set, or empty.
+    /// Returns the value of an environment variable; nil: the variable is not set, or empty.
     package static func value(_ name: String) -> String? {
         guard let text = getenv(name), text.pointee != 0 else { return nil }
         return String(cString: text)
     }
 
-    /// `$XDG_CONFIG_HOME/otaflash`, else `~/.config/otaflash`.
+    /// The folder of the configuration: `$XDG_CONFIG_HOME/otaflash`, or else `~/.config/otaflash`.
     package static var configurationFolder: FilePath? { folder("XDG_CONFIG_HOME", orElse: ".config") }
 
-    /// `$XDG_RUNTIME_DIR/otaflash`, for files that may be deleted when the user logs out.
+    /// The folder for files that may be deleted when the user logs out: `$XDG_RUNTIME_DIR/otaflash`.
     package static var runtimeFolder: FilePath? { absolute("XDG_RUNTIME_DIR")?.appending("otaflash") }
 
-    /// `$OTAFLASH_STATE_DIR`, else `$XDG_STATE_HOME/otaflash`, else `~/.local/state/otaflash`.
+    /// The state folder: `$OTAFLASH_STATE_DIR`, or else `$XDG_STATE_HOME/otaflash`, or else `~/.local/state/otaflash`.
     ///
-    /// - Throws: `invalidStateFolder` for a relative path in `OTAFLASH_STATE_DIR`, which would depend on the current directory.
+    /// - Throws: `invalidStateFolder` if `OTAFLASH_STATE_DIR` is a relative path, which would depend on the current directory.
     package static func stateFolder() throws(ClientError) -> FilePath? {
         guard let text = value("OTAFLASH_STATE_DIR") else { return folder("XDG_STATE_HOME", orElse: ".local/state") }
         let path = FilePath(text)
@@ -32,8 +32,8 @@ package enum Environment {
         (absolute(name) ?? home?.appending(FilePath(fallback).components))?.appending("otaflash")
     }
 
-    /// Returns the path in a variable. Relative paths are ignored, as the XDG base directory specification requires: they would depend
-    /// on the current directory.
+    /// Returns the path in an environment variable; nil for a relative path. The XDG base directory specification requires programs to
+    /// ignore relative paths, because they depend on the current directory.
     private static func absolute(_ name: String) -> FilePath? {
         value(name).map { FilePath($0) }.flatMap { $0.isAbsolute ? $0 : nil }
     }

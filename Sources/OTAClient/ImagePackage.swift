@@ -3,9 +3,10 @@ import OTAArchive
 public import OTAFirmware
 import OTASigning
 
-/// Reads a package for nRF Connect Device Manager: the images that its manifest lists.
+/// Reads the images of a package for nRF Connect Device Manager.
 ///
-/// The manifest is not signed. It assigns an image number to each file. Its sizes and versions must agree with the files.
+/// The package contains a manifest, which is not signed. The manifest assigns an image number to each file. The sizes and versions in the
+/// manifest must match the files.
 package enum ImagePackage {
     /// Returns the images in a zip archive.
     ///
@@ -30,7 +31,7 @@ package enum ImagePackage {
         }
         let manifest = try PackageManifest(parsing: text)
         guard !manifest.files.isEmpty else { throw PackageError(.badManifest, "its manifest.json lists no file") }
-        // Checked before files are unpacked: a file that is listed 1000 times would be in memory 1000 times.
+        // This check runs before any file is unpacked. Without it, a file that is listed 1000 times would be in memory 1000 times.
         if let number = repeated(manifest.files.map(\.number)) {
             throw PackageError(
                 .duplicateImage, "several of its files are for image \(number), for example one for each slot")
@@ -75,8 +76,10 @@ package enum ImagePackage {
     }
 }
 
-/// `manifest.json` in a package of `nrfutil pkg generate`: `{"manifest": {"application": {"bin_file": …, "dat_file": …}}}`. In place of
-/// `application` it can have `softdevice`, `bootloader` or `softdevice_bootloader` (pc-nrfutil, `manifest.py`).
+/// The `manifest.json` of a package that `nrfutil pkg generate` creates for Nordic Secure DFU.
+///
+/// Example: `{"manifest": {"application": {"bin_file": …, "dat_file": …}}}`. Instead of `application`, the manifest can contain
+/// `softdevice`, `bootloader` or `softdevice_bootloader`. The source is `manifest.py` in pc-nrfutil.
 private struct SecureDFUManifest: Decodable {
     private struct Firmware: Decodable {
         let binFile: String
@@ -97,7 +100,7 @@ private struct SecureDFUManifest: Decodable {
 
     private let manifest: Contents
 
-    /// Returns whether a `manifest.json` has this format.
+    /// Returns whether a `manifest.json` has the format of Nordic Secure DFU.
     static func matches(_ json: [UInt8]) -> Bool {
         guard let contents = try? JSONDecoder().decode(Self.self, from: Data(json)).manifest else { return false }
         return [contents.application, contents.softdevice, contents.bootloader, contents.softdeviceBootloader]
@@ -105,7 +108,7 @@ private struct SecureDFUManifest: Decodable {
     }
 }
 
-/// The used members of `manifest.json` in a package for nRF Connect Device Manager, as the nRF Connect SDK writes it.
+/// The members that otaflash uses of `manifest.json` in a package for nRF Connect Device Manager. The nRF Connect SDK writes this file.
 private struct PackageManifest: Decodable {
     static let name = "manifest.json"
 
@@ -113,13 +116,13 @@ private struct PackageManifest: Decodable {
         let file: String
         let type: String?
         let board: String?
-        /// The size of the file in bytes; nil: not listed.
+        /// The size of the file in bytes; nil: the manifest lists no size.
         let size: Int?
-        /// The image number. The nRF Connect SDK writes it as text.
+        /// The image number. The nRF Connect SDK writes this number as a JSON string.
         let imageIndex: Number?
         let versionMCUboot: String?
 
-        /// The number of the device's image that the file replaces; 0 if it is not listed.
+        /// The number of the device's image that the file replaces; 0 if the manifest lists no number.
         var number: UInt32 { imageIndex?.value ?? 0 }
 
         private enum CodingKeys: String, CodingKey {
@@ -161,7 +164,7 @@ private struct PackageManifest: Decodable {
     }
 }
 
-/// The reason why an archive is not a valid package of MCUboot images. Errors are equal if their codes are.
+/// The reason why an archive is not a valid package of MCUboot images. Two errors are equal if their codes are equal.
 public struct PackageError: Error, Sendable, Equatable {
     public enum Code: String, Sendable, CaseIterable {
         case noManifest = "no-package-manifest"
@@ -175,9 +178,9 @@ public struct PackageError: Error, Sendable, Equatable {
     }
 
     public let code: Code
-    /// The description for people, without a full stop.
+    /// The description of the error for the user, without a full stop.
     public let context: String
-    /// The next step for the user; nil if this library does not know one.
+    /// The next step for the user; nil: this library does not know the next step.
     public let hint: String?
 
     package init(_ code: Code, _ context: String, hint: String? = nil) {

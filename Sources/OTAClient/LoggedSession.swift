@@ -5,10 +5,11 @@ import OTAProfile
 import OTASMP
 import OTAUpdate
 
-/// Logs what passes between a session and its runner, so that all transports are logged in one place.
+/// Logs the events and actions between a session and its runner. So one place logs the frames of all transports.
 ///
-/// The opening and the end of each link are logged at level `debug`, each frame at level `trace`: its direction (`>` to the device, `<`
-/// from it), its channel and its bytes as hex digits. Frames contain no secret: the transport answers pairing requests.
+/// The start and the end of each link are logged at level `debug`. Each frame is logged at level `trace`, with its channel and its bytes
+/// as hex digits. The sign `>` marks a frame to the device, `<` a frame from the device. Frames contain no secret, because the transport
+/// handles pairing requests.
 struct LoggedSession<Session: UpdateLogic>: UpdateLogic {
     private var session: Session
     private let logger: Logger
@@ -32,7 +33,7 @@ struct LoggedSession<Session: UpdateLogic>: UpdateLogic {
         case .started, .deadlinePassed: break
         case .linkUp(let link):
             let channels = link.channels.map(\.logName).sorted().joined(separator: ", ")
-            // A link with message boundaries is UDP or a serial line, which have no MTU of this kind.
+            // Only UDP and serial links preserve message boundaries. These links have no Bluetooth MTU.
             let mtu = link.preservesMessageBoundaries ? "" : " (MTU \(link.maximumValueLength + 3))"
             logger.debug(
                 "\(now.logText) < link open: values of at most \(link.maximumValueLength) bytes\(mtu); channels: \(channels)"
@@ -55,7 +56,7 @@ struct LoggedSession<Session: UpdateLogic>: UpdateLogic {
         case .link(.read(let channel)): frame("> read", channel, now)
         case .link(.write(let bytes, let channel)): frame("> write", channel, now, bytes)
         case .link(.send(let values, let channel)): for bytes in values { frame("> send", channel, now, bytes) }
-        // The caller shows the progress and the result.
+        // The caller shows the progress and the result to the user.
         case .report, .finish, .fail: break
         }
     }
@@ -71,7 +72,7 @@ struct LoggedSession<Session: UpdateLogic>: UpdateLogic {
 }
 
 extension Channel {
-    /// The name in docs/ota-profile.md or docs/smp.md; for another channel, the UUID of the characteristic.
+    /// The name of the channel in docs/ota-profile.md or docs/smp.md; for an unknown channel, the UUID of the characteristic.
     fileprivate var logName: String {
         switch self {
         case ProfileChannel.info: "info"
@@ -87,7 +88,7 @@ extension Channel {
 }
 
 extension Duration {
-    /// The time since the start of the session, such as `0.350 s`.
+    /// The time since the start of the session in seconds, for example `0.350 s`.
     fileprivate var logText: String {
         let milliseconds = components.seconds * 1000 + components.attoseconds / 1_000_000_000_000_000
         let fraction = String(milliseconds % 1000)

@@ -4,20 +4,20 @@ import OTASMP
 import OTASigning
 import OTAUpdate
 
-/// Chooses the protocol for a task, a device and the user's options, and creates its conversation.
+/// Chooses the update protocol from the task, the device and the user's options. Creates the `Conversation` that uses this protocol.
 struct ProtocolChoice: Sendable {
     let task: UpdateTask<VerifiedUpdate>
-    /// The protocol that the user requires; nil: any.
+    /// The protocol that the user requires; nil: any protocol.
     let forced: UpdateProtocol?
 
-    /// Creates a session that chooses the protocol from the services of the device, at the first link.
+    /// Creates a session that chooses the protocol when the first link opens. The choice depends on the services of the device.
     ///
     /// - Parameter seed: the seed of the session's random numbers.
     func session(seed: UInt64) -> UpdateSession {
         UpdateSession(seed: seed) { link throws(UpdateError) in try conversation(updateProtocol(on: link)) }
     }
 
-    /// Creates the conversation of a protocol.
+    /// Creates the `Conversation` for a protocol.
     ///
     /// - Throws: `wrongImageFormat` or `unsupportedDevice` if the protocol does not support the task.
     func conversation(_ updateProtocol: UpdateProtocol) throws(UpdateError) -> any Conversation {
@@ -30,7 +30,7 @@ struct ProtocolChoice: Sendable {
     /// Returns the protocol for a device.
     ///
     /// - Parameter link: the open link, with the channels that the device offers.
-    /// - Throws: `unsupportedDevice` if the device offers neither protocol.
+    /// - Throws: `unsupportedDevice` if the device offers neither the OTA profile nor SMP.
     func updateProtocol(on link: LinkProperties) throws(UpdateError) -> UpdateProtocol {
         if let forced { return forced }
         let offersProfile = link.channels.contains { $0.service == ProfileChannel.service }
@@ -79,19 +79,20 @@ struct ProtocolChoice: Sendable {
     }
 }
 
-/// An update protocol that otaflash recognizes by its service and does not support.
+/// An update protocol that otaflash recognizes by its GATT service, but does not support.
 private enum ForeignProtocol: String {
     case nordicSecureDFU = "Nordic Secure DFU"
     case nordicLegacyDFU = "Nordic Legacy DFU"
     case espressifOTA = "Espressif BLE OTA"
 
-    /// Returns the protocol of the services of `channels`; nil if none of them is known.
+    /// Finds the protocol whose service is in `channels`; nil if `channels` contains no known service.
     init?(_ channels: Set<Channel>) {
         guard let found = channels.lazy.compactMap({ Self.protocols[$0.service] }).first else { return nil }
         self = found
     }
 
-    /// The sources are IOS-DFU-Library, `DFUUuidHelper.swift`, and esp-iot-solution, `ble_ota`.
+    /// The protocols by the UUID of their GATT service. The sources are `DFUUuidHelper.swift` in IOS-DFU-Library, and `ble_ota` in
+    /// esp-iot-solution.
     private static let protocols: [UInt128: ForeignProtocol] = [
         0x0000_FE59_0000_1000_8000_0080_5F9B_34FB: .nordicSecureDFU,
         0x0000_1530_1212_EFDE_1523_785F_EABC_D123: .nordicLegacyDFU,

@@ -1,16 +1,16 @@
 public import OTAFirmware
 public import OTASigning
 
-/// The parsed contents of an update file, not yet verified.
+/// The parsed contents of an update file before verification.
 public enum UpdateFile: Sendable {
     case bundle(SignedBundle)
-    /// One MCUboot image, or the images of a package. There is at least one, and their numbers are unique.
+    /// One MCUboot image, or all images of a package. The array is not empty, and the image numbers are unique.
     case images([NumberedFile])
 
     /// Detects the format from the bytes and parses a bundle, an MCUboot image, an Intel HEX file of an image, or a package.
     ///
-    /// - Throws: `BundleError`, also for an unknown format; `ImageError`, also for an ELF, UF2 or ESP-IDF file; `PackagedImageError`,
-    ///   `IntelHexError`, `ZipError`, `PackageError`.
+    /// - Throws: `BundleError` for an invalid bundle or an unknown format; `ImageError` for an invalid image, or for an ELF, UF2 or
+    ///   ESP-IDF file; `PackagedImageError`, `IntelHexError`, `ZipError`, `PackageError`.
     public init(parsing bytes: [UInt8]) throws {
         let kind = FirmwareFileKind.detect(prefix: bytes)
         switch kind {
@@ -33,13 +33,13 @@ public enum UpdateFile: Sendable {
         }
     }
 
-    /// Verifies the file.
+    /// Verifies the signatures and digests of the file.
     public func verified(by verifier: Verifier) throws(VerificationError) -> VerifiedUpdate {
         try accepted(verifier.verify, verifier.verify)
     }
 
-    /// Verifies the file for `--unverified-image`: images that are not signed by a trusted key are also accepted. Bundles are
-    /// verified as always.
+    /// Verifies the file for the option `--unverified-image`. An image is also accepted if no trusted key has signed it. A bundle still
+    /// needs the signature of a trusted key.
     public func acceptedUnverified(by verifier: Verifier) throws(VerificationError) -> VerifiedUpdate {
         try accepted(verifier.verify, verifier.accept)
     }
@@ -66,16 +66,16 @@ public enum UpdateFile: Sendable {
 /// A verified file, which may be sent to a device.
 public enum VerifiedUpdate: Sendable {
     case bundle(VerifiedBundle)
-    /// The images; at least one.
+    /// The verified images. The array is not empty.
     case images([NumberedImage])
 }
 
-/// An MCUboot image and the number of the device's image that it replaces; 0 if the device has one image.
+/// An MCUboot image, and the number of the device's image that this file replaces. The number is 0 if the device has one image.
 public struct NumberedFile: Sendable {
     public let number: UInt32
-    /// The name of the file in its package; nil: not from a package.
+    /// The name of the file in its package; nil: the file is not from a package.
     public let name: String?
-    /// The board according to the package, which is not signed; nil: not listed.
+    /// The board name in the package's manifest, which is not signed; nil: not listed.
     public let board: String?
     public let file: MCUbootFile
 
@@ -86,13 +86,13 @@ public struct NumberedFile: Sendable {
         self.file = file
     }
 
-    /// Adds the name of the file in its package to an error.
+    /// Adds the name of this file to the message of an error.
     func named(_ error: VerificationError) -> VerificationError {
         name.map { VerificationError(error.code, "\($0): \(error.context)") } ?? error
     }
 }
 
-/// A verified MCUboot image and the number of the device's image that it replaces.
+/// A verified MCUboot image, and the number of the device's image that this file replaces.
 public struct NumberedImage: Sendable {
     public let number: UInt32
     public let image: VerifiedImage

@@ -23,37 +23,38 @@ public import SystemPackage
 /// print(result.report.outcome)
 /// ```
 ///
-/// A task keeps the device locked: another process of the same user cannot use it in the meantime. Each task connects, retries after lost
-/// links and closes the link. Cancel the calling task to stop. A device keeps the received bytes, so a later push with
-/// `UpdateOptions.resume` continues.
+/// A task locks the device, so that no other process of the same user uses the device at the same time. Each task connects, retries after
+/// lost links, and closes the link. To stop a task, cancel the Swift task that called it. After a stopped push, the device keeps the
+/// received bytes. A later push with `UpdateOptions.resume` continues after these bytes.
 ///
 /// All tasks throw `UpdateError` for an error of the session, `ClientError` for an error on this computer, and `VirtualDeviceError` for an
 /// error of a virtual device.
 public struct Updater: Sendable {
     public struct Options: Sendable {
-        /// The required protocol; nil: the protocol that the device and the update have in common.
+        /// The update protocol to use; nil: a protocol that both the device and the update support.
         public var updateProtocol: UpdateProtocol?
-        /// The time limit of a task; nil: no limit. At the limit a task ends with `timedOut`.
+        /// The time limit of a task; nil: no limit. At this limit, the task ends with the error `timedOut`.
         public var timeLimit: Duration?
         /// The Bluetooth adapter, such as `hci0`; nil: the first powered adapter.
         public var adapter: String?
-        /// Answers pairing requests.
+        /// The object that responds to pairing requests.
         public var pairing = PairingResponder.unattended
-        /// Logs the links and the messages of the Bluetooth connection at level `debug`, and each frame as hex digits at level `trace`.
+        /// The logger of the links and frames. The Bluetooth connection is logged at level `debug`, and each frame as hex digits at level
+        /// `trace`.
         public var logger = Logger(label: "ota.client")
-        /// Learns which Bluetooth links are open, so that they can be closed if this process is killed; nil: such links stay open.
+        /// Records which Bluetooth links are open. The links can then be closed if this process is killed; nil: the links stay open.
         public var links: (any LinkAccount)?
-        /// The trusted keys of the virtual device that the first push to `sim:` creates; nil: no device is created.
+        /// The trusted keys of the virtual device that the first push to `sim:` creates; nil: a push creates no device.
         public var keysOfNewDevice: TrustStore?
         /// The folder of the virtual devices; nil: the folder of the command `otaflash`.
         public var virtualDeviceFolder: FilePath?
-        /// Called with a sentence for the user, for example after a virtual device was created.
+        /// Receives messages for the user, for example after a virtual device was created.
         public var note: @Sendable (String) -> Void = { _ in }
 
         public init() {}
     }
 
-    /// A step of a task, and the time since the task started.
+    /// A progress event of a task, and the time since the task started.
     public struct Step: Sendable {
         public let progress: UpdateProgress
         public let time: Duration
@@ -67,9 +68,9 @@ public struct Updater: Sendable {
         self.options = options
     }
 
-    /// Updates the device: sends the update, waits for the restart and, unless `options` say otherwise, confirms the new image.
+    /// Updates the device: sends the update, waits for the restart, and confirms the new image unless `options` exclude the confirmation.
     ///
-    /// - Parameter progress: reads the steps. The sequence ends with the task.
+    /// - Parameter progress: reads the progress events. The sequence ends when the task ends.
     public func push(
         _ update: VerifiedUpdate, _ options: UpdateOptions = UpdateOptions(),
         progress: (AsyncStream<Step>) async -> Void = { _ in }
@@ -83,16 +84,16 @@ public struct Updater: Sendable {
         return try await result
     }
 
-    /// Returns the device's status: the running image, the trial, and the offset of an incomplete upload.
+    /// Returns the device's status: the running image, the trial state, and the offset of a partial upload.
     public func status() async throws -> UpdateResult { try await perform(.status) }
 
     /// Makes the image on trial permanent.
     public func confirm() async throws -> UpdateResult { try await perform(.confirm) }
 
-    /// Discards an incomplete upload, or ends a trial and rolls back.
+    /// Discards a partial upload, or ends a trial and rolls back.
     public func discard() async throws -> UpdateResult { try await perform(.discard) }
 
-    /// True if the device is a virtual device in virtual time: a task then takes no real time and cannot be interrupted.
+    /// True if the device is a virtual device in virtual time. A task on this device takes no real time and cannot be interrupted.
     package var isInVirtualTime: Bool {
         if case .simulated(let address) = address.transport { address.pace == .virtual } else { false }
     }
@@ -100,7 +101,7 @@ public struct Updater: Sendable {
     /// Performs a task.
     ///
     /// - Parameters:
-    ///   - interrupts: each element asks the session to stop; it then throws `interrupted`.
+    ///   - interrupts: each element requests the session to stop. The task then throws `interrupted`.
     ///   - report: called in order with each progress event and the time since the session started.
     package func perform(
         _ task: UpdateTask<VerifiedUpdate>, interrupts: AsyncStream<Void> = AsyncStream { _ in },
@@ -130,13 +131,13 @@ public struct UpdateResult: Sendable {
     public let given: String
     /// The address for the next task, such as `ble:AA:BB:CC:DD:EE:FF`.
     public let address: String
-    /// The name of the device; nil: it has none.
+    /// The name of the device; nil: the device has no name.
     public var name: String?
-    /// The highest possible rate of a simulated link without loss, in bytes per second; nil: unknown.
+    /// The highest possible transfer rate over a simulated link without loss, in bytes per second; nil: unknown.
     public var linkBound: Double?
 }
 
-/// One task on one device.
+/// Performs one task on one device.
 private struct Run {
     let choice: ProtocolChoice
     let options: Updater.Options
@@ -145,7 +146,7 @@ private struct Run {
     let interrupts: AsyncStream<Void>
     let report: @Sendable (UpdateProgress, Duration) -> Void
 
-    /// Uses SMP over a transport with one channel.
+    /// Performs the task with SMP over a transport that has one channel.
     func perform(over transport: some Transport, _ address: String, lock name: String) async throws -> UpdateResult {
         let lock = try DeviceLock(DeviceLock.file(name), of: text)
         defer { withExtendedLifetime(lock) {} }
@@ -193,7 +194,7 @@ private struct Run {
             let time = VirtualTime()
             report = try time.run { try await run(session, on: device, address, time) }
         }
-        // Over SMP a chunk can be longer than one value. The bound depends on the length of a value.
+        // With SMP, a chunk can be longer than one GATT value. The highest possible rate depends on the length of a value.
         let value = min(report.transfer?.chunkSize ?? 0, address.radio.mtu - 3)
         return UpdateResult(
             report: report, given: text, address: "sim:\(name)", name: name,

@@ -4,13 +4,15 @@ package import OTASimulator
 import OTAUpdate
 package import SystemPackage
 
-/// The virtual devices of this user, in the state folder.
+/// The virtual devices of this user, which are stored in the state folder.
 package struct VirtualDevices {
     /// The name of the virtual device for the address `sim:`.
     package static let demoName = "demo"
 
     package let store: VirtualDeviceStore
 
+    /// Locates the folder of the virtual devices.
+    ///
     /// - Parameter folder: the folder of the devices; nil: the state folder of the command `otaflash`.
     /// - Throws: `cannotCreate`, `invalidStateFolder`.
     package init(in folder: FilePath? = nil) throws(ClientError) {
@@ -24,19 +26,19 @@ package struct VirtualDevices {
 
     /// Locks a virtual device.
     ///
-    /// The lock file is in the folder of the devices, so every process that uses the device's flash sees the lock. Its name begins
-    /// with a dot, as no device name does.
+    /// The lock file is in the folder of the virtual devices. So every process that uses the device's flash finds the lock. The name of
+    /// the lock file begins with a dot, but the name of a device does not.
     ///
-    /// - Parameter mayBeMissing: true if the command will create the device. If false, a missing device is an error. Then no lock
-    ///   file is created, so that a mistyped name leaves no file.
+    /// - Parameter mayBeMissing: true if the command will create the device. If false, a missing device is an error, and no lock file is
+    ///   created. So a mistyped name leaves no file.
     package func lock(_ name: String, mayBeMissing: Bool = false) throws -> DeviceLock {
         if !mayBeMissing { try store.expect(name) }
         return try DeviceLock(store.folder.appending(".\(name).lock"), of: "sim:\(name)")
     }
 
-    /// Creates the device for the address `sim:` with a configuration that accepts the update.
+    /// Creates the virtual device for the address `sim:`. The configuration of the device accepts the update.
     ///
-    /// - Returns: a description of the device for people; nil: the device already exists.
+    /// - Returns: a description of the device for the user; nil: the device already exists.
     func makeDemo(for update: VerifiedUpdate, _ trust: TrustStore) throws -> String? {
         guard !store.exists(Self.demoName), let version = SemanticVersion("0.0.0") else { return nil }
         switch update {
@@ -52,7 +54,7 @@ package struct VirtualDevices {
 
     private static func demo(for bundle: VerifiedBundle, _ trust: TrustStore) -> VirtualDeviceConfiguration {
         let manifest = bundle.manifest
-        // A device stores at most 16 keys: the keys that signed the bundle come first.
+        // A device stores at most 16 trusted keys. So the list starts with the keys that signed the bundle.
         let signers = trust.keys.filter { bundle.signers.contains($0.id) }
         let others = trust.keys.filter { !bundle.signers.contains($0.id) }
         var configuration = VirtualDeviceConfiguration(
@@ -62,7 +64,7 @@ package struct VirtualDevices {
         return configuration
     }
 
-    /// Opens a device.
+    /// Opens a virtual device.
     func open(
         _ name: String, _ address: VirtualDeviceAddress
     ) throws(VirtualDeviceError) -> any ObservedDevice {
@@ -76,15 +78,15 @@ package struct VirtualDevices {
     }
 }
 
-/// A virtual device whose changes are reported to the user.
+/// A virtual device whose state changes are reported to the user.
 package protocol ObservedDevice: SimulatedDevice {
     /// The running image; nil: the device is restarting, or cannot boot.
     var running: VirtualBootloader.Boot? { get }
-    /// The state that the bootloader stores on flash.
+    /// The state that the bootloader stores in flash.
     var bootState: BootState? { get }
-    /// The duration of each request to blink, in seconds; 0 stops the blinking.
+    /// The durations of all requests to blink, in seconds. The duration 0 stops the blinking.
     var identifyRequests: [Int] { get }
-    /// Stops the device and closes its connections. Its flash keeps its state, and an image on trial remains on trial.
+    /// Stops the device and closes its connections. The flash keeps its state, and an image on trial remains on trial.
     func suspend()
 }
 

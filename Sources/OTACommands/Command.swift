@@ -1,19 +1,19 @@
 import ArgumentParser
 import Glibc
 
-/// A command that computes an answer from its arguments. `perform()` prints the answer or the failure.
+/// A command that computes a result from its arguments. `perform(_:)` prints the result or the failure.
 protocol Command: ParsableCommand {
     associatedtype Answer: CommandAnswer
     /// The full name on the command line, such as `simulate create`.
     static var name: String { get }
-    /// True if the command can take minutes: it then reports progress even if stderr is not a terminal.
+    /// True if the command can run for minutes. Such a command reports progress even if stderr is not a terminal.
     static var isLong: Bool { get }
     var options: OutputOptions { get }
-    /// The arguments of the user, for hints.
+    /// The user's arguments, from which hints build command lines.
     var invocation: Invocation { get }
     /// The address of the device, as the user gave it; nil: the command has no device.
     var device: String? { get }
-    /// The limit of `--timeout` for the whole command; nil: no limit.
+    /// The time limit of `--timeout` for the whole command; nil: no limit.
     var limit: Duration? { get }
 
     func answer(_ console: Console) async throws -> Answer
@@ -25,9 +25,9 @@ extension Command {
     var device: String? { nil }
     var limit: Duration? { nil }
 
-    /// Performs the command.
+    /// Runs the command and prints its result or failure.
     ///
-    /// - Parameter arguments: the arguments of the user, for the log.
+    /// - Parameter arguments: the user's arguments, for the log.
     func perform(_ arguments: [String]) async -> ExitStatus {
         if let limit { Watchdog.start(limit: limit) }
         var settings = options.settings
@@ -68,7 +68,7 @@ extension Command {
     }
 }
 
-/// A command for one device, limited by `--timeout`.
+/// A command for one device. `--timeout` limits the duration of the command.
 protocol DeviceCommand: Command {
     var target: DeviceOptions { get }
 }
@@ -78,13 +78,14 @@ extension DeviceCommand {
     var limit: Duration? { target.limit }
 }
 
-/// Ends the process after the limit of `--timeout`, even if an operation blocks: a write to a stopped terminal, a FIFO, the bus.
+/// Ends the process after the limit of `--timeout`, even if an operation blocks. Examples of such operations are a write to a stopped
+/// terminal or a FIFO, and a call over the system bus.
 private enum Watchdog {
-    /// The time after the limit in which a command may stop by itself and report the timeout. A session stops within 2 s.
+    /// The time after the limit of `--timeout` in which a command can stop by itself and report the timeout. A session stops within 2 s.
     private static let grace = Duration.seconds(4)
 
-    /// Starts the only watchdog of the process. It is a timer of the kernel, because a blocked write can block all threads that run
-    /// tasks.
+    /// Starts the only watchdog of the process. The watchdog is a kernel timer, because a blocked write can block all threads that run
+    /// Swift tasks.
     static func start(limit: Duration) {
         signal(SIGALRM) { _ in _exit(ExitStatus.linkLost.rawValue) }
         alarm(UInt32((limit + grace).components.seconds))

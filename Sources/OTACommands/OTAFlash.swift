@@ -4,13 +4,13 @@ import Glibc
 
 /// The entry point of the command line tool.
 public enum OTAFlash {
-    /// Runs the tool.
+    /// Runs the command line tool.
     ///
     /// - Parameter arguments: the arguments, without the name of the program.
     /// - Returns: the exit status of the process.
     public static func run(_ arguments: [String]) async -> Int32 {
         StandardStream.secure()
-        // The guard process has no secrets: its environment contains only the variables to find the bus.
+        // The guard process needs no protection from core dumps, because its environment contains no secrets.
         if arguments == [LinkGuardProcess.word] {
             await LinkGuardProcess.run()
             return ExitStatus.done.rawValue
@@ -36,7 +36,7 @@ public enum OTAFlash {
                 let help = RootCommand.helpMessage(for: type(of: command))
                 throw Failure(missingCommand: HelpPage.ordered(help), hint: type(of: group).hint)
             }
-            // The commands of argument-parser itself, such as help, throw their output.
+            // The built-in commands of argument-parser, such as `help`, throw their output as an error.
             try command.run()
             return .done
         } catch {
@@ -66,28 +66,29 @@ public enum OTAFlash {
         command.configuration.subcommands.compactMap { $0.configuration.commandName }
     }
 
-    /// The failure for an argument that must not be used, and not be repeated in a message or a log; nil: there is none.
+    /// Returns the failure for an argument that is unusable and must not appear in a message or log; nil: no such argument.
     private static func unusableArgument(in arguments: [String]) -> Failure? {
         if arguments.contains(where: { $0.contains("PRIVATE KEY-----") }) {
             return .usage(
                 "an argument contains a private key, and every user of this machine can read the arguments",
                 hint: "give the file of the key, or the name of an environment variable: --key env:NAME")
         }
-        // The replacement character: these bytes were lost, so the argument would name another file.
+        // The replacement character U+FFFD stands for bytes that are not valid UTF-8. These bytes are lost, so the argument would name
+        // another file.
         if arguments.contains(where: { $0.contains("\u{FFFD}") }) {
             return .usage("an argument is not valid UTF-8", hint: "rename the file, or use another name")
         }
         return nil
     }
 
-    /// The failure for a fault that argument-parser accepts or cannot explain; nil: it decides.
+    /// Returns the failure for an error that argument-parser accepts or cannot explain; nil: argument-parser checks the arguments.
     private static func fault(in arguments: [String]) -> Failure? {
-        // The table is slow to make (a few milliseconds), so it is not made for a usual command line.
+        // The command table takes a few milliseconds to create. So it is not created for a usual command line.
         let options = arguments.prefix { $0 != "--" }.filter { $0.hasPrefix("-") && $0 != "-" }.map {
             $0.prefix { $0 != "=" }
         }
         let first = arguments.first { !$0.hasPrefix("-") } ?? ""
-        // A short name may repeat an option that was given by its long name.
+        // A short option can repeat an option that is also given with its long name. So a command line with short options is not usual.
         let isUsual =
             Set(options).count == options.count && options.allSatisfy { $0.hasPrefix("--") }
             && names(RootCommand.self).contains(first)
@@ -96,7 +97,7 @@ public enum OTAFlash {
         return reading.mistypedCommand ?? reading.repeatedOption
     }
 
-    /// The name of the intended command, for the JSON object; empty: unknown.
+    /// Returns the name of the intended command, for the JSON result; empty: unknown.
     private static func command(in arguments: [String]) -> String {
         guard let index = arguments.firstIndex(where: names(RootCommand.self).contains) else { return "" }
         let next = arguments[(index + 1)...].first
@@ -111,39 +112,40 @@ public enum OTAFlash {
 
     private static func console(for arguments: [String]) -> Console { Console(OutputSettings(scanning: arguments)) }
 
-    /// True if the arguments ask for the version. The flag of argument-parser is not used, because `sign` and `simulate create` have
-    /// their own option `--version`.
+    /// Returns true if the arguments request the version. The version flag of argument-parser is not used, because `sign` and `simulate
+    /// create` have their own option `--version`.
     private static func asksForVersion(_ arguments: [String]) -> Bool {
         let words = arguments.prefix { $0 != "--" }
         return words.contains("--version") && !words.contains(Sign.name) && !words.contains(SimulateCreate.word)
     }
 }
 
-/// Prevents core dumps and crash reports, which would contain keys and passphrases.
+/// Prevents core dumps and crash reports, which could contain keys and passphrases.
 private enum CrashDumps {
     private static let fatal = [SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS]
 
-    /// Prevents them for this process, with every `core_pattern` and every limit of the parent process. Call it first: the
-    /// environment may already contain a key or a passphrase.
+    /// Prevents core dumps and crash reports of this process, with every `core_pattern` and every limit of the parent process.
+    ///
+    /// Call this function first, because the environment may already contain a key or a passphrase.
     static func forbid() {
-        // If `core_pattern` names a program, the kernel ignores the limit. That program gets no dump of a process that is not
-        // dumpable (core(5)).
+        // If `core_pattern` names a program, the kernel ignores the limit RLIMIT_CORE. That program still gets no dump of a process that
+        // is not dumpable (core(5)).
         _ = clinux_set_dumpable(0)
         var limit = rlimit(rlim_cur: 0, rlim_max: 0)
         setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &limit)
-        // With SWIFT_BACKTRACE, the signal handlers of the Swift runtime start a program that writes a report. The report contains
-        // memory that registers point to.
+        // With SWIFT_BACKTRACE, the signal handlers of the Swift runtime start a program that writes a crash report. The report contains
+        // the memory that registers point to.
         for number in fatal {
             let before = signal(number, SIG_DFL)
-            // Keep an ignored signal ignored: background jobs of a shell ignore SIGQUIT.
+            // An ignored signal stays ignored. For example, a shell ignores SIGQUIT for its background jobs.
             if unsafeBitCast(before, to: Int.self) == unsafeBitCast(SIG_IGN, to: Int.self) { signal(number, SIG_IGN) }
         }
     }
 }
 
-/// A command that only has subcommands.
+/// A command that only contains subcommands.
 protocol CommandGroupWithHint: ParsableCommand {
-    /// What to type if the subcommand is missing.
+    /// The hint for a command line without a subcommand.
     static var hint: String { get }
 }
 
@@ -177,7 +179,7 @@ struct RootCommand: ParsableCommand, CommandGroupWithHint {
     @OptionGroup(title: "Output options") var options: OutputOptions
 }
 
-/// The version of this release. A test compares it with the first heading of CHANGELOG.md.
+/// The version of this release. A test compares this version with the first heading of CHANGELOG.md.
 package enum Version {
     package static let number = "0.1.0"
     /// The output of `--version`.

@@ -3,15 +3,15 @@ import OTAClient
 import OTASigning
 import OTAUpdate
 
-/// Connects the commands to the client library: passes the arguments, shows the progress, and handles signals.
+/// Connects the commands to the module OTAClient. It passes the arguments, shows the progress, and handles signals.
 struct Wiring {
     let console: Console
     let invocation: Invocation
 
     /// Performs a task for a device.
     ///
-    /// - Parameter trust: the trusted keys, for a virtual device that a push to `sim:` creates; nil: no device is created.
-    /// - Throws: the error of the task; `Failure`: `interrupted` after a signal.
+    /// - Parameter trust: the trusted keys of the virtual device that a push to `sim:` creates; nil: no device is created.
+    /// - Throws: the error of the task; `Failure` with the code `interrupted` after a signal.
     func perform(
         _ task: UpdateTask<VerifiedUpdate>, on target: DeviceOptions, trust: TrustStore? = nil
     ) async throws -> UpdateResult {
@@ -27,7 +27,7 @@ struct Wiring {
         options.keysOfNewDevice = trust
         options.note = { [console] in console.note("\($0)") }
         let updater = Updater(try target.address(), options)
-        // Code in virtual time cannot wait for a signal, so a signal ends the process.
+        // A task in virtual time cannot wait for a signal, so a signal ends the process.
         if updater.isInVirtualTime { return try await perform(task, updater, AsyncStream { $0.finish() }) }
         do {
             return try await Interrupts.during(onFirst: stopping) { try await perform(task, updater, $0) }
@@ -46,7 +46,7 @@ struct Wiring {
         return try await updater.perform(task, interrupts: interrupts) { reporter.report($0, at: $1) }
     }
 
-    /// Scans for devices and shows them.
+    /// Scans for devices and shows the found devices.
     ///
     /// - Throws: `BlueZError`; `Failure` if a signal interrupts the scan.
     func scan(_ search: DeviceSearch, over adapter: String?) async throws -> [ScannedDevice] {
@@ -58,9 +58,9 @@ struct Wiring {
         return try await untilSignalled { try await scan.run { display.show($0, $1) } }
     }
 
-    /// Runs `body`. The first signal cancels it; a second signal ends the process at once.
+    /// Runs `body`. The first signal cancels `body`. A second signal ends the process immediately.
     ///
-    /// - Throws: the error of `body`; `Failure`: `interrupted` after a signal.
+    /// - Throws: the error of `body`; `Failure` with the code `interrupted` after a signal.
     func untilSignalled<Value: Sendable>(
         _ body: @escaping @Sendable () async throws -> Value
     ) async throws -> Value {
@@ -83,7 +83,7 @@ struct Wiring {
         }
     }
 
-    /// Reports the first signal.
+    /// Reports to the user that the first signal stops the command.
     var stopping: @Sendable () -> Void {
         { [console] in console.note("stopping; press Ctrl-C again to stop at once") }
     }

@@ -1,8 +1,9 @@
 import ArgumentParser
 import FoundationEssentials
 
-/// The commands and options of the command line, as argument-parser describes them (`--experimental-dump-help`). It finds faults that
-/// argument-parser accepts or reports without the cause.
+/// The commands and options of the command line, decoded from the description by argument-parser (`--experimental-dump-help`).
+///
+/// This type detects errors that argument-parser accepts, or reports without their cause.
 struct CommandTable: Decodable {
     let commandName: String
     private let subcommands: [CommandTable]?
@@ -12,7 +13,7 @@ struct CommandTable: Decodable {
         struct Name: Decodable {
             let kind, name: String
 
-            /// The word on the command line.
+            /// The option as typed on the command line, for example `--device`.
             var word: String { kind == "long" ? "--\(name)" : "-\(name)" }
         }
 
@@ -24,7 +25,7 @@ struct CommandTable: Decodable {
         var takesValue: Bool { kind == "option" }
     }
 
-    /// The table of the whole command line; nil: the description has another format.
+    /// The table of the whole command line; nil: the description has an unknown format.
     static var root: CommandTable? {
         struct Dump: Decodable {
             let command: CommandTable
@@ -32,7 +33,7 @@ struct CommandTable: Decodable {
         return try? JSONDecoder().decode(Dump.self, from: Data(RootCommand._dumpHelp().utf8)).command
     }
 
-    /// The names of the commands, in the order of the help.
+    /// The names of the subcommands, in the order of the help.
     private var names: [String] { (subcommands ?? []).map(\.commandName) }
 
     private func subcommand(_ name: String) -> CommandTable? { subcommands?.first { $0.commandName == name } }
@@ -44,25 +45,25 @@ struct CommandTable: Decodable {
 }
 
 extension CommandTable {
-    /// A command line in parts: the command, its options, and the other words.
+    /// A parsed command line: the command, its options, and an unknown word.
     struct Reading {
-        /// The innermost command.
+        /// The innermost command, for example `create` in `otaflash simulate create`.
         var command: CommandTable
-        /// The names of the command, such as `["simulate", "create"]`.
+        /// The names of the command and its parent, such as `["simulate", "create"]`.
         var path: [String] = []
         /// The options in the order of the command line; `argument` is nil for an unknown option.
         var options: [(word: String, argument: Argument?)] = []
-        /// A word in place of the name of a command; nil: there is none.
+        /// A word that is not the name of a command, where such a name is required; nil: no unknown word.
         var unknownCommand: String?
     }
 
-    /// Reads a command line up to `--`. Everything after `help` is the name of a command.
+    /// Parses a command line up to the word `--`. After `help`, each word is the name of a command.
     func read(_ words: [String]) -> Reading {
         var reading = Reading(command: self)
         var rest = words.prefix { $0 != "--" }[...]
         while let word = rest.popFirst() {
             if word.hasPrefix("-"), word.utf8.count > 1 {
-                // After the name of a command, options before it are still those of the outer command.
+                // An option that the subcommand does not have can be an option of the outermost command.
                 let argument = reading.command.argument(word) ?? self.argument(word)
                 reading.options.append((word, argument))
                 if argument?.takesValue == true, !word.contains("=") { _ = rest.popFirst() }
@@ -72,7 +73,7 @@ extension CommandTable {
                 reading.command = next
                 reading.path.append(word)
             } else if !reading.command.names.isEmpty {
-                // The word may be the value of an option that is unknown, or unknown here, such as --generate-completion-script.
+                // After an unknown option such as --generate-completion-script, the word can be the value of this option.
                 if reading.options.allSatisfy({ $0.argument != nil }) { reading.unknownCommand = word }
                 return reading
             }
@@ -82,7 +83,7 @@ extension CommandTable {
 }
 
 extension CommandTable.Reading {
-    /// The failure for a word in place of a command; nil: there is none. argument-parser would report an unexpected argument.
+    /// The failure for an unknown command; nil: all commands are known. argument-parser would report an unexpected argument.
     var mistypedCommand: Failure? {
         guard let unknownCommand else { return nil }
         let known = command.names.filter { $0 != "help" }
@@ -93,7 +94,7 @@ extension CommandTable.Reading {
         return Failure("usage", .usage, "there is no command '\(unknownCommand)'", hints: hints)
     }
 
-    /// The failure for an option that the command does not have; nil: there is none. argument-parser would first report a missing
+    /// The failure for an option that the command does not have; nil: all options are known. argument-parser would first report a missing
     /// argument.
     var unknownOption: Failure? {
         guard let word = options.first(where: { $0.argument == nil })?.word else { return nil }
@@ -106,7 +107,7 @@ extension CommandTable.Reading {
             hints: nearest.map { ["did you mean \($0)?", help] } ?? [help])
     }
 
-    /// The failure for a repeated option that takes one value; nil: there is none. argument-parser would use only the last value.
+    /// The failure for a repeated option that takes one value; nil: no such option. argument-parser would use only the last value.
     var repeatedOption: Failure? {
         for (index, option) in options.enumerated() {
             guard let argument = option.argument, argument.takesValue, !argument.isRepeating else { continue }
@@ -124,10 +125,12 @@ extension CommandTable.Reading {
     }
 }
 
-/// Finds the word that a mistyped word was probably meant to be.
+/// Finds the known word that is most similar to a mistyped word.
 enum Suggestion {
-    /// The nearest of `words`; nil: none is similar. At most one change for each three letters is similar: a letter that is wrong, missing
-    /// or added, or two letters in the wrong order.
+    /// Returns the word with the fewest changes from `text`; nil: no word is similar.
+    ///
+    /// A similar word differs in one change, or in at most one change for each three letters. A change is a wrong, missing or added
+    /// letter, or two letters in the wrong order.
     static func nearest(to text: String, in words: [String]) -> String? {
         let distances = words.map { (word: $0, distance: distance(text, $0)) }
         guard let best = distances.min(by: { $0.distance < $1.distance }) else { return nil }
@@ -135,9 +138,9 @@ enum Suggestion {
         return best.distance <= max(1, letters / 3) ? best.word : nil
     }
 
-    /// The number of changes between two words (optimal string alignment distance).
+    /// Returns the number of changes between two words (optimal string alignment distance).
     private static func distance(_ left: String, _ right: String) -> Int {
-        // Nothing on a command line that could be meant is longer, and the table below has the product of both lengths.
+        // Only 64 bytes are compared, because the cost grows with the product of both lengths. No command or option is longer.
         let (left, right) = (Array(left.utf8.prefix(64)), Array(right.utf8.prefix(64)))
         var rows = [Array(0...right.count)]
         for (row, letter) in left.enumerated() {

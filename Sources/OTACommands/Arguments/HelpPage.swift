@@ -1,8 +1,8 @@
 import ArgumentParser
 
-/// The help pages, for people.
+/// Formats the help pages for the user.
 enum HelpPage {
-    /// The help without arguments: what the tool does, the first commands to type, and the commands.
+    /// The help page of `otaflash` without arguments: the purpose of the tool, the first commands to type, and the list of commands.
     static var short: [TerminalLine] {
         let root = RootCommand.configuration
         let commands = root.subcommands.map { $0.configuration }.map { ($0.commandName ?? "", $0.abstract) }
@@ -14,8 +14,8 @@ enum HelpPage {
             + ["", "'otaflash COMMAND --help' describes a command, with examples."]
     }
 
-    /// Moves the sections of argument-parser's page into the order in which people need them: arguments, options, options for special
-    /// cases, output options. argument-parser prints sections with a title before the others.
+    /// Sorts the sections of argument-parser's help page by their importance for the user: arguments, options, options for special cases,
+    /// output options. argument-parser itself prints sections with a title first.
     static func ordered(_ page: String) -> String {
         var preamble: [Substring] = []
         var sections: [[Substring]] = []
@@ -39,13 +39,13 @@ enum HelpPage {
         return (preamble + [Substring(body)] + footer).joined(separator: "\n")
     }
 
-    /// Wraps a usage line to 80 columns, between its parts. argument-parser wraps all other lines.
+    /// Wraps a usage line to 80 columns, between its parts. argument-parser wraps all other lines of the page.
     private static func wrapped(_ usage: Substring) -> [Substring] {
         var lines: [String] = [""]
         var part = ""
         for word in usage.split(separator: " ") {
             part += part.isEmpty ? String(word) : " \(word)"
-            // An option and its value stay together, in brackets or not.
+            // An option and its value stay on one line, with or without brackets.
             let isOpen = part.count { $0 == "[" } > part.count { $0 == "]" }
             guard !isOpen, !(part.hasPrefix("--") && !part.contains(" ")) else { continue }
             let last = lines[lines.count - 1]
@@ -62,7 +62,7 @@ enum HelpPage {
         return lines.map { Substring($0) }
     }
 
-    /// A heading has only capital letters, and is not indented.
+    /// Returns whether a line is a heading: not indented, without lowercase letters, and with a colon at the end.
     private static func isHeading(_ line: Substring) -> Bool {
         guard line.hasSuffix(":"), let first = line.first, first.isLetter else { return false }
         return !line.contains { $0.isLowercase }

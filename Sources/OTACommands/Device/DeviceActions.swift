@@ -2,7 +2,7 @@ import ArgumentParser
 import OTAClient
 import OTAUpdate
 
-/// Makes the image on trial permanent.
+/// The command `confirm`, which makes the image on trial permanent.
 struct Confirm: DeviceCommand {
     static let name = "confirm"
     static let configuration = CommandConfiguration(
@@ -21,7 +21,7 @@ struct Confirm: DeviceCommand {
     }
 }
 
-/// Discards a partly received image, or rolls back the image on trial.
+/// The command `discard`, which discards a partial upload or rolls back the image on trial.
 struct Discard: DeviceCommand {
     static let name = "discard"
     static let configuration = CommandConfiguration(
@@ -43,7 +43,7 @@ struct Discard: DeviceCommand {
     }
 }
 
-/// Makes a device blink.
+/// The command `identify`, which makes a device blink.
 struct Identify: DeviceCommand {
     static let name = "identify"
     static let configuration = CommandConfiguration(
@@ -67,7 +67,7 @@ struct Identify: DeviceCommand {
     }
 }
 
-/// The result of `confirm`, `discard` and `identify`.
+/// The result of the command `confirm`, `discard` or `identify`.
 struct DeviceAnswer: CommandAnswer {
     let device: DeviceSummary
     let updateProtocol: UpdateProtocol
@@ -79,9 +79,9 @@ struct DeviceAnswer: CommandAnswer {
         case updateProtocol = "protocol"
     }
 
-    /// Creates the result.
+    /// Creates the result of a command.
     ///
-    /// - Parameter text: returns the sentence that describes the device.
+    /// - Parameter text: returns the sentence about the device for the user.
     init(_ outcome: UpdateResult, text: (DeviceSummary) -> String) {
         device = DeviceSummary(outcome)
         updateProtocol = outcome.report.updateProtocol

@@ -8,18 +8,18 @@ struct DeviceSummary: Encodable, Sendable {
     /// The address for the next command.
     let address: String
     let name: String?
-    // Nil if the protocol does not carry the value.
+    // The next values are nil if the update protocol does not report them.
     let product: String?
     let hardware: Int?
     let securityCounter: UInt32?
     let previousVersion: String?
     let runningVersion: String
-    /// True if the running image is not on trial.
+    /// True if the running image is confirmed, that is, not on trial.
     let confirmed: Bool
     let state: String
-    /// The time limit from boot to confirm a trial, in seconds; 0: the device has no trial.
+    /// The time limit from boot to the confirmation of a trial, in seconds; 0: the device does not support a trial.
     let trialSeconds: Int?
-    /// The battery level in per cent; nil: mains powered, or not reported.
+    /// The battery level in per cent; nil: the device is mains-powered, or does not report the level.
     let battery: Int?
 
     init(_ outcome: UpdateResult) {
@@ -38,10 +38,10 @@ struct DeviceSummary: Encodable, Sendable {
         battery = device.battery
     }
 
-    /// The name and address, for a sentence.
+    /// The name and address of the device, as text for messages.
     var title: String { name.map { "\($0) (\(address))" } ?? address }
 
-    /// One row for each value: label and value.
+    /// The rows of the summary for the user. Each row has a title and a value.
     var rows: [(String, String)] {
         var rows = [("Device", title)]
         if let product { rows.append(("Product", product + (hardware.map { ", hardware revision \($0)" } ?? ""))) }

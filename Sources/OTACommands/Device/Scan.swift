@@ -3,7 +3,7 @@ import BlueZ
 import OTAClient
 import OTAUpdate
 
-/// Lists the devices in range.
+/// The command `scan`, which lists the Bluetooth devices in range.
 struct Scan: Command {
     static let name = "scan"
     static let isLong = true
@@ -62,7 +62,7 @@ struct Scan: Command {
     }
 }
 
-/// The result of `scan`.
+/// The result of the command `scan`.
 struct ScanAnswer: CommandAnswer {
     let devices: [ScannedDevice]
     let isForAll: Bool
@@ -77,9 +77,9 @@ struct ScanAnswer: CommandAnswer {
     }
 }
 
-/// Shows a running scan: a table that is redrawn on a terminal, else one line for each device.
+/// Shows the devices during a scan. On a terminal, a table is redrawn after changes. Otherwise one line is printed for each device.
 ///
-/// Only one scan uses it, and a scan reports one change after the other.
+/// `@unchecked Sendable` is safe: only one scan uses a display, and a scan reports its changes one after the other.
 final class ScanDisplay: @unchecked Sendable {
     private let console: Console
     private var throttle = Throttle()
@@ -90,13 +90,13 @@ final class ScanDisplay: @unchecked Sendable {
         if console.style == .bar { draw([]) }
     }
 
-    /// Shows the devices after a change. Changes of the signal strength are throttled.
+    /// Shows the devices after a change. Changes of only the signal strength are throttled.
     func show(_ change: DeviceScan.Change, _ devices: [ScannedDevice]) {
         var appeared: ScannedDevice?
         var isNews = false
         switch change {
         case .appeared(let device): appeared = device
-        // No later event may follow, so this is shown at once.
+        // This change can be the last event of the scan, so the display is updated immediately.
         case .identified: isNews = true
         case .changed: break
         }
@@ -116,7 +116,7 @@ final class ScanDisplay: @unchecked Sendable {
     private func draw(_ devices: [ScannedDevice]) {
         let terminal = console.terminal
         let (rows, columns) = (StandardStream.error.rows ?? 24, StandardStream.error.columns ?? 80)
-        // A line that wraps or a table that scrolls cannot be redrawn.
+        // The table must fit on the terminal, because wrapped or scrolled lines cannot be redrawn.
         var lines =
             devices.isEmpty ? [] : ScannedDevice.table(devices).map { $0.clipped(to: columns - 1) }
         if lines.count > rows - 2 { lines = Array(lines.prefix(max(0, rows - 2))) }
@@ -135,7 +135,7 @@ final class ScanDisplay: @unchecked Sendable {
 }
 
 extension ScannedDevice {
-    /// The devices as a table for people.
+    /// Returns the devices as a table for the user.
     static func table(_ devices: [ScannedDevice]) -> [TerminalLine] {
         TextTable.rows(
             ["NAME", "ADDRESS", "RSSI", "PRODUCT", "VERSION", "PROTOCOLS"],

@@ -3,7 +3,7 @@ import OTAClient
 import OTAFirmware
 import OTAUpdate
 
-/// Shows the status of a device.
+/// The command `status`, which shows the status of a device.
 struct Status: DeviceCommand {
     static let name = "status"
     static let configuration = CommandConfiguration(
@@ -28,12 +28,12 @@ struct Status: DeviceCommand {
     }
 }
 
-/// The result of `status`.
+/// The result of the command `status`.
 struct StatusAnswer: CommandAnswer {
     struct Transfer: Encodable, Sendable {
-        /// The received bytes.
+        /// The number of received bytes.
         let offset: Int
-        /// The first 8 bytes of the manifest's SHA-256, as hex digits; a device reports only these.
+        /// The first 8 bytes of the manifest's SHA-256 digest, as hex digits. A device reports only these 8 bytes.
         let manifestSha256Prefix: String
 
         init(_ held: DeviceDescription.HeldImage) {
@@ -45,7 +45,7 @@ struct StatusAnswer: CommandAnswer {
     struct Slot: Encodable, Sendable {
         let image, slot: Int
         let version: String
-        /// The digest in the image's TLVs; nil: not reported.
+        /// The SHA-256 digest from the TLVs of the image; nil: the device does not report the digest.
         let sha256: String?
         let active, pending, confirmed, permanent, bootable: Bool
 
@@ -61,7 +61,7 @@ struct StatusAnswer: CommandAnswer {
             bootable = slot.isBootable
         }
 
-        /// What the device does with the image.
+        /// The state of the image as text for the user.
         var meaning: String {
             switch (active, pending, confirmed) {
             case (true, _, true): "runs, confirmed"
@@ -77,10 +77,10 @@ struct StatusAnswer: CommandAnswer {
     }
     let device: DeviceSummary
     let updateProtocol: UpdateProtocol
-    /// Nil for the GATT OTA profile, which does not report them.
+    /// The images in the slots of an SMP device; nil for the GATT OTA profile, which does not report slots.
     let slots: [Slot]?
     let transfer: Transfer?
-    /// The command that resumes the upload.
+    /// The command line that resumes the upload.
     let resume: String
     var describesDevice: Bool { true }
 

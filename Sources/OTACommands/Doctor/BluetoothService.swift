@@ -6,7 +6,7 @@ import Logging
 /// Checks the system bus, bluetoothd and the permission to use bluetoothd.
 struct BluetoothService: Sendable {
     private(set) var checks: [Check] = []
-    /// True if bluetoothd answers to this user.
+    /// True if bluetoothd accepts D-Bus calls from this user.
     private(set) var isUsable = false
     /// The path of bluetoothd's configuration file.
     private(set) var configuration = BluetoothDaemon.defaultConfiguration
@@ -29,7 +29,7 @@ struct BluetoothService: Sendable {
         return service
     }
 
-    /// Checks bluetoothd without the bus.
+    /// Checks bluetoothd without the system bus.
     private static func daemonWithoutBus() -> Check {
         guard BluetoothDaemon.path != nil else { return notInstalled }
         return BluetoothDaemon.isRunning
@@ -44,7 +44,7 @@ struct BluetoothService: Sendable {
 
     private mutating func askDaemon(over bus: DBusConnection) async {
         do throws(DBusError) {
-            // A call starts bluetoothd if D-Bus activation is configured.
+            // This D-Bus call starts bluetoothd if D-Bus activation is configured.
             _ = try await bus.call(BlueZName.service, .root, BlueZName.objectManager, "GetManagedObjects")
         } catch {
             let problem = BlueZError(error, "call bluetoothd")
@@ -78,22 +78,22 @@ struct BluetoothService: Sendable {
     }
 }
 
-/// Reads the version and the configuration path of bluetoothd, which D-Bus does not provide.
+/// Reads the version and the configuration path of bluetoothd. D-Bus does not provide these values.
 package enum BluetoothDaemon {
     static let defaultConfiguration = "/etc/bluetooth/main.conf"
     private static let places = [
         "/usr/libexec/bluetooth/bluetoothd", "/usr/lib/bluetooth/bluetoothd", "/usr/sbin/bluetoothd",
     ]
 
-    /// The path of bluetoothd; nil if it is in none of the usual folders of distributions.
+    /// The path of the executable file; nil: not found in the usual folders of Linux distributions.
     static var path: String? { places.first { access($0, X_OK) == 0 } }
 
-    /// True if a process with this name runs.
+    /// True if a process with the name `bluetoothd` runs.
     static var isRunning: Bool {
         SystemFile.names(in: "/proc").contains { SystemFile.line("/proc/\($0)/comm") == "bluetoothd" }
     }
 
-    /// The version of the installed bluetoothd, such as `5.66`; nil if unknown.
+    /// The version of the installed bluetoothd, such as `5.66`; nil: unknown.
     static var version: String? {
         guard let path, let pipe = popen("\(path) --version 2>/dev/null", "re") else { return nil }
         defer { pclose(pipe) }
@@ -103,7 +103,7 @@ package enum BluetoothDaemon {
         return text.isEmpty ? nil : text
     }
 
-    /// The configuration file on the command line of the running bluetoothd, else the default file.
+    /// Returns the path of the configuration file: from the command line of the running bluetoothd, or else the default path.
     static func configuration(over bus: DBusConnection) async -> String {
         let reply = try? await bus.call(
             "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "GetConnectionUnixProcessID",
@@ -114,7 +114,7 @@ package enum BluetoothDaemon {
         return configuration(in: words.split(separator: "\0").map(String.init)) ?? defaultConfiguration
     }
 
-    /// Finds the configuration file in a command line; nil if the command line names none.
+    /// Finds the path of the configuration file in bluetoothd's command line; nil: the command line does not contain the path.
     ///
     /// - Parameter words: the words of bluetoothd's command line.
     package static func configuration(in words: [String]) -> String? {
@@ -128,7 +128,7 @@ package enum BluetoothDaemon {
 
 /// Checks that a Bluetooth adapter exists and is switched on.
 package enum AdapterCheck {
-    /// Checks the adapters of BlueZ.
+    /// Checks the adapters that BlueZ reports.
     ///
     /// - Parameter name: the adapter's name, such as `hci1`; nil: any adapter.
     static func examine(_ name: String?, _ logger: Logger) async -> Check {
@@ -144,11 +144,11 @@ package enum AdapterCheck {
 
     /// The names of the adapters that the kernel lists.
     package static func kernelAdapters(in folder: String = "/sys/class/bluetooth") -> [String] {
-        // A link to a device is listed beside its adapter, such as hci0:64.
+        // The kernel also lists each link of an adapter, for example hci0:64.
         SystemFile.names(in: folder).filter { $0.hasPrefix("hci") && !$0.contains(":") }
     }
 
-    /// Checks the adapters of the kernel, if bluetoothd cannot be reached.
+    /// Checks the adapters that the kernel lists. This check is for a computer on which bluetoothd cannot be reached.
     ///
     /// - Parameter name: the adapter's name, such as `hci1`; nil: any adapter.
     package static func examine(_ name: String?, ofKernel adapters: [String]) -> Check {

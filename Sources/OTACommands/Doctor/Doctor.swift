@@ -5,7 +5,7 @@ import OTAFirmware
 import OTASigning
 import SystemPackage
 
-/// Checks the requirements of a push over Bluetooth, serial ports and UDP.
+/// The command `doctor`, which checks the requirements of a push over Bluetooth, serial ports and UDP.
 struct Doctor: Command {
     static let name = "doctor"
     static let configuration = CommandConfiguration(
@@ -56,7 +56,7 @@ struct Doctor: Command {
     }
 }
 
-/// The result of `doctor`.
+/// The result of the command `doctor`.
 struct DoctorAnswer: CommandAnswer {
     struct Trust: Encodable, Sendable {
         let paths: [String]
@@ -92,23 +92,23 @@ struct DoctorAnswer: CommandAnswer {
     }
 }
 
-/// The result of one check of `doctor`.
+/// The result of one check by `doctor`.
 package struct Check: Encodable, Sendable, Equatable {
     package enum State: String, Encodable, Sendable {
         case ok
-        /// A push works, but a setting makes it slower or less reliable.
+        /// A push works, but a setting makes the push slower or less reliable.
         case slow
         /// A push over this transport cannot work.
         case missing
-        /// The check depends on a part that is missing.
+        /// The check was not possible, because another required part is missing.
         case unknown
     }
-    /// The check's name; it is the same in every version.
+    /// The name of the check, which is the same in every version of otaflash.
     package let name: String
     package let state: State
-    /// The finding.
+    /// The finding of the check, for the user.
     package let message: String
-    /// The steps to fix the problem, with the commands; one step per element.
+    /// The steps that fix the problem, with their commands. Each element is one step.
     package let advice: [String]?
 
     static func ok(_ name: String, _ message: String) -> Check {
@@ -128,13 +128,13 @@ package struct Check: Encodable, Sendable, Equatable {
     }
 }
 
-/// The versions of otaflash and of the software that it uses.
+/// The versions of otaflash and of the software that otaflash uses.
 struct PartVersions: Encodable, Sendable {
     let otaflash = Version.number
     let swift = Self.compiler
     let libcrypto = Libcrypto.version
     let libdbus = DBusLibrary.version
-    /// Nil if BlueZ is not installed.
+    /// The version of BlueZ; nil: BlueZ is not installed, or its version is unknown.
     let bluez = BluetoothDaemon.version
     let linux = Self.kernel
 

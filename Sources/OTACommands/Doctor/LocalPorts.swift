@@ -1,11 +1,11 @@
 import Glibc
 
-/// A serial port of a microcontroller board: a USB CDC port, or a USB adapter.
+/// A serial port of a microcontroller board, either a USB CDC port or a USB serial adapter.
 package struct SerialPort: Equatable {
     package let path: String
-    /// True if this user may read and write it.
+    /// True if this user may read and write the port.
     let isAccessible: Bool
-    /// The group that may read and write it; nil: no group may, or only the group of root.
+    /// The group that may read and write the port; nil: no group, or only the group of root.
     let group: String?
 
     package init(path: String, isAccessible: Bool, group: String?) {
@@ -14,7 +14,7 @@ package struct SerialPort: Equatable {
         self.group = group
     }
 
-    /// Finds all ports.
+    /// Finds all serial ports in a folder.
     package static func all(in folder: String = "/dev") -> [SerialPort] {
         SystemFile.names(in: folder)
             .filter { $0.hasPrefix("ttyACM") || $0.hasPrefix("ttyUSB") }
@@ -80,7 +80,7 @@ enum DatagramCheck {
         return true
     }
 
-    /// The names of the interfaces that are up and have an address, except loopback.
+    /// The names of the network interfaces that are up and have an address, except loopback.
     private static func interfaces() -> [String] {
         var first: UnsafeMutablePointer<ifaddrs>?
         guard getifaddrs(&first) == 0 else { return [] }

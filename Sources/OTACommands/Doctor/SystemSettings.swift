@@ -1,14 +1,14 @@
 import FoundationEssentials
 import SystemPackage
 
-/// The settings in bluetoothd's `main.conf` that affect the speed.
+/// The settings in bluetoothd's `main.conf` that affect the transfer speed.
 package struct SpeedSettings: Equatable {
     /// The maximum number of ATT channels to one device; nil: unknown.
     package var channels: Int?
-    /// The longest initial connection interval in units of 1.25 ms; nil: the kernel's default, 30 to 50 ms.
+    /// The maximum initial connection interval in units of 1.25 ms; nil: the kernel's default, 30 to 50 ms.
     package var longestInterval: Int?
 
-    /// Parses the file. A `Channels` line that is commented out shows the default of that BlueZ version.
+    /// Parses `main.conf`. A `Channels` line that is commented out contains the default value of the installed BlueZ version.
     package init(parsing text: String) {
         var section = ""
         for line in text.split(whereSeparator: \.isNewline).map(Self.trimmed) {
@@ -32,14 +32,14 @@ package struct SpeedSettings: Equatable {
         return String(head.reversed().drop { $0 == " " || $0 == "\t" }.reversed())
     }
 
-    /// The checks of the settings in a file. Without BlueZ there is no file.
+    /// Returns the checks of the settings in a file. Without BlueZ, the file does not exist, and the result is empty.
     static func checks(of path: String) -> [Check] {
         if let text = SystemFile.text(path) { return SpeedSettings(parsing: text).checks(of: path) }
         if BluetoothDaemon.path == nil { return [] }
         return SpeedSettings(parsing: "").checks(of: path)
     }
 
-    /// The checks of the settings.
+    /// Returns the checks of the settings.
     ///
     /// - Parameter path: the path of the settings file, for the advice.
     package func checks(of path: String) -> [Check] {
@@ -69,15 +69,16 @@ package struct SpeedSettings: Equatable {
     }
 }
 
-/// An rfkill switch of Bluetooth, read from sysfs (kernel: `Documentation/ABI/stable/sysfs-class-rfkill`).
+/// An rfkill switch, which can block Bluetooth on this computer. The source is sysfs (kernel:
+/// `Documentation/ABI/stable/sysfs-class-rfkill`).
 package struct RadioSwitch: Equatable {
     package let name: String
-    /// Blocked by software.
+    /// True if software blocks Bluetooth.
     let isSoftBlocked: Bool
-    /// Blocked by a hardware switch or key of the machine.
+    /// True if a hardware switch or key of the computer blocks Bluetooth.
     let isHardBlocked: Bool
 
-    /// Reads all Bluetooth switches.
+    /// Reads all rfkill switches of Bluetooth.
     package static func all(in folder: String = "/sys/class/rfkill") -> [RadioSwitch] {
         SystemFile.names(in: folder).compactMap { entry in
             let path = "\(folder)/\(entry)"
@@ -88,7 +89,7 @@ package struct RadioSwitch: Equatable {
         }
     }
 
-    /// Checks that no switch blocks Bluetooth.
+    /// Checks that no rfkill switch blocks Bluetooth.
     package static func check(_ switches: [RadioSwitch]) -> Check {
         if let blocked = switches.first(where: \.isHardBlocked) {
             return .missing(
@@ -102,9 +103,9 @@ package struct RadioSwitch: Equatable {
     }
 }
 
-/// Reads small files of the system, which may not exist.
+/// Reads small system files, which may not exist.
 enum SystemFile {
-    /// Returns the first 64 KiB of a file; nil: it cannot be read.
+    /// Returns the first 64 KiB of a file; nil: the file cannot be read.
     static func text(_ path: String) -> String? {
         guard let file = try? FileDescriptor.open(FilePath(path), .readOnly, options: .closeOnExec) else { return nil }
         defer { try? file.close() }
@@ -113,12 +114,12 @@ enum SystemFile {
         return String(decoding: bytes[..<count], as: UTF8.self)
     }
 
-    /// Returns the first line of a file; nil: it cannot be read.
+    /// Returns the first line of a file; nil: the file cannot be read.
     static func line(_ path: String) -> String? {
         text(path).map { String($0.prefix { !$0.isNewline }) }
     }
 
-    /// Returns the sorted names in a folder; empty if it cannot be read.
+    /// Returns the sorted names in a folder; empty if the folder cannot be read.
     static func names(in folder: String) -> [String] {
         ((try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []).sorted()
     }

@@ -5,7 +5,7 @@ import SystemPackage
 // MARK: - State folder and locks
 
 extension Failure {
-    /// Converts an error of the client library on this computer.
+    /// Creates the failure for a `ClientError`, an error of the module OTAClient on this computer.
     init(_ error: ClientError) {
         switch error.code {
         case .invalidStateFolder:
@@ -29,7 +29,7 @@ extension Failure {
 // MARK: - Virtual devices
 
 extension Failure {
-    /// Converts an error of a virtual device.
+    /// Creates the failure for an error of a virtual device.
     init(_ error: VirtualDeviceError, in invocation: Invocation) {
         let (exit, hint) = Self.advice(for: error.code, in: invocation)
         self.init(error.code.rawValue, exit, error.context.isEmpty ? error.code.rawValue : error.context, hint: hint)

@@ -5,13 +5,13 @@ import OTAUpdate
 // MARK: - Update sessions
 
 extension Failure {
-    /// Converts the error of an update session.
+    /// Creates the failure for an error of an update session.
     init(_ error: UpdateError, in invocation: Invocation) {
         let (exit, hint) = Self.advice(for: error, in: invocation)
         self.init(error.code.rawValue, exit, Self.message(error), hint: hint)
     }
 
-    /// The context of the error, after a summary for the codes whose context describes only the event.
+    /// Returns the message for an error. Some contexts describe only the event, so their message starts with a summary.
     private static func message(_ error: UpdateError) -> String {
         let meaning: String? =
             switch error.code {
@@ -43,7 +43,7 @@ extension Failure {
     ) -> (ExitStatus, hint: String) {
         let invocation = given.again
         let again = invocation.line()
-        // A push continues by itself where the earlier one stopped.
+        // By default, a push resumes from the device's offset. So the hint repeats the command line without `--restart`.
         let resumed = invocation.without(PushFlag.restart.argument).line()
         let fresh = invocation.without(PushFlag.resume.argument).line(adding: PushFlag.restart.argument)
         let status = invocation.line("status", withFile: false)
@@ -160,7 +160,7 @@ extension Failure {
         }
     }
 
-    /// The hint for a bundle with another product name than the board's.
+    /// Returns the hint for a bundle whose product name differs from the board's product name.
     private static func boardAdvice(_ product: String, in invocation: Invocation) -> String {
         var bundle = invocation
         bundle.file = "NEW.otaf"
@@ -176,7 +176,8 @@ extension Failure {
 // MARK: - Bluetooth commands without a session
 
 extension Failure {
-    /// Converts an error of a Bluetooth command that runs no session, such as `gatt`. The codes are those of a session.
+    /// Creates the failure for a Bluetooth error of a command without a session, such as `gatt`. The error codes are the codes of a
+    /// session.
     init(_ error: BlueZError, in invocation: Invocation) {
         let link = LinkError(error)
         let again = invocation.line()
@@ -196,7 +197,7 @@ extension Failure {
         self.init(link.code.rawValue, exit, error.context, hint: hint)
     }
 
-    /// The hint for a machine without usable Bluetooth.
+    /// The hint for a computer on which Bluetooth does not work.
     private static var machineAdvice: String { "find the missing part and the command that fixes it: otaflash doctor" }
 
     /// The hint for a Bluetooth device that was not found.
@@ -204,7 +205,7 @@ extension Failure {
         "check that the device is switched on and in range; find its address: otaflash scan"
     }
 
-    /// The hint for a device that demands pairing.
+    /// Returns the hint for a device that requires pairing.
     private static func pairingAdvice(_ again: String) -> String {
         "the device demands pairing: enter its six-digit passkey at the prompt, or run: \(again) --passkey NNNNNN"
     }

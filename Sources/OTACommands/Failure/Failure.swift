@@ -8,16 +8,16 @@ import OTASimulator
 import OTATransport
 import OTAUpdate
 
-/// The error of a command, as reported to people and scripts. Only the code in this folder converts other errors to a `Failure`.
+/// The error of a command for the user and for scripts. Only the files in the folder `Failure` convert other errors to a `Failure`.
 package struct Failure: Error, Sendable {
-    /// The error code: it never changes and is documented in `docs/errors.md`.
+    /// The error code. It never changes, and `docs/errors.md` documents it.
     package var code: String
-    /// What happened, without a full stop.
+    /// The description of the failure, without a full stop.
     package var message: String
-    /// The next steps, one for each line. otaflash adds no line feed to a hint.
+    /// The next steps for the user, one for each line. otaflash does not wrap these lines.
     package var hints: [String]
     package var exit: ExitStatus
-    /// The usage text of the command, shown below the message on a terminal only.
+    /// The usage text of the command. It is shown below the message, and only on a terminal.
     var usage: [String] = []
 
     init(_ code: String, _ exit: ExitStatus, _ message: String, hints: [String]) {
@@ -37,7 +37,7 @@ package struct Failure: Error, Sendable {
     /// Creates the failure for an invalid argument.
     static func usage(_ message: String, hint: String) -> Failure { Failure("usage", .usage, message, hint: hint) }
 
-    /// Creates the failure for a signal before anything was changed, so that there is nothing to resume.
+    /// Creates the failure for a signal that arrived before the command changed anything. So no upload exists to resume.
     static func interrupted(by signal: Int32) -> Failure {
         Failure(
             "interrupted", signal == SIGTERM ? .terminated : .interrupted, "interrupted",
@@ -45,7 +45,7 @@ package struct Failure: Error, Sendable {
     }
 }
 
-/// The exit status of the process (docs/command-line.md). It groups failures by kind; the error code identifies the failure.
+/// The exit status of the process (docs/command-line.md). A status stands for a kind of failure. The error code identifies the failure.
 package enum ExitStatus: Int32, Sendable, CaseIterable {
     case done = 0
     case usage = 64
@@ -62,7 +62,7 @@ package enum ExitStatus: Int32, Sendable, CaseIterable {
     case linkLost = 75
     case protocolBroken = 76
     case refused = 77
-    /// The device runs its old image again.
+    /// The device rolled back to its old image.
     case rolledBack = 78
     case interrupted = 130
     case terminated = 143
@@ -76,14 +76,15 @@ extension Failure {
     ///   - fullMessage: the reason, followed by the usage text of the command.
     init(parsing message: String, fullMessage: String) {
         let lines = fullMessage.split(separator: "\n", omittingEmptySubsequences: false)
-        // The last match: the message before the usage text may repeat an argument that contains line feeds.
+        // The message before the usage text can repeat an argument with line feeds. So the usage text starts at the last line
+        // with `Usage:`.
         let usage = lines[(lines.lastIndex { $0.hasPrefix("Usage:") } ?? lines.endIndex)...]
         let help = usage.last.flatMap { $0.split(separator: "'").dropFirst().first } ?? "otaflash --help"
         self = .usage(message.isEmpty ? "invalid arguments" : message, hint: "show the help: \(help)")
         self.usage = usage.prefix { !$0.hasPrefix("  See '") }.map(String.init)
     }
 
-    /// Creates the failure for a command line that ends before the name of a subcommand.
+    /// Creates the failure for a command line without the name of a subcommand.
     init(missingCommand help: String, hint: String) {
         self = .usage("the command is missing", hint: hint)
         usage = help.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
@@ -91,7 +92,7 @@ extension Failure {
 }
 
 extension Failure {
-    /// Converts the error of a command.
+    /// Creates the failure for any error of a command.
     package init(_ error: any Error, in invocation: Invocation) {
         switch error {
         case let failure as Failure: self = failure

@@ -5,7 +5,7 @@ import OTAFirmware
 // MARK: - Bundles
 
 extension Failure {
-    /// Converts a parse error of a bundle.
+    /// Creates the failure for a parse error of a bundle.
     init(_ error: BundleError, in invocation: Invocation) {
         let file = invocation.file ?? "the bundle"
         self.init(
@@ -39,7 +39,7 @@ extension Failure {
 // MARK: - Images
 
 extension Failure {
-    /// Converts a parse error of a firmware image.
+    /// Creates the failure for a parse error of a firmware image.
     init(_ error: ImageError, in invocation: Invocation) {
         let file = invocation.file ?? "the image"
         self.init(
@@ -62,7 +62,7 @@ extension Failure {
 // MARK: - Intel HEX files
 
 extension Failure {
-    /// Converts a parse error of an Intel HEX file.
+    /// Creates the failure for a parse error of an Intel HEX file.
     init(_ error: IntelHexError, in invocation: Invocation) {
         let file = invocation.file ?? "the image"
         self.init(
@@ -83,7 +83,7 @@ extension Failure {
 // MARK: - Archives and packages
 
 extension Failure {
-    /// Converts a parse error of a zip archive.
+    /// Creates the failure for a parse error of a zip archive.
     init(_ error: ZipError, in invocation: Invocation) {
         let file = invocation.file ?? "the archive"
         let hint =
@@ -98,7 +98,7 @@ extension Failure {
             error.code.rawValue, .malformed, "\(file) is not a valid archive: \(error.context)", hint: hint)
     }
 
-    /// Converts an error in the contents of an update package.
+    /// Creates the failure for invalid contents of an update package.
     init(_ error: PackageError, in invocation: Invocation) {
         let file = invocation.file ?? "the package"
         let hint =

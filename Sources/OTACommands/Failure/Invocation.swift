@@ -3,27 +3,27 @@ import OTASigning
 import OTAUpdate
 import SystemPackage
 
-/// The arguments of the user, from which hints build complete command lines.
+/// The command and the arguments of the user. Hints build complete command lines from them.
 package struct Invocation: Sendable {
     /// The command's name, such as `push`.
     package var command: String
-    /// The path of the bundle, image or key; nil: the command has none.
+    /// The path of the bundle, image or key; nil: the command uses no file.
     package var file: String?
-    /// True if the file contains images, not a bundle.
+    /// True if the file contains images instead of a bundle.
     var hasImages = false
     /// The value of `--device`.
     package var device: String?
     /// The values of `--trust`.
     package var trust: [String]
-    /// The address of the device if it is an argument, as for `gatt`, and not an option.
+    /// The device address of a command such as `gatt`, which takes the address as an argument instead of an option.
     var bluetoothDevice: String?
     /// The value of `--adapter`.
     var adapter: String?
     /// The value of `--protocol`.
     var updateProtocol: String?
-    /// The other options that change the effect of the command, such as `--no-downgrade`. Each element is one word.
+    /// The other options that change the effect of the command, such as `--no-downgrade`. Each element is one word of the command line.
     package var options: [String] = []
-    /// The options of `simulate create` for a virtual device that accepts the bundle; nil: there is no bundle.
+    /// The options of `simulate create` for a virtual device that accepts the bundle; nil: no bundle.
     var acceptingDevice: [String]?
 
     package init(command: String, file: String? = nil, device: String? = nil, trust: [String] = []) {
@@ -41,14 +41,14 @@ package struct Invocation: Sendable {
 
     var isBluetooth: Bool { device.map { $0.hasPrefix("ble:") } ?? true }
 
-    /// The name of the virtual device; nil if the device is not a virtual one.
+    /// The name of the virtual device; nil: the device is not virtual.
     var virtualDevice: String? {
         guard let device, device.hasPrefix("sim:") else { return nil }
         let name = device.dropFirst("sim:".count).prefix { $0 != "?" }
         return name.isEmpty ? VirtualDevices.demoName : String(name)
     }
 
-    /// The commands that replace the virtual device with one that accepts the bundle; nil if the device is not a virtual one.
+    /// The commands that replace the virtual device with a device that accepts the bundle; nil: the device is not virtual.
     var virtualDeviceAgain: String? {
         guard let virtualDevice else { return nil }
         let name = Shell.quoted(virtualDevice)
@@ -56,7 +56,8 @@ package struct Invocation: Sendable {
         return (["otaflash simulate remove \(name); otaflash simulate create", name] + options).joined(separator: " ")
     }
 
-    /// The invocation to run after a failure. It omits `gone-at`, so that a virtual device is in range again.
+    /// The invocation to repeat after a failure. It omits the parameter `gone-at` of a virtual device, so that the device is in range
+    /// again.
     var again: Invocation {
         guard let device, device.hasPrefix("sim:") else { return self }
         let parts = device.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
@@ -67,17 +68,17 @@ package struct Invocation: Sendable {
         return copy
     }
 
-    /// The invocation without an option.
+    /// Returns the invocation without one option.
     func without(_ flag: String) -> Invocation {
         var copy = self
         copy.options.removeAll { $0 == flag }
         return copy
     }
 
-    /// The command line to type again.
+    /// Returns the command line to type again.
     ///
     /// - Parameters:
-    ///   - other: another command instead of this one. It gets neither `--trust` nor the other options.
+    ///   - other: the command to use instead of this command. `--trust` and the other options are then omitted.
     ///   - extra: an option to append.
     func line(_ other: String? = nil, withFile: Bool = true, adding extra: String = "") -> String {
         var words = ["otaflash", other ?? command]
@@ -94,11 +95,11 @@ package struct Invocation: Sendable {
 
 /// Formats text for a shell.
 enum Shell {
-    /// Quotes a text, so that a shell reads it as one word.
+    /// Quotes a text so that a shell reads the text as one word.
     static func quoted(_ text: String) -> String { text.shellQuoted }
 
-    /// Returns the command that sets a variable to a list of paths, separated by `:`. A relative path becomes an absolute path in the
-    /// current directory; `~` becomes the home directory.
+    /// Returns the shell command that sets an environment variable to a list of paths, separated by `:`. A relative path becomes an
+    /// absolute path in the current directory. `~` becomes the home directory.
     static func export(_ variable: String, _ paths: [FilePath]) -> String {
         let list = paths.map { path in
             let text = path.string

@@ -3,7 +3,7 @@ import OTASigning
 // MARK: - Keys
 
 extension Failure {
-    /// Converts an error of a key, a passphrase or the trust store.
+    /// Creates the failure for an error of a key, a passphrase or the trust store.
     init(_ error: KeyError, in invocation: Invocation) {
         let (exit, hint) = Self.advice(for: error.code)
         self.init(
@@ -48,7 +48,7 @@ extension Failure {
 // MARK: - Signing
 
 extension Failure {
-    /// Converts an error of `sign`.
+    /// Creates the failure for an error of `sign`.
     init(_ error: SigningError, in invocation: Invocation) {
         switch error {
         case .image(let error): self.init(error, in: invocation)
@@ -100,7 +100,7 @@ extension Failure {
 // MARK: - Verification
 
 extension Failure {
-    /// Converts the error of a failed verification.
+    /// Creates the failure for a failed verification.
     init(_ error: VerificationError, in invocation: Invocation) {
         let file = invocation.file ?? "the file"
         self.init(
@@ -138,8 +138,8 @@ extension Failure {
         }
     }
 
-    /// The hint to accept the file at the user's own risk. Only an image without a bundle can be accepted in this way. The user's
-    /// scope file must not exclude it.
+    /// Returns the hint for a user who accepts the file at their own risk. Only an image without a bundle can be accepted in this way. The
+    /// user's scope file must not exclude the image.
     private static func consent(to code: VerificationError.Code, in invocation: Invocation) -> [String] {
         switch code {
         case .untrustedKey, .notSigned, .unsupportedSignature, .encryptedImage: break

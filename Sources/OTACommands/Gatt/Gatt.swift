@@ -4,7 +4,7 @@ import OTABlueZ
 import OTAClient
 import OTAUpdate
 
-/// The group of commands for GATT services.
+/// The command group `gatt`, whose subcommands use the GATT services of a device.
 struct Gatt: ParsableCommand, CommandGroupWithHint {
     static let hint = "list the services of a device: otaflash gatt services ble:AA:BB:CC:DD:EE:FF"
     static let configuration = CommandConfiguration(
@@ -16,10 +16,10 @@ struct Gatt: ParsableCommand, CommandGroupWithHint {
         subcommands: [GattServices.self, GattRead.self, GattWrite.self, GattNotify.self])
 }
 
-/// A command for the GATT services of any Bluetooth device.
+/// A subcommand of `gatt`, for any Bluetooth device.
 protocol GattCommand: Command {
     var target: GattOptions { get }
-    /// The other arguments on the command line, for hints.
+    /// The arguments after the device, for hints.
     var words: [String] { get }
 }
 
@@ -35,7 +35,7 @@ extension GattCommand {
         return invocation
     }
 
-    /// Connects and runs `body` with the connection. A signal cancels `body`.
+    /// Connects to the device and runs `body` with the connection. A signal such as SIGINT cancels `body`.
     func withDevice(
         _ console: Console, _ body: @escaping @Sendable (DeviceConnection) async throws -> Answer
     ) async throws -> Answer {
@@ -64,7 +64,7 @@ extension GattCommand {
 }
 
 extension DeviceConnection {
-    /// Runs `body`. If the device requires pairing, pairs and runs `body` again.
+    /// Runs `body`. If the device requires pairing, this function pairs the device and runs `body` again.
     nonisolated func pairingIfNeeded<Value: Sendable>(
         _ body: @Sendable () async throws -> Value
     ) async throws -> Value {
@@ -75,7 +75,7 @@ extension DeviceConnection {
     }
 }
 
-/// The device of a `gatt` command.
+/// The device argument and the Bluetooth options of a `gatt` command.
 struct GattOptions: ParsableArguments {
     @Argument(help: "The device: ble:AA:BB:CC:DD:EE:FF, ble:name=NAME or ble: (the only updatable one).")
     var device: String
@@ -94,7 +94,7 @@ struct GattOptions: ParsableArguments {
     }
 }
 
-/// The characteristic of a `gatt` command.
+/// The characteristic that a `gatt` command reads or writes.
 struct CharacteristicOptions: ParsableArguments {
     @Argument(help: "The characteristic's UUID (example: 2a19).")
     var characteristic: String
@@ -111,7 +111,7 @@ struct CharacteristicOptions: ParsableArguments {
 
     /// Finds the characteristic on the connected device.
     ///
-    /// - Throws: `BlueZError`; a usage failure if several services contain the characteristic.
+    /// - Throws: `BlueZError`, or a usage failure if several services contain the characteristic.
     func find(in connection: DeviceConnection) throws -> GATTCharacteristic {
         let uuid = BluetoothUUID(characteristic)
         let service = self.service.flatMap { BluetoothUUID($0) }

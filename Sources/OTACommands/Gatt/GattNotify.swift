@@ -2,7 +2,7 @@ import ArgumentParser
 import BlueZ
 import OTAFirmware
 
-/// Shows the notifications and indications of a characteristic.
+/// The command `gatt notify`, which shows the notifications and indications of a characteristic.
 struct GattNotify: GattCommand {
     static let name = "gatt notify"
     static let configuration = CommandConfiguration(
@@ -45,7 +45,7 @@ struct GattNotify: GattCommand {
                         if console.format == .text { try console.printLines([TerminalLine(Hex.encode(value))]) }
                         if values.count >= count { break }
                     }
-                    // The stream of values ends early only if the link is lost.
+                    // The stream ends before `count` values only if the link is lost.
                     if values.count < count, !Task.isCancelled { throw try await connection.waitForEnd().error }
                     return values
                 }
@@ -62,7 +62,7 @@ struct GattNotify: GattCommand {
     }
 }
 
-/// The result of `gatt notify`. With `--format text`, the values are printed on arrival.
+/// The result of the command `gatt notify`. With `--format text`, each value is printed on arrival.
 struct GattNotificationsAnswer: CommandAnswer {
     /// The values as hex digits.
     let values: [String]

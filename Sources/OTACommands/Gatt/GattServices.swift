@@ -1,7 +1,7 @@
 import ArgumentParser
 import BlueZ
 
-/// Lists the services and characteristics of a device.
+/// The command `gatt services`, which lists the services and characteristics of a device.
 struct GattServices: GattCommand {
     static let name = "gatt services"
     static let configuration = CommandConfiguration(
@@ -16,7 +16,7 @@ struct GattServices: GattCommand {
     }
 }
 
-/// The result of `gatt services`.
+/// The result of the command `gatt services`.
 struct GattServicesAnswer: CommandAnswer {
     struct Service: Encodable, Sendable {
         let uuid: String
@@ -28,7 +28,7 @@ struct GattServicesAnswer: CommandAnswer {
     }
     let address: String
     let name: String?
-    /// The ATT MTU in bytes; a value has at most 3 bytes less.
+    /// The ATT MTU in bytes. The maximum length of a value is 3 bytes less.
     let mtu: Int
     let services: [Service]
 

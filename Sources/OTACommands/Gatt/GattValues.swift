@@ -2,7 +2,7 @@ import ArgumentParser
 import BlueZ
 import OTAFirmware
 
-/// Reads the value of a characteristic.
+/// The command `gatt read`, which reads the value of a characteristic.
 struct GattRead: GattCommand {
     static let name = "gatt read"
     static let configuration = CommandConfiguration(
@@ -26,11 +26,11 @@ struct GattRead: GattCommand {
     }
 }
 
-/// The result of `gatt read`.
+/// The result of the command `gatt read`.
 struct GattValueAnswer: CommandAnswer {
     /// The value as hex digits.
     let value: String
-    /// The value as text, if all bytes are printable ASCII.
+    /// The value as text; nil: some bytes are not printable ASCII.
     let string: String?
     let lines: [TerminalLine]
 
@@ -46,7 +46,7 @@ struct GattValueAnswer: CommandAnswer {
     }
 }
 
-/// Writes the value of a characteristic.
+/// The command `gatt write`, which writes the value of a characteristic.
 struct GattWrite: GattCommand {
     static let name = "gatt write"
     static let configuration = CommandConfiguration(
@@ -87,7 +87,7 @@ struct GattWrite: GattCommand {
     }
 }
 
-/// The result of `gatt write`.
+/// The result of the command `gatt write`.
 struct GattWrittenAnswer: CommandAnswer {
     let bytes: Int
 

@@ -2,18 +2,18 @@ import FoundationEssentials
 import OTAFirmware
 import OTASigning
 
-/// The contents of a bundle, as text and as JSON.
+/// The contents of a bundle, for text and JSON output.
 struct BundleSummary: Encodable, Sendable {
     /// A signature and the result of its verification.
     struct Signature: Encodable, Sendable {
         let keyID: String
         let algorithm: String
-        /// Nil if not verified.
+        /// These values are nil if the signature was not verified.
         var trusted, valid: Bool?
-        /// True if the key is trusted but its scope does not cover the bundle; otherwise nil.
+        /// True if the key is trusted, but the scope of the key does not cover the bundle; otherwise nil.
         var outOfScope: Bool?
     }
-    /// A manifest field that this version does not know.
+    /// A manifest field that this version of otaflash does not know.
     struct Field: Encodable, Sendable {
         /// The field type as 4 hex digits.
         let type: String
@@ -22,7 +22,7 @@ struct BundleSummary: Encodable, Sendable {
         let value: String
     }
     let product, version: String
-    /// Pairs of the lowest and highest revision, inclusive; nil: any revision.
+    /// The accepted hardware revisions, as pairs of the lowest and the highest revision; nil: any revision.
     let hardware: [[UInt16]]?
     let securityCounter: UInt32
     let requires: String?
@@ -37,9 +37,9 @@ struct BundleSummary: Encodable, Sendable {
     let signatures: [Signature]
     let unknownFields: [Field]?
 
-    /// Summarises an envelope.
+    /// Creates the summary of an envelope.
     ///
-    /// - Parameter reports: the results of the signature verification; nil if not verified.
+    /// - Parameter reports: the results of the signature verification; nil: not verified.
     init(_ envelope: Envelope, reports: [SignatureReport]? = nil) {
         let manifest = envelope.manifest
         product = manifest.product.text
@@ -74,7 +74,7 @@ struct BundleSummary: Encodable, Sendable {
         unknownFields = unknown.isEmpty ? nil : unknown
     }
 
-    /// One row for each field: label and value.
+    /// The rows of the summary for the user. Each row has a title and a value.
     var rows: [(String, String)] {
         var rows = [("Product", product), ("Version", version)]
         let revisions = hardware?.map { $0[0] == $0[1] ? "\($0[0])" : "\($0[0])..\($0[1])" }

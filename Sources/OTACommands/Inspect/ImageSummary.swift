@@ -11,13 +11,13 @@ struct ImageSummary: Encodable, Sendable {
     var product, version: String?
     var securityCounter: UInt32?
     var chip, project, builtWith, builtAt: String?
-    /// The digest that the image contains, after a successful check.
+    /// The digest that the image contains, if the check of this digest succeeded.
     var carriedSha256: String?
-    /// Facts that were not checked, and other remarks.
+    /// Properties that were not checked, and other remarks.
     var notes: [String]?
     var mcuboot: MCUbootSummary?
 
-    /// Summarises an image that is not verified.
+    /// Creates the summary of an image that is not verified.
     init(_ image: [UInt8], _ description: FirmwareDescription) {
         format = description.format.name
         size = description.size
@@ -40,7 +40,7 @@ struct ImageSummary: Encodable, Sendable {
         }
     }
 
-    /// Summarises an MCUboot image with the result of its verification.
+    /// Creates the summary of an MCUboot image, with the result of its verification.
     init(_ file: MCUbootFile, _ report: MCUbootReport) {
         format = ImageFormat.mcuboot.name
         size = UInt32(clamping: file.file.count)
@@ -53,7 +53,7 @@ struct ImageSummary: Encodable, Sendable {
         mcuboot = MCUbootSummary(file.image, report)
     }
 
-    /// One row for each property: label and value.
+    /// The rows of the summary for the user. Each row has a title and a value.
     var rows: [(String, String)] {
         var rows = [("Image", "\(format), \(size) bytes"), ("Image SHA-256", sha256)]
         let rest = [
@@ -72,9 +72,9 @@ struct ImageSummary: Encodable, Sendable {
 struct PackagedImage: Encodable, Sendable {
     /// The image number on the device; 0 if the device has one image.
     let imageNumber: UInt32
-    /// The file name in a package.
+    /// The name of the file in the package; nil: the file is not a package.
     let name: String?
-    /// The board that the package names; this value is not signed.
+    /// The board name in the package's manifest, which is not signed; nil: not listed.
     let board: String?
     let image: ImageSummary
 
@@ -85,20 +85,20 @@ struct PackagedImage: Encodable, Sendable {
         image = ImageSummary(entry.file, report)
     }
 
-    /// One row for each value: label and value.
+    /// The rows of the summary for the user. Each row has a title and a value.
     var rows: [(String, String)] {
         let heading = "\(name ?? "")\(board.map { ", for \($0)" } ?? "")"
         return [("Image \(imageNumber)", heading)] + image.rows
     }
 
-    /// The sentence that reports a verified image.
+    /// Returns the sentence that reports a verified image.
     func sentence(of file: String, isAlone: Bool) -> String {
         let title = name.map { "\($0) in \(file)" } ?? file
         let number = isAlone && imageNumber == 0 ? "" : ", image \(imageNumber)"
         return "\(title) is verified: MCUboot image \(image.version ?? "")\(number), \(image.size) bytes."
     }
 
-    /// The checked and the unchecked facts, one line each.
+    /// The checked and the unchecked properties of the image, one on each line.
     var lines: [String] {
         let missing = "product and hardware: an MCUboot image does not name them"
         return (image.mcuboot?.checked ?? []).map { "  Checked: \($0)" }

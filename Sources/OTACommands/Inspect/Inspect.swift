@@ -4,7 +4,7 @@ import OTAFirmware
 import OTASigning
 import SystemPackage
 
-/// Shows the contents of a file and whether it is verified.
+/// The command `inspect`, which shows the contents of a file and the result of its verification.
 struct Inspect: Command {
     static let name = "inspect"
     static let configuration = CommandConfiguration(
@@ -36,7 +36,7 @@ struct Inspect: Command {
             answer.container = "Intel HEX, \(bytes.count) bytes of text"
             return answer
         case .pem: return try key(in: bytes)
-        // A PEM file can have text before the key.
+        // A PEM file can contain text before the key.
         case .binary where Self.isPEM(bytes): return try key(in: bytes)
         case .binary, .elf, .uf2: return try image(bytes, console)
         case .zip:
@@ -112,7 +112,7 @@ struct Inspect: Command {
         return answer
     }
 
-    /// Returns an empty verifier and the reason if no key is trusted: `inspect` works without a trusted key.
+    /// Returns the verifier. If no key is trusted, returns an empty verifier and the reason, because `inspect` works without trusted keys.
     private func imageVerifier(_ console: Console) throws(KeyError) -> (Verifier, missing: String?) {
         do throws(KeyError) {
             return (Verifier(trust: try trust.store(console)), nil)
@@ -141,9 +141,9 @@ struct Inspect: Command {
         }
     }
 
-    /// Returns true if the file is text, at most 64 KiB, and has a PEM block at the start of a line.
+    /// Returns true if the file is text of at most 64 KiB, and a PEM block begins at the start of a line.
     ///
-    /// The text check excludes an image that contains a certificate.
+    /// The check for text excludes an image that contains a certificate.
     private static func isPEM(_ bytes: [UInt8]) -> Bool {
         guard bytes.count <= 64 << 10, let text = String(validating: bytes, as: UTF8.self) else { return false }
         let isText = text.unicodeScalars.allSatisfy {
@@ -164,15 +164,15 @@ struct Inspect: Command {
     }
 }
 
-/// The result of `inspect`.
+/// The result of the command `inspect`.
 struct InspectAnswer: CommandAnswer {
     struct Key: Encodable, Sendable {
         let keyID, kind: String
-        /// `Ed25519`, `ECDSA P-256`, `RSA-2048` or `RSA-3072`.
+        /// The algorithm of the key: `Ed25519`, `ECDSA P-256`, `RSA-2048` or `RSA-3072`.
         let algorithm: String
-        /// The SHA-256 of the key in an MCUboot image (KEYHASH), as hex digits.
+        /// The SHA-256 digest of the public key, as hex digits. An MCUboot image contains this digest in its KEYHASH TLV.
         let keyHash: String
-        /// True for the demo key: its private key is public.
+        /// True for the demo key, whose private key is public.
         let demo: Bool
     }
     let file: String
@@ -180,12 +180,12 @@ struct InspectAnswer: CommandAnswer {
     var image: ImageSummary?
     var images: [PackagedImage]?
     var key: Key?
-    /// True if verified; nil for a file that is not a bundle, an MCUboot image or a package.
+    /// True if the file is verified; nil: the file is not a bundle, an MCUboot image or a package.
     var verified: Bool?
     /// The reason why the file is not verified.
     var reason: String?
     var verdict: String?
-    /// The file format that contained the image, for people.
+    /// The format of the file that contained the image, as text for the user.
     var container: String?
 
     init(file: String) { self.file = file }

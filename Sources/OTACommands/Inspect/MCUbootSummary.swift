@@ -3,11 +3,11 @@ import OTASigning
 
 /// The contents of an MCUboot image and the results of the checks.
 struct MCUbootSummary: Encodable, Sendable {
-    /// A TLV of the image.
+    /// A TLV (type, length, value) of the image.
     struct Record: Encodable, Sendable {
         /// The TLV type as 4 hex digits.
         let type: String
-        /// imgtool's name of the type; nil if unknown.
+        /// imgtool's name of the type; nil: unknown.
         let name: String?
         /// The value as hex digits.
         let value: String
@@ -16,22 +16,22 @@ struct MCUbootSummary: Encodable, Sendable {
     struct Signature: Encodable, Sendable {
         /// imgtool's name of the algorithm.
         let algorithm: String
-        /// True if the signature covers the signed bytes instead of their digest.
+        /// True if the signature covers the signed bytes directly; false if it covers their digest.
         let pure: Bool
-        /// The hash of the public key in the image, as hex digits.
+        /// The hash of the public key, as the image contains it, in hex digits.
         let keyHash: String?
-        /// The id of the trusted key that the image names; nil: it names no trusted key.
+        /// The id of the trusted key that the image refers to; nil: the image refers to no trusted key.
         let keyID: String?
-        /// Nil if the signature could not be checked.
+        /// True if the signature is valid; nil: the signature could not be checked.
         let valid: Bool?
     }
-    /// Sizes in bytes.
+    /// The sizes of the header and the body are in bytes.
     let headerSize: UInt16
     let bodySize: UInt32
     let loadAddress, flags: UInt32
     let protectedTlvs, tlvs: [Record]
     let signature: Signature?
-    /// The passed checks, for people.
+    /// The checks that passed, as text for the user.
     let checked: [String]
 
     init(_ image: MCUbootImage, _ report: MCUbootReport) {
@@ -49,7 +49,7 @@ struct MCUbootSummary: Encodable, Sendable {
         checked = report.checked
     }
 
-    /// One row for each value: label and value.
+    /// The rows of the summary for the user. Each row has a title and a value.
     var rows: [(String, String)] {
         var rows = [("Header", "\(headerSize) bytes; body \(bodySize) bytes")]
         if loadAddress != 0 { rows.append(("Load address", "0x" + String(loadAddress, radix: 16))) }
@@ -73,7 +73,7 @@ extension MCUbootSummary.Record {
 }
 
 extension MCUbootReport {
-    /// The passed checks, for people.
+    /// The checks that passed, as text for the user.
     var checked: [String] {
         var lines: [String] = []
         if let digest, digestHolds == true { lines.append("\(digest) of header, body and protected TLVs: valid") }
@@ -84,7 +84,7 @@ extension MCUbootReport {
         return lines
     }
 
-    /// The failed and the missing checks, for people.
+    /// Returns the failed and the missing checks, as text for the user.
     func unchecked(of file: MCUbootFile) -> [String] {
         var lines: [String] = []
         if isAmbiguous {

@@ -3,7 +3,7 @@ import OTAClient
 import OTAFirmware
 import OTASigning
 
-/// Verifies a file against the trusted keys.
+/// The command `verify`, which verifies a file against the trusted keys.
 struct Verify: Command {
     static let name = "verify"
     static let configuration = CommandConfiguration(
@@ -65,7 +65,7 @@ struct Verify: Command {
     }
 }
 
-/// The result of `verify`.
+/// The result of the command `verify`.
 struct VerifyAnswer: CommandAnswer {
     var bundle: BundleSummary?
     var images: [PackagedImage]?

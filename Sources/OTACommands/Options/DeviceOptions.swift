@@ -4,12 +4,12 @@ public import OTAUpdate
 
 extension UpdateProtocol: ExpressibleByArgument {}
 
-/// The value of `--protocol`; `auto` selects the protocol that the device and the file have in common.
+/// The value of `--protocol`. The value `auto` selects a protocol that both the device and the file support.
 struct ProtocolOption: ExpressibleByArgument, Sendable {
     static let auto = ProtocolOption(forced: nil)
     static let allValueStrings = [auto.defaultValueDescription] + UpdateProtocol.allCases.map(\.rawValue)
 
-    /// The required protocol; nil for `auto`.
+    /// The required protocol; nil: the user gave `auto`.
     let forced: UpdateProtocol?
 
     private init(forced: UpdateProtocol?) { self.forced = forced }
@@ -44,7 +44,7 @@ struct DeviceOptions: ParsableArguments {
     /// The time limit of the command; nil: no limit.
     var limit: Duration? { timeout?.duration }
 
-    /// The parsed address.
+    /// Parses the address of the device.
     ///
     /// - Throws: a usage failure if an option does not apply to the transport of the address.
     func address() throws -> DeviceAddress {

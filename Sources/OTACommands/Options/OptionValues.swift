@@ -5,17 +5,17 @@ struct TimeLimit: Sendable {
     let duration: Duration
 
     private static let unitSeconds: [Character: Double] = ["s": 1, "m": 60, "h": 3600]
-    /// The maximum in seconds: one week.
+    /// The maximum duration in seconds, which is one week.
     private static let maximum = 7.0 * 86400
 
-    /// The help text of a `--timeout` option.
+    /// Returns the help text of a `--timeout` option.
     ///
-    /// - Parameter rest: the default, such as `default: 10s`.
+    /// - Parameter rest: the end of the text, with the default, such as `default: 10s`.
     static func help(_ rest: String) -> ArgumentHelp {
         ArgumentHelp("Stop after this time (examples: 30s, 10m, 2h); \(rest).", valueName: "duration")
     }
 
-    /// Returns nil for any other text, for 0, and for more than a week.
+    /// Parses a duration; nil for 0, for more than a week, and for text in another format.
     init?(_ text: String) {
         let unitSeconds = text.last.flatMap { Self.unitSeconds[$0] }
         let number = unitSeconds == nil ? text[...] : text.dropLast()
@@ -30,7 +30,7 @@ struct TimeLimit: Sendable {
 
     /// Parses the value of `--timeout`.
     ///
-    /// - Throws: `ValidationError`, which names the value and the expected format.
+    /// - Throws: `ValidationError`. Its message contains the value and the expected format.
     init(option text: String) throws {
         guard let limit = TimeLimit(text) else {
             throw ValidationError(
@@ -41,9 +41,9 @@ struct TimeLimit: Sendable {
     }
 }
 
-/// The values of options that are whole numbers.
+/// Parses option values that are whole numbers.
 enum WholeNumber {
-    /// Returns the transform of an option that accepts the numbers of a range. Its error names the range.
+    /// Returns a function that parses a whole number in a range. The error of this function contains the range.
     static func `in`<Number: FixedWidthInteger & Sendable>(
         _ range: ClosedRange<Number>
     ) -> @Sendable (String) throws -> Number {
@@ -59,7 +59,7 @@ enum WholeNumber {
 extension ParsableArguments {
     /// Parses the value of a text option.
     ///
-    /// - Throws: a usage failure that names the value and the expected format.
+    /// - Throws: a usage failure. Its message contains the value, and its hint the expected format.
     static func read<Value>(
         _ text: String, _ option: String, _ rule: String, _ parse: (String) -> Value?
     ) throws(Failure) -> Value {

@@ -6,12 +6,14 @@ enum OutputFormat: String, ExpressibleByArgument, CaseIterable, Sendable {
     case text, json
 }
 
-/// The style of progress on stderr.
+/// The style of the progress output on stderr.
 enum ProgressStyle: String, ExpressibleByArgument, CaseIterable, Sendable {
     case auto, bar, lines, json, none
 
-    /// Replaces `auto` with a style: none with `--verbose`, a bar on a terminal, else lines for a long command and none for the
-    /// others. The log of `--verbose` contains the progress.
+    /// Returns the style that replaces `auto`.
+    ///
+    /// With `--verbose`, the style is `none`, because the log contains the progress. On a terminal, the style is `bar`. Otherwise the
+    /// style is `lines` for a long command, and `none` for other commands.
     func resolved(onTerminal isTerminal: Bool, isLong: Bool, _ isVerbose: Bool) -> ProgressStyle {
         guard self == .auto else { return self }
         if isVerbose { return .none }
@@ -54,14 +56,14 @@ struct OutputSettings: Sendable {
     var progress = ProgressStyle.auto
     var isQuiet = false
     var isVerbose = false
-    /// True if the command can take minutes.
+    /// True if the command can run for minutes.
     var isLong = false
     /// The address of the device, as the user gave it; nil: the command has no device.
     var device: String?
 }
 
 extension OutputSettings {
-    /// Reads the settings from arguments that could not be parsed, so that the error has the requested format.
+    /// Reads the settings from arguments that argument-parser rejected, so that the error message has the requested format.
     init(scanning arguments: [String]) {
         format = Self.value(of: "--format", in: arguments) ?? .text
         progress = Self.value(of: "--progress", in: arguments) ?? .auto
@@ -71,7 +73,7 @@ extension OutputSettings {
         device = devices.count == 1 ? devices[0] : nil
     }
 
-    /// Returns the value of an option. If the option is repeated, which is an error, the last value counts for the error's own format.
+    /// Returns the value of an option. Repeated options are an error, and the last value then selects the format of this error.
     private static func value<Value: RawRepresentable<String>>(of name: String, in arguments: [String]) -> Value? {
         values(of: name, in: arguments).compactMap { Value(rawValue: $0) }.last
     }

@@ -21,10 +21,10 @@ struct RadioOptions: ParsableArguments {
         }
     }
 
-    /// The name of the option that was given, for messages; nil if none was given.
+    /// The name of the Bluetooth option that the user gave, for error messages; nil: no such option.
     var given: String? { adapter != nil ? "--adapter" : passkey != nil ? "--passkey" : nil }
 
-    /// The passkey as a number, 0 to 999 999.
+    /// The passkey as a number from 0 to 999 999.
     var passkeyNumber: UInt32? { passkey.flatMap(Self.passkeyNumber) }
 
     static func passkeyNumber(_ text: String) -> UInt32? {
@@ -33,7 +33,8 @@ struct RadioOptions: ParsableArguments {
 }
 
 extension RadioOptions {
-    /// Answers pairing requests with `--passkey`; else with prompts on the terminal. Without a terminal it refuses them.
+    /// Returns the responder to pairing requests. It uses the passkey of `--passkey`, or else prompts on the terminal. Without a terminal,
+    /// it refuses pairing requests.
     func pairing(_ console: Console) -> PairingResponder {
         if let number = passkeyNumber { return .passkey(number) }
         guard TerminalQuestion.canBeAsked else { return .unattended }
@@ -84,20 +85,20 @@ extension UInt8 {
     static func isDigit(_ byte: UInt8) -> Bool { UInt8(ascii: "0")...UInt8(ascii: "9") ~= byte }
 }
 
-/// Asks the person at the terminal while other tasks run. The question is on stderr, the answer on stdin.
+/// Prompts the user on the terminal while other tasks run. The prompt is written to stderr, and the input is read from stdin.
 private enum TerminalQuestion {
-    /// True if stdin and stderr are a terminal.
+    /// True if both stdin and stderr are terminals.
     static var canBeAsked: Bool { StandardStream.input.isTerminal && StandardStream.error.isTerminal }
 
-    /// Asks a question.
+    /// Shows a prompt and waits for a line of input.
     ///
     /// - Returns: the typed line without its line feed; nil: the task was cancelled, or the terminal was closed.
     static func ask(_ prompt: TerminalLine) async -> String? {
-        // Discard input that was typed before the question.
+        // Discard input that was typed before the prompt.
         tcflush(StandardStream.input.rawValue, TCIFLUSH)
         try? StandardStream.error.writer.write([.startOfLine, .part(prompt)])
-        // A terminal is readable when a complete line was typed, so the read does not block. Polling, because a wait for both
-        // input and cancellation would need a thread.
+        // A terminal is readable when a complete line was typed, so the read does not block. The loop polls, because a wait for both input
+        // and cancellation would need a thread.
         while !Task.isCancelled {
             var file = pollfd(fd: StandardStream.input.rawValue, events: Int16(POLLIN), revents: 0)
             if poll(&file, 1, 0) > 0 { return line() }

@@ -4,9 +4,9 @@ import OTAFirmware
 import OTASigning
 import SystemPackage
 
-/// The option that names the trusted keys.
+/// The option that selects the trusted keys.
 ///
-/// A folder in the current directory is never used automatically: an archive from another person must not bring its own
+/// otaflash never uses a folder in the current directory automatically. Otherwise an archive from another person could bring its own
 /// trusted keys.
 struct TrustOptions: ParsableArguments {
     @Option(
@@ -19,13 +19,13 @@ struct TrustOptions: ParsableArguments {
         completion: .file())
     var trust: [String] = []
 
-    /// The commands that install the first trusted key.
+    /// The hints with the commands that add the first trusted key.
     static var firstHint: String { "create the trust folder: mkdir -p \(quotedFolder)" }
     static var secondHint: String { "add the signer's public key: cp KEY.pub.pem \(quotedFolder)/" }
 
     private static var quotedFolder: String { Shell.quoted((defaultFolder ?? "~/.config/otaflash/trust").string) }
 
-    /// The paths of the trusted keys: `--trust`, else `$OTAFLASH_TRUST`, else the default folder.
+    /// The paths of the trusted keys: from `--trust`, or else from `$OTAFLASH_TRUST`, or else the default folder.
     var paths: [FilePath] {
         if !trust.isEmpty { return trust.map { FilePath($0) } }
         if let list = Environment.value("OTAFLASH_TRUST") {
@@ -55,7 +55,7 @@ struct TrustOptions: ParsableArguments {
             console.debug("trusted: \(ids); from \(paths.map(\.string).joined(separator: ", "))")
             return store
         } catch {
-            // The user did not name the default folder. If it does not exist, no key is trusted yet.
+            // The user did not give the path of the default folder. If the folder does not exist, no key is trusted yet.
             guard error.code == .noSuchFile, isDefault else { throw error }
             let folder = paths.first?.string ?? ""
             throw KeyError(.noTrustedKey, "no key is trusted on this machine: \(folder) does not exist")

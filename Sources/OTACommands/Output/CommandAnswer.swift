@@ -1,15 +1,15 @@
 import FoundationEssentials
 import OTAFirmware
 
-/// The result of a command. `Console` prints it as text or JSON.
+/// The result of a command. `Console` prints the result as text or JSON.
 ///
-/// It encodes the members that the command adds to the JSON object on stdout (docs/command-line.md, "JSON results, schema 1").
+/// The encoded members become part of the JSON object on stdout (docs/command-line.md, "JSON results, schema 1").
 protocol CommandAnswer: Encodable, Sendable {
-    /// The result as text; empty: the command has already written it.
+    /// The result as text; empty: the command has already printed its result.
     var lines: [TerminalLine] { get }
-    /// The failure to report after the result, for example of a failed check; nil: none.
+    /// The failure to report after the result, for example of a failed check; nil: no failure.
     var failure: Failure? { get }
-    /// True if the answer encodes `device` itself, with more than the address.
+    /// True if the result itself encodes the member `device`, with more data than the address.
     var describesDevice: Bool { get }
 }
 
@@ -18,12 +18,12 @@ extension CommandAnswer {
     var describesDevice: Bool { false }
 }
 
-/// The JSON object on stdout.
+/// The JSON object on stdout with the result of a command.
 struct JSONObject<Members: Encodable>: Encodable {
     private static var schema: Int { 1 }
 
     let command: String
-    /// The address of the device, as the user gave it; nil: the command has no device, or `members` contains it.
+    /// The address of the device, as the user gave it; nil: the command has no device, or `members` contains the member `device`.
     let device: String?
     let exit: ExitStatus
     let members: Members
@@ -33,7 +33,7 @@ struct JSONObject<Members: Encodable>: Encodable {
         case schema, command, ok, exit, device
     }
 
-    /// `device` is an object in every command.
+    /// The member `device`. It is a JSON object in the result of every command.
     private struct Device: Encodable {
         let given: String
     }
@@ -50,7 +50,7 @@ struct JSONObject<Members: Encodable>: Encodable {
     }
 }
 
-/// The members of a failure in the JSON object.
+/// The members that a failure adds to the JSON object on stdout.
 struct JSONFailure: Encodable {
     struct Details: Encodable {
         let code, message, hint: String
@@ -62,7 +62,7 @@ struct JSONFailure: Encodable {
     }
 }
 
-/// A JSON object on one line. Its members are sorted by name; a member without a value is absent.
+/// A JSON object on one line. Its members are sorted by name. Members without a value are absent.
 package struct JSONLine: Sendable {
     package let text: String
 
@@ -73,8 +73,8 @@ package struct JSONLine: Sendable {
         text = Self.escaped(String(decoding: try encoder.encode(value), as: UTF8.self))
     }
 
-    /// Escapes all unprintable scalars, because a terminal may show the line. JSON requires escapes only for C0 controls (RFC 8259, 7).
-    /// Unprintable scalars can occur only inside of JSON strings.
+    /// Escapes all unprintable Unicode scalars, because a terminal may show the line. JSON requires escapes only for C0 control characters
+    /// (RFC 8259, section 7). Unprintable scalars can occur only inside JSON strings.
     private static func escaped(_ json: String) -> String {
         guard !json.isPrintable else { return json }
         var text = ""

@@ -1,15 +1,15 @@
 import Logging
 import OTAClient
 
-/// The log of a command: `--verbose` writes it to stderr, and `--log` writes it to a file, with each frame.
+/// The log of a command. `--verbose` writes the log to stderr. `--log` writes the log and each frame to a file.
 struct CommandLog: LogHandler {
     var logLevel: Logger.Level
     var metadata = Logger.Metadata()
-    /// True to write to stderr, down to level `debug`.
+    /// True if the log is written to stderr, down to level `debug`.
     let isVerbose: Bool
-    /// True to write one JSON object on each line of stderr, like the events of `--progress json`.
+    /// True if each log entry on stderr is a JSON object on one line, like the events of `--progress json`.
     let asEvents: Bool
-    /// The device of each object.
+    /// The address of the device in each JSON object; nil: no device.
     let device: String?
     let file: LogFile?
 
@@ -43,9 +43,9 @@ struct CommandLog: LogHandler {
     }
 }
 
-/// The arguments of a command, for its log.
+/// Formats the arguments of a command for its log.
 package enum LoggedArguments {
-    /// The options with a secret as their value.
+    /// The options whose value is a secret.
     private static let secret = ["--passkey"]
 
     /// Returns the command line, with `***` in place of each secret.

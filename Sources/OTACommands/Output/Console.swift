@@ -2,10 +2,10 @@ import Logging
 import OTAFirmware
 import SystemPackage
 
-/// The output of a command: only its result on stdout, all other output on stderr.
+/// The output of a command. Only the result is written to stdout. All other output is written to stderr.
 struct Console: Sendable {
     let format: OutputFormat
-    /// The style of the progress; never `auto`.
+    /// The style of the progress, which is never `auto`.
     let style: ProgressStyle
     let isQuiet: Bool
     /// The address of the device, as the user gave it; nil: the command has no device.
@@ -13,7 +13,7 @@ struct Console: Sendable {
     let terminal: TerminalCapabilities
     /// The log of `--verbose` and `--log`.
     let logger: Logger
-    /// The file of `--log`; nil: not given.
+    /// The file of `--log`; nil: the option was not given.
     private let file: LogFile?
 
     init(_ settings: OutputSettings, log file: LogFile? = nil) {
@@ -36,7 +36,7 @@ struct Console: Sendable {
 
     /// Writes the result to stdout.
     ///
-    /// - Throws: `Failure`: `write-failed`.
+    /// - Throws: `Failure` with the code `write-failed`.
     func answer(_ answer: some CommandAnswer, to command: String) throws {
         answer.lines.forEach { file?.write("result", $0.rendered(hasColours: false)) }
         switch format {
@@ -54,7 +54,7 @@ struct Console: Sendable {
 
     /// Writes lines to stdout.
     ///
-    /// - Throws: `Failure`: `write-failed`.
+    /// - Throws: `Failure` with the code `write-failed`.
     func printLines(_ lines: [TerminalLine]) throws {
         guard !lines.isEmpty else { return }
         try printLines { (writer) throws(Errno) in try writer.write(lines.map { .line($0) }) }
@@ -76,13 +76,13 @@ struct Console: Sendable {
             let line = try? JSONLine(
                 JSONObject(command: command, device: device, exit: failure.exit, members: JSONFailure(failure)))
         {
-            // An error on stdout is ignored: the first failure is the one to report.
+            // A write error on stdout is ignored, because the user must see the first failure.
             try? StandardStream.output.writer.write(line)
         }
         report(failure)
     }
 
-    /// Reports a failure on stderr, as text or as an event.
+    /// Reports a failure on stderr, as text or as a JSON event.
     func report(_ failure: Failure) {
         file?.write("error", "\(failure.code): \(failure.message)")
         failure.hints.forEach { file?.write("hint", $0) }
@@ -93,7 +93,7 @@ struct Console: Sendable {
         failure.hints.dropFirst().forEach { write(TerminalLine($0)) }
     }
 
-    /// Writes a note to stderr, as text or as an event. `--quiet` suppresses it.
+    /// Writes a note to stderr, as text or as a JSON event. `--quiet` suppresses notes.
     func note(_ text: String) {
         file?.write("note", text)
         guard !isQuiet else { return }
@@ -104,7 +104,7 @@ struct Console: Sendable {
         }
     }
 
-    /// Writes a warning to stderr, as text or as an event, also with `--quiet`.
+    /// Writes a warning to stderr, as text or as a JSON event. `--quiet` does not suppress warnings.
     func warn(_ text: String, hint: String? = nil) {
         file?.write("warning", text)
         if let hint { file?.write("hint", hint) }
@@ -129,13 +129,13 @@ struct Console: Sendable {
 
     private func writeLine(_ label: TerminalLine, _ text: String) {
         let line = "otaflash: " + label + TerminalLine(" " + text)
-        // The cursor may be in a line with a progress bar.
+        // The cursor can be in the line of a progress bar.
         write(style == .bar ? [.startOfLine, .line(line)] : [.line(line)])
     }
 
     private func write(_ line: TerminalLine) { write([.line(line)]) }
 
-    /// Writes to stderr.
+    /// Writes text and control sequences to stderr.
     func write(_ pieces: [TerminalPiece]) {
         var writer = StandardStream.error.writer
         writer.hasColours = terminal.hasColours
@@ -148,7 +148,7 @@ struct Console: Sendable {
         if let line = try? JSONLine(event) { try? StandardStream.error.writer.write(line) }
     }
 
-    /// Shows the progress of a session in the chosen style; nil: no progress is shown.
+    /// The renderer that shows the progress of a session in the selected style; nil: no progress is shown.
     var renderer: (any ProgressRenderer)? {
         switch style {
         case .none, .auto: nil

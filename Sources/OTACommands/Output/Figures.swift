@@ -1,6 +1,6 @@
-/// Numbers with units, as text for people.
+/// Formats numbers with units as text for the user.
 enum Figures {
-    /// Formats a number with `places` decimal places, at most 6, rounded half away from zero.
+    /// Formats a number with `places` decimal places, at most 6. Halves are rounded away from zero.
     static func decimal(_ value: Double, places: Int) -> String {
         guard value.isFinite, abs(value) < 1e12 else { return "?" }
         var scale = 1.0
@@ -13,7 +13,7 @@ enum Figures {
         return "\(sign)\(whole).\(String(repeating: "0", count: places - digits.count))\(digits)"
     }
 
-    /// Formats a size: `512 bytes`, `63.5 kB`, `1.20 MB`.
+    /// Formats a size in bytes. Examples: `512 bytes`, `63.5 kB`, `1.20 MB`.
     static func bytes(_ count: Int) -> String {
         switch count {
         case 1: "1 byte"
@@ -23,10 +23,10 @@ enum Figures {
         }
     }
 
-    /// Formats a rate: `94.8 kB/s`.
+    /// Formats a rate. Example: `94.8 kB/s`.
     static func rate(_ bytesPerSecond: Double) -> String { "\(decimal(bytesPerSecond / 1e3, places: 1)) kB/s" }
 
-    /// Formats a duration: `1.08 s`, `42 s`, `3 min 20 s`.
+    /// Formats a duration in seconds. Examples: `1.08 s`, `42 s`, `3 min 20 s`.
     static func time(_ seconds: Double) -> String {
         guard seconds.isFinite, seconds < 1e9 else { return "?" }
         if seconds < 9.995 { return "\(decimal(seconds, places: 2)) s" }
@@ -34,14 +34,14 @@ enum Figures {
         return whole < 60 ? "\(whole) s" : "\(whole / 60) min \(whole % 60) s"
     }
 
-    /// Formats the remaining time: `12 s left`; empty for 10⁹ s and more.
+    /// Formats the remaining time. Example: `12 s left`. The text is empty for 10⁹ s and more.
     static func remaining(_ seconds: Double) -> String {
         guard seconds.isFinite, seconds < 1e9 else { return "" }
         let whole = Int(seconds.rounded(.up))
         return whole < 60 ? "\(whole) s left" : "\(whole / 60) min \(whole % 60) s left"
     }
 
-    /// Rounds a number to 3 decimal places, for JSON.
+    /// Rounds a number to 3 decimal places, for JSON output.
     static func rounded(_ value: Double) -> Double { (value * 1000).rounded() / 1000 }
 }
 

@@ -3,12 +3,12 @@ import Glibc
 import Synchronization
 import SystemPackage
 
-/// The file of `--log`, for a bug report. Each entry is one line, which is written at once.
+/// The file of `--log`, which users attach to a bug report. Each entry is one line and is written immediately.
 ///
-/// The file is created with mode 0600. A second run appends to it, so that it also has the attempts before. A file that is not a log
-/// is refused, because an appended line would damage it.
+/// The file is created with mode 0600. A later run of otaflash appends to the file, so that the file contains all attempts. A file that is
+/// not a log is refused, because an appended line would damage the file.
 final class LogFile: Sendable {
-    /// The first line of each log.
+    /// The first line of each log file.
     private static let heading = "# otaflash log: time (UTC), process, level, text\n"
 
     private let file: FileDescriptor
@@ -16,17 +16,17 @@ final class LogFile: Sendable {
     private let hasFailed = Atomic(false)
     private let onFailure: @Sendable (Errno) -> Void
 
-    /// Opens a log, or creates it.
+    /// Opens or creates a log.
     ///
     /// - Parameter onFailure: called once, after the first entry that cannot be written. Later entries are discarded.
     /// - Throws: `output-exists`, `cannot-create`.
     init(_ path: String, onFailure: @escaping @Sendable (Errno) -> Void) throws(Failure) {
         self.onFailure = onFailure
-        // Otherwise a file size limit of the shell (ulimit -f) would end the command.
+        // The shell can limit the size of files (ulimit -f). At this limit, the signal SIGXFSZ would end the command.
         signal(SIGXFSZ, SIG_IGN)
         try StandardFile.refuse(path, "the log is a file", hint: "give a name: --log otaflash.log; or use --verbose")
         do throws(Errno) {
-            // A FIFO without a reader must not block.
+            // Opening a FIFO without a reader must not block.
             file = try Self.systemCall {
                 try FileDescriptor.open(
                     FilePath(path), .readWrite, options: [.append, .create, .nonBlocking, .closeOnExec],
@@ -53,12 +53,12 @@ final class LogFile: Sendable {
         append(TerminalLine("\(time) \(process) \(level): \(text)").rendered(hasColours: false) + "\n")
     }
 
-    /// Returns true if the file is empty, a log, or a device such as `/dev/null`. An empty file gets its heading.
+    /// Returns true if the file is empty, a log, or a device file such as `/dev/null`. Writes the heading to an empty file.
     private func accepts() -> Bool {
         guard let status = try? file.stat() else { return false }
         if status.type == .characterSpecial { return true }
         guard status.type == .regular else { return false }
-        // The result of the command would be in the same file.
+        // Without this check, the result on stdout and the log could be written to the same file.
         if let output = try? FileDescriptor.standardOutput.stat(), output.rawValue.st_dev == status.rawValue.st_dev,
             output.rawValue.st_ino == status.rawValue.st_ino
         {
@@ -71,7 +71,7 @@ final class LogFile: Sendable {
         var bytes = [UInt8](repeating: 0, count: Self.heading.utf8.count)
         let count = (try? bytes.withUnsafeMutableBytes { try file.read(fromAbsoluteOffset: 0, into: $0) }) ?? 0
         guard bytes[..<count].elementsEqual(Self.heading.utf8) else { return false }
-        // The last entry is incomplete if the disk was full.
+        // The last entry has no line feed if the disk was full.
         var last: UInt8 = 0
         let length = try? withUnsafeMutableBytes(of: &last) {
             try file.read(fromAbsoluteOffset: status.size - 1, into: $0)
@@ -83,14 +83,14 @@ final class LogFile: Sendable {
     private func append(_ text: String) {
         guard !hasFailed.load(ordering: .relaxed) else { return }
         do throws(Errno) {
-            // One call for each line, so that the lines of two processes do not mix.
+            // Each line is written with one call, so that the lines of two processes do not mix.
             _ = try Self.systemCall { try file.writeAll(text.utf8) }
         } catch {
             if hasFailed.exchange(true, ordering: .relaxed) == false { onFailure(error) }
         }
     }
 
-    /// Converts the untyped errors of the system package, which are always an `Errno`.
+    /// Converts an untyped error of the module SystemPackage to `Errno`. The error is always an `Errno`.
     private static func systemCall<Value>(_ call: () throws -> Value) throws(Errno) -> Value {
         do { return try call() } catch { throw error as? Errno ?? .ioError }
     }

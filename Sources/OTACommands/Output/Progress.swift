@@ -1,12 +1,12 @@
 import OTAUpdate
 
-/// Shows the progress of a session. One task at a time calls it, in the order of the events.
+/// Shows the progress of a session. Only one task at a time calls a renderer, in the order of the events.
 protocol ProgressRenderer {
     /// Shows an event.
     ///
-    /// - Parameter time: the time since the session started, from its clock, which can be virtual.
+    /// - Parameter time: the time since the session started. The clock of the session can be virtual.
     mutating func show(_ progress: UpdateProgress, at time: Duration)
-    /// Erases an incomplete line after the end of the session.
+    /// Erases an incomplete line on the terminal after the end of the session.
     mutating func finish()
 }
 
@@ -14,7 +14,7 @@ extension ProgressRenderer {
     mutating func finish() {}
 }
 
-/// Limits the output to 10 updates in a second, which is enough for a person.
+/// Limits the output to 10 updates in a second, which is enough for a reader.
 struct Throttle {
     private static let interval = Duration.milliseconds(100)
     private var last: ContinuousClock.Instant?
@@ -28,7 +28,7 @@ struct Throttle {
     }
 }
 
-/// Passes the progress of the runner to the log and the renderer. The runner calls it from one task, in order, so it has no lock.
+/// Passes the progress events of a session to the log and the renderer. It needs no lock, because only one task calls it.
 final class ProgressReporter: @unchecked Sendable {
     private var renderer: (any ProgressRenderer)?
     private let console: Console
@@ -61,7 +61,7 @@ enum ProgressText {
         }
     }
 
-    /// The line in the log of `--verbose`. It includes phases and transferred bytes.
+    /// Returns the text of an event in the log of `--verbose`. This log also contains phases and transferred bytes.
     static func logLine(for progress: UpdateProgress) -> String {
         switch progress {
         case .phase(let phase): "phase \(phase.rawValue)"
@@ -71,7 +71,7 @@ enum ProgressText {
         }
     }
 
-    /// The line for an event; nil for phases and transferred bytes, which the renderers show in another way.
+    /// Returns the text of an event for the user; nil for phases and transferred bytes, which the renderers show in another way.
     static func line(for progress: UpdateProgress) -> String? {
         switch progress {
         case .phase, .transferred, .uploaded: nil
@@ -100,15 +100,15 @@ struct RateMeter {
     /// - Parameters:
     ///   - offset: the offset of the transfer, in bytes.
     ///   - time: the time since the session started.
-    ///   - isContinuous: false if the transfer resumes at `offset` after a break. Earlier samples then do not count.
+    ///   - isContinuous: false if the transfer resumes at `offset` after a break. Earlier samples are then discarded.
     mutating func add(offset: Int, at time: Duration, isContinuous: Bool = true) {
         if !isContinuous || offset < samples.last?.offset ?? 0 { samples = [] }
         samples.append((time, offset))
-        // One sample older than the window remains, so that a slow transfer also has two samples.
+        // One sample older than 3 seconds remains, so that a slow transfer also has two samples.
         while samples.count > 2, time - samples[1].time >= Self.window { samples.removeFirst() }
     }
 
-    /// The rate; nil: not known yet.
+    /// The rate in bytes per second; nil: not known yet.
     var bytesPerSecond: Double? {
         guard let first = samples.first, let last = samples.last, last.time > first.time else { return nil }
         return Double(last.offset - first.offset) / (last.time - first.time).seconds

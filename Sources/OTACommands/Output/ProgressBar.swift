@@ -1,20 +1,20 @@
 import OTAClient
 import OTAUpdate
 
-/// Shows progress as a bar in the last line of a terminal, which is redrawn. Events are permanent lines above it.
+/// Shows the progress as a bar, which is redrawn in the last line of a terminal. Events are permanent lines above the bar.
 struct ProgressBar: ProgressRenderer {
     let terminal: TerminalCapabilities
     let write: @Sendable ([TerminalPiece]) -> Void
-    /// Returns the width of the terminal. Called for each redraw, because a window can be resized.
+    /// Returns the width of the terminal in columns. This function is called for each redraw, because a window can be resized.
     let columns: @Sendable () -> Int
     private var phase = UpdatePhase.connect
     private var offset = 0
     private var total = 0
     private var rate = RateMeter()
     private var throttle = Throttle()
-    /// True from a lost link until the next event of an open link. There is no rate then.
+    /// True from a lost link until the next event of an open link. During this time, no rate is shown.
     private var isLinkDown = false
-    /// The rate of the whole transfer, as in the result; nil: the transfer is not complete.
+    /// The rate of the whole transfer, which is also in the result; nil: the transfer is not complete.
     private var finalRate: Double?
 
     init(
@@ -29,7 +29,7 @@ struct ProgressBar: ProgressRenderer {
     mutating func show(_ progress: UpdateProgress, at time: Duration) {
         switch progress {
         case .phase(let phase):
-            // The bar of a finished transfer remains as a line.
+            // After the transfer, the last bar remains as a permanent line.
             if self.phase == .transfer, phase != .transfer { write([.startOfLine, .line(bar())]) }
             self.phase = phase
             (isLinkDown, finalRate) = (false, nil)
@@ -39,7 +39,7 @@ struct ProgressBar: ProgressRenderer {
             rate.add(offset: offset, at: time)
             (self.offset, self.total) = (offset, total)
             if throttle.isDue() { draw() }
-        // There can be many gaps, and each is closed at once. The result has their number.
+        // Gaps can be frequent, and each gap is closed immediately. The result of the command contains the number of gaps.
         case .gap: break
         case .resumed(let offset, let total):
             rate.add(offset: offset, at: time, isContinuous: false)
@@ -52,9 +52,9 @@ struct ProgressBar: ProgressRenderer {
         case .uploaded(let transfer): finalRate = transfer.bytesPerSecond
         case .reconnected:
             isLinkDown = false
-            // After an intended restart the event is not reported.
+            // A reconnection after an intended restart is not reported.
             if phase != .restart { keep(progress) }
-        // The result reports it.
+        // The result of the command reports the confirmation.
         case .confirmed: break
         }
     }
@@ -74,8 +74,10 @@ struct ProgressBar: ProgressRenderer {
         write([.startOfLine, .part(line)])
     }
 
-    /// The bar and the figures. A line that wraps cannot be redrawn, so figures that do not fit are omitted, from the right. The
-    /// figures have fixed widths, so that they do not move.
+    /// The line with the bar and the figures, for example the percentage and the rate.
+    ///
+    /// A wrapped line cannot be redrawn. So figures that do not fit are omitted, starting at the right. The figures have fixed widths, so
+    /// that they do not move.
     private func bar() -> TerminalLine {
         let part = total > 0 ? Double(offset) / Double(total) : 0
         let whole = Figures.bytes(total)
@@ -108,8 +110,8 @@ struct ProgressBar: ProgressRenderer {
     private static let longestBar = 40
 }
 
-/// The capabilities of a terminal: colours unless `NO_COLOR` is set (https://no-color.org), and Unicode characters if its locale
-/// uses UTF-8.
+/// The capabilities of a terminal. Colours are used unless `NO_COLOR` is set (https://no-color.org). Unicode characters are used if the
+/// locale uses UTF-8.
 struct TerminalCapabilities: Sendable {
     let hasColours: Bool
     let hasUnicode: Bool
@@ -125,7 +127,7 @@ struct TerminalCapabilities: Sendable {
     /// Draws a progress bar.
     ///
     /// - Parameters:
-    ///   - part: the completed part, 0 to 1.
+    ///   - part: the completed fraction, 0 to 1.
     ///   - length: the width in columns.
     func bar(_ part: Double, length: Int) -> TerminalLine {
         let filled = max(0, min(length, Int(part * Double(length))))

@@ -1,13 +1,13 @@
 import OTAUpdate
 
-/// Reports progress as lines for files and logs: one for each phase, each tenth of the image and each event.
+/// Reports progress as lines for files and logs: one line for each phase, each tenth of the image and each event.
 struct ProgressLines: ProgressRenderer {
-    /// The address that the user gave. Each line begins with it, because a log can have the lines of several devices; nil: no device.
+    /// The address that the user gave; nil: no device. Each line begins with this address, because a log can contain several devices.
     let device: String?
     let write: @Sendable (TerminalLine) -> Void
     private var rate = RateMeter()
     private var tenth = 0
-    /// The size of the image after its last byte was acknowledged. The line follows when the rate of the whole transfer is known.
+    /// The image size, after the last byte was acknowledged. The line for 100 % is written when the rate of the whole transfer is known.
     private var completed: Int?
 
     init(device: String?, write: @escaping @Sendable (TerminalLine) -> Void) {
@@ -52,13 +52,13 @@ struct ProgressLines: ProgressRenderer {
     private static func tenth(_ offset: Int, _ total: Int) -> Int { total > 0 ? offset * 10 / total : 0 }
 }
 
-/// Reports progress as events, one JSON object on each line (docs/command-line.md, `--progress json`).
+/// Reports progress as JSON events, one object on each line (docs/command-line.md, `--progress json`).
 struct ProgressEvents: ProgressRenderer {
     let write: @Sendable (ProgressEvent) -> Void
     private var phase = UpdatePhase.connect
     private var rate = RateMeter()
     private var throttle = Throttle()
-    /// The event for the last byte of an image. It follows when the rate of the whole transfer is known.
+    /// The event for the last byte of an image. It is written when the rate of the whole transfer is known.
     private var completion: ProgressEvent?
 
     init(write: @escaping @Sendable (ProgressEvent) -> Void) { self.write = write }
@@ -119,7 +119,7 @@ struct ProgressEvents: ProgressRenderer {
     }
 }
 
-/// An event: one line of `--progress json`. A member without a value is absent.
+/// A JSON event, one line of `--progress json`. Members without a value are absent.
 struct ProgressEvent: Encodable {
     enum Kind: String, Encodable {
         case progress, phase, reconnected, resumed, gap, confirmed, note, log, error
@@ -131,7 +131,7 @@ struct ProgressEvent: Encodable {
     /// The address that the user gave; nil: the command has no device.
     var device: String?
     var phase: String?
-    /// In image bytes.
+    /// The offset and the image size, in bytes.
     var offset, total: Int?
     var bytesPerSecond, etaSeconds: Double?
     /// The time since the session started, in seconds.
@@ -139,7 +139,7 @@ struct ProgressEvent: Encodable {
     var version: String?
     var message: String?
     var level: String?
-    // For an error only.
+    // Only error events contain the next members.
     var code, hint: String?
     var exit: Int32?
 

@@ -1,15 +1,15 @@
 import OTAFirmware
 
-/// One line of text for a person, in styles.
+/// One line of text for the user, with styles.
 ///
-/// A line holds printable characters only: its initializers escape line feeds, control characters and invisible characters. So text
+/// A line contains only printable characters. Its initializers escape line feeds, control characters and invisible characters. So text
 /// from a device, a file or the environment can neither control the terminal nor add a line. Control sequences are cases of
 /// `TerminalPiece`.
 package struct TerminalLine: Sendable, Equatable, ExpressibleByStringInterpolation {
     package enum Style: Sendable {
         case plain, red, yellow, cyan, dim
 
-        /// The parameters of SGR (ECMA-48, 8.3.117); nil: no SGR sequence.
+        /// The parameters of the control sequence SGR, which selects the style (ECMA-48, 8.3.117); nil: no control sequence.
         fileprivate var parameters: String? {
             switch self {
             case .plain: nil
@@ -44,22 +44,22 @@ package struct TerminalLine: Sendable, Equatable, ExpressibleByStringInterpolati
         return line
     }
 
-    /// Splits a text of otaflash itself, such as a help page, into lines.
+    /// Splits a text into lines. The text is part of otaflash, for example a help page.
     static func page(_ text: String) -> [TerminalLine] {
         text.split(separator: "\n", omittingEmptySubsequences: false).map { TerminalLine(String($0)) }
     }
 
-    /// The width on a terminal, in columns.
+    /// The width of the line on a terminal, in columns.
     package var columns: Int { spans.reduce(0) { $0 + $1.text.unicodeScalars.reduce(0) { $0 + $1.columns } } }
 
-    /// The line, padded with spaces to `width` columns.
+    /// Returns the line, padded with spaces to `width` columns.
     func padded(to width: Int) -> TerminalLine {
         self + TerminalLine(String(repeating: " ", count: max(0, width - columns)))
     }
 
-    /// The start of the line, at most `width` columns wide. A truncated line ends with `…`.
+    /// Returns the start of the line, at most `width` columns wide. A truncated line ends with `…`.
     package func clipped(to width: Int) -> TerminalLine {
-        // Combining marks have no width, and a terminal stacks them. So their number is also limited.
+        // Combining marks have no width, and a terminal stacks them. So the number of scalars is also limited.
         let scalars = spans.reduce(0) { $0 + $1.text.unicodeScalars.count }
         guard columns > width || scalars > 4 * width else { return self }
         var room = width - 1
@@ -77,7 +77,7 @@ package struct TerminalLine: Sendable, Equatable, ExpressibleByStringInterpolati
         return width > 0 ? line + "…" : ""
     }
 
-    /// The text to write, with SGR sequences if the terminal has colours.
+    /// Returns the text to write. If the terminal has colours, the text contains SGR control sequences.
     package func rendered(hasColours: Bool) -> String {
         spans.map { span in
             guard hasColours, let parameters = span.style.parameters else { return span.text }
@@ -87,14 +87,14 @@ package struct TerminalLine: Sendable, Equatable, ExpressibleByStringInterpolati
 }
 
 extension Unicode.Scalar {
-    /// The blocks with East Asian Wide and Fullwidth scalars (Unicode Standard Annex 11). A scalar of a mixed block counts as wide,
-    /// because a line must not wrap.
+    /// The blocks with wide scalars: East Asian Wide and Fullwidth (Unicode Standard Annex 11). Every scalar of a mixed block counts as
+    /// wide, because a line must not wrap.
     private static let wide: [ClosedRange<UInt32>] = [
         0x1100...0x115F, 0x2E80...0xA4CF, 0xA960...0xA97F, 0xAC00...0xD7FF, 0xF900...0xFAFF, 0xFE30...0xFE6F,
         0xFF00...0xFF60, 0xFFE0...0xFFE6, 0x16FE0...0x18CFF, 0x1AFF0...0x1B2FF, 0x1F000...0x1FAFF, 0x20000...0x3FFFD,
     ]
 
-    /// The width on a terminal, in columns.
+    /// The width of the scalar on a terminal, in columns.
     fileprivate var columns: Int {
         if isASCII { return 1 }
         switch properties.generalCategory {
@@ -105,21 +105,21 @@ extension Unicode.Scalar {
     }
 }
 
-/// Text in columns, for people.
+/// Formats text in columns for the user.
 enum TextTable {
-    /// Formats one line for each pair: the label, then the value. The values are aligned.
+    /// Formats one line for each pair of a title and a value. The values are aligned.
     static func pairs(_ pairs: [(String, String)]) -> [TerminalLine] {
         let labels = pairs.map { TerminalLine($0.0) }
         let width = labels.map(\.columns).max() ?? 0
         return zip(labels, pairs).map { label, pair in label.padded(to: width) + "  " + TerminalLine(pair.1) }
     }
 
-    /// Formats rows below their headings. A cell with more than 40 columns is truncated.
+    /// Formats a table with a line of headings. A cell that is wider than 40 columns is truncated.
     static func rows(_ headings: [String], _ rows: [[String]]) -> [TerminalLine] {
         let all = ([headings] + rows).map { $0.map { TerminalLine($0).clipped(to: widestCell) } }
         let widths = headings.indices.map { column in all.map { $0[column].columns }.max() ?? 0 }
         return all.map { row in
-            // The last cell is not padded: lines do not end with spaces.
+            // The last cell is not padded, so that lines do not end with spaces.
             zip(row, widths).enumerated().reduce(TerminalLine("")) { line, cell in
                 let (index, (text, width)) = cell
                 return index == row.count - 1 ? line + text : line + text.padded(to: width) + "  "

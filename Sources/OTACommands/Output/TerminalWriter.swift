@@ -1,7 +1,7 @@
 import Glibc
 import SystemPackage
 
-/// An element of the output for people: text, or a control sequence that this program uses.
+/// An element of the output for the user: text, or a control sequence.
 package enum TerminalPiece: Sendable, Equatable {
     /// Text with a line feed.
     case line(TerminalLine)
@@ -9,7 +9,7 @@ package enum TerminalPiece: Sendable, Equatable {
     case part(TerminalLine)
     /// Moves the cursor to the first column and erases the line.
     case startOfLine
-    /// Moves the cursor up by this number of lines, to the first column, and erases everything from there.
+    /// Moves the cursor up by this number of lines and to the first column. Then erases everything after the cursor.
     case eraseLines(Int)
 
     package func rendered(hasColours: Bool) -> String {
@@ -22,9 +22,9 @@ package enum TerminalPiece: Sendable, Equatable {
     }
 }
 
-/// Writes the output for people and scripts. Only this type writes to stdout, stderr or the terminal in this target.
+/// Writes the output for the user and for scripts. In this target, only this type writes to stdout, stderr or the terminal.
 ///
-/// It accepts no plain text, only `TerminalLine` and `JSONLine`, which escape unprintable scalars.
+/// The writer accepts only `TerminalLine` and `JSONLine`, which escape unprintable scalars. It does not accept plain text.
 struct TerminalWriter: Sendable {
     let descriptor: Int32
     var hasColours = false
@@ -37,7 +37,7 @@ struct TerminalWriter: Sendable {
 
     func write(_ object: JSONLine) throws(Errno) { try write(object.text + "\n") }
 
-    /// Writes without a buffer, so that no output is lost after a crash or a kill.
+    /// Writes without a buffer, so that no output is lost if the process crashes or is killed.
     private func write(_ text: String) throws(Errno) {
         var text = text
         let failure: Errno? = text.withUTF8 { bytes in
@@ -62,14 +62,14 @@ enum StandardStream: Int32 {
 
     var isTerminal: Bool { isatty(rawValue) == 1 }
 
-    /// The columns of its terminal; nil: not a terminal, or unknown.
+    /// The width of the stream's terminal in columns; nil: not a terminal, or unknown.
     var columns: Int? {
         var size = winsize()
         guard ioctl(rawValue, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return nil }
         return Int(size.ws_col)
     }
 
-    /// The lines of its terminal; nil: not a terminal, or unknown.
+    /// The number of lines of the stream's terminal; nil: not a terminal, or unknown.
     var rows: Int? {
         var size = winsize()
         guard ioctl(rawValue, UInt(TIOCGWINSZ), &size) == 0, size.ws_row > 0 else { return nil }
@@ -79,15 +79,15 @@ enum StandardStream: Int32 {
     /// A writer to the stream, without colours.
     var writer: TerminalWriter { TerminalWriter(descriptor: rawValue) }
 
-    /// Ignores SIGPIPE and opens `/dev/null` for each closed standard stream.
+    /// Ignores SIGPIPE, and opens `/dev/null` for each closed standard stream.
     ///
-    /// Otherwise the next opened file, such as a bundle, would become that stream, and output would be written into it.
-    /// Without SIGPIPE, a write to a closed pipe fails with an error that can be reported.
+    /// Without SIGPIPE, a write to a closed pipe fails with an error that can be reported. If a standard stream stayed closed, the next
+    /// opened file, such as a bundle, would get the descriptor of this stream. Output would then be written into that file.
     static func secure() {
         signal(SIGPIPE, SIG_IGN)
         for stream in [input, output, error] where fcntl(stream.rawValue, F_GETFD) == -1 {
-            // `open` returns the lowest free descriptor, which is this one. stdout and stderr are read-only, and stdin is
-            // write-only, so that their use still fails.
+            // `open` returns the lowest free descriptor, which is the descriptor of this stream. Use of the stream still fails, because
+            // stdout and stderr are read-only, and stdin is write-only.
             _ = open("/dev/null", stream == .input ? O_WRONLY : O_RDONLY)
         }
     }

@@ -5,7 +5,7 @@ import OTASigning
 import OTASimulator
 import OTAUpdate
 
-/// Updates a device.
+/// The command `push`, which updates a device.
 struct Push: DeviceCommand {
     static let name = "push"
     static let isLong = true
@@ -39,7 +39,7 @@ struct Push: DeviceCommand {
         }
     }
 
-    /// The flags of the user, each once, in the order of the help.
+    /// The flags that the user gave, each once, in the order of the help.
     private var given: [PushFlag] { PushFlag.allCases.filter(flags.contains) }
 
     var invocation: Invocation {
@@ -69,7 +69,7 @@ struct Push: DeviceCommand {
         }
     }
 
-    /// The arguments of the user, with the options of a virtual device that accepts the bundle, for hints.
+    /// Returns the user's arguments for hints. They include the options of a virtual device that accepts the bundle.
     private func invocation(for update: VerifiedUpdate) -> Invocation {
         var invocation = invocation
         guard let name = invocation.virtualDevice, case .bundle(let bundle) = update else { return invocation }
@@ -102,7 +102,7 @@ struct Push: DeviceCommand {
             refusesDowngrade: flags.contains(.noDowngrade), acceptsUncheckedTarget: flags.contains(.uncheckedTarget))
     }
 
-    /// Returns an empty store for `--unverified-image` if no key is trusted.
+    /// Loads the trusted keys. With `--unverified-image`, returns an empty store if no key is trusted.
     private func trustedKeys(_ console: Console) throws(KeyError) -> TrustStore {
         do throws(KeyError) { return try trust.store(console) } catch {
             guard flags.contains(.unverifiedImage), error.code == .noTrustedKey else { throw error }
@@ -121,7 +121,7 @@ struct Push: DeviceCommand {
     }
 }
 
-/// A flag of `push`. The raw value is its spelling without `--`.
+/// A flag of `push`. The raw value is the name of the flag without `--`.
 enum PushFlag: String, EnumerableFlag {
     case resume
     case restart
@@ -149,10 +149,11 @@ enum PushFlag: String, EnumerableFlag {
         }
     }
 
-    /// The word on the command line.
+    /// The flag as typed on the command line.
     var argument: String { "--" + rawValue }
 
-    /// The handling of a partial upload that the flag selects; nil: the flag does not change it. At most one such flag is allowed.
+    /// The handling of a partial upload that this flag selects; nil: this flag does not affect the handling. `push` accepts only one such
+    /// flag.
     var resume: UpdateOptions.Resume? {
         switch self {
         case .resume: .expected
@@ -161,7 +162,8 @@ enum PushFlag: String, EnumerableFlag {
         }
     }
 
-    /// The end of the update that the flag selects; nil: the flag does not change it. At most one such flag is allowed.
+    /// The last step of the update that this flag selects; nil: this flag does not affect the last step. `push` accepts only one such
+    /// flag.
     var ending: UpdateOptions.Ending? {
         switch self {
         case .noConfirm: .trial

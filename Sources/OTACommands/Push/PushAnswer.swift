@@ -3,20 +3,21 @@ import OTAFirmware
 import OTASigning
 import OTAUpdate
 
-/// The result of `push`.
+/// The result of the command `push`.
 struct PushAnswer: CommandAnswer {
     let bundle: BundleSummary?
-    /// The first image; `images` contains all of them if there are several.
+    /// The first image. If the update has several images, `images` contains all images.
     let image: PushedImage?
     let images: [PushedImage]?
     let device: DeviceSummary
     let updateProtocol: UpdateProtocol
     let transfer: TransferSummary?
-    /// `confirmed`, `on-trial`, `already-running` or `uploaded`.
+    /// The outcome of the push: `confirmed`, `on-trial`, `already-running` or `uploaded`.
     let outcome: String
-    /// The fields of the bundle that SMP could not check against the device; nil if all were checked.
+    /// The fields of the bundle that SMP could not check against the device; nil: all fields were checked.
     let unchecked: [String]?
-    /// The command that confirms the trial, and its time limit in seconds; 0: before the next restart.
+    /// The command that confirms the trial, and the time limit of the trial in seconds. With the limit 0, the trial ends at the next
+    /// restart.
     private let due: (command: String, seconds: Int)?
     var describesDevice: Bool { true }
 
@@ -71,18 +72,18 @@ struct PushAnswer: CommandAnswer {
 
 /// A pushed MCUboot image and the authorization to install it.
 struct PushedImage: Encodable, Sendable {
-    /// The number of the image on the device that it replaces.
+    /// The number of the device's image that this image replaces.
     let imageNumber: UInt32
     let version: String
     /// The number of bytes to send.
     let size: Int
-    /// The digest of these bytes; it identifies the upload to resume.
+    /// The digest of the bytes to send. This digest identifies the upload to resume.
     let sha256: String
-    /// `signature`, `bundle` or `consent` (`--unverified-image`).
+    /// The kind of authorization: `signature`, `bundle`, or `consent` (option `--unverified-image`).
     let authorization: String
     /// The id of the trusted key that signed the image or its bundle.
     let keyID: String?
-    /// The error code of the failed verification, for `consent`.
+    /// The error code of the failed verification if `authorization` is `consent`.
     let unverified: String?
 
     init(_ numbered: NumberedImage) {

@@ -1,15 +1,15 @@
 import OTAUpdate
 
-/// The statistics of an upload. Counts of bytes are image bytes.
+/// The statistics of an upload. All byte counts refer to bytes of the image.
 struct TransferSummary: Encodable, Sendable {
     let resumedFrom, imageBytes, sentBytes, resentBytes: Int
-    /// In bytes; nil if no chunk was sent.
+    /// The sizes in bytes; nil: no chunk was sent.
     let chunkSize, mtu: Int?
     let flushes, gaps, disconnects: Int
     let seconds: Double
-    /// Nil if the duration is 0.
+    /// The average rate; nil: the duration is 0.
     let bytesPerSecond: Double?
-    /// The maximum rate of the modelled link without loss; nil for a real link.
+    /// The maximum rate of a simulated link without loss; nil: a real link.
     let linkBoundBytesPerSecond: Double?
     /// `bytesPerSecond` divided by `linkBoundBytesPerSecond`.
     let efficiency: Double?
@@ -31,7 +31,7 @@ struct TransferSummary: Encodable, Sendable {
         efficiency = linkBound.flatMap { bound in rate.map { Figures.rounded($0 / bound) } }
     }
 
-    /// The sentences for people; empty if nothing was sent.
+    /// The sentences for the user; empty if nothing was sent.
     var sentences: [String] {
         guard sentBytes > 0 else { return [] }
         let what = resumedFrom > 0 ? "Resumed at byte \(resumedFrom) of \(imageBytes); the rest" : "\(imageBytes) bytes"

@@ -3,7 +3,7 @@ import OTAFirmware
 import OTASigning
 import SystemPackage
 
-/// Creates a key pair.
+/// The command `keygen`, which creates a key pair.
 struct Keygen: Command {
     static let name = "keygen"
     static let configuration = CommandConfiguration(
@@ -27,7 +27,7 @@ struct Keygen: Command {
 
     var invocation: Invocation { Invocation(command: Self.name, file: name) }
 
-    /// The name without the suffixes of key files, so that no private key gets the name of a public key.
+    /// Returns the name without the suffixes `.pem` and `.pub`, so that no private key gets the name of a public key.
     private func pairName() throws(Failure) -> String {
         var name = name[...]
         while let suffix = [".pem", ".pub"].first(where: { name.hasSuffix($0) }) { name = name.dropLast(suffix.count) }
@@ -60,7 +60,7 @@ struct Keygen: Command {
     }
 }
 
-/// The result of `keygen`.
+/// The result of the command `keygen`.
 struct KeygenAnswer: CommandAnswer {
     struct Key: Encodable, Sendable {
         let keyID, `private`, `public`: String

@@ -2,7 +2,7 @@ import ArgumentParser
 import OTAFirmware
 import OTASigning
 
-/// The options for an MCUboot image. They have the same names as imgtool's options.
+/// The options for an MCUboot image. The names are equal to the names of imgtool's options.
 struct MCUbootOptions: ParsableArguments {
     @Option(help: ArgumentHelp("The header size, 32 to 65535 bytes (example: 0x200).", valueName: "bytes"))
     var headerSize: String?
@@ -54,7 +54,7 @@ struct MCUbootOptions: ParsableArguments {
 
     /// Checks that none of the options was given.
     ///
-    /// - Parameter reason: the end of the message, such as `it requires --as mcuboot`.
+    /// - Parameter reason: the end of the error message, such as `it requires --as mcuboot`.
     /// - Throws: a usage failure if one of the options was given.
     func refuse(_ reason: String) throws(Failure) {
         let given = [
@@ -68,7 +68,7 @@ struct MCUbootOptions: ParsableArguments {
         throw Failure.usage("\(name) is for MCUboot images: \(reason)", hint: instead)
     }
 
-    /// The signed data.
+    /// Returns the signature scheme, which defines the signed data.
     ///
     /// - Throws: a usage failure for a digest that otaflash does not support.
     func scheme() throws(Failure) -> MCUbootSigner.Scheme {
@@ -88,7 +88,7 @@ struct MCUbootOptions: ParsableArguments {
         }
     }
 
-    /// The layout of the image.
+    /// Returns the layout of the image.
     ///
     /// - Throws: a usage failure for a missing or invalid value.
     func layout(version: String?) throws(Failure) -> MCUbootLayout {
@@ -145,7 +145,7 @@ struct MCUbootOptions: ParsableArguments {
 }
 
 extension MCUbootLayout.Dependency {
-    /// Parses a list such as `(1, 1.2.0), (2, 1.0.0+3)`; returns nil for any other text.
+    /// Parses a list such as `(1, 1.2.0), (2, 1.0.0+3)`; nil for any other text.
     fileprivate static func list(_ text: String) -> [Self]? {
         var found: [Self] = []
         var rest = text.filter { $0 != " " }[...]

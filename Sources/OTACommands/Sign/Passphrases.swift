@@ -3,7 +3,7 @@ import Glibc
 import OTASigning
 import SystemPackage
 
-/// The source of a private key's passphrase; default: the terminal.
+/// The options for the source of a private key's passphrase. The default source is the terminal.
 struct PassphraseOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
@@ -18,7 +18,7 @@ struct PassphraseOptions: ParsableArguments {
         if passphraseFd != nil, passphraseEnv != nil {
             throw ValidationError("'--passphrase-fd' and '--passphrase-env' cannot be used together.")
         }
-        // The value is not repeated: it may be the passphrase itself.
+        // The error message does not contain the value, because the value may be the passphrase itself.
         let isName = passphraseEnv?.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "_") } ?? true
         if !isName || passphraseEnv?.isEmpty == true {
             throw ValidationError("The value of --passphrase-env is not the name of an environment variable.")
@@ -34,7 +34,7 @@ struct PassphraseOptions: ParsableArguments {
     }
 }
 
-/// The source of a passphrase. It is never an argument, because every user on the machine can read arguments.
+/// The source of a passphrase. An argument is never the source, because every user of the computer can read arguments.
 enum PassphraseSource {
     case descriptor(Int32)
     case environment(String)
@@ -46,8 +46,8 @@ enum PassphraseSource {
     /// Reads the passphrase.
     ///
     /// - Parameters:
-    ///   - what: the key, for the prompt.
-    ///   - isNew: true for a new key: the terminal asks for the passphrase twice.
+    ///   - what: the name of the key, for the prompt.
+    ///   - isNew: true for a new key. The terminal then prompts for the passphrase twice.
     /// - Throws: `Failure`; `KeyError` for an unusable passphrase.
     func passphrase(for what: String, isNew: Bool = false) throws -> Passphrase {
         switch self {
@@ -74,13 +74,13 @@ enum PassphraseSource {
         Failure(KeyError.Code.passphraseRequired.rawValue, .refused, message, hint: passphraseHint)
     }
 
-    /// Reads up to a line feed or the end of the file.
+    /// Reads the first line, up to a line feed or the end of the file.
     private static func firstLine(of file: FileDescriptor) throws -> SecretBytes {
         do {
             return try SecretBytes(capacity: Passphrase.maximumLength + 2) { buffer in
                 var count = 0
                 while count < buffer.count {
-                    // Reads single bytes: the rest of a pipe may be for another reader.
+                    // The loop reads single bytes, because the rest of a pipe may be for another reader.
                     let place = UnsafeMutableRawBufferPointer(rebasing: buffer[count..<count + 1])
                     guard try file.read(into: place) > 0, place[0] != UInt8(ascii: "\n") else { break }
                     count += 1
@@ -98,7 +98,7 @@ enum PassphraseSource {
     }
 }
 
-/// Reads the private keys of `--key`. A passphrase that is not typed on a terminal is read once and used for all keys.
+/// Reads the private keys of `--key`. A passphrase is read once and used for all keys, unless it is typed on a terminal.
 struct SigningKeys {
     let passphrases: PassphraseSource
     private var passphrase: Passphrase?
@@ -124,16 +124,16 @@ struct SigningKeys {
         }
     }
 
-    /// Reads a private key for MCUboot images, like `key(at:)`.
+    /// Reads a private key for MCUboot images. The parameter and the errors are the same as for `key(at:)`.
     mutating func imageKey(at name: String) throws -> ImagePrivateKey {
         try read(name) { (text, passphrase) throws(KeyError) in
             try ImagePrivateKey(pem: text, passphrase: passphrase)
         }
     }
 
-    /// Reads the text of a key and its passphrase.
+    /// Reads a key and, if the key is encrypted, its passphrase.
     ///
-    /// - Parameter parse: parses the key. It throws `passphraseRequired` if the key is encrypted and there is no passphrase.
+    /// - Parameter parse: parses the key. It throws `passphraseRequired` if the key is encrypted and no passphrase is given.
     private mutating func read<Key>(
         _ name: String, _ parse: (SecretBytes, Passphrase?) throws(KeyError) -> Key
     ) throws -> Key {
@@ -147,7 +147,7 @@ struct SigningKeys {
         return key
     }
 
-    /// Parses a key; nil: the key is encrypted and there is no passphrase.
+    /// Parses a key; nil: the key is encrypted and no passphrase is given.
     private static func opened<Key>(
         _ text: SecretBytes, _ passphrase: Passphrase?, _ name: String,
         _ parse: (SecretBytes, Passphrase?) throws(KeyError) -> Key

@@ -4,27 +4,27 @@ import SystemPackage
 
 /// Handles signals while a prompt waits for input.
 ///
-/// The handler only writes the signal number to a pipe. So a prompt can wait for signals and input together, and the thread that
-/// receives a signal does not matter.
+/// The signal handler only writes the signal number to a pipe. So a prompt can wait for signals and input at the same time, and any thread
+/// can receive the signal.
 ///
-/// Signals that the process ignores, such as SIGPIPE, remain ignored. SIGKILL and SIGSTOP cannot be handled. Signals of a crash are not
-/// handled, because the process cannot continue after them.
+/// Signals that the process ignores, such as SIGPIPE, remain ignored. SIGKILL and SIGSTOP cannot be handled. Crash signals are not
+/// handled, because the process cannot continue after a crash.
 struct PromptSignals: ~Copyable {
-    /// The signals after which the prompt appears again. After SIGSTOP and SIGCONT, a shell has switched the echo on.
+    /// The signals after which the prompt appears again. SIGCONT is included, because a shell switches the echo on after SIGSTOP.
     static let stopping = [SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT]
-    /// The signals that end a process without a handler.
+    /// The signals that end a process if no handler exists.
     private static let ending =
         [
             SIGHUP, SIGINT, SIGQUIT, SIGALRM, SIGTERM, SIGUSR1, SIGUSR2, SIGSTKFLT, SIGVTALRM, SIGPROF, SIGXCPU,
             SIGXFSZ, SIGIO, SIGPWR,
         ] + Array(__libc_current_sigrtmin()...__libc_current_sigrtmax())
 
-    /// Atomic, because any thread may receive the signal.
+    /// The write end of the pipe. It is atomic, because any thread may receive a signal.
     private static let writeEnd = Atomic<Int32>(-1)
     private let readEnd: Int32
     private let before: [(signal: Int32, action: sigaction)]
 
-    /// Handles the signals until `deinit`.
+    /// Installs the signal handlers until `deinit`.
     init() throws {
         var ends: [Int32] = [-1, -1]
         guard pipe(&ends) == 0 else { throw Errno(rawValue: errno) }
@@ -57,10 +57,10 @@ struct PromptSignals: ~Copyable {
         close(readEnd)
     }
 
-    /// Performs the default action of a signal: the process stops, unless there is no shell that can continue it.
+    /// Performs the default action of a signal, which stops the process. The process does not stop if no shell can continue it.
     borrowing func stop(by signal: Int32) {
         guard signal != SIGCONT else { return }
-        // The SIGCONT that continues the process must not cause a second prompt.
+        // The signal SIGCONT that continues the process must not cause a second prompt.
         let changed = [signal, SIGCONT]
         let ours = changed.map { signal in
             var byDefault = sigaction()
@@ -77,14 +77,14 @@ struct PromptSignals: ~Copyable {
 
     /// Waits for input or a signal.
     ///
-    /// - Returns: the signal; nil: there is input.
+    /// - Returns: the signal; nil: input is available.
     borrowing func wait(forInputFrom terminal: Int32) -> Int32? {
         var files = [readEnd, terminal].map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
         while poll(&files, 2, -1) < 0, errno == EINTR {}
         return files[0].revents == 0 ? nil : next()
     }
 
-    /// Returns the first received signal that was not returned before; nil: none.
+    /// Returns the first received signal that was not returned before; nil: no such signal.
     borrowing func received() -> Int32? {
         var file = pollfd(fd: readEnd, events: Int16(POLLIN), revents: 0)
         return poll(&file, 1, 0) > 0 ? next() : nil

@@ -4,7 +4,7 @@ import OTAFirmware
 import OTASigning
 import SystemPackage
 
-/// Signs an image or a bundle.
+/// The command `sign`, which signs an image or a bundle.
 struct Sign: Command {
     static let name = "sign"
     static let configuration = CommandConfiguration(
@@ -109,7 +109,7 @@ struct Sign: Command {
 
     private static let largestUsualCounterStep: UInt32 = 1000
 
-    /// Warns about a large step: devices that confirmed the counter refuse every lower one.
+    /// Warns about a large increase of the security counter. After a device confirms this counter, the device refuses every lower counter.
     private func warn(
         ofCounter counter: UInt32, after known: UInt32?, in file: (kind: String, option: String), _ console: Console
     ) {
@@ -122,13 +122,13 @@ struct Sign: Command {
             hint: "increase the counter by 1 for each release, or sign again with a lower \(file.option)")
     }
 
-    /// Returns nil if the file does not exist or is not a bundle.
+    /// Returns the security counter of a bundle; nil: the file does not exist or is not a bundle.
     private static func counter(ofBundleIn path: String) -> UInt32? {
         guard let prefix = try? InputFile(FilePath(path)).prefix(Envelope.maximumLength) else { return nil }
         return (try? Envelope(parsingPrefix: prefix))?.manifest.securityCounter
     }
 
-    /// Returns nil if the file does not exist, is not an MCUboot image, or has no counter.
+    /// Returns the security counter of an MCUboot image; nil: the file does not exist, is not an MCUboot image, or has no counter.
     private static func counter(ofMCUbootImageIn path: String) -> UInt32? {
         guard let bytes = try? FileReader.contents(of: path) else { return nil }
         return (try? MCUbootFile(parsing: bytes))?.image.securityCounter
@@ -154,7 +154,7 @@ struct Sign: Command {
         let known = path == StandardFile.name ? nil : Self.counter(ofMCUbootImageIn: path)
         let file = try MCUbootSigner(key: key, scheme: scheme)
             .sign(input(), as: layout, to: outputFile(at: path))
-        // A counter derived from the version is large and increases with the version.
+        // A counter derived from the version needs no warning, because it is large and increases with the version.
         if !mcuboot.derivesSecurityCounter, let counter = layout.securityCounter {
             warn(ofCounter: counter, after: known, in: ("image", "--security-counter"), console)
         }
@@ -171,7 +171,7 @@ struct Sign: Command {
         return signers
     }
 
-    /// Refuses the uses of `-` that cannot work.
+    /// Refuses combinations of options in which `-` cannot work.
     private func checkStreams() throws(Failure) {
         if image == StandardFile.name, output == nil {
             throw Failure.usage(
@@ -220,7 +220,7 @@ struct Sign: Command {
         return image.dropLast(suffix.count) + ".signed.bin"
     }
 
-    /// Refuses the options for bundle fields that an MCUboot image does not have.
+    /// Refuses the options for fields of a bundle. An MCUboot image does not have these fields.
     private func refuseBundleOptions() throws(Failure) {
         let given = [
             ("--product", product != nil), ("--hardware", hardware != nil), ("--counter", counter != nil),
@@ -254,7 +254,7 @@ enum SignedKind: String, ExpressibleByArgument, CaseIterable {
     case bundle, mcuboot
 }
 
-/// The result of `sign`.
+/// The result of the command `sign`.
 struct SignAnswer: CommandAnswer {
     var bundle: BundleSummary?
     var image: ImageSummary?
@@ -266,7 +266,7 @@ struct SignAnswer: CommandAnswer {
         case bundle, image, output
     }
 
-    /// The answer for a signed file on standard output, which must contain nothing else.
+    /// The result without text, for a signed file on standard output. Standard output then contains only this file.
     var withoutLines: SignAnswer {
         var copy = self
         copy.sentences = []
@@ -293,16 +293,16 @@ struct SignAnswer: CommandAnswer {
     }
 }
 
-/// The creation time of a bundle: `SOURCE_DATE_EPOCH` if it is set, else the current time. With `SOURCE_DATE_EPOCH` the same image
-/// gives the same bundle (https://reproducible-builds.org).
+/// The creation time of a bundle: `SOURCE_DATE_EPOCH` if it is set, or else the current time. With `SOURCE_DATE_EPOCH`, the same image
+/// always results in the same bundle (https://reproducible-builds.org).
 private enum CreationTime {
-    /// The creation time as Unix seconds.
+    /// Returns the creation time as Unix seconds.
     ///
-    /// - Throws: `Failure`: `usage` for an invalid `SOURCE_DATE_EPOCH`.
+    /// - Throws: `Failure` with the code `usage` for an invalid `SOURCE_DATE_EPOCH`.
     static func now() throws(Failure) -> UInt64 {
         guard let value = getenv("SOURCE_DATE_EPOCH") else { return UInt64(clamping: time(nil)) }
         let text = String(cString: value)
-        // Only digits: the standard initializer also accepts a plus sign.
+        // Only digits are accepted. The standard initializer also accepts a plus sign.
         let isNumber = !text.isEmpty && text.utf8.allSatisfy((UInt8(ascii: "0")...UInt8(ascii: "9")).contains)
         guard isNumber, let seconds = UInt64(text), seconds <= Manifest.latestCreationTime else {
             throw Failure.usage(

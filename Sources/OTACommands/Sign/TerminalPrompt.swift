@@ -2,12 +2,13 @@ import Glibc
 import OTASigning
 import SystemPackage
 
-/// Asks for a secret on the terminal itself, even if stdin or stdout are redirected.
+/// Prompts for a secret on the terminal itself, even if stdin or stdout is redirected.
 enum TerminalPrompt {
-    /// Reads a line that is typed without echo. Each signal that ends or stops the process (`PromptSignals`) restores the terminal first,
-    /// and discards the characters that were typed.
+    /// Reads a line that the user types without echo. Before a signal ends or stops the process (`PromptSignals`), the terminal is
+    /// restored, and the typed characters are discarded.
     ///
-    /// - Throws: `Failure`: `passphrase-required` without a terminal whose echo can be switched off, `interrupted`.
+    /// - Throws: `Failure` with the code `interrupted`, or with the code `passphrase-required` if no terminal exists or its echo cannot be
+    ///   switched off.
     static func secret(_ prompt: String) throws -> SecretBytes {
         let terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC)
         var before = termios()
@@ -26,7 +27,7 @@ enum TerminalPrompt {
         }
     }
 
-    /// A signal interrupts the prompt, and the process asks again when it continues.
+    /// The error for a signal that stops the process during the prompt. The prompt appears again when the process continues.
     private struct Pause: Error {
         let signal: Int32
 
@@ -35,13 +36,15 @@ enum TerminalPrompt {
         }
     }
 
-    /// - Throws: `Pause`, `Failure`; the terminal is restored.
+    /// Writes the prompt and reads one line without echo.
+    ///
+    /// - Throws: `Pause`, `Failure`. The terminal is restored before the error is thrown.
     private static func line(
         after prompt: String, from terminal: Int32, _ signals: borrowing PromptSignals, restoring before: termios
     ) throws -> SecretBytes {
         var silent = before
         silent.c_lflag &= ~tcflag_t(ECHO)
-        // A process in the background receives SIGTTOU here, before it writes or reads.
+        // A process in the background receives SIGTTOU at this call, before it writes the prompt or reads input.
         while tcsetattr(terminal, TCSAFLUSH, &silent) != 0 {
             guard errno == EINTR else {
                 throw PassphraseSource.none(
@@ -64,8 +67,8 @@ enum TerminalPrompt {
         }
     }
 
-    /// Restores the echo and discards the typed characters, also while the process is in the background. SIGTTOU is blocked for this,
-    /// because with a handler for SIGTTOU each attempt would fail.
+    /// Restores the echo and discards the typed characters, also while the process is in the background. SIGTTOU is blocked during the
+    /// call. With a handler for SIGTTOU instead, each attempt would fail.
     private static func restore(_ before: termios, of terminal: Int32) {
         var blocked = sigset_t()
         var unblocked = sigset_t()

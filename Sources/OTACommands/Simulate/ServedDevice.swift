@@ -5,7 +5,7 @@ import OTASimulator
 package import OTAUDP
 import OTAUpdate
 
-/// Connects a virtual device to a real transport. It passes received values and the time to the device.
+/// Connects a virtual device to a real transport. It passes received values and the current time to the device.
 package final class ServedDevice: Sendable {
     let device: any ObservedDevice
     let note: @Sendable (String) -> Void
@@ -26,7 +26,7 @@ package final class ServedDevice: Sendable {
     /// The time since the device was switched on.
     var now: Duration { start.duration(to: .now) }
 
-    /// Passes the time to the device until the task is cancelled.
+    /// Passes the current time to the device until the task is cancelled.
     func runClock() async {
         await withDiscardingTaskGroup { timers in
             var observer = DeviceObserver()
@@ -47,9 +47,9 @@ package final class ServedDevice: Sendable {
     }
 }
 
-/// Serving over UDP or a serial line. Each value is a complete message, and there are no connections.
+/// Serves the device over UDP or a serial line. These transports have no connections, and each value is a complete message.
 extension ServedDevice {
-    /// Serves UDP until the listener is closed or the task is cancelled.
+    /// Serves the device over UDP until the listener is closed or the task is cancelled.
     package func serve(_ listener: UDPListener) async {
         await serve {
             await listener.receive()
@@ -58,7 +58,7 @@ extension ServedDevice {
         }
     }
 
-    /// Serves a serial line until it fails.
+    /// Serves the device over a serial line until the line fails.
     func serve(_ line: SerialLine) async {
         await serve {
             do throws(LinkError) { return (try await line.receive(), peer: 0) } catch { return nil }
@@ -67,7 +67,7 @@ extension ServedDevice {
         }
     }
 
-    /// Passes received values to the device, and its answers to the peers, until `receive` returns nil.
+    /// Passes received values to the device, and responses of the device to the peers, until `receive` returns nil.
     private func serve<Peer: Hashable & Sendable>(
         receive: () async -> (value: [UInt8], peer: Peer)?,
         send: @escaping @Sendable ([UInt8], Peer) async -> Void
@@ -98,19 +98,19 @@ extension ServedDevice {
         }
     }
 
-    /// Passes a value to the device. Connects the peer first if the device has no connection with this number.
+    /// Passes a value to the device. If the device has no connection with this number, the peer is connected first.
     private func pass(_ value: [UInt8], from connection: UInt16) {
         if !device.isConnected(connection) {
-            // During a restart the device discards the value.
+            // The connection fails during a restart of the device, and the value is discarded.
             guard device.connect(connection, valueLength: ConsoleFraming.longestPacket, at: now) else { return }
             try? device.subscribe(connection, to: device.dataChannel, on: true, at: now)
         }
-        // These transports cannot report an error to the peer.
+        // UDP and serial lines cannot report an error to the peer.
         try? device.write(connection, device.dataChannel, value, at: now)
     }
 }
 
-/// The peers of a device over a transport without connections, such as UDP. Each sender gets a connection number.
+/// The peers of a device over a transport without connections, such as UDP. Each peer gets a connection number.
 package struct Peers<Peer: Hashable & Sendable>: Sendable {
     /// The maximum number of peers.
     package static var maximum: Int { 64 }
@@ -123,8 +123,8 @@ package struct Peers<Peer: Hashable & Sendable>: Sendable {
 
     /// Returns the number of a peer. A new peer gets a new number.
     ///
-    /// Peers do not report an end, so at most `maximum` peers are kept. A further peer replaces the oldest one, whose number is returned
-    /// as `replaced`. If the replaced peer sends again, it gets a new number.
+    /// A peer does not report that it stops. So at most `maximum` peers are kept. A further peer replaces the oldest peer, whose
+    /// number is returned as `replaced`. If the replaced peer sends again, this peer gets a new number.
     package mutating func number(of peer: Peer) -> (number: UInt16, replaced: UInt16?) {
         if let number = numbers[peer] { return (number, nil) }
         last &+= 1
@@ -136,11 +136,11 @@ package struct Peers<Peer: Hashable & Sendable>: Sendable {
         return (last, oldest)
     }
 
-    /// Returns the peer with a number; nil if it was replaced.
+    /// Returns the peer with a number; nil: the peer was replaced.
     package func peer(_ number: UInt16) -> Peer? { peers[number] }
 }
 
-/// Detects the changes of a served device that are reported to the user.
+/// Detects the changes of a served device, which are reported to the user.
 private struct DeviceObserver {
     private var imageSize: Int?
     private var blinks = 0
@@ -164,7 +164,7 @@ private struct DeviceObserver {
             version = nil
             return changes
         }
-        // `running` describes the last boot. A later confirmation is only in the boot state on flash.
+        // `running` describes the state at the last boot. A later confirmation is only in the boot state in flash.
         let isOnTrial = running.isOnTrial && device.bootState?.trial == .running
         if running.image.version != version {
             changes.append("runs version \(running.image.version)" + (isOnTrial ? ", on trial" : ""))

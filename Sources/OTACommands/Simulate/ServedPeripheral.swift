@@ -2,19 +2,20 @@ import BlueZ
 import OTASimulator
 import OTAUpdate
 
-/// Serving over Bluetooth LE, as a peripheral.
+/// Serves the device over Bluetooth LE, as a peripheral.
 extension ServedDevice {
-    /// The length of a value before the first write, in bytes. Every link can carry 20 bytes. A peripheral learns the MTU of a
-    /// connection only with a write, because bluetoothd does not report it earlier.
+    /// The maximum length of a value before the first write by a central, in bytes. Every link can carry 20 bytes. bluetoothd reports the
+    /// MTU of a connection to a peripheral only with a write.
     private static let shortestValue = 20
-    /// The header of a notification from BlueZ 5.66, in bytes. To a central that accepts several notifications in one packet, BlueZ
-    /// sends each with its length, even a single one. It truncates longer values.
+    /// The header of a notification from BlueZ 5.66, in bytes. Some centrals accept several notifications in one packet. For these
+    /// centrals, BlueZ adds a length field to each notification, also to a single notification. BlueZ truncates values that do not fit.
     private static let notificationHeader = 5
-    /// The longest value of an attribute, in bytes. bluetoothd truncates it to the MTU.
+    /// The maximum length of an attribute value, in bytes. bluetoothd truncates the value to the MTU.
     private static let longestRead = 512
 
-    /// Advertises while the device runs. A restart ends its links; it then advertises again after the boot. Returns when the task is
-    /// cancelled or the device cannot boot.
+    /// Advertises while the device runs. A restart of the device ends its links. After the boot, the device advertises again.
+    ///
+    /// This function returns when the task is cancelled or the device cannot boot.
     func advertise(on peripheral: Peripheral, _ advertisement: Advertisement) async throws {
         device.observe { _, channel, value in
             peripheral.notify(value, on: LocalAttribute(channel))
@@ -42,14 +43,14 @@ extension ServedDevice {
             switch event {
             case .connected(let connection):
                 note("\(connection.central) connected")
-                // During a restart the device does not accept the connection, and requests are refused.
+                // During a restart, the device does not accept the connection, and requests are refused.
                 _ = device.connect(
                     connection.handle, valueLength: Self.shortestValue, at: now)
             case .disconnected(let connection):
                 note("\(connection.central) disconnected")
                 device.disconnect(connection.handle, at: now)
             case .subscribed(let connection, let attribute, let on):
-                // During a restart this fails. The central notices it at its next request.
+                // This call fails during a restart of the device. The central notices the failure at its next request.
                 try? device.subscribe(connection.handle, to: attribute.channel, on: on, at: now)
             case .read(let request): answer(request)
             case .write(let request): answer(request)
@@ -70,7 +71,7 @@ extension ServedDevice {
     }
 
     private func answer(_ request: WriteRequest) {
-        // The profile has no long writes.
+        // The OTA profile does not have long writes.
         guard request.offset == 0 else { return request.fail(with: .invalidOffset) }
         if let mtu = request.mtu {
             device.updateLink(
@@ -86,12 +87,12 @@ extension ServedDevice {
 }
 
 extension PeripheralConnection {
-    /// The connection handle for the device core.
+    /// The number of the connection in the virtual device.
     fileprivate var handle: UInt16 { UInt16(truncatingIfNeeded: number) }
 }
 
 extension SimulatedDevice {
-    /// The GATT services of the device: see docs/ota-profile.md, docs/smp.md.
+    /// Returns the GATT services of the device, which docs/ota-profile.md and docs/smp.md describe.
     func services(_ protection: LocalCharacteristic.Protection) -> [LocalService] {
         guard channels.contains(VirtualGATT.data) else {
             return [

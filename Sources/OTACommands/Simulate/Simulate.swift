@@ -3,7 +3,7 @@ import OTAClient
 import OTASimulator
 import OTAUpdate
 
-/// The group of commands for virtual devices.
+/// The command group `simulate`, whose subcommands use virtual devices.
 struct Simulate: ParsableCommand, CommandGroupWithHint {
     static let hint =
         "create a virtual device: otaflash simulate create NAME --product demo --version 1.0.0 --trust KEY.pub.pem"
@@ -19,7 +19,7 @@ struct Simulate: ParsableCommand, CommandGroupWithHint {
         subcommands: [SimulateCreate.self, SimulateList.self, SimulateRemove.self, SimulateServe.self])
 }
 
-/// Lists the virtual devices.
+/// The command `simulate list`, which lists the virtual devices.
 struct SimulateList: Command {
     static let name = "simulate list"
     static let configuration = CommandConfiguration(
@@ -36,7 +36,7 @@ struct SimulateList: Command {
             do throws(VirtualDeviceError) {
                 devices.append(.init(try store.summary(of: name)))
             } catch {
-                // Another process has removed the device in the meantime.
+                // Another process removed the device after the names were listed.
                 guard error.code != .noSuchDevice else { continue }
                 let failure = Failure(error, in: Invocation(command: Self.name, device: "sim:\(name)"))
                 console.warn("sim:\(name) cannot be read: \(failure.message); \(failure.hint)")
@@ -50,7 +50,7 @@ struct SimulateList: Command {
     }
 }
 
-/// Removes a virtual device.
+/// The command `simulate remove`, which removes a virtual device.
 struct SimulateRemove: Command {
     static let name = "simulate remove"
     static let configuration = CommandConfiguration(
@@ -73,14 +73,14 @@ struct SimulateRemove: Command {
     }
 }
 
-/// The result of `simulate create`, `list`, `remove` and `serve`.
+/// The result of the commands `simulate create`, `simulate list`, `simulate remove` and `simulate serve`.
 struct VirtualDevicesAnswer: CommandAnswer {
-    /// A virtual device.
+    /// The properties of a virtual device.
     struct Device: Encodable, Sendable {
         let address, product, version: String
-        /// `ota` or `smp`.
+        /// The update protocol, either `ota` or `smp`.
         let updateProtocol: String
-        // Nil for a device that speaks SMP.
+        // The next values are nil for a device that uses SMP.
         let hardware: UInt16?
         let securityCounter: UInt32?
 
@@ -98,7 +98,7 @@ struct VirtualDevicesAnswer: CommandAnswer {
             securityCounter = device.securityCounter
         }
     }
-    /// A virtual device whose files are damaged or from another version.
+    /// A virtual device whose files are damaged or from another version of otaflash.
     struct Unreadable: Encodable, Sendable {
         let address, code: String
     }
@@ -110,7 +110,7 @@ struct VirtualDevicesAnswer: CommandAnswer {
         case devices, unreadable
     }
 
-    /// The devices as a table for people.
+    /// Returns the devices as a table for the user.
     static func table(_ devices: [Device]) -> [TerminalLine] {
         TextTable.rows(
             ["ADDRESS", "PROTOCOL", "PRODUCT", "VERSION", "HARDWARE", "COUNTER"],

@@ -5,7 +5,7 @@ import OTASigning
 import OTASimulator
 import OTAUpdate
 
-/// Creates a virtual device.
+/// The command `simulate create`, which creates a virtual device.
 struct SimulateCreate: Command {
     static let word = "create"
     static let name = "simulate create"
@@ -90,7 +90,7 @@ struct SimulateCreate: Command {
             devices: [.init(made)], lines: ["Created sim:\(name): \(made.product) \(made.version)\(rest)."])
     }
 
-    /// Refuses an option that applies to the other protocol only.
+    /// Refuses an option that applies only to the other protocol.
     private func checkOptions() throws(Failure) {
         let own = [
             (hardware != nil, "--hardware"), (counter != nil, "--counter"), (imageFormat != nil, "--image-format"),
@@ -104,9 +104,9 @@ struct SimulateCreate: Command {
     }
 }
 
-/// The options of a virtual device that speaks SMP.
+/// The options of a virtual device that uses SMP.
 struct SMPDeviceOptions: ParsableArguments {
-    /// An ability that `--without` removes.
+    /// An ability of the device, which the option `--without` removes.
     enum Ability: String, ExpressibleByArgument, CaseIterable, Sendable {
         /// The device reports the number and the size of its buffers.
         case parameters
@@ -150,7 +150,7 @@ struct SMPDeviceOptions: ParsableArguments {
         transform: WholeNumber.in(0...60000))
     var releaseTime: Int?
 
-    /// The name of the first option that was given, for messages; nil if none was given.
+    /// The name of the first SMP option that the user gave, for error messages; nil: no such option.
     var given: String? {
         [
             (buffers != nil, "--buffers"), (bufferSize != nil, "--buffer-size"), (!without.isEmpty, "--without"),

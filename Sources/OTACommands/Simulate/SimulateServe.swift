@@ -7,7 +7,7 @@ import OTATransport
 import OTAUDP
 import OTAUpdate
 
-/// Serves a virtual device to other programs.
+/// The command `simulate serve`, which makes a virtual device available to other programs.
 struct SimulateServe: Command {
     static let name = "simulate serve"
     static let configuration = CommandConfiguration(
@@ -62,7 +62,7 @@ struct SimulateServe: Command {
 
 /// The transport over which a virtual device is served.
 private enum ServedTransport: Sendable {
-    /// Bluetooth LE; adapter nil: the first powered adapter.
+    /// Bluetooth LE. If `adapter` is nil, the first powered adapter is used.
     case bluetooth(adapter: String?)
     case udp(UDPAddress)
     case serial
@@ -73,8 +73,8 @@ private enum ServedTransport: Sendable {
 
     /// Parses the value of `--udp`.
     ///
-    /// - Parameter text: `PORT` for the loopback address only, or `HOST:PORT`; port 0: any free port.
-    /// - Throws: `Failure`: `usage`.
+    /// - Parameter text: `PORT` for only the loopback address, or `HOST:PORT`. Port 0 selects any free port.
+    /// - Throws: `Failure` with the code `usage`.
     static func udp(parsing text: String) throws(Failure) -> ServedTransport {
         if let port = UInt16(text) { return .udp(UDPAddress(host: "127.0.0.1", port: port)) }
         do {
@@ -116,13 +116,13 @@ extension Wiring {
                     hint: "create a device with SMP: otaflash simulate create NAME --protocol smp")
             }
             return try store.open(name) { configuration in
-                // The limit of BlueZ 5.66 as a peripheral: its 512 bytes for a value include the handle.
+                // BlueZ 5.66 as a peripheral accepts 512 bytes for a value and its 2-byte handle together.
                 configuration.longestData = min(configuration.longestData, 510)
             }
         case .smp:
             return try store.openSMP(name) { configuration in
                 guard case .udp = transport else { return }
-                // A datagram is one packet, and Zephyr's buffer for it has 1500 bytes.
+                // Each datagram is one packet, and Zephyr's buffer for a datagram has 1500 bytes.
                 configuration.reassembles = false
                 configuration.bufferSize = min(configuration.bufferSize, 1500)
             }

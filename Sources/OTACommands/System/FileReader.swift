@@ -1,14 +1,14 @@
 import SystemPackage
 
-/// Reads a file once into memory: the sent bytes are the verified bytes, even if the file changes later.
+/// Reads a file once into memory. So the sent bytes are the verified bytes, even if the file changes later.
 enum FileReader {
-    /// The maximum file size in bytes: more than the slot of any device.
+    /// The maximum file size in bytes. It is larger than the slot of any device.
     static let limit = 256 << 20
     private static let pieceLength = 256 << 10
 
     /// Reads a file or a pipe to its end.
     ///
-    /// - Throws: `Failure`: `no-such-file`, `not-a-file`, `read-failed`, `empty-file`, `file-too-large`.
+    /// - Throws: `Failure` with the code `no-such-file`, `not-a-file`, `read-failed`, `empty-file` or `file-too-large`.
     static func contents(of name: String) throws(Failure) -> [UInt8] {
         let bytes = try read(name)
         guard !bytes.isEmpty else {
@@ -79,18 +79,18 @@ enum FileReader {
     }
 }
 
-/// The name `-` for standard input or standard output in place of a file. A file of that name is `./-`.
+/// The name `-`, which means standard input or standard output instead of a file. A file with this name is `./-`.
 enum StandardFile {
     static let name = "-"
     static let inputTitle = "standard input"
     static let outputTitle = "standard output"
 
-    /// The name of an input file for people.
+    /// Returns the name of an input file for messages.
     static func title(of name: String) -> String { name == Self.name ? inputTitle : name }
 
-    /// The descriptor of standard input.
+    /// Returns the descriptor of standard input.
     ///
-    /// - Throws: `usage` if it is a terminal, because an image is binary.
+    /// - Throws: `usage` if standard input is a terminal, because an image is binary.
     static func input() throws(Failure) -> FileDescriptor {
         guard !StandardStream.input.isTerminal else {
             throw Failure.usage(
@@ -99,9 +99,9 @@ enum StandardFile {
         return .standardInput
     }
 
-    /// The descriptor of standard output, for binary output.
+    /// Returns the descriptor of standard output, for binary output.
     ///
-    /// - Throws: `usage` if it is a terminal.
+    /// - Throws: `usage` if standard output is a terminal.
     static func output() throws(Failure) -> FileDescriptor {
         guard !StandardStream.output.isTerminal else {
             throw Failure.usage(
@@ -111,7 +111,7 @@ enum StandardFile {
         return .standardOutput
     }
 
-    /// Refuses the name `-` for a file that a command cannot read from standard input.
+    /// Refuses the name `-` for a file that must not be standard input or standard output.
     static func refuse(_ name: String, _ reason: String, hint: String) throws(Failure) {
         guard name == Self.name else { return }
         throw Failure.usage(reason, hint: hint)

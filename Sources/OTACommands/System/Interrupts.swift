@@ -2,9 +2,9 @@ import DescriptorIO
 import Glibc
 import Synchronization
 
-/// Handles SIGINT and SIGTERM while a session runs. The first signal stops the session; the second one ends the process at once.
+/// Handles SIGINT and SIGTERM while a session runs. The first signal stops the session. The second signal ends the process immediately.
 ///
-/// The signal handler itself ends the process. A separate thread passes the first signal to the session. A task could not do this,
+/// The signal handler itself ends the process. A separate thread passes the first signal to the session. A Swift task could not do this,
 /// because a blocked write to a terminal or a pipe can block all threads that run tasks.
 enum Interrupts {
     private static let first = Atomic<Int32>(0)
@@ -14,7 +14,7 @@ enum Interrupts {
         sem_init(semaphore, 0, 0)
         return semaphore
     }()
-    /// The thread that waits for the first signal. It starts at the first use.
+    /// The thread that waits for the first signal. The first use of this property starts the thread.
     private static let listener: Void = {
         var thread = pthread_t()
         let status = pthread_create(
@@ -29,7 +29,7 @@ enum Interrupts {
         pthread_detach(thread)
     }()
 
-    /// The first signal that was received; nil: none.
+    /// The first signal that was received; nil: no signal.
     static var signal: Int32? {
         let signal = first.load(ordering: .relaxed)
         return signal == 0 ? nil : signal
@@ -38,8 +38,8 @@ enum Interrupts {
     /// Runs `body` and stops it at the first signal. Only one call at a time is allowed.
     ///
     /// - Parameters:
-    ///   - onFirst: reports the first signal. It may block.
-    ///   - body: gets one element for the first signal.
+    ///   - onFirst: a function that reports the first signal. It may block.
+    ///   - body: the function to run. Its stream contains one element after the first signal.
     static func during<Result: Sendable>(
         onFirst report: @escaping @Sendable () -> Void, body: (AsyncStream<Void>) async throws -> Result
     ) async rethrows -> Result {
@@ -52,12 +52,12 @@ enum Interrupts {
         }
         _ = listener
         let before = [SIGINT, SIGTERM].map { ($0, Glibc.signal($0, handle)) }
-        // After the first signal the handler remains, so that the next signal ends the process.
+        // After the first signal, the handler remains installed, so that the next signal ends the process.
         defer { if signal == nil { for (signal, handler) in before { Glibc.signal(signal, handler) } } }
         return try await body(stops)
     }
 
-    /// The signal handler. It uses only async-signal-safe functions.
+    /// The signal handler, which uses only async-signal-safe functions.
     private static let handle: @convention(c) (Int32) -> Void = { signal in
         guard first.compareExchange(expected: 0, desired: signal, ordering: .relaxed).exchanged else {
             _exit(128 + signal)

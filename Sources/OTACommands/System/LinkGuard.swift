@@ -6,10 +6,10 @@ import Glibc
 import Logging
 import OTAClient
 
-/// Starts a guard process, which disconnects the links of this process if it is killed (docs/decisions/0007).
+/// Starts a guard process. If this process is killed, the guard process disconnects the links of this process (docs/decisions/0007).
 ///
-/// The guard is a second otaflash without output. It starts before the first device is connected. It ends when `stop` is called
-/// or when this process ends.
+/// The guard process is a second otaflash process without output. It starts before the first device is connected. It ends when `stop` is
+/// called or when this process ends.
 final class LinkGuard: LinkAccount {
     private enum State {
         case idle
@@ -22,7 +22,7 @@ final class LinkGuard: LinkAccount {
 
     init(_ logger: Logger) { self.logger = logger }
 
-    /// Stops the guard process and waits for it, so that no zombie process remains. Call it when all links have ended.
+    /// Stops the guard process and waits for its end, so that no zombie process remains. Call this function when all links have ended.
     func stop() {
         state.with { state in
             guard case .running(let line, let process) = state else { return }
@@ -41,13 +41,13 @@ final class LinkGuard: LinkAccount {
             if case .idle = state, startsIt { state = Self.start(logger) }
             guard case .running(let line, _) = state else { return }
             let message = [notice.rawValue] + device.text.utf8
-            // If the guard process was killed, the send fails. The update continues without a guard.
+            // If the guard process was killed, `send` fails. The update continues without a guard process.
             _ = message.withUnsafeBytes { send(line, $0.baseAddress, $0.count, CInt(MSG_NOSIGNAL)) }
         }
     }
 
-    /// Starts the guard process. All signals except SIGALRM are blocked in it, because signals of a terminal or a service manager must
-    /// end only this process.
+    /// Starts the guard process with all signals blocked except SIGALRM. Signals from a terminal or a service manager must end only this
+    /// process, not the guard process.
     private static func start(_ logger: Logger) -> State {
         var ends: [CInt] = [-1, -1]
         let type = CInt(SOCK_SEQPACKET.rawValue | SOCK_CLOEXEC.rawValue)
@@ -58,7 +58,7 @@ final class LinkGuard: LinkAccount {
         posix_spawn_file_actions_init(&files)
         defer { posix_spawn_file_actions_destroy(&files) }
         posix_spawn_file_actions_adddup2(&files, ends[1], STDIN_FILENO)
-        // A reader of this process's output must not wait until the guard process closes the pipe.
+        // The guard process must not hold the output pipe of this process open, because a reader would then wait for the guard process.
         posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0)
         posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0)
         inherited.forEach { posix_spawn_file_actions_addclose(&files, $0) }
@@ -74,7 +74,7 @@ final class LinkGuard: LinkAccount {
 
         var process = pid_t()
         let words = cStrings(["otaflash", LinkGuardProcess.word])
-        // Only the variables that it needs to find the bus: other variables may contain secrets.
+        // The guard process gets only the variables that it needs to reach the system bus. Other variables may contain secrets.
         let environment = cStrings(
             ["DBUS_SYSTEM_BUS_ADDRESS", "LD_LIBRARY_PATH"].compactMap { name in
                 Environment.value(name).map { "\(name)=\($0)" }
@@ -89,8 +89,8 @@ final class LinkGuard: LinkAccount {
         return .running(ends[0], process)
     }
 
-    /// The file descriptors that this process inherited, such as a lock of the calling shell. The guard process must not inherit
-    /// them. Descriptors that this process opened itself are closed by `exec`.
+    /// The file descriptors that this process inherited, such as a lock of the calling shell. The guard process must not inherit them.
+    /// `exec` closes the descriptors that this process opened itself.
     private static var inherited: [CInt] {
         let names = try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")
         return (names ?? []).compactMap { CInt($0) }.filter { $0 > STDERR_FILENO }
@@ -106,24 +106,26 @@ final class LinkGuard: LinkAccount {
     }
 }
 
-/// The process that a `LinkGuard` starts. It receives the start and the end of each link on stdin, which is a socket. When the other
-/// end of the socket is closed, it disconnects the remaining links through bluetoothd.
+/// The process that a `LinkGuard` starts.
+///
+/// The process receives the start and the end of each link on stdin, which is a socket. When the other end of the socket is closed, the
+/// process disconnects the remaining links through bluetoothd.
 enum LinkGuardProcess {
-    /// The only argument of the process. It is internal, so the help does not list it.
+    /// The only argument of the guard process. The help does not list this argument, because it is internal.
     static let word = "--guard-links"
 
-    /// The first byte of a packet. The D-Bus path of a device follows.
+    /// The first byte of a packet on the socket. The D-Bus path of a device follows.
     enum Notice: UInt8 {
         case opened = 0x2B
         case ended = 0x2D
     }
 
-    /// The time limit to disconnect the links, in seconds.
+    /// The time limit for disconnecting the links, in seconds.
     private static let limit: UInt32 = 5
 
     /// Runs the guard process until the links have ended.
     static func run() async {
-        // Detach from the terminal, and do not keep a file system busy.
+        // Detach from the terminal, and leave the current directory so that its file system can be unmounted.
         setsid()
         _ = chdir("/")
         let links = listen()
@@ -132,7 +134,7 @@ enum LinkGuardProcess {
         try? await BlueZClient.endLinks(to: links)
     }
 
-    /// Receives notices until the other end is closed, and returns the remaining links.
+    /// Receives notices until the other end of the socket is closed. Returns the links that are still open.
     private static func listen() -> Set<DBusObjectPath> {
         var links: Set<DBusObjectPath> = []
         var packet = [UInt8](repeating: 0, count: 512)
