@@ -108,7 +108,7 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
         post.yield(.down(LinkError(.lost, "abandoned before it was open"), connection: connection))
     }
 
-    /// Abandons the current connection: its later messages are discarded.
+    /// Ends the connection for the runner, which will discard all later messages of it.
     private mutating func leave() {
         link?.close()
         link = nil
@@ -127,7 +127,7 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
                 try await clock.sleep(until: instant, tolerance: nil)
                 post.yield(.woken(instant))
             } catch {
-                // Cancelled: the run has ended.
+                // The task was cancelled because the run has ended.
             }
         }
     }

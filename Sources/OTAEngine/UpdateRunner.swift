@@ -45,7 +45,7 @@ public struct UpdateRunner<C: Clock>: Sendable where C.Duration == Duration {
                         try await clock.sleep(until: instant, tolerance: nil)
                         post.yield(.limitReached)
                     } catch {
-                        // Cancelled: the limit is not reached.
+                        // The task was cancelled because the run ended before the limit.
                     }
                 }
             }

@@ -7,7 +7,7 @@ public import OTAUpdate
 public final class SingleChannelLink<Pipe: ValuePipe>: Sendable {
     private let link: QueuedLink
     private let pipe: Pipe
-    // A property, not a parameter: with a `UInt128` in the closures of its tasks, the program crashes (Swift 6.3.1).
+    // A property, because the program crashes if the closures of the tasks capture a `UInt128` (Swift 6.3.1).
     private let channel: Channel
     private let receive: LinkSink
 
@@ -70,7 +70,7 @@ public final class SingleChannelLink<Pipe: ValuePipe>: Sendable {
     }
 }
 
-/// A pipe that carries complete values, one at a time. A transport with one channel implements it.
+/// A pipe that carries complete values, one at a time. Each transport with a single channel implements this protocol.
 public protocol ValuePipe: Sendable {
     /// Sends a value. Only one caller at a time. Returns when the value was handed over; this does not mean that it arrived.
     func send(_ value: [UInt8]) async throws(LinkError)

@@ -19,7 +19,7 @@ public typealias LinkSink = @Sendable (LinkEvent) -> Void
 public protocol Link: Sendable {
     var properties: LinkProperties { get }
 
-    /// Queues a command, without suspending. The queue has no limit of its own; the session's window limits it.
+    /// Queues a command, without suspending. The queue itself has no limit, but the session's window limits the number of commands.
     func submit(_ command: LinkCommand)
 
     /// Ends the link, without suspending. A second call has no effect.
@@ -45,7 +45,7 @@ public final class QueuedLink: Link {
 
     public func close() { end(LinkError(.lost, "the link was closed")) }
 
-    /// Ends the link for a reason. A second call has no effect.
+    /// Ends the link with this reason. A second call has no effect.
     public func end(_ reason: LinkError) {
         queue.finish()
         ending.yield(reason)

@@ -1,12 +1,13 @@
 /// The requests and answers of one protocol over the links of a session.
 ///
-/// `UpdateSession` connects, reconnects and ends; a conversation does the rest. It is a value without a clock, like its session. The
-/// session calls it only while a link is open. In each call, the conversation appends actions to `shared`. It can decide there that
-/// the session reconnects, has finished or has failed. After such a decision, the next call is `begin()` on a new link, or none.
+/// `UpdateSession` connects, reconnects and ends. Its conversation exchanges the packets. Both are values without a clock. The session
+/// calls the conversation only while a link is open. In each call, the conversation appends actions to `shared`. There it can also
+/// decide that the session reconnects, finishes or fails. After a decision to reconnect, the next call is `begin()` on the new link.
+/// After the other decisions there is no next call.
 ///
-/// The static properties and `restartTime` are the differences between the protocols that the session must know.
+/// The static properties and `restartTime` tell the session in which points the protocols differ.
 package protocol Conversation: Sendable {
-    /// The protocol, for the report.
+    /// The protocol that the report names.
     static var updateProtocol: UpdateProtocol { get }
     /// The error code of a session whose last link ended with `LinkError.Code.timedOut`.
     static var codeAfterTimeout: UpdateError.Code { get }
@@ -14,34 +15,35 @@ package protocol Conversation: Sendable {
     var shared: ConversationState { get set }
     /// True if the device is known to answer. If false, errors such as `noSuchDevice` end the session without a retry.
     var isDeviceReached: Bool { get }
-    /// The longest duration of one restart of the device. If the link is lost after the restart, it extends the restart window.
+    /// The longest duration of one restart of the device. If the link is lost after the restart, the restart window is extended by this
+    /// time.
     var restartTime: Duration { get }
     /// The highest number of bytes of the current image that were passed to the link.
     var sentOffset: Int { get }
-    /// The time at which the conversation needs `deadlinePassed()`. Never nil while a link is open and nothing is decided.
+    /// The time at which the session calls `deadlinePassed()`. It is never nil while a link is open and no decision is made.
     var deadline: Duration? { get }
 
-    /// Begins on a link that has just opened: the first one or a later one.
+    /// Starts the exchange on a link that has just opened: the first link or a later one.
     mutating func begin()
     /// Handles an event of the link; never `lost`.
     mutating func handle(_ event: LinkEvent)
     mutating func deadlinePassed()
-    /// Discards the state of the link, which has ended. Actions and decisions are not allowed here.
+    /// Discards the state of the link that has ended. This call must not append actions or decide.
     mutating func linkEnded()
 }
 
 /// The state that a conversation shares with its session.
 package struct ConversationState: Sendable {
-    /// How the session gets a new link.
+    /// The reason for a new link. It determines how the session reconnects.
     package enum Reconnection: Sendable {
-        /// The link is unusable, for this reason. The attempt counts as failed.
+        /// The link became unusable with this error. The attempt counts as failed.
         case afterLoss(LinkError)
-        /// Late values of the old link must not reach the new one. The attempt does not count as failed.
+        /// The conversation needs a link on which no late values of the old link can arrive. The attempt does not count as failed.
         case clean
         /// The device restarts. `reportsPhase` is true if the session reports `UpdatePhase.restart` at the end of the link.
         case afterRestart(reportsPhase: Bool)
     }
-    /// A request that the device answered with *busy* is sent again after this time.
+    /// The wait before a request is sent again to which the device answered *busy*.
     package static let busyInterval = Duration.seconds(2)
     static let busyLimit = Duration.seconds(90)
 
@@ -55,14 +57,14 @@ package struct ConversationState: Sendable {
     package internal(set) var now = Duration.zero
     /// The properties of the open link, or of the last one.
     package internal(set) var link = LinkProperties(channels: [], maximumValueLength: 0)
-    /// The end of the restart window. Until then the session looks for the device again and again; nil: there is no restart window,
-    /// and `RetryPolicy` limits the attempts.
+    /// The end of the restart window. Until this time the session tries to connect again. Nil if there is no restart window; then
+    /// `RetryPolicy` limits the attempts.
     package var restartDeadline: Duration?
     /// The statistics of a push; nil for other tasks.
     package var transfer: TransferReport?
     /// The limits of a push; nil for other tasks.
     package var budget: ProgressBudget?
-    /// The fields of the bundle that could not be checked against the device, by their JSON names.
+    /// The JSON names of the bundle's fields that could not be checked against the device.
     package var unchecked: [String] = []
 
     /// The number of the last request. The first one is random.
@@ -81,7 +83,7 @@ package struct ConversationState: Sendable {
         budget = ProgressBudget(imageBytes: imageBytes)
     }
 
-    /// The end of the time for which the device may answer *busy* to a request that is sent now.
+    /// The time until which the device may answer *busy* to a request that is sent now.
     package var busyEnd: Duration { now + Self.busyLimit }
 
     /// Returns the number of the next request, modulo 256.
@@ -90,13 +92,13 @@ package struct ConversationState: Sendable {
         return number
     }
 
-    /// Begins a call at a time. The restart window has a time limit of its own, so the budget does not count it.
+    /// Sets the time of a call. The budget does not count the time of the restart window, which has a time limit of its own.
     mutating func pass(to now: Duration) {
         self.now = now
         budget?.pass(to: now, counts: restartDeadline == nil)
     }
 
-    /// Returns what the conversation has requested since the last call.
+    /// Returns the actions, the decision and the progress of one call, and resets them.
     mutating func endTurn() -> (actions: [UpdateAction], decision: Decision?, hasProgressed: Bool) {
         defer { (actions, decision, hasProgressed) = ([], nil, false) }
         return (actions, decision, hasProgressed)
@@ -111,7 +113,7 @@ extension Conversation {
 
     package mutating func submit(_ command: LinkCommand) { shared.actions.append(.link(command)) }
 
-    /// Records the time of the transfer, and reports it.
+    /// Records the duration of the transfer, and reports the end of the upload.
     ///
     /// - Parameter began: the time of the first sent byte; nil: this run sent none.
     package mutating func uploaded(since began: Duration?) {
@@ -138,11 +140,11 @@ extension Conversation {
                     unchecked: shared.unchecked)))
     }
 
-    /// Returns the time at which a request is sent again that the device answered with *busy*; nil: the session has failed.
+    /// Handles the answer *busy*. Returns the time at which the request is sent again, or nil if the session has failed.
     ///
     /// - Parameters:
     ///   - request: the name of the request.
-    ///   - busyEnd: the end of the time for which the device may answer *busy*.
+    ///   - busyEnd: the time until which the device may answer *busy*.
     package mutating func nextAttempt(_ request: String, busyEnd: Duration) -> Duration? {
         let again = shared.now + ConversationState.busyInterval
         guard again > busyEnd else { return again }
@@ -153,7 +155,7 @@ extension Conversation {
 
     package mutating func fail(_ error: UpdateError) { shared.decide(.fail(error)) }
 
-    /// Fails after an error that the link reported for a command, or reconnects.
+    /// Handles a command that the link refused: the session fails or reconnects.
     package mutating func refused(_ error: LinkError) {
         if error.code == .notPermitted { return fail(UpdateError(.notPermitted, error.detail)) }
         reconnect(.afterLoss(LinkError(.lost, "the device refused a request: \(error.detail)")))

@@ -21,7 +21,7 @@ public struct RetryPolicy: Sendable, Equatable {
         return failures > Self.attempts ? nil : wait(random: &random)
     }
 
-    /// Counts a failed attempt of a caller that has a time limit instead of a limit of attempts.
+    /// Counts a failed attempt. This is for a caller that limits the time instead of the number of attempts.
     ///
     /// - Returns: the wait before the next attempt.
     public mutating func failedWithinTime(random: inout some RandomNumberGenerator) -> Duration {
@@ -32,7 +32,7 @@ public struct RetryPolicy: Sendable, Equatable {
     /// Resets the count after progress.
     public mutating func progressed() { failures = 0 }
 
-    /// Extends the search for a restarting device after a lost link, because the loss may be another restart.
+    /// Extends the search for a restarting device when a link is lost, because the device may have restarted once more.
     ///
     /// - Parameters:
     ///   - end: the end of the search so far.
@@ -53,23 +53,26 @@ public struct RetryPolicy: Sendable, Equatable {
 /// The limits of a push, relative to its progress: sent bytes, rewinds and time.
 ///
 /// A device chooses the offset at which an upload continues, and when it answers. So without limits, a hostile or broken device could
-/// keep a push running for ever. Only bytes beyond the furthest offset so far are progress. The limits are far above the highest values
-/// of correct devices in the gauntlet (docs/reliability.md).
+/// keep a push running for ever. Only bytes after the highest offset so far count as progress. The limits are far above the highest
+/// values of correct devices in the gauntlet (docs/reliability.md).
 package struct ProgressBudget: Sendable, Equatable {
-    /// The limit of sent bytes, as a multiple of the image size. `spareBytes` are added.
+    /// The factor in the limit of sent bytes, which is `copies` × image size + `spareBytes`.
     package static let copies = 16
-    /// The added limit of sent bytes. It is for small images on bad links, where each lost chunk costs a large window.
+    /// The constant in the limit of sent bytes. Small images on bad links need it, because each lost chunk makes the host send a whole
+    /// window again.
     package static let spareBytes = 8 << 20
     /// The limit of rewinds in a row. A rewind is a request for bytes that were sent before; an acknowledged byte resets the count.
     ///
-    /// It is also the limit of losses of acknowledged bytes between two furthest offsets. Rewinds and losses are counted separately. The
-    /// reason is a restart near the end: a link that loses a tenth of the packets then needs more than 64 rewinds to reach that offset.
+    /// It is also the limit of losses, which are rewinds below the acknowledged offset, since the highest offset so far. Rewinds and
+    /// losses have separate counts. The reason is a device that restarts near the end. If the link loses a tenth of the packets, more
+    /// than 64 rewinds follow before the highest offset is reached again.
     package static let mostRewinds = 64
-    /// The time limit of the transfer. One second is added for each `slowestRate` bytes of progress.
+    /// The constant in the time limit of the transfer. One second is added for each `slowestRate` bytes of progress.
     package static let spareTime = Duration.seconds(20 * 60)
     /// The lowest accepted rate, in bytes per second.
     package static let slowestRate = 32
-    /// The longest time that is counted between two events. A session never waits so long, so a longer time means that the host slept.
+    /// The maximum time that is counted between two events. No wait of a session is so long. A longer time means that the computer was
+    /// suspended.
     package static let longestStep = Duration.seconds(120)
 
     /// The size of all images, in bytes.
@@ -105,18 +108,18 @@ package struct ProgressBudget: Sendable, Equatable {
     /// Counts sent bytes.
     package mutating func sent(_ bytes: Int) { sentBytes += bytes }
 
-    /// Counts bytes beyond the furthest offset so far.
+    /// Counts bytes after the highest offset so far, as progress.
     package mutating func advanced(by bytes: Int) {
         progress += bytes
         (rewinds, losses) = (0, 0)
     }
 
-    /// Counts an acknowledged offset that is higher than the previous one, but not always the furthest of the push.
+    /// Counts an acknowledged offset above the previous one. It can be below the highest offset of the push.
     package mutating func acknowledged() { rewinds = 0 }
 
     /// Counts a request for bytes that were sent before.
     ///
-    /// - Parameter losesBytes: true if the device continues below the offset that it acknowledged before.
+    /// - Parameter losesBytes: true if the device continues at an offset below the one that it acknowledged before.
     package mutating func rewound(losesBytes: Bool) {
         if losesBytes { losses += 1 } else { rewinds += 1 }
     }

@@ -14,8 +14,8 @@ public struct LinkProperties: Sendable, Equatable {
     }
 }
 
-/// The source or destination of values: a GATT characteristic, identified by the UUIDs of its service and itself. A transport with
-/// one pipe (UDP, serial) has one channel.
+/// The source or destination of values: a GATT characteristic, identified by the UUIDs of the service and the characteristic. A
+/// transport with a single pipe (UDP, serial) has one channel.
 public struct Channel: Hashable, Sendable {
     public let service, characteristic: UInt128
 
@@ -29,7 +29,7 @@ public struct Channel: Hashable, Sendable {
 public enum LinkCommand: Sendable, Equatable {
     case subscribe(Channel)
     case read(Channel)
-    /// Writes with response. The answer means that all earlier sends have also arrived.
+    /// Writes with response. The answer also confirms that all earlier writes without response have arrived.
     case write([UInt8], Channel)
     /// Writes without response, in order. There is no answer.
     case send([[UInt8]], Channel)
@@ -51,7 +51,7 @@ public enum LinkEvent: Sendable, Equatable {
 /// The reason why a link could not be opened or was lost, or why a command failed. Errors are equal if their codes are.
 public struct LinkError: Error, Sendable, Equatable {
     public enum Code: String, Sendable {
-        /// This machine lacks the transport: for example no adapter, or no bluetoothd.
+        /// This machine cannot use the transport. For example, it has no adapter or no bluetoothd.
         case unavailable = "link-unavailable"
         /// No device with this address was found.
         case noSuchDevice = "no-such-device"
@@ -79,7 +79,7 @@ public struct LinkError: Error, Sendable, Equatable {
 }
 
 extension LinkError {
-    /// The error code that ends a session without a retry while the device has not answered; nil: the connection is retried.
+    /// The error code that ends a session at once, as long as the device has never answered; nil if the session connects again.
     var withoutRetry: UpdateError.Code? {
         switch code {
         case .unavailable: .linkUnavailable
@@ -91,12 +91,12 @@ extension LinkError {
     }
 }
 
-/// Chooses the length of values over Bluetooth LE so that they fill the link-layer packets.
+/// Chooses the length of values so that they fill the link-layer packets of Bluetooth LE.
 ///
 /// A packet carries 251 bytes. The L2CAP and ATT headers of a value take 7 bytes. So a value of 244 bytes fills one packet, and a
 /// value of 495 bytes fills two. A value of 509 bytes would need a third packet, nearly empty.
 package enum ChunkLength {
-    /// The maximum length of an attribute value in ATT, in bytes.
+    /// The maximum length of an attribute value in the Attribute Protocol (ATT), in bytes.
     package static let longestAttribute = 512
 
     /// Returns the length for values.

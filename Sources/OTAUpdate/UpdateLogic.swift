@@ -1,8 +1,8 @@
 /// The logic of one update, as a value without input or output: it receives events and returns actions.
 ///
-/// The value has no clock, socket, file, task or lock. Its caller passes the time as the `Duration` since the start, and a random
-/// seed to the initializer. So the same code runs in real and in virtual time. A test can cut the link, the power or the process
-/// after each event. `UpdateSession` is the implementation; the tests put other values between it and the runner.
+/// The value has no clock, socket, file, task or lock. Its caller passes the time as the `Duration` since the start, and a random seed
+/// to the initializer. So the same code runs in real and in virtual time. A test can cut the link, the power or the process after each
+/// event. `UpdateSession` is the implementation. Tests wrap it in values that inject faults.
 public protocol UpdateLogic: Sendable {
     /// The time at which the logic needs an event, as the duration since its start; nil: no time limit.
     var deadline: Duration? { get }
@@ -24,11 +24,11 @@ public enum UpdateEvent: Sendable, Equatable {
     case linkDown(LinkError)
     /// The session's deadline has passed.
     case deadlinePassed
-    /// A person or a supervisor stops the session. It requests its last actions, then `fail` with `interrupted`.
+    /// The user or the time limit stops the session. The session requests its last actions, then `fail` with `interrupted`.
     case interrupted
 }
 
-/// An action that a session requests from its runner. Actions are performed in order.
+/// An action that a session requests from its runner. The runner performs the actions in order.
 public enum UpdateAction: Sendable, Equatable {
     /// Opens a link. The answer is `linkUp` or `linkDown`. A previous link is closed first.
     case connect
@@ -37,9 +37,9 @@ public enum UpdateAction: Sendable, Equatable {
     /// A command for the open link; discarded if no link is open.
     case link(LinkCommand)
     case report(UpdateProgress)
-    /// The session has succeeded. The last action.
+    /// The last action: the session has succeeded.
     case finish(UpdateReport)
-    /// The session has failed. The last action.
+    /// The last action: the session has failed.
     case fail(UpdateError)
 }
 
@@ -55,14 +55,15 @@ public enum UpdateProgress: Sendable, Equatable {
     case reconnected
     /// The transfer resumes at this offset, in bytes, after a lost link or an earlier run.
     case resumed(offset: Int, total: Int)
-    /// The transfer starts at 0, although `UpdateOptions.Resume.expected` was given: the device holds no part of this bundle or image.
+    /// The transfer starts at 0, although `UpdateOptions.Resume.expected` was given: the device has no partial upload of this bundle or
+    /// image.
     case nothingToResume
-    /// The half-received image of `offset` bytes is discarded: it is of another bundle, its bytes differ, or `UpdateOptions.Resume.never`
-    /// was given.
+    /// A partial upload of `offset` bytes is discarded. It is of another bundle, its bytes differ, or `UpdateOptions.Resume.never` was
+    /// given.
     case discarded(offset: Int)
     /// Chunks were lost; the device requests the bytes from this offset on.
     case gap(offset: Int)
-    /// The device lost power or restarted during the transfer. It has fewer bytes than it had acknowledged.
+    /// The device restarted during the transfer. It has fewer bytes than it had acknowledged.
     case deviceReset(offset: Int)
     /// The device has acknowledged all bytes of an image. `duration` is the time of the transfer so far.
     case uploaded(TransferReport)
@@ -70,7 +71,7 @@ public enum UpdateProgress: Sendable, Equatable {
     case note(String)
 }
 
-/// The phase of an update, for progress reports.
+/// A phase of an update, as the progress reports name it.
 public enum UpdatePhase: String, Sendable, CaseIterable {
     case connect
     /// Read the device's status and check that the bundle fits it.

@@ -3,20 +3,20 @@ public struct UpdateReport: Sendable, Equatable {
     public enum Outcome: Sendable, Equatable {
         /// The new version runs and is confirmed.
         case confirmed
-        /// The new version runs on trial. The device rolls back unless the version is confirmed within `seconds` after its boot.
-        /// 0: no time limit; the version must be confirmed before the next restart.
+        /// The new version runs on trial. If it is not confirmed within `seconds` after its boot, the device rolls back. With 0 seconds
+        /// there is no time limit, and the device rolls back at the next restart.
         case onTrial(seconds: Int)
-        /// The device already runs this image, confirmed: nothing was sent.
+        /// The device already runs this image, and the image is confirmed. Nothing was sent.
         case alreadyRunning
-        /// The task is done and has no other outcome (status, discard, identify).
+        /// The task is done. This is the only outcome of the tasks status, discard and identify.
         case done
     }
     public var outcome: Outcome
     public var updateProtocol: UpdateProtocol
     public var device: DeviceDescription
-    /// The statistics of the transfer; nil if there was nothing to send and no half-received image was found.
+    /// The statistics of the transfer; nil if nothing was sent and the device had no partial upload.
     public var transfer: TransferReport?
-    /// The fields of the bundle that could not be checked against the device, by their JSON names.
+    /// The JSON names of the bundle's fields that could not be checked against the device.
     public var unchecked: [String]
 
     public init(
@@ -39,12 +39,12 @@ public struct TransferReport: Sendable, Equatable {
     public var imageBytes = 0
     /// The bytes that this run sent, including repeated bytes.
     public var sentBytes = 0
-    /// The repeated bytes: the sum of the host's sent offset minus the device's offset, over all lost links and gaps.
+    /// The bytes that were sent again. At each lost link or gap, this is the host's sent offset minus the device's offset.
     public var resentBytes = 0
     /// The length of the longest chunk, in bytes. Over the OTA profile a chunk is a Data value with its sequence number; over SMP it
     /// is a packet.
     public var chunkSize = 0
-    /// The MTU of the link, in bytes; 0: the link has none.
+    /// The MTU of the link, in bytes; 0 if the transport has no MTU.
     public var mtu = 0
     public var flushes = 0
     public var gaps = 0
@@ -65,12 +65,12 @@ public struct TransferReport: Sendable, Equatable {
 public struct DeviceDescription: Sendable, Equatable {
     public enum State: String, Sendable {
         case idle
-        /// An update is in progress.
+        /// The device has received a part of an update.
         case receiving
         /// The running image is on trial: the device rolls back unless the image is confirmed.
         case trial
     }
-    /// A half-received image on the device.
+    /// A partial upload: the received bytes of an incomplete image.
     public struct HeldImage: Sendable, Equatable {
         /// The first 8 bytes of the SHA-256 of its manifest.
         public var manifestDigestPrefix: [UInt8]
@@ -84,7 +84,7 @@ public struct DeviceDescription: Sendable, Equatable {
     }
     /// The image in a slot of the device, with MCUboot's flags.
     public struct ImageSlot: Sendable, Equatable {
-        /// Which of the device's images: 0 on a device with one.
+        /// The image number; 0 on a device with one processor.
         public var image = 0
         public var slot = 0
         /// The version in the device's format: `1.2.3`, or `1.2.3.4` with a build number.
@@ -95,7 +95,8 @@ public struct DeviceDescription: Sendable, Equatable {
         public var isActive = false
         /// The device boots the image at its next start.
         public var isPending = false
-        /// The image is not on trial. If it does not run, the device rolls back to it at its next start.
+        /// The image is confirmed. If it does not run, another image is on trial, and the device returns to this image at its next
+        /// start.
         public var isConfirmed = false
         /// The next start makes the image permanent, without a trial.
         public var isPermanent = false
@@ -104,20 +105,20 @@ public struct DeviceDescription: Sendable, Equatable {
 
         public init() {}
     }
-    // A nil value is not reported by the protocol, if its docstring gives no other meaning.
+    // Nil means that the protocol does not report the value, unless the docstring gives another meaning.
     public var product: String?
     public var hardware: Int?
     /// The security counter of the confirmed image.
     public var securityCounter: UInt32?
     public var state: State
     public var runningVersion: String
-    /// The version that ran at the start of the session, if it is another one.
+    /// The version that ran at the start of the session; nil if it is the running version.
     public var previousVersion: String?
     /// The time limit from boot to confirm a trial, in seconds; 0: the device has no trial.
     public var trialSeconds: Int?
     /// The battery level in per cent; nil: mains powered, or not reported.
     public var battery: Int?
-    /// The half-received image; nil: none.
+    /// The partial upload; nil if there is none.
     public var held: HeldImage?
     /// The images in the slots; empty: not reported by the protocol. Only SMP reports them.
     public var slots: [ImageSlot]
@@ -153,20 +154,20 @@ public struct UpdateError: Error, Sendable, Equatable {
         case interrupted
         case noProgress = "no-progress"
         case timedOut = "timed-out"
-        // The device violates the protocol, does not support it, or fails.
+        // Errors of the device: it violates the protocol, does not support it, or fails.
         case unsupportedDevice = "unsupported-device"
         case protocolViolation = "protocol-violation"
         case noAnswer = "no-answer"
         case deviceBusy = "device-busy"
         case flashFailed = "flash-failed"
         case digestMismatch = "digest-mismatch"
-        // Refused by the preflight of otaflash or by the device.
+        // Refusals, by the preflight of otaflash or by the device.
         case envelopeMalformed = "envelope-malformed"
         case criticalField = "critical-field"
         case untrustedByDevice = "untrusted-by-device"
         case wrongProduct = "wrong-product"
         case wrongHardware = "wrong-hardware"
-        /// The protocol cannot check whether the bundle is for the device.
+        /// A field of the bundle cannot be compared with the device, because the protocol does not report the value.
         case targetUnchecked = "target-unchecked"
         case counterTooLow = "counter-too-low"
         case requiresNewer = "requires-newer"
@@ -187,7 +188,7 @@ public struct UpdateError: Error, Sendable, Equatable {
     /// The description for people, without a full stop.
     public var context: String
 
-    /// For `wrongProduct` over SMP: the product name that a bundle for the device's board must have; nil: not known.
+    /// The product name that a bundle for the device's board must have; nil if it is not known. Only `wrongProduct` over SMP has it.
     public var boardProduct: String?
 
     public init(_ code: Code, _ context: String, boardProduct: String? = nil) {

@@ -1,8 +1,8 @@
 /// One update over any number of links to a device, from the first connection to the verdict.
 ///
-/// The session connects, retries with growing waits, limits each step in time, closes links, and looks for a device that restarts. A
-/// `Conversation` does the rest on an open link. The conversation is created at the first link, because only the link shows which
-/// protocols the device offers.
+/// The session connects, retries with growing waits, limits the time of each step, closes links, and reconnects to a device that
+/// restarts. A `Conversation` exchanges the packets on an open link. The session creates it when the first link is open, because only
+/// the link shows which protocols the device offers.
 ///
 /// The states and their transitions are in docs/architecture.md, "The session".
 public struct UpdateSession: UpdateLogic {
@@ -11,14 +11,15 @@ public struct UpdateSession: UpdateLogic {
         case connecting(due: Duration)
         /// A link is open, and the conversation handles its events.
         case conversing
-        /// The session has asked for the end of the link.
+        /// The session has requested that the link is closed, and waits until it has ended.
         case closing(due: Duration, ConversationState.Reconnection)
         /// The session connects again after a wait.
         case waiting(until: Duration)
         case ended
     }
 
-    /// A transport limits scanning, connecting and discovery to 10 s each. This limit covers a transport that does not.
+    /// The time limit for opening a link. Each transport should limit scanning, connecting and discovery to 10 s each, so this limit
+    /// only acts when a transport fails to do so.
     private static let connectLimit = Duration.seconds(35)
     private static let closeLimit = Duration.seconds(10)
 
@@ -28,7 +29,7 @@ public struct UpdateSession: UpdateLogic {
     private var state = State.unstarted
     private var retry = RetryPolicy()
     private var random: SplitMix64
-    /// The number before the conversation's first request.
+    /// The initial value of the request counter: the first request has the next number.
     private let firstNumber: UInt8
     private var now = Duration.zero
     private var actions: [UpdateAction] = []
@@ -105,7 +106,7 @@ public struct UpdateSession: UpdateLogic {
     private mutating func linkUp(_ properties: LinkProperties) {
         guard case .connecting = state else { return }
         if conversation != nil {
-            // Before the first answer, a link over UDP or a serial port proves nothing.
+            // A link over UDP or a serial port opens even without a device, so it is reported only after the device has answered.
             if isDeviceReached { actions.append(.report(.reconnected)) }
         } else {
             do throws(UpdateError) {
@@ -122,7 +123,8 @@ public struct UpdateSession: UpdateLogic {
         converse { $0.begin() }
     }
 
-    /// Calls the conversation and performs its decision. A link that is closing can still report events; they are ignored.
+    /// Calls the conversation and performs its decision. Does nothing while the link is closing, because a closing link can still
+    /// report events.
     private mutating func converse(_ call: (inout any Conversation) -> Void) {
         guard case .conversing = state, var conversation = conversation.take() else { return }
         call(&conversation)
@@ -178,7 +180,8 @@ public struct UpdateSession: UpdateLogic {
         if !isDeviceReached, let code = error.withoutRetry {
             return fail(UpdateError(code, error.detail))
         }
-        // This includes a restart or a confirmation without an answer: the device's state after the reconnection decides.
+        // The link can also be lost before the answer to a restart or confirm request. The status after the reconnection shows whether
+        // the device has performed it.
         if let end = conversation?.shared.restartDeadline {
             guard now < end else {
                 return fail(UpdateError(.didNotReturn, "the device did not return after its restart"))

@@ -8,20 +8,20 @@ public enum UpdateProtocol: String, Encodable, Sendable, CaseIterable {
 
 /// The task of a session.
 ///
-/// A push requires an `Update`. The type of the update depends on the protocol and contains the proof of its verification: a
-/// `VerifiedBundle` for the GATT OTA profile, verified images for SMP. So a conversation cannot push unverified bytes.
+/// A push needs a verified update. Its type depends on the protocol, and only the verifier can create a value of it: a `VerifiedBundle`
+/// for the GATT OTA profile, verified images for SMP. So no conversation can push unverified bytes.
 public enum UpdateTask<Update: Sendable>: Sendable {
     case push(Update, UpdateOptions)
-    /// Reports the device's status: the running image, the other images, the offset of an incomplete transfer.
+    /// Reports the device's status: the running image, the other images, and the offset of a partial upload.
     case status
     /// Makes the image on trial permanent.
     case confirm
-    /// Discards an incomplete image, or ends a trial and rolls back.
+    /// Discards a partial upload, or ends a trial and rolls back.
     case discard
     /// Makes the device blink for this number of seconds, so that the user can find it. 0 stops it. Not supported by SMP.
     case identify(seconds: UInt8)
 
-    /// Returns the same task for another type of update.
+    /// Returns the same task with an update of another type.
     ///
     /// - Parameter convert: converts the update of a push.
     package func with<Other>(
@@ -39,9 +39,9 @@ public enum UpdateTask<Update: Sendable>: Sendable {
 
 /// The options of a push.
 public struct UpdateOptions: Sendable, Equatable {
-    /// The last step of a push.
+    /// The step with which a push ends.
     public enum Ending: Sendable, Equatable {
-        /// The device starts the image on trial. The session confirms the image after it has seen it run.
+        /// The device starts the image on trial. When the image runs, the session confirms it.
         case confirm
         /// The device starts the image on trial. Another run confirms it.
         case trial
@@ -50,14 +50,14 @@ public struct UpdateOptions: Sendable, Equatable {
         /// The image is uploaded and not marked for boot. Not supported by the GATT OTA profile.
         case uploadOnly
     }
-    /// What a push does with the part that the device received in an earlier run. A part of another bundle or image is never continued:
-    /// the device keeps the SHA-256 of its part, and compares it.
+    /// How a push handles a partial upload of an earlier run. It never continues a partial upload of another bundle or image, because
+    /// the device stores the SHA-256 of the upload and compares it.
     public enum Resume: Sendable, Equatable {
-        /// Continues the part if it is of the same bundle or image. Otherwise starts at 0.
+        /// Continues a partial upload of the same bundle or image. Otherwise starts at 0.
         case automatic
-        /// As `automatic`, and reports `nothingToResume` if the transfer starts at 0.
+        /// Acts as `automatic`, and reports `nothingToResume` if the transfer starts at 0.
         case expected
-        /// Starts at 0. The device discards the part.
+        /// Starts at 0. The device discards a partial upload.
         case never
     }
     public var resume: Resume

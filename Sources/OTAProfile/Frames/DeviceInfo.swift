@@ -1,7 +1,7 @@
 package import OTAFirmware
 
-/// The value of Info: the device's properties. A list of `{ type u8, length u8, value }` with ascending types, at most 512 bytes.
-/// Unknown types are skipped.
+/// The value of the characteristic Info: the device's properties. It is a list of `{ type u8, length u8, value }` with ascending types,
+/// at most 512 bytes. Unknown types are skipped.
 package struct DeviceInfo: Equatable {
     package static let longest = 512
 
@@ -9,9 +9,9 @@ package struct DeviceInfo: Equatable {
     package var hardware: UInt16 = 0
     /// The security counter of the confirmed image.
     package var securityCounter: UInt32 = 0
-    /// The raw value of the `ImageFormat` that the device boots, or `anyImageFormat`.
+    /// The image format that the device boots: the raw value of an `ImageFormat`, or `anyImageFormat`.
     package var imageFormat: UInt8 = 0
-    /// The device boots images of every format (`OTA_FORMAT_ANY`).
+    /// The value of `imageFormat` of a device that boots all formats (`OTA_FORMAT_ANY` in the device core).
     package static let anyImageFormat: UInt8 = 255
     /// The maximum image size in bytes, without the boot trailer.
     package var largestImage: UInt32 = 0
@@ -19,15 +19,15 @@ package struct DeviceInfo: Equatable {
     package var longestValue = 0
     /// The maximum number of chunks in flight, 1..2047.
     package var window = 0
-    /// The longest time from the answer to APPLY until the device accepts a connection, in seconds.
+    /// The maximum time from the answer to APPLY until the device accepts a connection again, in seconds.
     package var restartSeconds = 0
     /// The time limit from boot to CONFIRM, in seconds; 0: the device has no trial.
     package var trialSeconds = 0
     /// The device's trusted keys.
     package var keys: [KeyID] = []
-    /// The manifest digest prefix of the running image; nil if it was not installed from a bundle.
+    /// The first bytes of the manifest digest of the running image; nil if the image was not installed from a bundle.
     package var running: [UInt8]?
-    /// The half-received image; nil: none.
+    /// The partial upload; nil if there is none.
     package var held: Held?
 
     package struct Held: Equatable {

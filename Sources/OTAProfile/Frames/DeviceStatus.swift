@@ -42,7 +42,7 @@ package enum DeviceStatus: UInt8 {
         }
     }
 
-    /// The meaning for the user, after "the device refused REQUEST:".
+    /// The meaning of the status. A message to the user continues with it after "the device refused REQUEST:".
     package var meaning: String {
         switch self {
         case .ok: "ok"

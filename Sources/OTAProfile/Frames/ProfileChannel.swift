@@ -19,6 +19,6 @@ public enum ProfileChannel {
         Channel(service: service, characteristic: service + ((number - 1) << 96))
     }
 
-    /// A 16-bit UUID within the Bluetooth base UUID.
+    /// Returns the full UUID of a 16-bit UUID that the Bluetooth SIG has assigned.
     private static func assigned(_ number: UInt128) -> UInt128 { 0x1000_8000_0080_5f9b_34fb | number << 96 }
 }

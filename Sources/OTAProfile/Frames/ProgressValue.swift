@@ -3,7 +3,7 @@ import OTAFirmware
 /// The value of Progress: `[state u8][status u8][position]`, 12 bytes.
 package struct ProgressValue: Equatable {
     package var state: DeviceState
-    /// `ok`, or `flashFailed` if the device left the state *image* because of its flash.
+    /// The status: `flashFailed` if a failure of the flash ended the state *image*, else `ok`.
     package var status: DeviceStatus
     package var position: Position
 

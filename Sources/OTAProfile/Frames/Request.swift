@@ -8,9 +8,9 @@ package enum TransferObject: UInt8, Sendable {
 
 /// A request, which the host writes to Control: `[opcode u8][tag u8][arguments]`, little-endian.
 package enum Request: Equatable {
-    /// Opens an object of `size` bytes. The device continues at an offset of its choice, `from` or lower.
+    /// Opens an object of `size` bytes. The device chooses the offset at which the transfer continues: `from` or lower.
     case begin(TransferObject, size: Int, from: UInt32, digestPrefix: [UInt8])
-    /// A flush. `sequence` is the sequence number of the host's next chunk.
+    /// Requests the device's position: a flush. `sequence` is the sequence number of the host's next chunk.
     case sync(sequence: UInt16)
     /// Verifies the open object.
     case finish(TransferObject)
@@ -49,7 +49,7 @@ package enum Request: Equatable {
         }
     }
 
-    /// The time limit for the answer. BEGIN and FINISH may read or erase flash.
+    /// The time limit for the answer. It is longer for BEGIN and FINISH, because the device may read or erase flash.
     package var timeLimit: Duration {
         switch self {
         case .begin, .finish: .seconds(30)
@@ -84,7 +84,7 @@ package struct ControlAnswer: Equatable {
     /// The device's position. Present only in answers to BEGIN and SYNC with status ok.
     package var position: Position?
 
-    /// - Returns: nil for a notification that answers another request. The rest of such a notification is not parsed.
+    /// Parses a notification. Returns nil if it is the answer to another request; then only its first two bytes are parsed.
     package init?(to request: Request, tag: UInt8, parsing bytes: [UInt8]) throws(FrameError) {
         guard bytes.count >= 2, bytes[0] == 0x80 | request.opcode, bytes[1] == tag else { return nil }
         self = try ByteReader.parse("the answer to \(request.name)", bytes) { reader in

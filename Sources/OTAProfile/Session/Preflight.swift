@@ -19,7 +19,7 @@ struct Preflight {
         case onTrial
     }
 
-    /// Returns whether the bundle's image runs. A device without a digest in Info is compared by version only.
+    /// Returns whether the bundle's image runs. If Info has no digest, only the version is compared.
     func runs(on device: DeviceSnapshot) -> Bool {
         device.version == manifest.version && device.info.running.map { $0 == bundle.manifestDigest.prefix } ?? true
     }
@@ -34,13 +34,13 @@ struct Preflight {
             }
             return .onTrial
         }
-        // The version alone is no proof: another image of the same version may have been flashed.
+        // The version alone is not enough, because another image with the same version may have been flashed.
         return device.info.running == bundle.manifestDigest.prefix && runs(on: device) ? .running : .needsUpload
     }
 
     /// Checks each field of the bundle against the device.
     ///
-    /// - Returns: a note for the user; nil: none.
+    /// - Returns: a note for the user, or nil.
     /// - Throws: the error with which the device would refuse the bundle.
     func check(_ device: DeviceSnapshot) throws(UpdateError) -> String? {
         let info = device.info
@@ -101,7 +101,7 @@ struct Preflight {
             guard info.trialSeconds == 0 else {
                 throw UpdateError(.trialAvailable, "the device offers a trial of \(info.trialSeconds) s")
             }
-        // The initializer of `ProfileConversation` refuses it.
+        // This cannot happen, because the initializer of `ProfileConversation` refuses this ending.
         case .uploadOnly: break
         }
     }

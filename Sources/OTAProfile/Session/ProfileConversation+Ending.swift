@@ -4,7 +4,7 @@ import OTAUpdate
 
 /// The end of a push: APPLY, restart and CONFIRM. Also the tasks `confirm` and `discard`.
 extension ProfileConversation {
-    /// A device restarts after the host disconnects, or 2 s after APPLY. Until then the old image may still answer.
+    /// The time in which the old image may still answer after APPLY. A device restarts when the host disconnects, or 2 s after APPLY.
     private static let earliestVerdict = Duration.seconds(4)
     private static let mostApplies = 2
     private static let mostConfirms = 24
@@ -62,7 +62,7 @@ extension ProfileConversation {
         return false
     }
 
-    /// Sends APPLY again. The old version runs and APPLY was not answered, so APPLY did not arrive.
+    /// Sends APPLY again, because the first one did not arrive: it has no answer, and the old version still runs.
     private mutating func applyOnceMore(_ snapshot: DeviceSnapshot) {
         guard let push, push.appliedAgain < Self.mostApplies else {
             return fail(UpdateError(.linkLost, "the link was lost after each APPLY"))
@@ -73,10 +73,10 @@ extension ProfileConversation {
         beginPush(snapshot)
     }
 
-    /// Confirms the image on trial, or leaves it on trial if the task says so.
+    /// Confirms the image on trial, or leaves it on trial if the task requires this.
     mutating func confirmOrLeave(_ snapshot: DeviceSnapshot) {
-        // An earlier run may have sent APPLY, or its answer was lost. From here on, an old version means that the
-        // device rolled back.
+        // APPLY has been performed, even if its answer was lost or an earlier run sent it. If the old version runs after this point,
+        // the device rolled back.
         push?.apply = .answered(at: shared.now)
         guard push?.options.ending != .trial else {
             return finish(.onTrial(seconds: snapshot.info.trialSeconds), described(snapshot))
@@ -85,7 +85,7 @@ extension ProfileConversation {
     }
 
     private mutating func askToConfirm(_ snapshot: DeviceSnapshot) {
-        // A device that keeps answering does not extend the time limit.
+        // The time limit also applies to a device that answers all the time but never ends the trial.
         if hasEndedTrial, let end = shared.restartDeadline, shared.now >= end {
             return fail(
                 UpdateError(.didNotReturn, "the device answers, and is still on trial when the time limit has passed"))
@@ -96,7 +96,7 @@ extension ProfileConversation {
         }
         report(.phase(.confirm))
         if !hasEndedTrial {
-            // After a lost link the session reconnects until this time, and reads the status.
+            // If the link is lost before the answer, the session tries to reconnect until this time, and then reads the status.
             shared.restartDeadline = shared.now + snapshot.longestReturn
         }
         hasEndedTrial = true
@@ -106,7 +106,7 @@ extension ProfileConversation {
     /// Handles the answer to CONFIRM.
     mutating func confirmed() {
         guard let snapshot else { return }
-        // Without a bundle, only the device can report its new security counter.
+        // The task `confirm` has no bundle with the new security counter, so the device's status is read once more.
         guard let push else { return begin() }
         report(.confirmed(version: snapshot.version.text))
         var device = described(snapshot)

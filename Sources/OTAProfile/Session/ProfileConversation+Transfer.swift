@@ -4,7 +4,7 @@ import OTAUpdate
 
 /// The state of a push over all links.
 struct Push {
-    /// The progress of APPLY. The device may act on it after the link has ended.
+    /// The state of the request APPLY. The device may perform APPLY even if the link ended before the answer.
     enum ApplyState: Equatable {
         case none
         /// APPLY was sent and has no answer so far.
@@ -19,11 +19,11 @@ struct Push {
 
     /// True after the first answer to BEGIN of the image. Later links then resume this run's own transfer.
     var beganImage = false
-    /// The offset of the sent image bytes, when the last transfer ended.
+    /// The number of image bytes that had been sent when the last transfer ended.
     var sentOffset = 0
-    /// The last known offset of the acknowledged image bytes.
+    /// The number of image bytes that the device acknowledged, as far as known.
     var acknowledgedOffset = 0
-    /// The highest acknowledged offset of this run. Only bytes beyond it are progress.
+    /// The highest acknowledged offset of this run. Only bytes after this offset count as progress.
     var furthestOffset = 0
     var firstByteAt: Duration?
 
@@ -56,7 +56,7 @@ struct Push {
 extension ProfileConversation {
     private static let mostMismatches = 3
 
-    /// Checks the bundle against the device, then sends the envelope. A running image is only confirmed.
+    /// Checks the bundle against the device, then sends the envelope. If the device already runs the image, only confirms it.
     mutating func beginPush(_ snapshot: DeviceSnapshot) {
         guard let push else { return }
         do throws(UpdateError) {
@@ -117,7 +117,7 @@ extension ProfileConversation {
             guard position.offset > 0 else {
                 return fail(UpdateError(.protocolViolation, "the device reports a CRC other than 0 for 0 bytes"))
             }
-            // The device holds other bytes than the start of this object. Begin again at 0.
+            // The received bytes on the device are not the start of this object, so begin again at 0.
             report(.discarded(offset: position.offset))
             return beginImage(from: 0)
         }
@@ -130,7 +130,7 @@ extension ProfileConversation {
 
     private mutating func beganImage(at offset: Int, chunkLength: Int) {
         guard var push, var statistics = shared.transfer else { return }
-        // The longest chunk of all links: the next link may have a smaller MTU.
+        // Report the longest chunk of all links, because a later link may have a smaller MTU.
         statistics.chunkSize = max(statistics.chunkSize, chunkLength)
         statistics.mtu = shared.link.maximumValueLength + 3
         statistics.resentBytes += max(0, push.sentOffset - offset)
@@ -189,10 +189,11 @@ extension ProfileConversation {
 
     /// Handles a notification of Progress.
     mutating func progressNotified(_ bytes: [UInt8]) {
-        // A malformed value is ignored, like a position that disagrees: only answers decide.
+        // A malformed value is ignored, and so is a position that disagrees with the sent bytes. Only answers to requests can cause an
+        // error.
         guard let object = transfer?.object, let progress = try? ProgressValue(parsing: bytes) else { return }
         if object == .image, progress.status == .flashFailed {
-            // During a flush, the flush's answer comes first: one request at a time.
+            // While a flush is open, its answer decides, because BEGIN cannot be sent before that answer.
             if !isAsking { mismatched(object, as: .flashFailed, "the device's flash failed") }
             return
         }

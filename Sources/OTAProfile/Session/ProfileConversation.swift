@@ -11,7 +11,7 @@ package struct ProfileConversation: Conversation {
     package static let codeAfterTimeout = UpdateError.Code.linkLost
 
     private enum State {
-        /// Nothing is expected from the link.
+        /// No request is open, and no acknowledgment is expected.
         case idle
         case surveying(Survey, due: Duration)
         /// The device answers requests or acknowledges chunks.
@@ -19,13 +19,13 @@ package struct ProfileConversation: Conversation {
         /// The request is sent again after a wait, because the device was busy.
         case pausing(until: Duration, Request, busyEnd: Duration)
     }
-    /// A request without an answer so far.
+    /// A request that waits for its answer.
     private struct Exchange {
         let request: Request
         let tag: UInt8
         /// The time limit of the answer.
         let due: Duration
-        /// The end of the time for which the device may answer *busy*.
+        /// The time until which the device may answer *busy*. After that, *busy* is an error.
         let busyEnd: Duration
     }
 
@@ -43,7 +43,7 @@ package struct ProfileConversation: Conversation {
     private(set) var snapshot: DeviceSnapshot?
     /// The device's status at the start of the first link.
     private(set) var first: DeviceSnapshot?
-    /// True after the first CONFIRM, or the first DISCARD of a trial. The device may have acted on it, even without an answer.
+    /// True after the first CONFIRM, or the first DISCARD of a trial. Even if its answer is missing, the device may have performed it.
     var hasEndedTrial = false
     /// The number of sent CONFIRMs.
     var confirms = 0
@@ -73,7 +73,7 @@ package struct ProfileConversation: Conversation {
 
     // MARK: Conversation
 
-    /// A GATT link exists only with a device.
+    /// Always true, because a GATT link cannot open without a device.
     package var isDeviceReached: Bool { true }
 
     /// The restart time that the device reports, limited to `RetryPolicy.longestWait` … 180 s.
@@ -200,7 +200,7 @@ package struct ProfileConversation: Conversation {
 
     private mutating func busy(_ exchange: Exchange) {
         guard let again = nextAttempt(exchange.request.name, busyEnd: exchange.busyEnd) else { return }
-        // The transfer continues during a flush, and the flush becomes due again by itself.
+        // A flush with the answer *busy* is not repeated here. The transfer continues, and it will request another flush.
         if case .sync = exchange.request {
             return reconnect(.afterLoss(LinkError(.lost, "the device is busy with another host")))
         }
@@ -225,7 +225,7 @@ package struct ProfileConversation: Conversation {
     private mutating func declined(_ request: Request, _ status: DeviceStatus) {
         switch (request, status) {
         case (.finish(.image), .digestMismatch): digestMismatched()
-        // The flash of the device failed before the flush arrived, and the device left the state *image*.
+        // The flash of the device has failed. So the device left the state *image* before the flush arrived.
         case (.sync, .badState), (.sync, .flashFailed):
             mismatched(transfer?.object ?? .image, as: .flashFailed, "the device's flash failed")
         case (.apply(permanent: true), .refusedByPolicy):

@@ -10,7 +10,7 @@ struct Survey {
     private var awaited: Set<Command>
     let commands: [LinkCommand]
 
-    /// The device answers each command once.
+    /// A command of the survey. The device answers each command once.
     private enum Command: Hashable {
         case subscribe(Channel)
         case read(Channel)
@@ -69,10 +69,10 @@ struct DeviceSnapshot {
     /// The battery level in per cent; nil: mains powered.
     var battery: Int?
 
-    /// The limits of the times that a device reports, in seconds. The frame allows 18 hours for each of them.
+    /// The maximum accepted restart and trial times, in seconds. The frame could report up to 18 hours for each of them.
     private static let (mostRestartSeconds, mostTrialSeconds) = (600, 3600)
 
-    /// The length of the restart window. It has room for two restarts, because the device may roll back after the trial.
+    /// The length of the restart window: two restarts and the trial, because the device may roll back after the trial.
     var longestReturn: Duration {
         .seconds(
             2 * min(info.restartSeconds, Self.mostRestartSeconds) + min(info.trialSeconds, Self.mostTrialSeconds))

@@ -1,7 +1,7 @@
 /// The chunks in flight: their sequence numbers, and the object's offset and CRC after each of them.
 ///
-/// Sequence numbers count modulo 65536. A rewind adds 4096 to the sequence number. The number alone then shows that a
-/// chunk queued before the rewind is stale (docs/ota-profile.md, "Data, and how order is kept").
+/// Sequence numbers count modulo 65536. A rewind adds 4096 to the next sequence number. So the number shows whether a chunk was queued
+/// before the rewind and is stale (docs/ota-profile.md, "Data, and how order is kept").
 package struct ChunkWindow {
     /// An offset in the object, in bytes, and the CRC-32 of the bytes before it.
     package struct Mark: Equatable {

@@ -5,7 +5,7 @@ import OTAFirmware
 /// It decides which chunks to send next and when to flush, and it checks the positions that the device reports.
 /// The host continues to send chunks while a flush is unanswered, up to the window.
 package struct ObjectTransfer {
-    /// The effect of a reported position on the transfer.
+    /// The effect on the transfer of a position that the device reports.
     package enum Verdict: Equatable {
         case agreed
         /// Chunks were lost. `resent` is the number of bytes to send again.
@@ -30,7 +30,7 @@ package struct ObjectTransfer {
     private var lastFlushAt: Duration
     private var lastHeardAt: Duration
 
-    /// A SYNC without an answer so far.
+    /// A SYNC that waits for its answer.
     private struct Flush {
         var sequence: UInt16
         /// Chunks sent after the SYNC.
@@ -63,7 +63,7 @@ package struct ObjectTransfer {
     /// Whether the device has acknowledged the whole object.
     package var isComplete: Bool { acknowledgedOffset == bytes.count }
 
-    /// When to call `nextFlush(at:)` if no event comes earlier. Nil if no chunk is in flight or a flush is unanswered.
+    /// The time at which `nextFlush(at:)` must be called if no event arrives earlier. Nil if no chunk is in flight or a flush is open.
     package var deadline: Duration? {
         guard inFlight > 0, flush == nil else { return nil }
         return min(lastFlushAt + Self.flushInterval, lastHeardAt + Self.longestSilence)
@@ -85,7 +85,7 @@ package struct ObjectTransfer {
         return chunks
     }
 
-    /// Returns the sequence number for a SYNC after the chunks sent so far. Nil if no SYNC is due.
+    /// Returns the sequence number of a SYNC after the chunks that were sent so far; nil if no SYNC is due.
     package mutating func nextFlush(at now: Duration) -> UInt16? {
         guard flush == nil, inFlight > 0 else { return nil }
         let atEnd = sentOffset == bytes.count
@@ -109,7 +109,7 @@ package struct ObjectTransfer {
         lastFlushAt = now
         guard let verdict = reading(of: position) else { return .mismatch }
         defer { flush = nil }
-        // The answer can also acknowledge chunks sent after the flush. Those chunks then need no flush of their own.
+        // If the answer also acknowledges the chunks that were sent after the flush, these need no other flush.
         if inFlight == 0 { chunksSinceFlush = 0 }
         guard verdict == .agreed, let flush, !flush.rewound else { return verdict }
         return window.isAcknowledged(upTo: flush.sequence) ? .agreed : .mismatch
