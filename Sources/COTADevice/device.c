@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* The header states this size. */
+/* ota_device.h documents this maximum size. */
 typedef char ota_device_is_small[sizeof(struct ota_device) < 2048 ? 1 : -1];
 
 static bool is_complete(const struct ota_port *port) {
@@ -23,7 +23,8 @@ enum ota_start_error ota_device_start(struct ota_device *device, const struct ot
     device->context = context;
     device->page = page;
     device->security_counter = config->security_counter;
-    /* A reset may have followed any erase. Therefore the first erase after a boot is charged, at any offset. */
+    /* The last boot may have ended after any erase. Therefore the first erase after a boot counts as wear, at any
+     * offset. */
     device->round_end = UINT32_MAX;
     memcpy(device->version, version, sizeof version);
     if (config->on_trial) {
@@ -32,8 +33,8 @@ enum ota_start_error ota_device_start(struct ota_device *device, const struct ot
         device->trial_ends_at = now + 1000u * config->trial_seconds;
     }
     bool is_readable = ota_record_load(device);
-    /* A trial APPLY keeps the record, because the trial may end by itself. But the device does not hold the image that
-     * it runs: the slot contains another image. */
+    /* An APPLY for a trial keeps the record of the download, because the trial may end without CONFIRM. If the image
+     * of the record runs, the record is not valid: the other slot contains another image. */
     bool is_running =
         config->running_digest && memcmp(device->held_digest, config->running_digest, OTA_DIGEST_SIZE) == 0;
     if (!is_running && !config->on_trial)
@@ -55,7 +56,7 @@ static uint32_t wait_for(uint32_t wait, uint32_t when, uint32_t now) {
     return ota_is_reached(when, now) ? 0 : ota_min(wait, when - now);
 }
 
-/* There is space for one answer. Therefore a job waits until the stack has accepted the owner's last answer. */
+/* The core stores only one answer. Therefore a job waits until the stack has accepted the owner's last answer. */
 static bool job_can_continue(const struct ota_device *device) {
     return device->job != OTA_JOB_NONE && device->owner->answer_size == 0;
 }
@@ -75,7 +76,7 @@ static void step_job(struct ota_device *device, uint32_t now) {
     if (status == OTA_LATER) return;
     device->job = OTA_JOB_NONE;
     ota_answer(device, device->owner, device->job_opcode, device->job_tag, status);
-    /* The host had to wait for the answer. Its time of silence starts now. */
+    /* The host was silent only because it waited for this answer. So restart the time limit for its silence. */
     ota_note_activity(device, device->owner, now);
 }
 

@@ -17,7 +17,8 @@ static bool erase_page(struct ota_device *device, uint32_t offset) {
         device->was_charged = true;
     }
     device->round_end = offset + device->config->page_size;
-    /* The charge is recorded before the erase. Otherwise a reset between the two would lose it. */
+    /* The wear points are recorded before the erase. Otherwise a reset between the erase and the record would lose
+     * the points. */
     uint32_t recorded = ota_min(offset, device->held_recorded);
     if ((is_charged || recorded < device->held_recorded) && !ota_record_append(device, recorded)) return false;
     if (!device->port->erase(device->context, OTA_AREA_SLOT, offset)) return false;
@@ -27,7 +28,7 @@ static bool erase_page(struct ota_device *device, uint32_t offset) {
 
 bool ota_image_erase_next(struct ota_device *device) { return erase_page(device, device->erased_until); }
 
-/* Whether the core appends a record after the page that ends at `offset`. */
+/* Returns whether the core appends a record after the page that ends at `offset`. */
 static bool is_recorded_at(const struct ota_device *device, uint32_t offset) {
     uint32_t pages = ota_record_interval(device, device->object_size);
     return offset == device->object_size || offset / device->config->page_size % pages == 0;
@@ -66,8 +67,8 @@ bool ota_image_write(struct ota_device *device, const uint8_t *bytes, uint32_t c
     return true;
 }
 
-/* Returns the bytes in flash from which an image of this size can be resumed. A record that was written with another
- * page size may contain a larger offset. */
+/* Returns the number of bytes in flash after which an image of this size can be resumed. The offset in the record is
+ * limited, because firmware with another page size may have written it. */
 static uint32_t usable(const struct ota_device *device, uint32_t size) {
     if (device->held_flushed == size) return size;
     return ota_round_down(ota_min(device->held_flushed, size), device->config->page_size);
@@ -94,7 +95,7 @@ bool ota_image_begin(struct ota_device *device, uint32_t offset) {
         memcpy(device->held_digest, device->manifest_digest, OTA_DIGEST_SIZE);
     }
     if (offset < device->held_flushed) {
-        /* A step back: the pages from this offset contain data and must be erased again. */
+        /* The download continues at a lower offset. The pages from this offset contain data and must be erased again. */
         device->held_flushed = offset;
         device->erased_until = offset;
     }
@@ -103,7 +104,8 @@ bool ota_image_begin(struct ota_device *device, uint32_t offset) {
 }
 
 bool ota_image_discard(struct ota_device *device) {
-    /* Bytes in flash may have a record although its append failed (record.c). */
+    /* Append a record with offset 0 if a record with a higher offset may exist. This is possible even if its append
+     * failed (record.c). */
     if ((device->held_recorded > 0 || device->held_flushed > 0) && !ota_record_append(device, 0)) return false;
     device->held_offset = device->held_flushed = device->erased_until = 0;
     return true;

@@ -26,7 +26,7 @@ static uint8_t *add(uint8_t *info, uint16_t *size, uint8_t type, uint8_t value_s
     return item + 2;
 }
 
-/* Composes Info. It does not change during a connection, so that all parts of a long read belong to the same value. */
+/* Composes the value of Info. It is stored for the connection, so all parts of a long read belong to the same value. */
 static uint16_t compose(const struct ota_config *config, const struct ota_connection *connection, uint8_t *info) {
     uint16_t size = 0;
     uint8_t product_size = (uint8_t)ota_text_size(config->product, OTA_TEXT_LARGEST);

@@ -13,7 +13,8 @@ void ota_job_start(struct ota_device *device, enum ota_job job, uint8_t opcode, 
     if (job == OTA_JOB_HASH) device->port->hash_start(device->context);
 }
 
-/* Reads the next bytes of the image from `job_offset`, at most one step, up to `end`. False: the flash failed. */
+/* Reads the next bytes of the image from `job_offset`, up to `end` and at most STEP bytes. Returns false if the flash
+ * failed. */
 static bool read_step(struct ota_device *device, uint32_t end,
                       void (*use)(struct ota_device *device, const uint8_t *bytes, uint32_t count)) {
     uint8_t bytes[BUFFER];
@@ -92,7 +93,8 @@ static enum ota_status step_hash(struct ota_device *device) {
     }
     ota_enter(device, status == OTA_OK ? OTA_STATE_VERIFIED : OTA_STATE_ACCEPTED);
     if (status == OTA_DIGEST_MISMATCH && !ota_image_discard(device)) {
-        /* The image is discarded in RAM only. After a reset the device offers it again, and FINISH refuses it again. */
+        /* The record in flash is not changed. So after a reset the device offers the wrong image again, and FINISH
+         * refuses it again. */
         device->held_offset = device->held_flushed = device->erased_until = 0;
     }
     return status;

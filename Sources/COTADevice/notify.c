@@ -33,7 +33,7 @@ void ota_notify_progress(struct ota_connection *connection) {
     connection->chunks_unreported = 0;
 }
 
-/* Offers the answer before Progress, because the answer's position is older. */
+/* Offers waiting notifications to the stack. The answer precedes Progress, because its position is older. */
 static void offer(struct ota_device *device, struct ota_connection *connection) {
     const struct ota_port *port = device->port;
     uint16_t handle = connection->handle;

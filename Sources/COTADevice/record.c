@@ -25,8 +25,8 @@ static uint32_t stride(const struct ota_device *device) {
 
 static uint32_t records_per_page(const struct ota_device *device) { return device->config->page_size / stride(device); }
 
-/* How often one download may erase each record page, in addition to the erase for its first record. The wear limit
- * counts only the erases of the slot. Therefore the record pages must not wear much faster than the slot. */
+/* How often one download may erase each record page, in addition to the erase for its first record. The number is
+ * small, because the wear limit counts only the erases of the slot. */
 enum { ERASES = 2 };
 
 uint32_t ota_record_interval(const struct ota_device *device, uint32_t size) {
@@ -39,7 +39,8 @@ static uint32_t place(const struct ota_device *device, uint32_t page, uint32_t i
     return page * device->config->page_size + index * stride(device);
 }
 
-/* No record has generation 0: it means that no record is known. */
+/* Returns whether the bytes are a valid record. Generation 0 is not valid, because `record_generation` 0 means that
+ * no record is known. */
 static bool is_record(const uint8_t *bytes) {
     return ota_u16(bytes) == magic && ota_u32(bytes + AT_GENERATION) != 0 &&
            ota_u32(bytes + AT_CRC) == ota_crc32(0, bytes, AT_CRC);
@@ -52,7 +53,8 @@ static bool is_blank(const uint8_t *bytes, uint32_t count) {
     return true;
 }
 
-/* Compares modulo 2^32. The generations of the records in flash are close to each other. */
+/* Compares modulo 2^32. This is correct because the generations of the records in flash differ by much less than
+ * 2^31. */
 static bool is_newer(uint32_t generation, uint32_t than) { return generation - than - 1 < 0x7FFFFFFF; }
 
 static void reset_records(struct ota_device *device) {
@@ -137,8 +139,8 @@ bool ota_record_append(struct ota_device *device, uint32_t offset) {
         device->record_page = page;
         device->record_index = index + 1;
     }
-    /* A failed record may be in flash. Its bytes are in the slot then, and the next erase before its offset is charged:
-     * it appends a lower record first (image.c). */
+    /* A record whose write failed may still be valid in flash. This does no harm: its bytes are in the slot, and
+     * before the next erase below its offset, the core appends a lower record (image.c). */
     if (written) device->held_recorded = offset;
     return written;
 }

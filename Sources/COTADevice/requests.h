@@ -1,10 +1,11 @@
-/* Layer 4 of the core (values.h): the requests. */
+/* Layer 4 of the core (values.h lists the layers): the requests. */
 #ifndef OTA_REQUESTS_H
 #define OTA_REQUESTS_H
 
 #include "session.h"
 
-/* Not a status of the profile: the request is not finished, and a later poll answers it. */
+/* A value that is no status of the profile. It means that the request is not finished, and that a later poll answers
+ * it. */
 #define OTA_LATER ((enum ota_status)0xFF)
 
 /* ---- check_envelope.c ---- */
@@ -21,8 +22,8 @@ enum ota_status ota_job_step(struct ota_device *device);
 
 /* ---- data.c ---- */
 
-/* Whether the sequence is the expected one. Rewinds the connection if a chunk is missing, or if the chunk does not
- * fit. */
+/* Returns whether the sequence is the expected one and the chunk fits. If a chunk is missing or does not fit, rewinds
+ * the connection. */
 bool ota_sequence_is_next(struct ota_connection *connection, uint16_t sequence, bool fits);
 
 #endif

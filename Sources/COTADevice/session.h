@@ -1,4 +1,4 @@
-/* Layer 3 of the core (values.h): the state, the time, the connections, and their notifications. */
+/* Layer 3 of the core (values.h lists the layers): the state, the time, the connections, and their notifications. */
 #ifndef OTA_SESSION_H
 #define OTA_SESSION_H
 
@@ -38,7 +38,7 @@ void ota_put_position(const struct ota_device *device, const struct ota_connecti
 /* Writes the value of Progress, OTA_PROGRESS_SIZE bytes. */
 void ota_put_progress(const struct ota_device *device, const struct ota_connection *connection, uint8_t *bytes);
 
-/* Stores an answer for `ota_send_pending`. The answers OTA_OK to BEGIN and SYNC contain a position. */
+/* Stores an answer for `ota_send_pending`. An answer to BEGIN or SYNC with the status OTA_OK contains the position. */
 void ota_answer(struct ota_device *device, struct ota_connection *connection, uint8_t opcode, uint8_t tag,
                 enum ota_status status);
 
@@ -47,7 +47,7 @@ void ota_notify_progress(struct ota_connection *connection);
 
 /* Offers all waiting notifications to the stack. */
 void ota_send_pending(struct ota_device *device);
-/* Whether a notification waits. */
+/* Returns whether a notification waits for the stack. */
 bool ota_is_pending(const struct ota_device *device);
 
 /* ---- state.c ---- */
@@ -55,13 +55,14 @@ bool ota_is_pending(const struct ota_device *device);
 /* Closes the open object, and enters the state. */
 void ota_enter(struct ota_device *device, enum ota_state state);
 
-/* Ends the owner's transfer after a flash error: returns to "accepted", and reports the error by Progress. */
+/* Ends the owner's transfer after a flash error: the state becomes "accepted", and Progress reports the error. */
 void ota_abort_image(struct ota_device *device);
 
-/* Whether the time `when` has come. Both times wrap at 2^32. */
+/* Returns whether `now` is at or after `when`. Both times wrap at 2^32. */
 static inline bool ota_is_reached(uint32_t when, uint32_t now) { return now - when <= INT32_MAX; }
 
-/* Applies the effects of time. Every public function that receives a time calls this first. */
+/* Ends what has reached its time limit by `now`: silent owners, trials and pending reboots. Every public function
+ * that receives a time calls this first. */
 void ota_advance_time(struct ota_device *device, uint32_t now);
 
 /* Reboots at `when`, or when `leaver` disconnects. A reboot during a trial rolls back. */
@@ -72,7 +73,7 @@ void ota_schedule_reboot(struct ota_device *device, struct ota_connection *leave
 /* Returns the connection with this handle, or NULL. */
 struct ota_connection *ota_find(struct ota_device *device, uint16_t handle);
 
-/* Restarts the time of silence, if the connection is the owner. */
+/* Restarts the time limit for the owner's silence, if this connection is the owner. */
 void ota_note_activity(struct ota_device *device, const struct ota_connection *connection, uint32_t now);
 
 /* Makes the connection the owner of the update, after an accepted BEGIN. Its expected sequence jumps. */

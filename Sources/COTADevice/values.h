@@ -16,7 +16,8 @@
 
 #include "ota_device.h"
 
-/* A sequence that is further ahead than this is stale. Therefore it is also the largest window. */
+/* A sequence that is ahead of the expected one by more than this number is stale. Therefore this is also the largest
+ * window. */
 enum { OTA_SEQUENCE_AHEAD = 2047 };
 
 /* ---- Numbers, little-endian ---- */
@@ -47,17 +48,18 @@ static inline uint32_t ota_round_down(uint32_t value, uint32_t unit) { return va
 
 /* ---- crc32.c ---- */
 
-/* Continues the CRC-32 of IEEE 802.3 `crc` with `count` bytes. The CRC of no bytes is 0. */
+/* Adds `count` bytes to the CRC-32 (IEEE 802.3) `crc`, and returns the new CRC. Start with `crc` 0. */
 uint32_t ota_crc32(uint32_t crc, const uint8_t *bytes, uint32_t count);
 
 /* ---- text.c ---- */
 
 bool ota_is_product(const uint8_t *text, uint32_t size);
-/* SemVer 2.0.0, 5..63 bytes. Writes the three numbers, which are below 2^32, to `numbers`. */
+/* Returns whether the text is a version of SemVer 2.0.0 with 5..63 bytes. Writes its three numbers, which are below
+ * 2^32, to `numbers`. */
 bool ota_is_version(const uint8_t *text, uint32_t size, uint32_t numbers[3]);
-/* UTF-8, 1..127 bytes, no control characters. */
+/* Returns whether the text is UTF-8 with 1..127 bytes and without control characters. */
 bool ota_is_source(const uint8_t *text, uint32_t size);
-/* Returns the bytes of a text that ends with NUL, at most `largest` + 1. */
+/* Returns the length in bytes of a text that ends with NUL, at most `largest` + 1. */
 uint32_t ota_text_size(const char *text, uint32_t largest);
 
 /* ---- config.c ---- */

@@ -23,8 +23,9 @@ void ota_wear_charge(struct ota_device *device, uint32_t charge) {
     device->wear = (uint16_t)ota_min(device->wear + charge, OTA_WEAR_LARGEST);
 }
 
-/* Needs no timer: if the core misses a wrap of the clock, the charges stay higher than necessary. A caller that waited
- * for a lock may pass a time that is slightly older than the last one. Such a time does not reduce the charges. */
+/* Reduces the points without a timer. If the core misses a wrap of the clock, the points stay higher than necessary.
+ * A caller that waited for a lock may pass a time slightly before the last one. Such a time does not reduce the
+ * points. */
 void ota_wear_decay(struct ota_device *device, uint32_t now) {
     if (device->wear_since - now < OTA_CLOCK_STEP_BACK) return;
     uint32_t interval = minutes(device) * (60000 / OTA_WEAR_ERASE);
@@ -36,9 +37,9 @@ void ota_wear_decay(struct ota_device *device, uint32_t now) {
 void ota_wear_start(struct ota_device *device, uint32_t now) {
     device->wear_since = now;
     if (minutes(device) == OTA_WEAR_UNLIMITED) device->wear = 0;
-    /* If a record could not be read, append no record: it would erase both record pages at each boot. */
+    /* Append no record if a record could not be read. Such an append would erase both record pages, at each boot. */
     if (device->wear == 0 || device->config->on_trial || device->record_generation == 0) return;
     device->wear--;
-    /* A boot whose record fails does not reduce the charges. */
+    /* If the append fails, this boot does not reduce the points. */
     if (!ota_record_append(device, device->held_recorded)) device->wear++;
 }

@@ -29,13 +29,14 @@
 extern "C" {
 #endif
 
-/* The largest number of connections. One of them updates at a time. The others may read; their requests are answered
- * "busy". */
+/* The maximum number of connections. One of them updates at a time. The others may read, and the core answers their
+ * requests with "busy". */
 #ifndef OTA_MAX_CONNECTIONS
 #define OTA_MAX_CONNECTIONS 4
 #endif
 
-/* The wear limit, and special values of `ota_config.wear_minutes`. */
+/* The number of erases of a page that are allowed without a wait, and the default and a special value of
+ * `ota_config.wear_minutes`. */
 enum { OTA_WEAR_BURST = 40, OTA_WEAR_MINUTES = 15, OTA_WEAR_UNLIMITED = 255 };
 
 /* `ota_device_poll` returns this value if it need not be called again before the next event. */
@@ -57,7 +58,8 @@ struct ota_config {
     /* SHA-256 of the running image's manifest, 32 bytes, as `ota_port.mark` stored it. NULL if the image was not
      * installed from a bundle. */
     const uint8_t *running_digest;
-    /* Security counter of the permanent image. On a trial boot this is the image to which the device can roll back. */
+    /* Security counter of the permanent image. On a trial boot, the permanent image is the one to which the device
+     * can roll back. */
     uint32_t security_counter;
     /* On a trial boot: the counter of the image on trial, as `ota_port.mark` received it. Otherwise ignored. */
     uint32_t trial_security_counter;
@@ -73,10 +75,11 @@ struct ota_config {
     uint32_t largest_image;
     /* Longest Data value in bytes, including the sequence: 20..512. The stack must be able to receive it. */
     uint16_t longest_data;
-    /* Chunks that a host may have in flight, 1..2047. With a queue before the core: half of the queue. */
+    /* Chunks that a host may have in flight, 1..2047. If events reach the core through a queue, use half of its
+     * length. */
     uint16_t window;
-    /* Longest time in seconds from APPLY's answer until the device accepts connections again, including the swap. At
-     * least 1. */
+    /* Longest time in seconds from the answer to APPLY until the device accepts connections again, including the
+     * bootloader's swap. At least 1. */
     uint16_t restart_seconds;
     /* Length of a trial in seconds: CONFIRM must arrive within this time. 0: the bootloader cannot roll back. The core
      * measures the time from `ota_device_start`. The watchdog must end the trial of an image that hangs. */
@@ -161,9 +164,9 @@ struct ota_port {
     bool (*write)(void *context, enum ota_area area, uint32_t offset, const uint8_t *bytes, uint32_t count);
     bool (*erase)(void *context, enum ota_area area, uint32_t offset);
 
-    /* SHA-256. The integrator owns its state. The core computes one hash at a time. A start without the finish of the
-     * previous hash starts again (the link was lost). Return false if no digest could be computed. The core handles
-     * this like a digest that differs. */
+    /* SHA-256. The integrator owns the state of the hash. The core computes one hash at a time. If the link was lost,
+     * it starts a new hash without finishing the previous one. Return false if no digest could be computed. The core
+     * handles this like a wrong digest. */
     void (*hash_start)(void *context);
     void (*hash_update)(void *context, const uint8_t *bytes, uint32_t count);
     bool (*hash_finish)(void *context, uint8_t digest[OTA_DIGEST_SIZE]);
@@ -203,10 +206,10 @@ struct ota_port {
     /* Optional. The device's policy, for example a button that must be pressed. The core calls it after all other
      * checks. False: the core answers with status 17. */
     bool (*permits)(void *context, const struct ota_manifest *manifest);
-    /* Optional. IDENTIFY: blinks for this number of seconds; 0 stops. */
+    /* Optional. IDENTIFY: makes the device blink for this number of seconds; 0 stops the blinking. */
     void (*identify)(void *context, uint8_t seconds);
-    /* Optional. The first BEGIN of a connection: request full-length packets, 2M PHY, an interval of 15 ms, latency 0
-     * and a supervision timeout of at least 4 s. */
+    /* Optional. Called at the first BEGIN of a connection. Request full-length packets, 2M PHY, an interval of 15 ms,
+     * latency 0 and a supervision timeout of at least 4 s. */
     void (*begun)(void *context, uint16_t connection);
 };
 
@@ -241,7 +244,7 @@ struct ota_device {
     uint32_t object_size, object_offset, object_crc;
     uint8_t object_prefix[OTA_PREFIX_SIZE];
 
-    /* The download: the received bytes, the bytes of them in flash, and the offset of the newest record. */
+    /* The download: the number of received bytes, how many of them are in flash, and the offset in the newest record. */
     uint8_t held_digest[OTA_DIGEST_SIZE];
     uint32_t held_offset, held_flushed, held_recorded;
     uint32_t erased_until; /* the slot's pages from `held_flushed` to this offset are erased */
@@ -295,17 +298,17 @@ enum ota_start_error {
 uint32_t ota_largest_image(const struct ota_config *config);
 
 /*
- * Starts the core after a boot. It reads the record area. If the record contains wear, it appends a record. `page` is a
- * buffer of `config->page_size` bytes that belongs to the core until the next start. Call this soon after boot, because
- * the trial time starts at `now`. After an error other than OTA_START_FLASH the core has not started, and no other
- * function may be called. On a trial boot, roll back and restart in this case.
+ * Starts the core after a boot. The core reads the record area. If the newest record has wear points, the core
+ * appends a record. `page` is a buffer of `config->page_size` bytes that belongs to the core until the next start.
+ * Call this soon after boot, because the trial time starts at `now`. After an error other than OTA_START_FLASH the
+ * core has not started, and no other function may be called. On a trial boot, roll back and restart in this case.
  */
 enum ota_start_error ota_device_start(struct ota_device *device, const struct ota_config *config,
                                       const struct ota_port *port, void *context, uint8_t *page, uint32_t now);
 
-/* Adds a connection. `connection` is the stack's handle. Stores the values that this connection reads in Info. False:
- * there are already OTA_MAX_CONNECTIONS. Then the core answers this connection's reads and writes with
- * OTA_ATT_INSUFFICIENT_RESOURCES. */
+/* Adds a connection. `connection` is the stack's handle. Stores the value of Info that this connection will read.
+ * Returns false if there are already OTA_MAX_CONNECTIONS connections. Then the core answers the reads and writes of
+ * this connection with OTA_ATT_INSUFFICIENT_RESOURCES. */
 bool ota_device_connected(struct ota_device *device, uint16_t connection, uint32_t now);
 
 /* Removes a connection. Call it after all values that the connection wrote. */
@@ -320,7 +323,7 @@ void ota_device_subscribed(struct ota_device *device, uint16_t connection, enum 
 enum ota_att_error ota_device_write_control(struct ota_device *device, uint16_t connection, const uint8_t *bytes,
                                             uint16_t count, uint32_t now);
 
-/* Handles a write of Data, with or without response. It always succeeds for ATT: Progress reports lost chunks. */
+/* Handles a write of Data, with or without response. The write has no ATT error. Progress reports lost chunks. */
 void ota_device_write_data(struct ota_device *device, uint16_t connection, const uint8_t *bytes, uint16_t count,
                            uint32_t now);
 
