@@ -5,7 +5,7 @@
 /// decide that the session reconnects, finishes or fails. After a decision to reconnect, the next call is `begin()` on the new link.
 /// After the other decisions there is no next call.
 ///
-/// The static properties and `restartTime` tell the session in which points the protocols differ.
+/// The static properties and `restartTime` describe the differences between the protocols.
 package protocol Conversation: Sendable {
     /// The protocol that the report names.
     static var updateProtocol: UpdateProtocol { get }

@@ -189,8 +189,8 @@ extension ProfileConversation {
 
     /// Handles a notification of Progress.
     mutating func progressNotified(_ bytes: [UInt8]) {
-        // A malformed value is ignored, and so is a position that disagrees with the sent bytes. Only answers to requests can cause an
-        // error.
+        // A malformed value is ignored. A position that disagrees with the sent bytes is ignored, too. Only answers to requests can
+        // cause an error.
         guard let object = transfer?.object, let progress = try? ProgressValue(parsing: bytes) else { return }
         if object == .image, progress.status == .flashFailed {
             // While a flush is open, its answer decides, because BEGIN cannot be sent before that answer.
