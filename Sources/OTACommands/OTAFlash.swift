@@ -49,7 +49,10 @@ public enum OTAFlash {
         var failure = error as? Failure
         if failure == nil, RootCommand.exitCode(for: error).isSuccess {
             do {
-                try console.printLines(TerminalLine.page(HelpPage.ordered(RootCommand.message(for: error))))
+                let message = RootCommand.message(for: error)
+                let isScript = arguments.contains(Completions.option)
+                let page = isScript ? Completions.script(message, for: arguments) : HelpPage.ordered(message)
+                try console.printLines(TerminalLine.page(page))
                 return .done
             } catch {
                 failure = Failure(error, in: Invocation(command: ""))

@@ -28,7 +28,8 @@ struct DeviceOptions: ParsableArguments {
         help: ArgumentHelp(
             "The device: ble:AA:BB:CC:DD:EE:FF, ble:name=NAME, ble: (the only updatable one), udp:HOST, "
                 + "serial:/dev/ttyACM0 or sim:NAME (virtual).",
-            valueName: "address"))
+            valueName: "address"),
+        completion: Completions.addresses)
     var device: String
 
     @Option(

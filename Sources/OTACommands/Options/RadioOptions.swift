@@ -67,7 +67,8 @@ extension RadioOptions {
 struct AdapterOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "The Bluetooth adapter (example: hci0); default: the first one switched on.", valueName: "hciN"))
+            "The Bluetooth adapter (example: hci0); default: the first one switched on.", valueName: "hciN"),
+        completion: Completions.adapters)
     var adapter: String?
 
     func validate() throws {

@@ -57,7 +57,7 @@ struct SimulateRemove: Command {
         commandName: "remove", abstract: "Remove a virtual device.",
         discussion: "Example: otaflash simulate remove kitchen")
 
-    @Argument(help: "The virtual device's name.")
+    @Argument(help: "The virtual device's name.", completion: Completions.virtualDevices)
     var name: String
 
     @OptionGroup(title: "Output options") var options: OutputOptions

@@ -15,7 +15,7 @@ struct SimulateServe: Command {
         abstract: "Serve a virtual device over Bluetooth, UDP or a pseudo-terminal until SIGINT or SIGTERM.",
         discussion: "Example: otaflash simulate serve kitchen --adapter hci1")
 
-    @Argument(help: "The virtual device's name.")
+    @Argument(help: "The virtual device's name.", completion: Completions.virtualDevices)
     var name: String
 
     @Option(
