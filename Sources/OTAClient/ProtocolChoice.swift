@@ -30,11 +30,18 @@ struct ProtocolChoice: Sendable {
     /// Returns the protocol for a device.
     ///
     /// - Parameter link: the open link, with the channels that the device offers.
-    /// - Throws: `unsupportedDevice` if the device offers neither the OTA profile nor SMP.
+    /// - Throws: `unsupportedDevice` if the device offers neither the OTA profile nor SMP, or only the protocol that is not `forced`.
     func updateProtocol(on link: LinkProperties) throws(UpdateError) -> UpdateProtocol {
-        if let forced { return forced }
         let offersProfile = link.channels.contains { $0.service == ProfileChannel.service }
         let offersSMP = link.channels.contains(SMPChannel.value)
+        switch (forced, offersProfile, offersSMP) {
+        case (.smp, true, false):
+            throw UpdateError(
+                .unsupportedDevice, "--protocol smp was given, but the device offers only the GATT OTA profile")
+        case (.ota, false, true):
+            throw UpdateError(.unsupportedDevice, "--protocol ota was given, but the device offers only SMP")
+        default: if let forced { return forced }
+        }
         switch (offersProfile, offersSMP) {
         case (true, true):
             if case .push(.images, _) = task { return .smp }

@@ -184,6 +184,17 @@ import Testing
             run.exit == 0 && run.err.contains("Nothing to resume: the device holds no part of this file"), "\(run.err)")
     }
 
+    @Test(
+        "push --resume warns that there is nothing to resume, also without progress",
+        arguments: [["--quiet"], ["--progress", "none"]])
+    func resumeWarnsWithoutProgress(options: [String]) async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        let words = ["push", "fw.otaf", "--device", "sim:?pace=virtual", "--trust", "release.pub.pem", "--resume"]
+        let run = try await sandbox.run(words + options)
+        #expect(run.exit == 0 && run.err.contains("warning: Nothing to resume"), "\(run.err)")
+    }
+
     /// The long connection interval ends the trial of 1 s before the confirmation arrives.
     @Test("push reports rolled-back when the trial ends before the confirmation")
     func reportsThatADeviceRolledBack() async throws {

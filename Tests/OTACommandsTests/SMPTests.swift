@@ -128,7 +128,9 @@ import Testing
         #expect(try old.json().error?.code?.string == "downgrade")
         #expect(try await sandbox.push(Self.device, image: "old.bin").exit == 0)
         try sandbox.write("raw.bin", Sandbox.image(1000))
-        #expect(try await sandbox.push(Self.device, image: "raw.bin").exit == 65)
+        let raw = try await sandbox.push(Self.device, image: "raw.bin")
+        #expect(raw.exit == 65)
+        #expect(try raw.json().error?.hint?.string?.contains("otaflash sign --as mcuboot raw.bin") == true)
     }
 
     /// The device does not report its buffers or its slots. It does not reassemble packets.
@@ -277,10 +279,15 @@ import Testing
         let forced = try await sandbox.run("status", "--device", Self.device, "--protocol", "smp", "--format", "json")
         #expect(forced.exit == 76)
         #expect(try forced.json().error?.code?.string == "unsupported-device")
+        #expect(try forced.json().error?.message?.string?.contains("offers only the GATT OTA profile") == true)
+        #expect(try forced.json().error?.hint?.string?.hasSuffix("otaflash status --device \(Self.device)") == true)
         try await sandbox.release()
+        let bundle = try await sandbox.push(Self.device, "--protocol", "smp")
+        #expect(try bundle.json().error?.code?.string == "unsupported-device")
         let held = try await sandbox.push(Self.device, "--upload-only")
         #expect(held.exit == 76)
         #expect(try held.json().error?.code?.string == "unsupported-device")
+        #expect(try held.json().error?.hint?.string?.contains("omit --upload-only: otaflash push") == true)
     }
 
     @Test("identify is refused by an SMP device with 76")
@@ -288,6 +295,7 @@ import Testing
         let sandbox = try await Self.sandbox()
         let run = try await sandbox.run("identify", "--device", Self.device, "--format", "json")
         #expect(run.exit == 76)
+        #expect(try run.json().error?.hint?.string?.contains("only the GATT OTA profile supports identify") == true)
         #expect(try run.json().error?.code?.string == "unsupported-device")
     }
 

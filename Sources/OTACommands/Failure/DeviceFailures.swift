@@ -86,10 +86,7 @@ extension Failure {
         case .interrupted: return (.interrupted, "resume the update: \(resumed)")
         case .notPermitted: return (.refused, pairingAdvice(again))
         case .unsupportedDevice:
-            return (
-                .protocolBroken,
-                "check that this is the intended device, and that its firmware offers the GATT OTA profile or SMP"
-            )
+            return (.protocolBroken, unsupportedAdvice(invocation))
         case .protocolViolation:
             return (
                 .protocolBroken,
@@ -158,6 +155,25 @@ extension Failure {
                 "the new image did not start, or was not confirmed in time; show the running version: \(status)"
             )
         }
+    }
+
+    /// Returns the hint for a command or an option that the device's protocol does not support.
+    private static func unsupportedAdvice(_ invocation: Invocation) -> String {
+        if invocation.updateProtocol != nil {
+            var detected = invocation
+            detected.updateProtocol = nil
+            return "if the device offers another protocol, omit --protocol: \(detected.line())"
+        }
+        if invocation.command == "identify" {
+            return "only the GATT OTA profile supports identify; show the device's state: "
+                + invocation.line("status", withFile: false)
+        }
+        let uploadOnly = PushFlag.uploadOnly.argument
+        if invocation.options.contains(uploadOnly) {
+            return
+                "if the device offers only the GATT OTA profile, omit \(uploadOnly): \(invocation.without(uploadOnly).line())"
+        }
+        return "check that this is the intended device, and that its firmware offers the GATT OTA profile or SMP"
     }
 
     /// Returns the hint for a bundle whose product name differs from the board's product name.

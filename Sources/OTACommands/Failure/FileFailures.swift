@@ -11,6 +11,12 @@ extension Failure {
         self.init(
             error.code.rawValue, .malformed, "\(file) is not a valid bundle: \(error.description)",
             hint: Self.advice(for: error.code, file))
+        if error.code == .badMagic, invocation.command == "push" {
+            hints.append(
+                "for a device that uses SMP, sign the program as an MCUboot image: "
+                    + "otaflash sign --as mcuboot \(Shell.quoted(invocation.file ?? "APP.bin")) --key KEY.pem --version X.Y.Z"
+            )
+        }
     }
 
     private static func advice(for code: BundleError.Code, _ file: String) -> String {

@@ -40,6 +40,11 @@ final class ProgressReporter: @unchecked Sendable {
 
     func report(_ progress: UpdateProgress, at time: Duration) {
         console.debug("\(Figures.decimal(time.seconds, places: 3)) s: \(ProgressText.logLine(for: progress))")
+        guard renderer != nil else {
+            // Without a renderer (`--quiet`, `--progress none`) the user still needs the warning that `--resume` promises.
+            if case .nothingToResume = progress, let line = ProgressText.line(for: progress) { console.warn(line) }
+            return
+        }
         renderer?.show(progress, at: time)
     }
 
