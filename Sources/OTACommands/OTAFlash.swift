@@ -29,7 +29,10 @@ public enum OTAFlash {
                 try console(for: arguments).printLines(HelpPage.short)
                 return .done
             }
-            if let fault = unusableArgument(in: arguments) ?? fault(in: arguments) { throw fault }
+            // The words of a completion request are incomplete, so the checks do not apply to them.
+            if arguments.first != Completions.request {
+                if let fault = unusableArgument(in: arguments) ?? fault(in: arguments) { throw fault }
+            }
             var command = try RootCommand.parseAsRoot(arguments)
             if let command = command as? any Command { return await command.perform(arguments) }
             if let group = command as? any CommandGroupWithHint {

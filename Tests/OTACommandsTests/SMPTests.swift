@@ -280,7 +280,7 @@ import Testing
         #expect(forced.exit == 76)
         #expect(try forced.json().error?.code?.string == "unsupported-device")
         #expect(try forced.json().error?.message?.string?.contains("offers only the GATT OTA profile") == true)
-        #expect(try forced.json().error?.hint?.string?.hasSuffix("otaflash status --device \(Self.device)") == true)
+        #expect(try forced.json().error?.hint?.string?.hasSuffix("otaflash status --device '\(Self.device)'") == true)
         try await sandbox.release()
         let bundle = try await sandbox.push(Self.device, "--protocol", "smp")
         #expect(try bundle.json().error?.code?.string == "unsupported-device")

@@ -28,7 +28,9 @@ enum Completions {
     /// function joins these words first. Afterwards it removes the text up to the last colon from each completion, because bash replaces
     /// only the text after this colon.
     static func script(_ script: String, for arguments: [String]) -> String {
-        guard let shell = arguments.drop(while: { $0 != option }).dropFirst().first, shell == CompletionShell.bash.rawValue else {
+        guard let shell = arguments.drop(while: { $0 != option }).dropFirst().first,
+            shell == CompletionShell.bash.rawValue
+        else {
             return script
         }
         return script + "\n" + bashColons + "\n"
@@ -36,6 +38,9 @@ enum Completions {
 
     /// The option of argument-parser that prints a completion script.
     static let option = "--generate-completion-script"
+
+    /// The first argument when a completion script of argument-parser asks for completions.
+    static let request = "---completion"
 
     private static let bashColons = #"""
         _otaflash_with_colons() {

@@ -34,7 +34,8 @@ struct DeviceOptions: ParsableArguments {
 
     @Option(
         name: .customLong("protocol"),
-        help: "The protocol: ota (GATT OTA profile), smp (MCUmgr) or auto (detect).")
+        help: "The protocol: ota (GATT OTA profile), smp (MCUmgr) or auto (detect).",
+        completion: .list(ProtocolOption.allValueStrings))
     var updateProtocol = ProtocolOption.auto
 
     @Option(help: TimeLimit.help("default: no limit"), transform: TimeLimit.init(option:))
