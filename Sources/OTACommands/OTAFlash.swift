@@ -160,6 +160,7 @@ struct RootCommand: ParsableCommand, CommandGroupWithHint {
     static let hint = "to start, create a key: otaflash keygen NAME"
     static let firstRun = """
         First run, without hardware:
+          seq 20000 > app.bin    # or use your own image
           otaflash keygen release
           otaflash sign app.bin --key release.pem --product demo --version 1.1.0
           otaflash push app.bin.otaf --device sim: --trust release.pub.pem
@@ -170,8 +171,9 @@ struct RootCommand: ParsableCommand, CommandGroupWithHint {
         discussion: """
             \(firstRun)
 
-            'otaflash --version' prints the version. \
-            'otaflash --generate-completion-script bash' (or zsh, fish) prints shell completions.
+            'otaflash --version' prints the version.
+            'otaflash --generate-completion-script bash' prints completions for a shell
+            (bash, zsh or fish).
             """,
         groupedSubcommands: [
             CommandGroup(name: "Firmware", subcommands: [Keygen.self, Sign.self, Verify.self, Inspect.self]),
@@ -179,7 +181,7 @@ struct RootCommand: ParsableCommand, CommandGroupWithHint {
                 name: "Device",
                 subcommands: [Scan.self, Push.self, Status.self, Confirm.self, Discard.self, Identify.self]),
             CommandGroup(name: "Simulation", subcommands: [Simulate.self]),
-            CommandGroup(name: "This machine", subcommands: [Doctor.self, Gatt.self]),
+            CommandGroup(name: "Diagnostic", subcommands: [Doctor.self, Gatt.self]),
         ])
 
     @OptionGroup(title: "Output options") var options: OutputOptions

@@ -95,6 +95,56 @@ import Testing
     }
 
     @Test(
+        "the pages of otaflash and of its command groups fit in 80 columns, and call each command a command",
+        arguments: [[], ["help"], ["simulate", "--help"], ["gatt", "--help"]])
+    func groupPages(words: [String]) async throws {
+        let page = try await Sandbox().run(words).out
+        let long = page.split(separator: "\n").filter { $0.count > 80 }
+        #expect(long.isEmpty && !page.isEmpty, "\(long)")
+        #expect(!page.lowercased().contains("subcommand") && page.contains("describes a command, with"))
+    }
+
+    /// The order lets each example find the files and devices of the examples before it. `scan`, `doctor` and `gatt` need an adapter, and
+    /// `simulate serve` does not end by itself.
+    @Test("the examples of the help pages work with files and virtual devices")
+    func examples() async throws {
+        let sandbox = try Sandbox()
+        var script = """
+            set -eu
+            PATH=$(dirname "$0"):$PATH
+            seq 5000 >app.bin
+            { head -c 512 /dev/zero; seq 5000; } >zephyr.bin
+
+            """
+        let order = [
+            ["keygen"], ["sign"], ["verify"], ["inspect"], ["push"], ["status"], ["identify"], ["confirm"], ["discard"],
+            ["simulate"], ["simulate", "remove"], ["simulate", "create"], ["simulate", "list"],
+        ]
+        for words in order {
+            let example = Self.example(on: try await sandbox.run(words + ["--help"]).out)
+            #expect(!example.isEmpty, "\(words)")
+            let commands = example.filter { !$0.contains("ble:") }.joined(separator: "\n")
+                .replacing("sim:kitchen?", with: "sim:kitchen?pace=virtual&")
+                .replacing(/--device sim:(?=\s|$)/, with: "--device 'sim:?pace=virtual'")
+            // After the push, no image is on trial.
+            script += words == ["confirm"] ? "\(commands) || test $? = 77\n" : "\(commands)\n"
+        }
+        let run = try await sandbox.shell(script)
+        #expect(run.exit == 0, "\(script)\n\(run.out)\n\(run.err)")
+    }
+
+    /// The lines of the example on a help page. Each example begins after the word `Example:`, or below it.
+    private static func example(on page: String) -> [String] {
+        let label = "Example: "
+        let lines = page.split(separator: "\n", omittingEmptySubsequences: false)
+        guard let start = lines.firstIndex(where: { $0.hasPrefix(label) }) else { return [] }
+        let indent = String(repeating: " ", count: label.count)
+        return lines[start...].prefix { $0.hasPrefix(label) || $0.hasPrefix(indent) }.map {
+            String($0.dropFirst(label.count))
+        }
+    }
+
+    @Test(
         "a number out of range is refused with the range",
         arguments: [
             (["verify", "f", "--hardware", "65536"], "from 0 to 65535"),

@@ -60,7 +60,7 @@ import Testing
         #expect(run.exit == 64)
         #expect(
             run.err.contains(
-                "'\(value)' is invalid for '--answer-time <milliseconds>': expected a whole number from 0 to 60000."))
+                "'\(value)' is invalid for '--answer-time <ms>': expected a whole number from 0 to 60000."))
     }
 
     @Test("a virtual device with a damaged file is refused with device-malformed")
@@ -128,7 +128,7 @@ import Testing
         #expect(text.out.contains("1.0.0, confirmed") && text.out.contains("mains"))
     }
 
-    @Test("identify blinks for the given time, and discard deletes a half-received image")
+    @Test("identify blinks for the given time, and discard deletes a partial upload")
     func identifyAndDiscardAnswer() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()

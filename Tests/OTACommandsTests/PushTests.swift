@@ -143,7 +143,7 @@ import Testing
             ]
                 + options)
         #expect(
-            run.exit == 0 && run.err.contains("The device discards a half-received image") == !continues, "\(run.err)")
+            run.exit == 0 && run.err.contains("The device discards a partial upload") == !continues, "\(run.err)")
         #expect((try run.json().transfer?.resumed_from?.number ?? 0 > 0) == continues)
         #expect(!run.err.contains("Nothing to resume"))
     }
@@ -165,7 +165,7 @@ import Testing
                 "--progress", "lines",
             ]
                 + options)
-        #expect(run.exit == 0 && run.err.contains("The device discards a half-received image"), "\(run.err)")
+        #expect(run.exit == 0 && run.err.contains("The device discards a partial upload"), "\(run.err)")
         #expect(try run.json().transfer?.resumed_from?.number == 0)
         #expect(run.err.contains("Nothing to resume") == !options.isEmpty)
     }
@@ -181,7 +181,8 @@ import Testing
         #expect(try await sandbox.run(words + ["--restart"]).exit == 64)
         let run = try await sandbox.run(words)
         #expect(
-            run.exit == 0 && run.err.contains("Nothing to resume: the device holds no part of this file"), "\(run.err)")
+            run.exit == 0 && run.err.contains("Nothing to resume: the device has no partial upload of this file"),
+            "\(run.err)")
     }
 
     @Test(

@@ -22,11 +22,12 @@ enum HelpPage {
         var footer: [Substring] = []
         for line in page.split(separator: "\n", omittingEmptySubsequences: false) {
             if isHeading(line) {
-                sections.append([line])
-            } else if line.hasPrefix("  See '") {
-                footer = ["", line]
+                sections.append([Substring(line.replacing("SUBCOMMANDS:", with: "COMMANDS:"))])
+            } else if line.hasPrefix(footerStart) {
+                footer = ["", Substring(clearer(footer: line))]
             } else if sections.isEmpty {
-                preamble += line.hasPrefix("USAGE: ") ? wrapped(line) : [line]
+                preamble +=
+                    line.hasPrefix("USAGE: ") ? wrapped(line.replacing("<subcommand>", with: "<command>")[...]) : [line]
             } else {
                 sections[sections.count - 1].append(line)
             }
@@ -37,6 +38,14 @@ enum HelpPage {
         let order = trimmed.enumerated().sorted { (rank($0.element[0]), $0.offset) < (rank($1.element[0]), $1.offset) }
         let body = order.map { $0.element.joined(separator: "\n") }.joined(separator: "\n\n")
         return (preamble + [Substring(body)] + footer).joined(separator: "\n")
+    }
+
+    private static let footerStart = "  See '"
+
+    /// Returns the last line of the help page of a command group, with the word "command" as in the rest of the page.
+    private static func clearer(footer line: Substring) -> String {
+        String(line).replacing(footerStart, with: "'").replacing(
+            "<subcommand>' for detailed help.", with: "COMMAND' describes a command, with an example.")
     }
 
     /// Wraps a usage line to 80 columns, between its parts. argument-parser wraps all other lines of the page.
@@ -71,7 +80,7 @@ enum HelpPage {
     private static func rank(_ heading: Substring) -> Int {
         switch heading {
         case "ARGUMENTS:": 0
-        case _ where heading.hasSuffix("SUBCOMMANDS:"): 1
+        case _ where heading.hasSuffix("COMMANDS:"): 1
         case "OPTIONS:": 2
         case "OUTPUT OPTIONS:": 4
         default: 3

@@ -6,8 +6,15 @@ import OTAUpdate
 struct Confirm: DeviceCommand {
     static let name = "confirm"
     static let configuration = CommandConfiguration(
-        commandName: name, abstract: "Confirm the image that runs on trial.",
-        discussion: "Example: otaflash confirm --device ble:AA:BB:CC:DD:EE:FF")
+        commandName: name, abstract: "Confirm the image on trial: make it permanent.",
+        discussion: """
+            A new image runs on trial after 'otaflash push --no-confirm', or after a push that was interrupted before its \
+            end. If it is not confirmed, the device rolls back to the old image: at the end of the trial time, or over SMP \
+            at the next restart. If no image is on trial, the command is refused (exit 77).
+
+            Example: otaflash confirm --device ble:AA:BB:CC:DD:EE:FF
+                     otaflash confirm --device sim:
+            """)
 
     @OptionGroup var target: DeviceOptions
     @OptionGroup(title: "Output options") var options: OutputOptions
@@ -25,8 +32,15 @@ struct Confirm: DeviceCommand {
 struct Discard: DeviceCommand {
     static let name = "discard"
     static let configuration = CommandConfiguration(
-        commandName: name, abstract: "Discard a partly received image, or roll back the image on trial.",
-        discussion: "Example: otaflash discard --device ble:AA:BB:CC:DD:EE:FF")
+        commandName: name, abstract: "Discard a partial upload, or roll back the image on trial.",
+        discussion: """
+            If an image is on trial, the device restarts and returns to the old image. If not, the device discards a \
+            partial upload. Over SMP, the device then erases its other slot, even if it holds a complete image. An SMP \
+            image that is already marked for the next boot cannot be discarded (exit 77).
+
+            Example: otaflash discard --device ble:AA:BB:CC:DD:EE:FF
+                     otaflash discard --device sim:
+            """)
 
     @OptionGroup var target: DeviceOptions
     @OptionGroup(title: "Output options") var options: OutputOptions
@@ -37,7 +51,7 @@ struct Discard: DeviceCommand {
         let outcome = try await Wiring(console: console, invocation: invocation)
             .perform(.discard, on: target)
         return DeviceAnswer(outcome) { device in
-            let what = device.previousVersion.map { "rolled back from \($0)" } ?? "holds no partly received image"
+            let what = device.previousVersion.map { "rolled back from \($0)" } ?? "has no partial upload"
             return "\(device.title) \(what) and runs \(device.runningVersion), confirmed."
         }
     }
@@ -47,12 +61,20 @@ struct Discard: DeviceCommand {
 struct Identify: DeviceCommand {
     static let name = "identify"
     static let configuration = CommandConfiguration(
-        commandName: name, abstract: "Make a device blink, to find it among others (GATT OTA profile only).",
-        discussion: "Example: otaflash identify --device ble:AA:BB:CC:DD:EE:FF --seconds 30")
+        commandName: name, abstract: "Make a device blink, so that you can recognize it.",
+        discussion: """
+            Only devices with the GATT OTA profile support this command. SMP does not have it (exit 76), so do not use \
+            --protocol smp here.
+
+            Example: otaflash identify --device ble:AA:BB:CC:DD:EE:FF --seconds 30
+                     otaflash identify --device sim:
+            """)
 
     @OptionGroup var target: DeviceOptions
 
-    @Option(help: "The blink time in seconds, 0 to 255; 0 stops it.", transform: WholeNumber.in(0...255))
+    @Option(
+        help: "The blink time in seconds, 0 to 255; 0: stop the blinking; default: 10.",
+        transform: WholeNumber.in(0...255))
     var seconds: UInt8 = 10
 
     @OptionGroup(title: "Output options") var options: OutputOptions

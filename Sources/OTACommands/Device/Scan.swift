@@ -8,37 +8,39 @@ struct Scan: Command {
     static let name = "scan"
     static let isLong = true
     static let configuration = CommandConfiguration(
-        commandName: name, abstract: "List the updatable Bluetooth devices in range, strongest signal first.",
+        commandName: name, abstract: "List the Bluetooth devices in range that can be updated.",
         discussion: """
-            Advertising data does not contain product and version, so scan connects briefly to each device. --no-read \
-            prevents this. Finding no devices is not an error (exit 0).
+            The device with the strongest signal is listed first. scan connects briefly to each device and reads its \
+            product and version, because the advertisements do not contain them. Finding no devices is not an error (exit 0).
 
             Example: otaflash scan --timeout 30s
             """)
 
-    @Option(help: TimeLimit.help("default: 10s"), transform: TimeLimit.init(option:))
+    @Option(help: TimeLimit.help("The duration of the scan", "10s"), transform: TimeLimit.init(option:))
     var timeout: TimeLimit?
 
     @Option(
         parsing: .unconditional,
         help: ArgumentHelp(
-            "Show only devices with at least this signal strength (example: -60); default: any.", valueName: "dBm"),
+            "Omit devices with a weaker signal than this, -127 to 20 dBm (example: -60); default: omit none.",
+            valueName: "dBm"),
         transform: WholeNumber.in(-127...20))
     var rssi: Int?
 
-    @Option(help: ArgumentHelp("Show only devices with this name; default: any.", valueName: "name"))
+    @Option(help: ArgumentHelp("List only devices with this name; default: any name.", valueName: "name"))
     var name: String?
 
     @Option(
         name: .customLong("protocol"),
         help: ArgumentHelp(
-            "Show only devices with this protocol: ota or smp; default: both.", valueName: "name"))
+            "List only devices with this protocol: ota (GATT OTA profile) or smp (MCUmgr); default: both.",
+            valueName: "protocol"))
     var updateProtocol: UpdateProtocol?
 
-    @Flag(help: "Include devices that cannot be updated.")
+    @Flag(help: "Also list devices that cannot be updated; not together with --protocol.")
     var all = false
 
-    @Flag(help: "Do not connect to read product and version.")
+    @Flag(help: "Do not connect to the devices; their product and version are then unknown.")
     var noRead = false
 
     @OptionGroup var radio: AdapterOptions

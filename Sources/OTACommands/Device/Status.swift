@@ -8,8 +8,14 @@ struct Status: DeviceCommand {
     static let name = "status"
     static let configuration = CommandConfiguration(
         commandName: name,
-        abstract: "Show the running image, the trial state and the progress of an interrupted upload.",
-        discussion: "Example: otaflash status --device ble:AA:BB:CC:DD:EE:FF")
+        abstract: "Show the running image, the trial state and a partial upload.",
+        discussion: """
+            A device with the GATT OTA profile also reports a partial upload, which the same push resumes. A device with \
+            SMP reports the image in each slot; SMP cannot report a partial upload.
+
+            Example: otaflash status --device ble:AA:BB:CC:DD:EE:FF
+                     otaflash status --device sim:
+            """)
 
     @OptionGroup var target: DeviceOptions
     @OptionGroup(title: "Output options") var options: OutputOptions
@@ -100,7 +106,7 @@ struct StatusAnswer: CommandAnswer {
         if let transfer {
             rows.append(
                 (
-                    "Partly received",
+                    "Partial upload",
                     "\(transfer.offset) bytes of the image with manifest SHA-256 \(transfer.manifestSha256Prefix)…"
                 ))
             rows.append(("", "resume with: \(resume)"))

@@ -10,10 +10,17 @@ struct Doctor: Command {
     static let name = "doctor"
     static let configuration = CommandConfiguration(
         commandName: name,
-        abstract: "Check that this machine can push over Bluetooth, serial and UDP, and show how to fix it.",
+        abstract: "List the missing requirements for a push, each with a command.",
         discussion: """
-            Exit 0: a push can work. 'missing' marks a problem that prevents a push (exit 69). 'unknown' marks a check that \
-            depends on a missing part. 'slow' marks a setting that reduces the speed.
+            doctor checks this machine for pushes over Bluetooth, serial ports and UDP. It needs no device. Each check has one of \
+            these results:
+
+              ok       the requirement is met
+              slow     a setting makes a push slower
+              missing  a push over this transport does not work
+              unknown  the check was not possible, because another part is missing
+
+            Exit 0: no requirement is missing. Exit 69: a requirement is missing; a push over another transport can still work.
 
             Example: otaflash doctor --adapter hci1
             """)

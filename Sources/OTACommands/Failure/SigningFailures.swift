@@ -82,11 +82,11 @@ extension Failure {
         case .unknownCriticalField:
             return (.refused, "the bundle requires a newer otaflash; this is version \(Version.number)")
         case .alreadyAnImage:
-            return (.usage, "give the linked program without a header; or omit --as to sign the image into a bundle")
+            return (.usage, "give the linked binary without a header; or omit --as to sign the image into a bundle")
         case .headerNotEmpty:
-            return (.malformed, "use --pad-header to insert the header before the program; see --header-size")
+            return (.malformed, "use --pad-header to insert the header before the input; see --header-size")
         case .slotTooSmall:
-            return (.malformed, "check --slot-size, --align and --max-sectors; or make the program smaller")
+            return (.malformed, "check --slot-size, --align and --max-sectors; or make the image smaller")
         case .keyRequired: return (.usage, "give --key FILE; to create a key: otaflash keygen NAME")
         case .alreadySigned: return (.usage, "omit the key that has already signed: \(inspect)")
         case .tooManySignatures: return (.refused, "sign the image again with the keys that are needed")
@@ -118,9 +118,9 @@ extension Failure {
             return "if you trust the signer, give the signer's public key: \(trust)"
         case .keyOutOfScope:
             return "get the file that the key is for; or, if the key may sign this file, change the scope file"
-        case .notSigned: return "sign the program: \(sign)"
+        case .notSigned: return "sign the image: \(sign)"
         case .unsupportedSignature:
-            return "sign the program again with a key and a digest that otaflash supports: \(sign)"
+            return "sign the image again with a key and a digest that otaflash supports: \(sign)"
         case .encryptedImage:
             return "sign the encrypted image into a bundle: otaflash sign IMAGE --key KEY.pem --product P"
         case .noDigest: return "create the image again with a digest: \(sign)"

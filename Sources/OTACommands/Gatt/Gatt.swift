@@ -8,10 +8,11 @@ import OTAUpdate
 struct Gatt: ParsableCommand, CommandGroupWithHint {
     static let hint = "list the services of a device: otaflash gatt services ble:AA:BB:CC:DD:EE:FF"
     static let configuration = CommandConfiguration(
-        commandName: "gatt", abstract: "Read and write the GATT services of any Bluetooth device.",
+        commandName: "gatt", abstract: "Read and write the characteristics of any Bluetooth device.",
         discussion: """
-            Example: 'otaflash gatt read ble:AA:BB:CC:DD:EE:FF 2a19'. UUIDs are 16-bit (2a19) or 128-bit. Values are hex \
-            digits.
+            A characteristic is named by its UUID of 4 or 32 hex digits, such as 2a19. Values are hex digits, too.
+
+            Example: otaflash gatt read ble:AA:BB:CC:DD:EE:FF 2a19
             """,
         subcommands: [GattServices.self, GattRead.self, GattWrite.self, GattNotify.self])
 }
@@ -77,7 +78,10 @@ extension DeviceConnection {
 
 /// The device argument and the Bluetooth options of a `gatt` command.
 struct GattOptions: ParsableArguments {
-    @Argument(help: "The device: ble:AA:BB:CC:DD:EE:FF, ble:name=NAME or ble: (the only updatable one).")
+    @Argument(
+        help:
+            "The address of the device: ble:AA:BB:CC:DD:EE:FF; ble:name=NAME; ble: for the only device in range that can be updated."
+    )
     var device: String
 
     @OptionGroup var radio: RadioOptions
@@ -96,11 +100,13 @@ struct GattOptions: ParsableArguments {
 
 /// The characteristic that a `gatt` command reads or writes.
 struct CharacteristicOptions: ParsableArguments {
-    @Argument(help: "The characteristic's UUID (example: 2a19).")
+    @Argument(help: "The UUID of the characteristic, 4 or 32 hex digits (example: 2a19).")
     var characteristic: String
 
     @Option(
-        help: ArgumentHelp("The service's UUID, if several services contain the characteristic.", valueName: "uuid"))
+        help: ArgumentHelp(
+            "The UUID of the service (example: 180f). Required if several services have the characteristic.",
+            valueName: "uuid"))
     var service: String?
 
     func validate() throws {

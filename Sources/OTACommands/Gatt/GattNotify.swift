@@ -6,8 +6,12 @@ import OTAFirmware
 struct GattNotify: GattCommand {
     static let name = "gatt notify"
     static let configuration = CommandConfiguration(
-        commandName: "notify", abstract: "Show the notifications and indications of a characteristic, one per line.",
-        discussion: "Example: otaflash gatt notify ble:AA:BB:CC:DD:EE:FF 2a19 --count 10")
+        commandName: "notify", abstract: "Print each notification or indication of a characteristic.",
+        discussion: """
+            Each value is one line of hex digits. Without --count and --timeout, the command runs until Ctrl-C.
+
+            Example: otaflash gatt notify ble:AA:BB:CC:DD:EE:FF 2a19 --count 10
+            """)
 
     @OptionGroup var target: GattOptions
     @OptionGroup var attribute: CharacteristicOptions
@@ -17,7 +21,7 @@ struct GattNotify: GattCommand {
         transform: WholeNumber.in(1...Int.max))
     var count: Int?
 
-    @Option(help: TimeLimit.help("default: no limit"), transform: TimeLimit.init(option:))
+    @Option(help: TimeLimit.help("Stop with exit 0 after this time", "no limit"), transform: TimeLimit.init(option:))
     var timeout: TimeLimit?
 
     @OptionGroup(title: "Output options") var options: OutputOptions

@@ -6,7 +6,7 @@ import OTAFirmware
 struct GattRead: GattCommand {
     static let name = "gatt read"
     static let configuration = CommandConfiguration(
-        commandName: "read", abstract: "Read a characteristic's value.",
+        commandName: "read", abstract: "Read the value of a characteristic.",
         discussion: "Example: otaflash gatt read ble:AA:BB:CC:DD:EE:FF 2a19")
 
     @OptionGroup var target: GattOptions
@@ -50,16 +50,16 @@ struct GattValueAnswer: CommandAnswer {
 struct GattWrite: GattCommand {
     static let name = "gatt write"
     static let configuration = CommandConfiguration(
-        commandName: "write", abstract: "Write a characteristic's value.",
+        commandName: "write", abstract: "Write the value of a characteristic.",
         discussion: "Example: otaflash gatt write ble:AA:BB:CC:DD:EE:FF 2a06 01")
 
     @OptionGroup var target: GattOptions
     @OptionGroup var attribute: CharacteristicOptions
 
-    @Argument(help: ArgumentHelp("The value as hex digits (example: 0100).", valueName: "hex"))
+    @Argument(help: ArgumentHelp("The value, 0 to 512 bytes as hex digits (example: 0100).", valueName: "hex"))
     var value: String
 
-    @Flag(help: "Write without response: the device does not confirm the write.")
+    @Flag(help: "Write without response; default: write with response, and wait for it.")
     var withoutResponse = false
 
     @OptionGroup(title: "Output options") var options: OutputOptions

@@ -10,14 +10,16 @@ struct Inspect: Command {
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "Show every field of a bundle, an image or a key.",
         discussion: """
-            Also reports whether the file is verified against the trusted keys. No trusted key is required.
+            inspect also reports whether the file is signed by a trusted key. It works without a trusted key, and a file that is \
+            not signed is not an error (exit 0).
 
             Example: otaflash inspect app.bin.otaf
             """)
 
     @Argument(
-        help:
-            "A bundle, an image (raw, ESP-IDF, MCUboot, Intel HEX), a package of images (zip) or a key (PEM); - for stdin.",
+        help: ArgumentHelp(
+            "A bundle, an image (raw, ESP-IDF, MCUboot or Intel HEX), an nRF Connect Device Manager zip (dfu_application.zip) or "
+                + "a key (PEM); - for stdin."),
         completion: .file())
     var file: String
 

@@ -7,34 +7,45 @@ import OTASigning
 struct Verify: Command {
     static let name = "verify"
     static let configuration = CommandConfiguration(
-        commandName: name, abstract: "Verify a bundle or an MCUboot image against the trusted keys.",
+        commandName: name, abstract: "Check that a trusted key has signed a file.",
         discussion: """
-            Run it in a release pipeline before publication. Exit 0: a device that trusts the same keys accepts the file. \
-            An MCUboot image can also be Intel HEX or in a Device Manager package (zip). For MCUboot images, the output \
-            lists what was checked and what was not.
+            verify checks the signatures and the digest of a bundle or an MCUboot image. Run it before you publish a release. \
+            Exit 0: the file is complete and is signed by a trusted key. Exit 65 or 77: it is not. A device can still refuse a \
+            verified file, for example because it is for another product. For an MCUboot image, the output also lists the \
+            parts that verify cannot check.
 
             Example: otaflash verify app.bin.otaf --trust release.pub.pem --product demo
             """)
 
-    @Argument(help: "A bundle, an MCUboot image or a package of images; - for stdin.", completion: .file())
+    @Argument(
+        help:
+            "A bundle, an MCUboot image (binary or Intel HEX) or an nRF Connect Device Manager zip (dfu_application.zip); - for stdin.",
+        completion: .file())
     var file: String
 
     @OptionGroup var trust: TrustOptions
 
-    @Option(help: "Require this product (example: acme-lamp); default: any.")
+    @Option(
+        help:
+            "Refuse a bundle for another product, and each MCUboot image, which has no product (example: acme-lamp); default: any product."
+    )
     var product: String?
 
     @Option(
-        help: ArgumentHelp("Require support for this hardware revision; default: any.", valueName: "revision"),
+        help: ArgumentHelp(
+            "Refuse a bundle that is not for this hardware revision, 0 to 65535, and each MCUboot image, which has no revision; "
+                + "default: any revision.",
+            valueName: "revision"),
         transform: WholeNumber.in(0...UInt16.max))
     var hardware: UInt16?
 
     @Option(
-        help: ArgumentHelp("Require at least this security counter; default: any.", valueName: "n"),
+        help: ArgumentHelp(
+            "Refuse a security counter that is lower than this, 0 to 4294967295; default: 0.", valueName: "n"),
         transform: WholeNumber.in(0...UInt32.max))
     var counter: UInt32?
 
-    @Flag(help: "Accept a bundle signed only by the demo key.")
+    @Flag(help: "Accept a file that only the published demo key has signed.")
     var allowDemoKey = false
 
     @OptionGroup(title: "Output options") var options: OutputOptions

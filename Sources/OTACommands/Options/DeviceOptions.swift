@@ -26,19 +26,20 @@ struct ProtocolOption: ExpressibleByArgument, Sendable {
 struct DeviceOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "The device: ble:AA:BB:CC:DD:EE:FF, ble:name=NAME, ble: (the only updatable one), udp:HOST, "
-                + "serial:/dev/ttyACM0 or sim:NAME (virtual).",
+            "The address of the device: ble:AA:BB:CC:DD:EE:FF; ble:name=NAME; ble: for the only device in range that can be updated; "
+                + "udp:HOST or udp:HOST:PORT; serial:/dev/ttyACM0; sim:NAME for a virtual device; sim: for the virtual device 'demo'. "
+                + "Required.",
             valueName: "address"),
         completion: Completions.addresses)
     var device: String
 
     @Option(
         name: .customLong("protocol"),
-        help: "The protocol: ota (GATT OTA profile), smp (MCUmgr) or auto (detect).",
+        help: "The update protocol: ota (GATT OTA profile) or smp (MCUmgr); auto: detect it.",
         completion: .list(ProtocolOption.allValueStrings))
     var updateProtocol = ProtocolOption.auto
 
-    @Option(help: TimeLimit.help("default: no limit"), transform: TimeLimit.init(option:))
+    @Option(help: TimeLimit.help("Stop with exit 75 after this time", "no limit"), transform: TimeLimit.init(option:))
     var timeout: TimeLimit?
 
     @OptionGroup var radio: RadioOptions

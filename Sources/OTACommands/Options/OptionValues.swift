@@ -10,9 +10,13 @@ struct TimeLimit: Sendable {
 
     /// Returns the help text of a `--timeout` option.
     ///
-    /// - Parameter rest: the end of the text, with the default, such as `default: 10s`.
-    static func help(_ rest: String) -> ArgumentHelp {
-        ArgumentHelp("Stop after this time (examples: 30s, 10m, 2h); \(rest).", valueName: "duration")
+    /// - Parameters:
+    ///   - effect: the effect of the option, such as `Stop after this time`.
+    ///   - usual: the default, such as `10s`.
+    static func help(_ effect: String, _ usual: String) -> ArgumentHelp {
+        ArgumentHelp(
+            "\(effect): a number with s, m or h (example: 10m), or a number of seconds, at most 168h; default: \(usual).",
+            valueName: "duration")
     }
 
     /// Parses a duration; nil for 0, for more than a week, and for text in another format.

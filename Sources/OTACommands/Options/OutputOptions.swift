@@ -23,22 +23,26 @@ enum ProgressStyle: String, ExpressibleByArgument, CaseIterable, Sendable {
 
 /// The output options of every command.
 struct OutputOptions: ParsableArguments {
-    @Option(help: "The format of the result on stdout; json is one JSON object.")
+    @Option(help: "The format of the result on stdout: text, or one JSON object.")
     var format = OutputFormat.text
 
     @Option(
-        help: "Progress on stderr; auto: a bar on a terminal, else lines for push and scan; json: one object per line.")
+        help: ArgumentHelp(
+            "The progress on stderr: a bar, lines of text, lines of JSON, or none. auto selects bar on a terminal. Without a terminal, "
+                + "auto selects lines for push and scan, and none for other commands.",
+            valueName: "style"))
     var progress = ProgressStyle.auto
 
-    @Flag(help: "Print only errors and warnings on stderr, no progress or notes.")
+    @Flag(help: "Print only errors and warnings on stderr: no progress and no notes.")
     var quiet = false
 
-    @Flag(help: "Print a log on stderr.")
+    @Flag(help: "Print a log on stderr. With --progress auto, the log replaces the progress.")
     var verbose = false
 
     @Option(
         help: ArgumentHelp(
-            "Append a log for a bug report to this file: versions, arguments, every frame; no secrets.",
+            "Append a log for a bug report to this file. It has the versions, the arguments, and each frame with the sent firmware. It has "
+                + "no private keys, passphrases or passkeys.",
             valueName: "file"),
         completion: .file())
     var log: String?

@@ -8,7 +8,7 @@ struct RadioOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "The 6-digit passkey for pairing (example: 012345); default: ask on the terminal.",
+            "The 6-digit passkey, for a Bluetooth device that demands pairing (example: 012345); default: ask on the terminal.",
             valueName: "NNNNNN"))
     var passkey: String?
 
@@ -67,7 +67,8 @@ extension RadioOptions {
 struct AdapterOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "The Bluetooth adapter (example: hci0); default: the first one switched on.", valueName: "hciN"),
+            "The Bluetooth adapter of this machine (example: hci0); default: the first adapter that is switched on.",
+            valueName: "hciN"),
         completion: Completions.adapters)
     var adapter: String?
 

@@ -11,10 +11,9 @@ import SystemPackage
 struct TrustOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "A trusted public key or a folder of them (*.pub.pem); repeatable.",
-            discussion:
-                "Default: the paths in $OTAFLASH_TRUST, separated by ':', else ~/.config/otaflash/trust. The file KEY.pub.pem.scope "
-                + "limits the key to products or formats.",
+            "A trusted public key, or a folder with trusted keys (*.pub.pem); repeatable; default: the paths in $OTAFLASH_TRUST, separated "
+                + "by ':', or else the folder ~/.config/otaflash/trust. A file KEY.pub.pem.scope limits KEY.pub.pem to products or "
+                + "formats.",
             valueName: "path"),
         completion: .file())
     var trust: [String] = []

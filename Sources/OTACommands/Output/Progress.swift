@@ -85,8 +85,9 @@ enum ProgressText {
         case .reconnected: "Reconnected"
         case .resumed(let offset, let total): "Resuming at byte \(offset) of \(total)"
         case .discarded(let offset):
-            "The device discards a half-received image of \(Figures.bytes(offset)); the transfer starts at 0"
-        case .nothingToResume: "Nothing to resume: the device holds no part of this file; the transfer starts at 0"
+            "The device discards a partial upload of \(Figures.bytes(offset)); the transfer starts at 0"
+        case .nothingToResume:
+            "Nothing to resume: the device has no partial upload of this file; the transfer starts at 0"
         case .gap(let offset): "Chunks were lost; resuming at byte \(offset)"
         case .deviceReset(let offset): "The device restarted unexpectedly; resuming at byte \(offset)"
         case .confirmed(let version): "Version \(version) is confirmed"

@@ -11,17 +11,27 @@ struct Push: DeviceCommand {
     static let isLong = true
     static let configuration = CommandConfiguration(
         commandName: name,
-        abstract: "Update a device: verify, send, start on trial and confirm a bundle or an MCUboot image.",
+        abstract: "Install a bundle or an MCUboot image on a device.",
         discussion: """
-            The file is verified before it is sent. A bundle updates devices with the GATT OTA profile, an MCUboot image \
-            updates devices that speak SMP (MCUmgr). After a lost link the upload resumes. If an earlier push of the same \
-            file was interrupted, the upload continues there. If the new image does not start, the device rolls back to \
-            the old one.
+            push verifies the file, uploads it, starts the new image on trial and confirms it. If the new image does not \
+            start, the device rolls back to the old image (exit 78).
+
+            A device with the GATT OTA profile accepts a bundle. A device with SMP (MCUmgr) accepts an MCUboot image, or a \
+            bundle of an MCUboot image.
+
+            If the link is lost, push connects again and resumes the upload. If push itself is interrupted, run the same \
+            command again: it resumes the partial upload. A device with SMP loses a partial upload when it restarts.
+
+            Give at most one of --no-confirm, --permanent and --upload-only.
 
             Example: otaflash push app.bin.otaf --device ble:AA:BB:CC:DD:EE:FF
+                     otaflash push app.bin.otaf --device sim: --trust release.pub.pem
             """)
 
-    @Argument(help: "A bundle (app.bin.otaf) or an MCUboot image (zephyr.signed.bin).", completion: .file())
+    @Argument(
+        help:
+            "A bundle (app.bin.otaf), an MCUboot image (zephyr.signed.bin) or an nRF Connect Device Manager zip (dfu_application.zip).",
+        completion: .file())
     var file: String
 
     @OptionGroup var target: DeviceOptions
@@ -137,15 +147,25 @@ enum PushFlag: String, EnumerableFlag {
 
     static func help(for flag: PushFlag) -> ArgumentHelp? {
         switch flag {
-        case .resume: "Expect a partial upload on the device, and warn if there is none of this file."
-        case .restart: "Discard a partial upload on the device, and start at byte 0."
-        case .noConfirm: "Leave the new image on trial; confirm it later with 'otaflash confirm'."
-        case .permanent: "Install without a trial or rollback (only if the device has no trial, or over SMP)."
-        case .uploadOnly: "Upload only; do not mark the image for boot (SMP only)."
-        case .noDowngrade: "Refuse a version lower than the running one; default: warn."
-        case .allowDemoKey: "Accept a bundle signed only by the demo key (always accepted for sim: devices)."
-        case .unverifiedImage: "Send an MCUboot image that is not signed by a trusted key, at your own risk."
-        case .uncheckedTarget: "Accept a bundle although SMP cannot check all its fields against the device."
+        case .resume:
+            "Warn if the device has no partial upload of the file. push resumes a partial upload with and without this option."
+        case .restart: "Discard a partial upload on the device, and start at byte 0; not together with --resume."
+        case .noConfirm:
+            "Leave the new image on trial. Then 'otaflash confirm' confirms it, and 'otaflash discard' rolls the device back."
+        case .permanent:
+            ArgumentHelp(
+                "Install without a trial, so that the device cannot roll back. A device with the GATT OTA profile accepts this only "
+                    + "if it has no trial.")
+        case .uploadOnly: "Upload the image, and do not mark it for boot. Only over SMP."
+        case .noDowngrade: "Refuse a version that is lower than the running version (exit 77); default: only warn."
+        case .allowDemoKey:
+            "Accept a file that only the published demo key has signed. sim: devices accept it without this option."
+        case .unverifiedImage:
+            "Accept an MCUboot image that is not signed by a trusted key, at your own risk. A bundle is always verified."
+        case .uncheckedTarget:
+            ArgumentHelp(
+                "Accept a bundle with fields that SMP cannot compare with the device, such as the hardware revision; default: "
+                    + "refuse it (exit 77). Only over SMP.")
         }
     }
 

@@ -9,17 +9,22 @@ struct Keygen: Command {
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "Create an Ed25519 key pair for signing.",
         discussion: """
-            Writes the private key <name>.pem (readable only by its owner) and the public key <name>.pub.pem. An existing \
-            file is never overwritten.
+            keygen writes two files: the private key <name>.pem, which only you can read, and the public key \
+            <name>.pub.pem. It never overwrites a file.
 
-            Example: otaflash keygen release --encrypt
+            Example: otaflash keygen release
             """)
 
     @Argument(
-        help: "The path of both keys (example: release); the suffixes .pem and .pub are ignored.", completion: .file())
+        help:
+            "The path of the two files without their suffixes (example: keys/release). A given suffix .pem or .pub.pem is ignored.",
+        completion: .file())
     var name: String
 
-    @Flag(help: "Encrypt the private key with a passphrase.")
+    @Flag(
+        help:
+            "Encrypt the private key with a passphrase; default: not encrypted. --passphrase-fd and --passphrase-env imply --encrypt."
+    )
     var encrypt = false
 
     @OptionGroup var passphrase: PassphraseOptions

@@ -4,21 +4,36 @@ import OTASigning
 
 /// The options for an MCUboot image. The names are equal to the names of imgtool's options.
 struct MCUbootOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("The header size, 32 to 65535 bytes (example: 0x200).", valueName: "bytes"))
+    @Option(
+        help: ArgumentHelp(
+            "The size of the image header, 32 to 65535 bytes, decimal or hexadecimal (example: 0x200). Required with --as mcuboot.",
+            valueName: "bytes"))
     var headerSize: String?
 
-    @Flag(help: "Insert the header; without it, the input must start with that many zero bytes.")
+    @Flag(
+        help:
+            "Insert the header before the input. Default: the header replaces the first --header-size bytes of the input, which must be 0."
+    )
     var padHeader = false
 
     @Option(
-        help: ArgumentHelp("The slot size; image and trailer must fit (example: 0x64000).", valueName: "bytes"))
+        help: ArgumentHelp(
+            "The size of the slot, at most 0x10000000 bytes; refuse an image that does not fit with its trailer (example: "
+                + "0x64000); default: "
+                + "not checked.",
+            valueName: "bytes"))
     var slotSize: String?
 
-    @Option(help: ArgumentHelp("The flash write size: 1, 2, 4, 8, 16 or 32; default: 1.", valueName: "bytes"))
+    @Option(
+        help: ArgumentHelp(
+            "The write size of the flash: 1, 2, 4, 8, 16 or 32 bytes; default: 1. The size of the trailer depends on it.",
+            valueName: "bytes"))
     var align: Int?
 
     @Option(
-        help: ArgumentHelp("The maximum number of sectors in a slot; default: 128.", valueName: "n"),
+        help: ArgumentHelp(
+            "The maximum number of sectors in a slot, 1 to 65535; default: 128. The size of the trailer depends on it.",
+            valueName: "n"),
         transform: WholeNumber.in(1...UInt16.max))
     var maxSectors: UInt16?
 
@@ -27,26 +42,40 @@ struct MCUbootOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "The counter for the bootloader's rollback protection; auto: derived from the version.", valueName: "n"))
+            "The security counter of the image, for the rollback protection of the bootloader: 0 to 4294967295, or auto to "
+                + "derive it from the "
+                + "version; default: none.",
+            valueName: "n"))
     var securityCounter: String?
 
     @Option(
-        help: ArgumentHelp("Minimum versions of other images (example: '(1, 1.2.0), (2, 1.0.0+3)').", valueName: "list")
-    )
+        help: ArgumentHelp(
+            "The lowest versions of the other images of the device, as pairs of image number and version (example: "
+                + "'(1,1.2.0),(2,1.0.0+3)'); "
+                + "default: none.",
+            valueName: "list"))
     var dependencies: String?
 
-    @Flag(help: "Pad to --slot-size and add the boot trailer (for flash tools, not for push).")
+    @Flag(
+        help:
+            "Fill the output to --slot-size and write the boot trailer, for a flash programmer. push sends only the image."
+    )
     var pad = false
 
-    @Flag(help: "Same as --pad, and mark the image as confirmed.")
+    @Flag(help: "Do the same as --pad, and mark the image as confirmed in the trailer.")
     var confirm = false
 
-    @Flag(help: "Sign the image instead of its digest, for bootloaders built for pure signatures.")
+    @Flag(
+        help:
+            "Sign the image bytes instead of their digest. The key must be Ed25519, and the bootloader must be built for pure signatures."
+    )
     var pure = false
 
     @Option(
         help: ArgumentHelp(
-            "The digest: auto, 256, or 512 (only with Ed25519); default: auto, 256 without --pure.", valueName: "bits"))
+            "The digest: 256 for SHA-256, 512 for SHA-512 (only with an Ed25519 key), or auto: 512 with --pure, otherwise 256; "
+                + "default: auto.",
+            valueName: "bits"))
     var sha: String?
 
     /// True if the security counter is derived from the version.

@@ -7,11 +7,16 @@ import SystemPackage
 struct PassphraseOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Read the key's passphrase from this file descriptor; default: ask on the terminal.", valueName: "n"),
+            "Read the passphrase of the private key from the first line of this file descriptor (example: 3); default: ask on "
+                + "the terminal.",
+            valueName: "n"),
         transform: WholeNumber.in(0...Int32.max))
     var passphraseFd: Int32?
 
-    @Option(help: ArgumentHelp("Read the key's passphrase from this environment variable.", valueName: "name"))
+    @Option(
+        help: ArgumentHelp(
+            "Read the passphrase of the private key from this environment variable; default: ask on the terminal.",
+            valueName: "name"))
     var passphraseEnv: String?
 
     func validate() throws {

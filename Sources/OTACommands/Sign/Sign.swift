@@ -8,62 +8,83 @@ import SystemPackage
 struct Sign: Command {
     static let name = "sign"
     static let configuration = CommandConfiguration(
-        commandName: name, abstract: "Create a signed bundle or MCUboot image, or add a signature to a bundle.",
+        commandName: name, abstract: "Sign an image: create a bundle or an MCUboot image.",
         discussion: """
-            <image> is a raw binary, an ESP-IDF application, an MCUboot image or Intel HEX. --product and --version are \
-            required if the image does not contain them; a value that differs from the image is refused. If <image> is a \
-            bundle, each key adds one signature: use -o FILE or --force. --as mcuboot creates an MCUboot image from a \
-            raw binary or Intel HEX, with an Ed25519, ECDSA P-256, RSA-2048 or RSA-3072 key. With Ed25519, the output is \
-            byte-identical to the output of imgtool.
+            Bundle (default): <image> is a raw binary, an ESP-IDF application, an MCUboot image or Intel HEX. The key is an \
+            Ed25519 key. --product and --version are required if <image> does not contain them. If <image> contains another \
+            value, sign refuses it (exit 65).
+
+            Another signature: if <image> is a bundle, sign adds one signature for each key. -o FILE writes another file, \
+            and --force replaces the bundle.
+
+            MCUboot image (--as mcuboot): <image> is a raw binary or Intel HEX. The key is an Ed25519, ECDSA P-256, RSA-2048 \
+            or RSA-3072 key. --version and --header-size are required. With an Ed25519 key, the output is the same to the \
+            byte as the output of imgtool.
 
             Example: otaflash sign app.bin --key release.pem --product demo --version 1.1.0
+                     otaflash sign zephyr.bin --as mcuboot --key release.pem \\
+                       --version 1.4.0 --header-size 0x200
             """)
 
     @Argument(
-        help: "An image or a bundle; for --as mcuboot, a raw binary or Intel HEX; - for stdin.", completion: .file())
+        help: "An image, or a bundle that gets another signature; - for stdin, with -o.", completion: .file())
     var image: String
 
     @Option(
         help: ArgumentHelp(
-            "The private key: a file, or env:NAME for PEM text in a variable; repeatable, up to 4 times.",
+            "The private key: a PEM file, or env:NAME for PEM text in the environment variable NAME. Required; repeatable, at "
+                + "most 4 times, "
+                + "and once with --as mcuboot.",
             valueName: "key"),
         completion: .file())
     var key: [String]
 
-    @Option(name: .customLong("as"), help: "The output format.")
+    @Option(name: .customLong("as"), help: ArgumentHelp("The kind of the output file.", valueName: "kind"))
     var kind: SignedKind = .bundle
 
-    @Option(help: "The product name that the device reports (example: acme-lamp); default: from the image.")
+    @Option(
+        help:
+            "The product that the image is for, as the device reports it (example: acme-lamp); default: from the image."
+    )
     var product: String?
 
-    @Option(help: "The image's version (SemVer: 1.4.0; MCUboot: 1.4.0+7); default: from the image.")
+    @Option(
+        help: "The version of the image (example: 1.4.0; with --as mcuboot, also 1.4.0+7); default: from the image.")
     var version: String?
 
-    @Option(help: "The supported hardware revisions (example: 1..3,7); default: any.")
+    @Option(help: "The hardware revisions that may install the image (example: 1..3,7); default: any.")
     var hardware: String?
 
     @Option(
-        help: "The security counter; devices with a higher one refuse the bundle; default: 0.",
+        help: ArgumentHelp(
+            "The security counter of the bundle, 0 to 4294967295; default: 0. A device that has a higher counter refuses the bundle.",
+            valueName: "n"),
         transform: WholeNumber.in(0...UInt32.max))
     var counter: UInt32?
 
     @Option(
         help: ArgumentHelp(
-            "The lowest running version that can be updated (example: 1.2.0); default: any.", valueName: "version"))
+            "The lowest version that must run on the device before the update (example: 1.2.0); default: any.",
+            valueName: "version"))
     var requires: String?
 
     @Option(
-        help: ArgumentHelp("The lowest battery level for an update, 0 to 100; default: any.", valueName: "per cent"),
+        help: ArgumentHelp(
+            "The lowest battery level at which the device accepts the bundle, 0 to 100 per cent; default: 0.",
+            valueName: "percent"),
         transform: WholeNumber.in(0...100))
     var minimumBattery: UInt8?
 
-    @Option(help: ArgumentHelp("The commit or build of the image, 1 to 127 bytes; default: none.", valueName: "text"))
+    @Option(
+        help: ArgumentHelp(
+            "The commit or build that the image came from, 1 to 127 bytes of text (example: v1.4.0-3-g1a2b3c4); default: none.",
+            valueName: "text"))
     var source: String?
 
     @Option(
         name: [.short, .long],
         help: ArgumentHelp(
-            "The output file, or - for stdout; default: <image>.otaf; for MCUboot, app.bin becomes app.signed.bin.",
+            "The output file; - for stdout; default: <image>.otaf, or with --as mcuboot app.signed.bin for app.bin.",
             valueName: "file"),
         completion: .file())
     var output: String?

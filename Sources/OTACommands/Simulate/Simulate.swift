@@ -10,11 +10,29 @@ struct Simulate: ParsableCommand, CommandGroupWithHint {
     static let configuration = CommandConfiguration(
         commandName: "simulate", abstract: "Create and serve virtual devices, for experiments and tests.",
         discussion: """
-            The address of a virtual device is --device sim:NAME. A query adds link parameters and faults: \
-            --device 'sim:NAME?drop-at=0.4&loss=0.1'. The parameters are mtu, interval, per-event, loss, drop-at, gone-at, \
-            gap, reset-at, battery, pace and seed. The first push to sim: creates the virtual device 'demo'.
+            The address of a virtual device is sim:NAME. A query after the name sets properties of the link, and faults. A fraction \
+            is a number from 0 to 1, such as 0.4.
 
-            Example: otaflash simulate create kitchen --product demo --version 1.0.0 --trust release.pub.pem
+              mtu=BYTES           the ATT MTU, 23 to 517; default: 247
+              interval=TIME       the connection interval, 7.5ms to 0.5s; default: 15ms
+              per-event=N         packets in a connection event, 1 to 100; default: 6
+              loss=FRACTION       connection events that are lost; default: 0
+              gap=FRACTION        chunks that the device drops; default: 0
+              drop-at=FRACTION    break the link when this fraction of the image has
+                                  arrived; or at several fractions, as in 0.3,0.8
+              gone-at=FRACTION    the same, and the device stays out of range
+              reset-at=FRACTION   cut the power of the device at this fraction, or at
+                                  several fractions
+              battery=PERCENT     the battery level, 0 to 100; GATT OTA profile only
+              pace=virtual        use a virtual clock and do not wait; default: real
+              seed=N              the seed of all random events; default: 1
+
+            The address sim: means the virtual device 'demo'. The first push to sim: creates it.
+
+            Example: otaflash simulate create kitchen --product demo --version 1.0.0 \\
+                       --trust release.pub.pem
+                     otaflash push app.bin.otaf --trust release.pub.pem \\
+                       --device 'sim:kitchen?drop-at=0.4&loss=0.1'
             """,
         subcommands: [SimulateCreate.self, SimulateList.self, SimulateRemove.self, SimulateServe.self])
 }
@@ -57,7 +75,7 @@ struct SimulateRemove: Command {
         commandName: "remove", abstract: "Remove a virtual device.",
         discussion: "Example: otaflash simulate remove kitchen")
 
-    @Argument(help: "The virtual device's name.", completion: Completions.virtualDevices)
+    @Argument(help: "The name of the virtual device, without sim:.", completion: Completions.virtualDevices)
     var name: String
 
     @OptionGroup(title: "Output options") var options: OutputOptions

@@ -11,48 +11,73 @@ struct SimulateCreate: Command {
     static let name = "simulate create"
     static let configuration = CommandConfiguration(
         commandName: word, abstract: "Create a virtual device.",
-        discussion: "Example: otaflash simulate create kitchen --product demo --version 1.0.0 --trust release.pub.pem")
+        discussion: """
+            The device accepts only files that are signed by a key of --trust.
 
-    @Argument(help: "The name; the address is sim:NAME.")
+            --without removes one of these abilities from a device with --protocol smp:
+
+              parameters  report the number and the size of the buffers
+              reassembly  accept a packet in several Bluetooth values
+              slots       report the sizes of the slots
+              marks       mark an image for boot
+              board       report the name of the board
+
+            Example: otaflash simulate create kitchen --product demo --version 1.0.0 \\
+                       --trust release.pub.pem
+            """)
+
+    @Argument(help: "The name of the new device (example: kitchen). Its address is sim:<name>.")
     var name: String
 
-    @Option(help: "The product name; with --protocol smp, the board name.")
+    @Option(help: "The product of the device, or with --protocol smp the name of its board (example: demo). Required.")
     var product: String
 
-    @Option(help: "The running version (example: 1.0.0).")
+    @Option(help: "The version that the device runs first (example: 1.0.0). Required.")
     var version: String
 
     @Option(
         name: .customLong("protocol"),
-        help: ArgumentHelp("The protocol: ota (GATT OTA profile) or smp (MCUmgr).", valueName: "protocol"))
+        help: ArgumentHelp("The update protocol: ota (GATT OTA profile) or smp (MCUmgr).", valueName: "protocol"))
     var updateProtocol = UpdateProtocol.ota
 
     @Option(
-        help: ArgumentHelp("The hardware revision; default: 1.", valueName: "revision"),
+        help: ArgumentHelp(
+            "The hardware revision, 0 to 65535; default: 1. Only with --protocol ota.", valueName: "revision"),
         transform: WholeNumber.in(0...UInt16.max))
     var hardware: UInt16?
 
     @Option(
-        help: ArgumentHelp("The security counter; default: 0.", valueName: "n"),
+        help: ArgumentHelp(
+            "The security counter, 0 to 4294967295; default: 0. Only with --protocol ota.", valueName: "n"),
         transform: WholeNumber.in(0...UInt32.max))
     var counter: UInt32?
 
     @Option(
         help: ArgumentHelp(
-            "The accepted image format: esp-idf, mcuboot or raw; default: any format.", valueName: "format"),
+            "The only image format that the device starts: esp-idf, mcuboot or raw; default: any format. Only with --protocol ota.",
+            valueName: "format"),
         completion: .list(ImageFormat.allCases.map(\.name)))
     var imageFormat: String?
 
     @Option(
         help: ArgumentHelp(
-            "The trial time, from boot until rollback; 0: no trial, no rollback; default: 60.",
+            "The trial time in seconds, 0 to 3600: the device rolls back a new image that is not confirmed within this time "
+                + "after boot; 0: the "
+                + "device has no trial; default: 60. Only with --protocol ota.",
             valueName: "seconds"),
         transform: WholeNumber.in(0...65535))
     var trial: Int?
 
     @OptionGroup var smp: SMPDeviceOptions
 
-    @OptionGroup var trust: TrustOptions
+    @Option(
+        help: ArgumentHelp(
+            "A public key that the device trusts, or a folder with such keys (*.pub.pem); repeatable; default: the trusted keys of this "
+                + "machine, in $OTAFLASH_TRUST or else in ~/.config/otaflash/trust.",
+            valueName: "path"),
+        completion: .file())
+    var trust: [String] = []
+
     @OptionGroup(title: "Output options") var options: OutputOptions
 
     var invocation: Invocation { Invocation(command: Self.name, device: "sim:\(name)") }
@@ -65,7 +90,9 @@ struct SimulateCreate: Command {
         }
         try checkOptions()
         let store = try VirtualDevices().store
-        let trusted = try trust.store(console)
+        var keys = TrustOptions()
+        keys.trust = trust
+        let trusted = try keys.store(console)
         switch updateProtocol {
         case .ota:
             guard !trusted.keys.isEmpty else {
@@ -121,32 +148,37 @@ struct SMPDeviceOptions: ParsableArguments {
     }
 
     @Option(
-        help: ArgumentHelp("The number of packet buffers, 1 to 64; default: 4 (SMP only).", valueName: "n"),
+        help: ArgumentHelp(
+            "The number of packets that the device can hold, 1 to 64; default: 4. Only with --protocol smp.",
+            valueName: "n"),
         transform: WholeNumber.in(1...64))
     var buffers: Int?
 
     @Option(
         help: ArgumentHelp(
-            "The longest packet, header included, 64 to 65535; default: 2475 (SMP only).", valueName: "bytes"),
+            "The longest packet that the device accepts, 64 to 65535 bytes with its header; default: 2475. Only with --protocol smp.",
+            valueName: "bytes"),
         transform: WholeNumber.in(64...65535))
     var bufferSize: Int?
 
     @Option(
         help: ArgumentHelp(
-            "Remove an ability: parameters, reassembly, slots, marks or board; repeatable (SMP only).",
+            "Remove this ability; repeatable; default: all abilities. Only with --protocol smp.",
             valueName: "ability"))
     var without: [Ability] = []
 
     @Option(
         help: ArgumentHelp(
-            "Time from a packet to its answer, 0 to 60000; default: 0 (SMP only).", valueName: "milliseconds"),
+            "The time from a packet to its answer, 0 to 60000 ms; default: 0. Only with --protocol smp.",
+            valueName: "ms"),
         transform: WholeNumber.in(0...60000))
     var answerTime: Int?
 
     @Option(
         help: ArgumentHelp(
-            "Time from an answer until its buffers are free, 0 to 60000; default: 0 (SMP only).",
-            valueName: "milliseconds"),
+            "The time from an answer until the buffers of the packet and of the answer are free, 0 to 60000 ms; default: 0. Only with "
+                + "--protocol smp.",
+            valueName: "ms"),
         transform: WholeNumber.in(0...60000))
     var releaseTime: Int?
 

@@ -12,24 +12,31 @@ struct SimulateServe: Command {
     static let name = "simulate serve"
     static let configuration = CommandConfiguration(
         commandName: "serve",
-        abstract: "Serve a virtual device over Bluetooth, UDP or a pseudo-terminal until SIGINT or SIGTERM.",
-        discussion: "Example: otaflash simulate serve kitchen --adapter hci1")
+        abstract: "Make a virtual device reachable for other programs.",
+        discussion: """
+            The device is reachable over Bluetooth, or with --udp or --serial over UDP or a pseudo-terminal. Its address is \
+            printed on stderr. The command runs until Ctrl-C (SIGINT) or SIGTERM, and then ends with exit 0.
 
-    @Argument(help: "The virtual device's name.", completion: Completions.virtualDevices)
+            Example: otaflash simulate serve kitchen --adapter hci1
+                     otaflash simulate serve board --udp 1337
+            """)
+
+    @Argument(help: "The name of the virtual device, without sim:.", completion: Completions.virtualDevices)
     var name: String
 
     @Option(
         help: ArgumentHelp(
-            "The Bluetooth adapter (example: hci1); default: the first one switched on.", valueName: "adapter"))
+            "The Bluetooth adapter of this machine (example: hci1); default: the first adapter that is switched on.",
+            valueName: "hciN"))
     var adapter: String?
 
     @Option(
         help: ArgumentHelp(
-            "Serve over UDP at this port instead of Bluetooth; 0: any free port (SMP only).",
+            "Use UDP at this port; 0: any free port. Without a host, only this machine can reach the device. Only for a device with SMP.",
             valueName: "[host:]port"))
     var udp: String?
 
-    @Flag(help: "Serve over a pseudo-terminal instead; its path is printed on stderr (SMP only).")
+    @Flag(help: "Use a pseudo-terminal, like a serial port. Only for a device with SMP.")
     var serial = false
 
     @OptionGroup(title: "Output options") var options: OutputOptions

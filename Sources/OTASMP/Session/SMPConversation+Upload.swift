@@ -198,7 +198,7 @@ extension SMPConversation {
             shared.transfer?.resumedFrom = offset
         }
         if isResumed, push.expectsEmptySlot {
-            report(.note("the device did not erase the part that it holds; the upload continues at byte \(offset)"))
+            report(.note("the device did not erase the partial upload; the upload continues at byte \(offset)"))
         }
         push.expectsEmptySlot = false
         if !push.wasOpened, !isResumed, push.options.resume == .expected { report(.nothingToResume) }
