@@ -79,6 +79,13 @@ public struct HardwareRevisions: Sendable, Hashable, CustomStringConvertible {
         ranges.contains { $0.contains(revision) }
     }
 
+    public func contains(_ revisions: ClosedRange<UInt16>) -> Bool {
+        ranges.contains { $0.lowerBound <= revisions.lowerBound && revisions.upperBound <= $0.upperBound }
+    }
+
+    /// Returns whether all revisions of `others` are among these revisions.
+    public func contains(_ others: HardwareRevisions) -> Bool { others.ranges.allSatisfy(contains) }
+
     public var description: String {
         ranges.map { $0.count == 1 ? "\($0.lowerBound)" : "\($0.lowerBound)..\($0.upperBound)" }
             .joined(separator: ",")

@@ -135,6 +135,18 @@ extension Failure {
             return "sign it with your own key (otaflash keygen NAME); to accept the demo key in a test: \(allowed)"
         case .wrongProduct, .wrongHardware, .counterTooLow, .requiresNewer:
             return "show the target of the file: \(inspect)"
+        case .tooFewSignatures:
+            let sign = Invocation(command: "sign", file: invocation.file ?? "BUNDLE").line(
+                adding: "--key KEY.pem --force")
+            return "add a signature by another trusted key: \(sign)"
+        case .versionNotRaised:
+            return "sign the image again with a higher version: otaflash sign IMAGE --version X.Y.Z …"
+        case .counterLowered:
+            return
+                "devices with the previous release would refuse the bundle: sign the image again with a higher --counter"
+        case .noCommonSigner:
+            return
+                "devices that trust only the previous keys would refuse the bundle: sign it with both keys, --key NEW.pem --key OLD.pem"
         }
     }
 

@@ -14,7 +14,12 @@ struct Verify: Command {
             verified file, for example because it is for another product. For an MCUboot image, the output also lists the \
             parts that verify cannot check.
 
+            With --previous, verify also checks that devices with the previous bundle can install the new one: the product is \
+            the same, the version is newer, the security counter is not lower, a trusted key has signed both, and the \
+            required version is not newer than the previous version.
+
             Example: otaflash verify app.bin.otaf --trust release.pub.pem --product demo
+                     otaflash verify app.bin.otaf --trust keys/ --previous last.otaf --signatures 2
             """)
 
     @Argument(
@@ -45,6 +50,19 @@ struct Verify: Command {
         transform: WholeNumber.in(0...UInt32.max))
     var counter: UInt32?
 
+    @Option(
+        help: ArgumentHelp(
+            "Refuse a bundle that must not be published after this one, for the reasons above; default: not checked.",
+            valueName: "bundle"),
+        completion: .file())
+    var previous: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Refuse a file with valid signatures by fewer trusted keys than this, 1 to 4; default: 1.", valueName: "n"),
+        transform: WholeNumber.in(1...4))
+    var signatures: Int?
+
     @Flag(help: "Accept a file that only the published demo key has signed.")
     var allowDemoKey = false
 
@@ -54,6 +72,7 @@ struct Verify: Command {
         var invocation = Invocation(command: Self.name, file: file, trust: trust.trust)
         let values = [
             ("--product", product), ("--hardware", hardware?.description), ("--counter", counter?.description),
+            ("--previous", previous), ("--signatures", signatures?.description),
         ]
         for (name, value) in values { if let value { invocation.options += [name, value] } }
         if allowDemoKey { invocation.options.append("--allow-demo-key") }
@@ -63,27 +82,92 @@ struct Verify: Command {
     func answer(_ console: Console) throws -> VerifyAnswer {
         let policy = TrustPolicy(
             product: try Self.read(product, "product", ProductName.rule) { ProductName($0) }, hardware: hardware,
-            minimumSecurityCounter: counter, allowsDemoKey: allowDemoKey)
+            minimumSecurityCounter: counter, allowsDemoKey: allowDemoKey, minimumSigners: signatures ?? 1)
+        guard previous != StandardFile.name || file != StandardFile.name else {
+            throw Failure.usage(
+                "FILE and --previous are both standard input",
+                hint: "give the previous bundle as a file: --previous OLD.otaf")
+        }
         let update = try UpdateFile(parsing: FileReader.contents(of: file))
         let verifier = Verifier(trust: try trust.store(console), policy: policy)
         switch update {
-        case .bundle(let signed): return VerifyAnswer(try verifier.verify(signed), file: StandardFile.title(of: file))
+        case .bundle(let signed):
+            let verified = try verifier.verify(signed)
+            var answer = VerifyAnswer(verified, file: StandardFile.title(of: file))
+            if let previous {
+                try answer.add(previous: checked(verified, after: previous, trust: verifier.trust, console))
+            }
+            return answer
         case .images(let images):
+            guard previous == nil else {
+                throw Failure.usage(
+                    "--previous compares bundles, and \(StandardFile.title(of: file)) is not a bundle",
+                    hint: "omit --previous; --counter compares the security counter of an MCUboot image")
+            }
             _ = try update.verified(by: verifier)
             return VerifyAnswer(
                 images.map { PackagedImage($0, verifier.report(on: $0.file)) }, file: StandardFile.title(of: file))
         }
     }
+
+    /// Verifies the bundle of the previous release, and checks that `bundle` can follow it.
+    ///
+    /// The same trusted keys must accept the previous bundle, because a forged one would make the comparison worthless. A bundle with the
+    /// same manifest is the same release, and is accepted.
+    private func checked(
+        _ bundle: VerifiedBundle, after name: String, trust: TrustStore, _ console: Console
+    ) throws -> VerifyAnswer.Previous {
+        let title = StandardFile.title(of: name)
+        let previous: VerifiedBundle
+        do {
+            guard case .bundle(let signed) = try UpdateFile(parsing: FileReader.contents(of: name)) else {
+                throw Failure.usage(
+                    "--previous compares bundles, and \(title) is not a bundle",
+                    hint: "give the bundle of the previous release")
+            }
+            previous = try Verifier(trust: trust, policy: TrustPolicy(allowsDemoKey: allowDemoKey)).verify(signed)
+        } catch {
+            throw Failure(error, in: Invocation(command: Self.name, file: name, trust: self.trust.trust))
+        }
+        let isSame = bundle.manifestDigest == previous.manifestDigest
+        if !isSame { try bundle.check(after: previous) }
+        if !bundle.keepsHardware(of: previous) {
+            let (old, new) = (previous.manifest.hardware, bundle.manifest.hardware)
+            console.note(
+                "the bundle is for hardware \(new.map(\.description) ?? "any"), and \(title) is for "
+                    + "\(old.map { "hardware \($0)" } ?? "any hardware"): devices with another revision cannot install the bundle"
+            )
+        }
+        return VerifyAnswer.Previous(file: title, previous, isSame: isSame)
+    }
 }
 
 /// The result of the command `verify`.
 struct VerifyAnswer: CommandAnswer {
+    /// The release that the bundle was compared with.
+    struct Previous: Encodable {
+        let file, version: String
+        let securityCounter: UInt32
+        let manifestSha256: String
+        /// Whether the two bundles have the same manifest.
+        let sameRelease: Bool
+
+        init(file: String, _ bundle: VerifiedBundle, isSame: Bool) {
+            self.file = file
+            version = bundle.manifest.version.text
+            securityCounter = bundle.manifest.securityCounter
+            manifestSha256 = bundle.manifestDigest.description
+            sameRelease = isSame
+        }
+    }
+
     var bundle: BundleSummary?
     var images: [PackagedImage]?
-    let lines: [TerminalLine]
+    private(set) var previous: Previous?
+    private(set) var lines: [TerminalLine]
 
     private enum CodingKeys: CodingKey {
-        case bundle, images
+        case bundle, images, previous
     }
 
     init(_ verified: VerifiedBundle, file: String) {
@@ -93,6 +177,15 @@ struct VerifyAnswer: CommandAnswer {
         lines = [
             "\(file) is verified: \(bundle.product) \(bundle.version), \(bundle.imageSize) image bytes, signed by \(signers)."
         ]
+    }
+
+    /// Adds the comparison with the previous release.
+    mutating func add(previous: Previous) {
+        self.previous = previous
+        lines.append(
+            previous.sameRelease
+                ? "It is the same release as \(previous.file)."
+                : "Devices with \(previous.file) (\(previous.version)) can install it.")
     }
 
     init(_ images: [PackagedImage], file: String) {

@@ -12,23 +12,26 @@ public struct TrustPolicy: Sendable, Equatable {
     public var runningVersion: SemanticVersion?
     /// Whether to accept a bundle or image that only the demo key signed.
     public var allowsDemoKey: Bool
+    /// The lowest accepted number of trusted keys with a valid signature, 1 or more.
+    public var minimumSigners: Int
 
     public init(
         product: ProductName? = nil, hardware: UInt16? = nil, minimumSecurityCounter: UInt32? = nil,
-        runningVersion: SemanticVersion? = nil, allowsDemoKey: Bool = false
+        runningVersion: SemanticVersion? = nil, allowsDemoKey: Bool = false, minimumSigners: Int = 1
     ) {
         self.product = product
         self.hardware = hardware
         self.minimumSecurityCounter = minimumSecurityCounter
         self.runningVersion = runningVersion
         self.allowsDemoKey = allowsDemoKey
+        self.minimumSigners = minimumSigners
     }
 
     /// Checks a bundle.
     ///
-    /// - Throws: `demo-key`, `wrong-product`, `wrong-hardware`, `counter-too-low`, `requires-newer`.
+    /// - Throws: `demo-key`, `too-few-signatures`, `wrong-product`, `wrong-hardware`, `counter-too-low`, `requires-newer`.
     func check(_ manifest: Manifest, signers: [KeyID]) throws(VerificationError) {
-        try checkDemoKey(signers)
+        try checkSigners(signers)
         if let product, manifest.product != product {
             throw VerificationError(.wrongProduct, "the bundle is for \(manifest.product), not for \(product)")
         }
@@ -53,9 +56,9 @@ public struct TrustPolicy: Sendable, Equatable {
     /// accepts no image.
     ///
     /// - Parameter signer: the trusted key that signed the image; nil if no trusted key did.
-    /// - Throws: `demo-key`, `wrong-product`, `wrong-hardware`, `counter-too-low`.
+    /// - Throws: `demo-key`, `too-few-signatures`, `wrong-product`, `wrong-hardware`, `counter-too-low`.
     func check(_ image: MCUbootImage, signer: KeyID?) throws(VerificationError) {
-        if let signer { try checkDemoKey([signer]) }
+        if let signer { try checkSigners([signer]) }
         if let product {
             throw VerificationError(.wrongProduct, "an MCUboot image does not name its product; expected \(product)")
         }
@@ -73,9 +76,14 @@ public struct TrustPolicy: Sendable, Equatable {
     /// The policy without conditions.
     static let unrestricted = TrustPolicy(allowsDemoKey: true)
 
-    private func checkDemoKey(_ signers: [KeyID]) throws(VerificationError) {
+    private func checkSigners(_ signers: [KeyID]) throws(VerificationError) {
         guard allowsDemoKey || signers.contains(where: { $0 != DemoKey.id }) else {
             throw VerificationError(.demoKey, "signed only with the demo key, whose private key is public")
+        }
+        let counted = Set(allowsDemoKey ? signers : signers.filter { $0 != DemoKey.id })
+        guard counted.count >= minimumSigners else {
+            throw VerificationError(
+                .tooFewSignatures, "signed by \(counted.count) of the \(minimumSigners) required trusted keys")
         }
     }
 }

@@ -33,6 +33,46 @@ public struct VerifiedBundle: Sendable {
     }
 }
 
+extension VerifiedBundle {
+    /// Checks that this bundle can be published after `previous`, so that devices with `previous` can install it.
+    ///
+    /// - Throws: `wrong-product` for another product; `version-not-raised` if the version is not newer; `counter-lowered` if the security
+    ///   counter is lower; `no-common-signer` if no trusted key signed both; `requires-newer` if the required version is newer than
+    ///   `previous`.
+    public func check(after previous: VerifiedBundle) throws(VerificationError) {
+        let old = previous.manifest
+        guard manifest.product == old.product else {
+            throw VerificationError(
+                .wrongProduct, "the bundle is for \(manifest.product), and the previous one is for \(old.product)")
+        }
+        guard manifest.version.takesPrecedence(over: old.version) else {
+            throw VerificationError(
+                .versionNotRaised, "version \(manifest.version) is not newer than the previous version \(old.version)")
+        }
+        guard manifest.securityCounter >= old.securityCounter else {
+            throw VerificationError(
+                .counterLowered,
+                "the security counter is \(manifest.securityCounter), and the previous one is \(old.securityCounter)")
+        }
+        guard !Set(signers).isDisjoint(with: previous.signers) else {
+            let signed = previous.signers.map(\.description).joined(separator: ", ")
+            throw VerificationError(
+                .noCommonSigner, "not signed by a key that signed the previous bundle (\(signed))")
+        }
+        if let required = manifest.requires, !required.isSatisfied(by: old.version) {
+            throw VerificationError(
+                .requiresNewer,
+                "the bundle requires version \(required) or later; the previous version is \(old.version)")
+        }
+    }
+
+    /// Whether each hardware revision of `previous` can also install this bundle.
+    public func keepsHardware(of previous: VerifiedBundle) -> Bool {
+        guard let revisions = manifest.hardware else { return true }
+        return previous.manifest.hardware.map(revisions.contains) ?? revisions.contains(0...UInt16.max)
+    }
+}
+
 /// The result of the checks of one signature of a bundle.
 public struct SignatureReport: Sendable, Equatable {
     public let keyID: KeyID

@@ -227,6 +227,13 @@ public struct VerificationError: Error, Sendable, Equatable {
         case wrongHardware = "wrong-hardware"
         case counterTooLow = "counter-too-low"
         case requiresNewer = "requires-newer"
+        /// Fewer trusted keys have signed than the policy requires.
+        case tooFewSignatures = "too-few-signatures"
+        // Not a release that devices with the previous bundle can install.
+        case versionNotRaised = "version-not-raised"
+        case counterLowered = "counter-lowered"
+        /// No key signed both the bundle and the previous bundle.
+        case noCommonSigner = "no-common-signer"
     }
     public var code: Code
     /// Describes the problem to the user, without a full stop at the end.
