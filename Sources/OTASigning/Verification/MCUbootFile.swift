@@ -1,15 +1,20 @@
 public import OTAFirmware
 
-/// A parsed MCUboot image from a file. It is complete, and its SHA-256 matches if it contains one. Its signature is not checked.
+/// A parsed MCUboot image from a file. It is complete. Its SHA-256 is correct, unless it has none or is encrypted. Its signature is not
+/// checked.
 public struct MCUbootFile: Sendable {
-    /// The bytes to send, from the header to the last TLV. They do not include the slot's padding and trailer, which are not signed and
-    /// may mark the image as confirmed.
+    /// The bytes to send, from the header to the last TLV.
+    ///
+    /// A file of a whole slot also contains the slot's padding and trailer. These are not sent: they are not signed, and the trailer may
+    /// mark the image as confirmed.
     public let bytes: [UInt8]
     public let image: MCUbootImage
     /// All bytes of the file.
     public let file: [UInt8]
 
-    /// Parses the contents of a file.
+    /// Parses the contents of a file. Bytes after the last TLV are ignored.
+    ///
+    /// - Throws: the errors of `FirmwareInspector`; `wrong-image-format` for a file that is not an MCUboot image.
     public init(parsing file: [UInt8]) throws(ImageError) {
         let description = try FirmwareInspector.inspect(file, format: .mcuboot) { SHA256() }
         guard case .mcuboot(let image) = description.details else {
