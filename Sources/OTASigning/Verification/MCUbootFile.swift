@@ -12,9 +12,9 @@ public struct MCUbootFile: Sendable {
     /// All bytes of the file.
     public let file: [UInt8]
 
-    /// Parses the contents of a file. Bytes after the last TLV are ignored.
+    /// Parses the contents of a file. Only the slot's padding and trailer may follow the last TLV.
     ///
-    /// - Throws: the errors of `FirmwareInspector`; `wrong-image-format` for a file that is not an MCUboot image.
+    /// - Throws: `wrong-image-format` for a file that is not an MCUboot image; the other errors of `FirmwareInspector`.
     public init(parsing file: [UInt8]) throws(ImageError) {
         let description = try FirmwareInspector.inspect(file, format: .mcuboot) { SHA256() }
         guard case .mcuboot(let image) = description.details else {
