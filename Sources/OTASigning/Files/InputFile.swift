@@ -116,7 +116,7 @@ enum ImageSource {
     /// The bytes from an Intel HEX text. `text` is the file with the text.
     case memory([UInt8], size: UInt32, text: InputFile)
 
-    /// The maximum length of Intel HEX text, in bytes. The longest accepted image has 64 MiB. Its text has 176 MiB if each record has 16 bytes.
+    /// The maximum length of Intel HEX text, in bytes. The longest accepted image has 64 MiB. In records of 16 bytes its text has 176 MiB.
     private static let maximumTextLength = 256 << 20
 
     init(_ file: InputFile) throws(SigningError) {
@@ -139,7 +139,7 @@ enum ImageSource {
         }
     }
 
-    /// In bytes.
+    /// The length of the image in bytes.
     var size: UInt32 {
         switch self {
         case .file(_, let size), .memory(_, let size, _): size

@@ -5,7 +5,8 @@ internal import COpenSSL
 enum AlgorithmName {
     /// Returns the name of the algorithm with this object identifier, such as `RSA`.
     ///
-    /// If libcrypto has no name for it, it returns the numbers of the identifier, such as `1.2.840.113549`. Returns nil if `identifier` is nil.
+    /// If libcrypto does not know a name, the result is the identifier's numbers, such as `1.2.840.113549`. If `identifier` is nil, the
+    /// result is nil.
     static func of(_ identifier: OpaquePointer?) -> String? {
         guard let identifier else { return nil }
         switch OBJ_obj2nid(identifier) {

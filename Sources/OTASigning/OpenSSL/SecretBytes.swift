@@ -52,10 +52,10 @@ public struct Passphrase: Sendable {
     /// The maximum length, in bytes. The `openssl` command has the same limit.
     public static let maximumLength = 1024
 
-    /// The minimum length in bytes of a passphrase that an attacker cannot guess by trying all. `keygen` warns about a shorter one.
+    /// The recommended minimum length, in bytes. An attacker can find a shorter passphrase by trying all of them. `keygen` warns about it.
     public static let shortLength = 12
 
-    /// In bytes.
+    /// The length in bytes.
     public var length: Int { bytes.count }
 
     /// - Throws: `unusable-passphrase` unless the passphrase has 1 to 1024 bytes.
