@@ -10,7 +10,7 @@ package final class InputFile {
     private let file: OpenFile
     private let status: Stat
 
-    /// The maximum length of one read, in bytes. Longer pieces need fewer system calls, but 256 KiB still fit into the processor's cache.
+    /// The maximum length of one read, in bytes. Long reads need few system calls, but 256 KiB must still fit into the processor's cache.
     package static let pieceLength = 256 << 10
 
     /// - Throws: `no-such-file`, `not-a-file`, `read-failed`.
@@ -104,7 +104,7 @@ package final class InputFile {
 }
 
 extension Stat {
-    /// Returns whether the file has the same modification time as in `other`, an earlier status of the same file.
+    /// Returns whether the modification time is the same as in `other`, the status of the same file at an earlier time.
     fileprivate func isUnchanged(since other: Stat) -> Bool {
         st_mtim.tv_sec == other.st_mtim.tv_sec && st_mtim.tv_nsec == other.st_mtim.tv_nsec
     }
@@ -116,7 +116,8 @@ enum ImageSource {
     /// The bytes from an Intel HEX text. `text` is the file with the text.
     case memory([UInt8], size: UInt32, text: InputFile)
 
-    /// The maximum length of Intel HEX text, in bytes. The longest accepted image has 64 MiB. In records of 16 bytes its text has 176 MiB.
+    /// The maximum length of Intel HEX text, in bytes. The longest accepted image has 64 MiB. With 16 bytes in each record, this is 176 MiB
+    /// of text.
     private static let maximumTextLength = 256 << 20
 
     init(_ file: InputFile) throws(SigningError) {

@@ -68,8 +68,8 @@ final class OpenFile {
 }
 
 extension Errno {
-    /// Runs `body`, which calls swift-system, and throws its error as an `Errno`. The functions of swift-system throw only this type, but
-    /// are not declared with it.
+    /// Runs `body`, which calls functions of swift-system, and throws their errors with the static type `Errno`. These functions throw only
+    /// `Errno`, but their declarations do not contain the type.
     static func typed<Result>(_ body: () throws -> Result) throws(Errno) -> Result {
         do { return try body() } catch { throw error as? Errno ?? .ioError }
     }
@@ -79,7 +79,7 @@ extension Errno {
 }
 
 extension FileDescriptor.OpenOptions {
-    /// The flags of the macro `O_TMPFILE`, which Swift does not import (asm-generic/fcntl.h). The number is the same on x86 and on ARM.
+    /// The flags of `O_TMPFILE`. Swift does not import this macro of asm-generic/fcntl.h. The number is the same on x86 and on ARM.
     static let temporaryFile: FileDescriptor.OpenOptions = [.directory, .init(rawValue: 0o20_000_000)]
 }
 

@@ -3,8 +3,8 @@ package import SystemPackage
 
 /// An output file that gets its name only in `commit()`, when its contents are complete.
 ///
-/// Until then the file has no name. If the process is killed, the kernel deletes the file. FAT and some network file systems do not
-/// support files without a name. On them the file has a temporary name, and remains if the process is killed.
+/// Before `commit()`, the file has no name. If the process is killed, the kernel deletes the file. FAT and some network file systems do
+/// not support files without a name. There, the file has a temporary name, and it remains if the process is killed.
 package final class OutputFile {
     let path: FilePath
     private let replaces: Bool
@@ -75,8 +75,8 @@ package final class OutputFile {
         try writing(.writeFailed) { () throws(Errno) in try file.synchronize() }
         do {
             if temporary != nil {
-                // If another process has created a file at `path`, this exclusive creation fails, while rename() would overwrite that file.
-                // The rename below replaces the empty file from here.
+                // rename() overwrites an existing file. The exclusive creation of an empty file at `path` fails if another process has
+                // created a file there. The rename below then replaces only the empty file.
                 if !replaces {
                     _ = try OpenFile(
                         path, .writeOnly, options: [.create, .exclusiveCreate], permissions: Self.permissions)
@@ -150,12 +150,12 @@ package final class OutputFile {
     /// Returns the path of an open file in `/proc`. linkat(2) needs this path to give a name to a file without a name (open(2), O_TMPFILE).
     private static func link(of file: OpenFile) -> FilePath { FilePath("/proc/self/fd/\(file.descriptor.rawValue)") }
 
-    /// The permissions of a new file, less the umask.
+    /// The permissions of a new file. The kernel removes the bits of the umask.
     private static let permissions: FilePermissions = [.ownerReadWrite, .groupReadWrite, .otherReadWrite]
 }
 
 extension FilePath {
-    /// Returns a path in the same folder with a random hidden name. The name has 64 random bits, so a collision is practically impossible.
+    /// Returns the path of a hidden file in the same folder, with 64 random bits in its name. A collision is practically impossible.
     fileprivate func unusedSibling() -> FilePath {
         folder.appending(".otaflash-" + String(UInt64.random(in: .min ... .max), radix: 36))
     }

@@ -69,8 +69,8 @@ public final class ImagePrivateKey: Sendable {
         let signature = try KeyError.translating { () throws(OpenSSLFailure) in
             try handle.signDigest(of: message, publicKey.algorithm == .ecdsaP256 ? .none : .pss)
         }
-        // If one number of an RSA private key is damaged, an attacker can compute the key from an invalid signature. The signature must
-        // therefore be verified before it is published.
+        // An RSA private key with a wrong number creates an invalid signature. An attacker could compute the key from it. This check
+        // prevents the publication of an invalid signature.
         guard publicKey.verify(signature: signature, ofDigestOf: message[...]) else {
             throw KeyError(.notAKey, "the private and the public part of the key do not match")
         }

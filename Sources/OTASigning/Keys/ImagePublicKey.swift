@@ -49,7 +49,7 @@ public struct ImagePublicKey: Sendable {
     /// For RSA, it is the RSAPublicKey of PKCS#1 in DER. For other algorithms, it is the SubjectPublicKeyInfo (imgtool 2.5.0,
     /// `get_public_bytes()` in `keys/`).
     public let encoded: [UInt8]
-    /// The same key as a key that verifies bundles. Nil if the algorithm is not Ed25519.
+    /// The same key in the type that verifies bundles. Nil if the algorithm is not Ed25519.
     public let bundleKey: PublicKey?
 
     public init(_ key: PublicKey) {
@@ -76,7 +76,7 @@ public struct ImagePublicKey: Sendable {
         }
     }
 
-    /// Reads a PEM text with a SubjectPublicKeyInfo. `imgtool getpub -e pem` and `openssl pkey -pubout` write this format.
+    /// Reads a public key from a PEM text with the label `PUBLIC KEY`, as `imgtool getpub -e pem` and `openssl pkey -pubout` write it.
     ///
     /// - Throws: the errors of `init(subjectPublicKeyInfo:)`, and `key-too-large`.
     public init(pem: SecretBytes) throws(KeyError) {
@@ -97,8 +97,8 @@ public struct ImagePublicKey: Sendable {
 
     // MARK: ECDSA
 
-    /// The start of every SubjectPublicKeyInfo with an uncompressed point on P-256 (RFC 5480, section 2). The 64 bytes of the point follow.
-    /// The bytes are fixed, because DER has exactly one encoding for each value.
+    /// The first bytes of every SubjectPublicKeyInfo with an uncompressed point on P-256 (RFC 5480, section 2). The 64 bytes of the point
+    /// follow. The first bytes are always the same, because DER has exactly one encoding for each value.
     private static let p256Header: [UInt8] = [
         0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48,
         0xce,

@@ -47,7 +47,8 @@ public struct KeyError: Error, Sendable, Equatable {
     /// Returns the same error with `place`, such as the path of a file, before the context.
     func at(_ place: String) -> KeyError { KeyError(code, "\(place): \(context)", hint: hint) }
 
-    /// Runs `body`, which calls libcrypto, and converts its error to `crypto-failed`. Use it for calls that do not fail with valid input.
+    /// Runs `body`, which calls libcrypto, and converts its errors to `crypto-failed`. Use it only for calls that cannot fail because of
+    /// the user's input.
     static func translating<Result: ~Copyable>(
         _ body: () throws(OpenSSLFailure) -> Result
     ) throws(KeyError) -> Result {
@@ -63,8 +64,8 @@ extension String {
         return "'" + split(separator: "'", omittingEmptySubsequences: false).joined(separator: "'\\''") + "'"
     }
 
-    /// The string in the quotes `$'…'` (POSIX.1-2024, 2.2.4). Octal escapes have a fixed length of three digits. A digit may follow an
-    /// escape and does not change it.
+    /// The string in the quotes `$'…'` (POSIX.1-2024, 2.2.4). Every octal escape has exactly three digits, so the shell does not read a
+    /// digit after the escape as a part of it.
     private var ansiQuoted: String {
         var word = "$'"
         for scalar in unicodeScalars {

@@ -10,8 +10,8 @@ public enum KeyFile {
     public static func privateKeyText(at path: FilePath) throws(KeyError) -> SecretBytes {
         let file = try SmallFile(path)
         let text = try file.contents()
-        // This check comes before the check of the permissions. A public key file may be readable by all users, and the error for it must
-        // be `not-a-key`.
+        // A public key file may be readable by all users. The error for it must be `not-a-key`, so this check comes before the check of
+        // the permissions.
         if (try? ImagePublicKey(pem: text)) != nil { throw isPublic(path) }
         guard file.status.permissions.isDisjoint(with: [.groupReadWriteExecute, .otherReadWriteExecute]) else {
             throw KeyError(

@@ -128,9 +128,9 @@ extension SecretBytes {
 }
 
 extension OpenSSLFailure {
-    /// Whether the error shows a wrong passphrase: the padding of the decrypted bytes is wrong, or their DER structure.
+    /// Whether the error means a wrong passphrase: the decrypted bytes have a wrong padding or are not valid DER.
     ///
-    /// Both must be checked. With a wrong passphrase, the padding is valid by chance in about one of 256 cases.
+    /// The error for the padding is not sufficient, because one of 256 wrong passphrases produces a valid padding by chance.
     fileprivate var isWrongPassphrase: Bool {
         holds(library: ERR_LIB_PROV, anyOf: PROV_R_BAD_DECRYPT) || entries.contains { $0.library == ERR_LIB_ASN1 }
     }

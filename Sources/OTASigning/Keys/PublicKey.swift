@@ -26,7 +26,8 @@ public struct PublicKey: Sendable {
 
     /// Returns whether `signature` (64 bytes) is a valid signature of `message` by this key.
     ///
-    /// libcrypto refuses signatures with S ≥ L. Therefore a valid signature cannot be changed into another valid one (RFC 8032, 8.4).
+    /// libcrypto refuses a signature whose part S is not below the group order L. Otherwise a valid signature could be changed into a
+    /// second valid signature (RFC 8032, 8.4).
     public func verify(signature: [UInt8], message: [UInt8]) -> Bool {
         do {
             try KeyHandle.ed25519(publicKey: bytes).verify(signature, over: message)
@@ -43,8 +44,8 @@ extension PublicKey: Hashable {
 }
 
 extension PublicKey {
-    /// The start of every SubjectPublicKeyInfo with an Ed25519 key (RFC 8410, section 4). The 32 bytes of the key follow. The bytes are
-    /// fixed, because DER has exactly one encoding for each value.
+    /// The first bytes of every SubjectPublicKeyInfo with an Ed25519 key (RFC 8410, section 4). The 32 bytes of the key follow. The first
+    /// bytes are always the same, because DER has exactly one encoding for each value.
     private static let header: [UInt8] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00]
 
     /// The key as a SubjectPublicKeyInfo in DER, 44 bytes. MCUboot identifies an Ed25519 key by a digest of these bytes.
@@ -88,7 +89,7 @@ extension PublicKey {
 /// valid for at least one message in eight. For the point of order 1 it is valid for every message.
 private enum SmallOrder {
     /// The encodings of the points of small order: the coordinate y in little-endian byte order, with the sign bit of x set to 0.
-    /// The encodings with y ≥ p (the prime of the field) are not canonical, but are included.
+    /// The list includes the non-canonical encodings, in which y is not below the field's prime p.
     ///
     /// Source: "Taming the many EdDSAs" (Chalkias, Garillot, Nikolaenko 2020), table 1, and libsodium's blocklist.
     private static let encodings: Set<[UInt8]> = [

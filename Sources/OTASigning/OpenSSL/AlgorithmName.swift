@@ -1,12 +1,12 @@
 internal import COpenSSL
 
-/// Finds the algorithm of a key and its name for messages. The functions read a SubjectPublicKeyInfo (RFC 5280): the DER structure that
-/// contains an algorithm's object identifier and a public key.
+/// Functions that find the algorithm of a key, and the algorithm's name for messages.
+///
+/// A SubjectPublicKeyInfo (RFC 5280) is the DER structure of a public key. It contains the algorithm's object identifier and the key.
 enum AlgorithmName {
     /// Returns the name of the algorithm with this object identifier, such as `RSA`.
     ///
-    /// If libcrypto does not know a name, the result is the identifier's numbers, such as `1.2.840.113549`. If `identifier` is nil, the
-    /// result is nil.
+    /// For an unknown algorithm, returns the numbers of the identifier, such as `1.2.840.113549`. Returns nil if `identifier` is nil.
     static func of(_ identifier: OpaquePointer?) -> String? {
         guard let identifier else { return nil }
         switch OBJ_obj2nid(identifier) {

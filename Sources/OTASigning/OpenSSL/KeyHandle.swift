@@ -1,7 +1,7 @@
 internal import COpenSSL
 
-/// Owns an `EVP_PKEY`, libcrypto's structure for a public or private key. When the handle is released, libcrypto overwrites a private
-/// key in memory.
+/// Owns an `EVP_PKEY`, libcrypto's structure for a public or private key. If it contains a private key, libcrypto overwrites the key's
+/// memory when the handle is released.
 final class KeyHandle: @unchecked Sendable {  // libcrypto counts references atomically and never changes a key.
     let pointer: OpaquePointer
 
@@ -125,7 +125,7 @@ extension KeyHandle {
         return bytes
     }
 
-    /// Returns the key's parameter with this name, such as the RSA modulus, as a `BIGNUM`. The caller must free it.
+    /// Returns a parameter of the key, such as the RSA modulus, as a `BIGNUM`. The caller must free it.
     private func integer(_ name: String) throws(OpenSSLFailure) -> OpaquePointer {
         var number: OpaquePointer?
         try succeeded(EVP_PKEY_get_bn_param(pointer, name, &number))
@@ -133,7 +133,7 @@ extension KeyHandle {
     }
 }
 
-/// The padding of the digest in an RSA or ECDSA signature.
+/// The padding scheme of a signature. Only RSA signatures have padding.
 enum SignaturePadding {
     /// ECDSA has no padding.
     case none

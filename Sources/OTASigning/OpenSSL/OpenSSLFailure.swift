@@ -1,9 +1,9 @@
 internal import COpenSSL
 
-/// The errors from libcrypto's error queue of the current thread.
+/// The errors from libcrypto's error queue. Each thread has its own queue.
 ///
-/// The errors of a failed call stay in the queue until `drain()` removes them. Call `drain()` after each call that can fail. Call it
-/// before any `await`, because a task can continue on a different thread after an `await`, and each thread has its own queue.
+/// The errors of a failed call stay in the queue until `drain()` removes them. Call `drain()` after each failed call and before any
+/// `await`. After an `await`, the task may run on a different thread with a different queue.
 struct OpenSSLFailure: Error {
     struct Entry: Hashable {
         var library: Int32

@@ -19,8 +19,8 @@ struct PEMBlock {
     /// - Parameters:
     ///   - labels: the accepted labels.
     ///   - algorithms: the expected algorithms, for the error message.
-    /// - Throws: `key-too-large`; `not-a-key` if the text does not contain exactly one block; `not-a-key` or `wrong-algorithm` for a label
-    ///   that is not accepted.
+    /// - Throws: `key-too-large`; `not-a-key` if the text does not contain exactly one block; `not-a-key` or `wrong-algorithm` if the
+    ///   block's label is not accepted; `crypto-failed`.
     init(in text: SecretBytes, labels: String..., algorithms: String = "Ed25519") throws(KeyError) {
         self = try text.withUnsafeBytes { (text) throws(KeyError) in
             try PEMBlock(in: text, labels: labels, algorithms)
@@ -78,8 +78,7 @@ struct PEMBlock {
     private static func refusal(of label: String, insteadOf wanted: [String], _ algorithms: String) -> KeyError {
         let expected = wanted.joined(separator: "' or '")
         let isPublicWanted = wanted == ["PUBLIC KEY"]
-        // The label can show the kind of key, for example in the older formats of OpenSSL and in the format of OpenSSH. The error then
-        // contains a better hint.
+        // The label of some formats names the kind of key, for example in OpenSSL's older formats. The error can then have a better hint.
         switch label {
         case _ where isPublicWanted && label.hasSuffix("PRIVATE KEY"):
             return KeyError(

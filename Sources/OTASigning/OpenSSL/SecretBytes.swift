@@ -32,7 +32,8 @@ public final class SecretBytes: @unchecked Sendable {  // Only the initializer w
 
     deinit { Self.wipe(buffer) }
 
-    /// Calls `body` with the bytes. The pointer is valid only during the call. If `body` copies the bytes, it must also overwrite the copy.
+    /// Calls `body` with the bytes. The pointer is valid only during the call. If `body` copies the bytes, it must overwrite the copy with
+    /// zeros after use.
     public func withUnsafeBytes<Result, Failure: Error>(
         _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
     ) throws(Failure) -> Result {
@@ -52,7 +53,7 @@ public struct Passphrase: Sendable {
     /// The maximum length, in bytes. The `openssl` command has the same limit.
     public static let maximumLength = 1024
 
-    /// The recommended minimum length, in bytes. An attacker can find a shorter passphrase by trying all of them. `keygen` warns about it.
+    /// The recommended minimum length, in bytes. `keygen` warns about a shorter passphrase, because an attacker can guess it.
     public static let shortLength = 12
 
     /// The length in bytes.

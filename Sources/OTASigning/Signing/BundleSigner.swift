@@ -1,7 +1,7 @@
 public import OTAFirmware
 public import SystemPackage
 
-/// Creates bundles from image files. It reads a binary image in pieces, with little memory.
+/// Creates signed bundles from image files. It reads a binary image in pieces, so the whole image need not fit into memory.
 ///
 /// It leaves a space for the envelope at the start of the output file. It copies the image after that space and computes the image's
 /// digest. It writes the envelope last, because the envelope contains the digest.
@@ -18,7 +18,8 @@ public struct BundleSigner: Sendable {
         try check(signing: [])
     }
 
-    /// Creates a bundle. From an image it creates a new manifest and signs it. To a bundle it adds signatures and keeps the manifest.
+    /// Creates a signed bundle. If the input is an image, the bundle gets a new manifest. If the input is a bundle, the output is the same
+    /// bundle with additional signatures.
     ///
     /// - Parameters:
     ///   - input: the path of an image, of an image as Intel HEX text, or of a bundle.
@@ -58,8 +59,8 @@ public struct BundleSigner: Sendable {
     private func sign(
         _ source: ImageSource, _ release: Release, _ created: UInt64, _ output: OutputFile
     ) throws(SigningError) -> SignedFile {
-        // The image is written after the envelope, so the envelope's length must be known first. It depends on the product and the
-        // version. If `release` lacks one of them, this first read of the image finds it.
+        // The image is written at an offset that depends on the envelope's length. This length depends on the product and the version.
+        // If `release` does not contain both, the image is read twice: the first time to find them.
         let asked = release.isComplete ? nil : try source.inspect(as: release.format) { _ in }
         let draft = try ManifestDraft(release, of: asked, imageSize: source.size, created: created)
         let space = try envelope(draft.placeholder()) { _ in [UInt8](repeating: 0, count: 64) }
@@ -109,7 +110,7 @@ public struct BundleSigner: Sendable {
     ///
     /// - Parameters:
     ///   - signatures: the signatures that the bundle already has.
-    ///   - signature: returns the 64 bytes of a key's signature.
+    ///   - signature: a function that returns the signature (64 bytes) by a key.
     private func envelope(
         _ manifest: Manifest, beside signatures: [BundleSignature] = [],
         signature: (PrivateKey) throws(SigningError) -> [UInt8]
@@ -129,10 +130,10 @@ public struct BundleSigner: Sendable {
         }
     }
 
-    /// Checks that `keys` contains no key twice and no key of `signers`, and that the bundle will have at most four signatures.
+    /// Checks that all keys of this signer can sign a bundle. A key can sign a bundle only once. A bundle can have at most four signatures.
     ///
-    /// - Parameter signers: the IDs of the keys that have already signed the bundle. It is empty for a new bundle.
-    /// - Throws: `already-signed`, `too-many-signatures`.
+    /// - Parameter signers: the IDs of the keys that have already signed the bundle. Empty for a new bundle.
+    /// - Throws: `already-signed` if a key of this signer is in `signers` or was given twice; `too-many-signatures`.
     private func check(signing signers: [KeyID]) throws(SigningError) {
         var ids = Set(signers)
         for key in keys where !ids.insert(key.publicKey.id).inserted {
@@ -169,7 +170,7 @@ public struct SignedFile: Sendable {
     }
 }
 
-/// The values of a manifest, except the image's format and digest. They determine the manifest's length.
+/// The values of a manifest, except the image's format and digest. The length of the manifest depends only on these values.
 private struct ManifestDraft {
     private let release: Release
     private let product: ProductName
@@ -177,7 +178,7 @@ private struct ManifestDraft {
     private let imageSize: UInt32
     private let created: UInt64
 
-    /// - Throws: `product-required` or `version-required` if neither `release` nor `image` contains the value.
+    /// - Throws: `product-required` if `release` and `image` contain no product; `version-required` if they contain no version.
     init(
         _ release: Release, of image: FirmwareDescription?, imageSize: UInt32, created: UInt64
     ) throws(SigningError) {

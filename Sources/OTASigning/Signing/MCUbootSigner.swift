@@ -3,8 +3,8 @@ public import SystemPackage
 
 /// Creates signed MCUboot images from linked binaries. The images have the same format as those of imgtool 2.5.0.
 ///
-/// With Ed25519, the image is identical to imgtool's. ECDSA and RSA signatures contain random values. With them, only the value of the
-/// signature TLV differs from imgtool's. For ECDSA, the length of the signature can also differ.
+/// An image with an Ed25519 signature is identical to imgtool's image. ECDSA and RSA signatures contain random values, so their bytes
+/// differ from imgtool's. The length of an ECDSA signature can also differ. The rest of the image is identical.
 public struct MCUbootSigner: Sendable {
     /// The signed data.
     public enum Scheme: Sendable {
@@ -67,7 +67,7 @@ public struct MCUbootSigner: Sendable {
         return made
     }
 
-    /// Returns the signed MCUboot image with the contents of a linked binary.
+    /// Creates an MCUboot image from a linked binary, signs it, and returns its bytes.
     ///
     /// - Throws: `header-not-empty`, `slot-too-small`; `not-a-key` or `crypto-failed` if the signature fails.
     public func sign(_ program: [UInt8], as layout: MCUbootLayout) throws(SigningError) -> [UInt8] {

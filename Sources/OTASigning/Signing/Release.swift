@@ -14,7 +14,7 @@ public struct Release: Sendable, Equatable {
     public var minimumBattery: UInt8?
     /// The commit or the build that the image was made from.
     public var source: String?
-    /// The lowest version from which the device can be updated. Nil means any version.
+    /// The minimum version that a device must run before the update. Nil means any version.
     public var requires: RequiredVersion?
     /// The image format. If it is nil, the signer detects the format.
     public var format: ImageFormat?
@@ -34,7 +34,7 @@ public struct Release: Sendable, Equatable {
         self.format = format
     }
 
-    /// Whether the caller gave the product and the version. Then they need not be read from the image.
+    /// Whether the caller gave the product and the version. If not, the signer reads them from the image.
     var isComplete: Bool { product != nil && version != nil }
 
     /// Compares the product and the version with those in the image. Values that are nil are not compared.

@@ -78,7 +78,7 @@ public enum SigningError: Error, Sendable, Equatable {
     public static func == (left: SigningError, right: SigningError) -> Bool { left.code == right.code }
 }
 
-// These functions convert the errors of lower modules to `SigningError`.
+// The next two functions convert the errors of the module OTAFirmware to `SigningError`.
 
 func imageChecked<Result>(_ body: () throws(ImageError) -> Result) throws(SigningError) -> Result {
     do { return try body() } catch { throw .image(error) }

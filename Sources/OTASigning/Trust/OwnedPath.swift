@@ -8,9 +8,9 @@ enum OwnedPath {
     private static let mostLinks = 40
 
     /// Checks every folder and every symbolic link on the path, and the file or folder at its end. Each must belong to root or to the
-    /// caller. The folders and the file must not be writable by the group or by others. Then other users cannot replace the file later.
+    /// caller. The folders and the file must not be writable by the group or by others. Otherwise other users could replace the file.
     ///
-    /// A sticky folder on the path, such as `/tmp`, may be writable. Other users cannot replace the caller's entries in it.
+    /// A sticky folder on the path, such as `/tmp`, may be writable, because other users cannot replace the caller's files in it.
     ///
     /// A path through `/proc` is an error, because `/proc/self/cwd` is the current directory. The caller may have unpacked a stranger's
     /// files there. These files belong to the caller and would pass the check.
@@ -43,8 +43,8 @@ enum OwnedPath {
             if target.isAbsolute { place = "/" }
             rest += target.components.reversed()
         }
-        // A folder at the end of the path must not be writable by others, even if it is sticky. The loop cannot check this, because a path
-        // can end with `.` or `x/..`.
+        // Unlike a sticky folder on the path, a sticky folder at the end must not be writable. This check is not in the loop, because the
+        // last component can be `.` or `..`.
         try check(place, isLast: true, of: path)
     }
 
@@ -86,8 +86,8 @@ enum OwnedPath {
         return false
     }
 
-    /// Returns the path, then the path of its target if it is a symbolic link, then the target of that target, and so on. The last element
-    /// is not a symbolic link.
+    /// Follows a symbolic link and returns all paths on the way: `path`, its target, the target of that target, and so on. If `path` is not
+    /// a symbolic link, the result contains only `path`.
     ///
     /// - Throws: `read-failed`.
     static func names(of path: FilePath) throws(KeyError) -> [FilePath] {

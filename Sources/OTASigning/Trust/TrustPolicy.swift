@@ -2,9 +2,9 @@ public import OTAFirmware
 
 /// The conditions that a bundle or image must meet in addition to a valid signature. A condition that is nil is not checked.
 public struct TrustPolicy: Sendable, Equatable {
-    /// The product that the bundle must be for.
+    /// The required product. A bundle for a different product is refused.
     public var product: ProductName?
-    /// The hardware revision that the bundle must support.
+    /// The device's hardware revision. A bundle that does not support it is refused.
     public var hardware: UInt16?
     /// The lowest accepted security counter.
     public var minimumSecurityCounter: UInt32?

@@ -2,7 +2,8 @@ internal import Glibc
 public import OTAFirmware
 public import SystemPackage
 
-/// The bundles and images that a trusted key may sign. A scope file defines them. A key without a scope file may sign all.
+/// The bundles and images that a trusted key may sign. A scope file defines them. Without a scope file, the key may sign all bundles
+/// and images.
 ///
 /// The scope file is in the folder of the key file. Its name is the name of the key file with `.scope` at the end
 /// (docs/command-line.md, "Limit a trusted key"). Example:
@@ -16,7 +17,7 @@ public struct TrustScope: Sendable, Hashable {
     /// The kind of file that the key may sign.
     public enum Format: String, Sendable, CaseIterable {
         case bundle
-        /// A signed MCUboot image without a bundle.
+        /// An MCUboot image that has its own signature and is not in a bundle.
         case mcuboot
     }
 
@@ -74,7 +75,7 @@ public struct TrustScope: Sendable, Hashable {
         formats?.contains(.bundle) ?? true && products?.contains(manifest.product) ?? true
     }
 
-    /// Whether the key may sign MCUboot images. If `products` is set, the key may not: an image does not contain its product.
+    /// Whether the key may sign MCUboot images. It is false if `products` is not nil, because an image does not contain its product.
     public var coversImages: Bool { formats?.contains(.mcuboot) ?? true && products == nil }
 
     // MARK: File format
@@ -102,7 +103,8 @@ public struct TrustScope: Sendable, Hashable {
         return (word, halves[1].split(separator: ",", omittingEmptySubsequences: false).map(trimmed))
     }
 
-    /// Removes the spaces at both ends and merges several spaces inside into one. A value with a space inside is invalid in any case.
+    /// Removes spaces at both ends and replaces several spaces inside by one. This accepts no invalid value, because valid values contain
+    /// no spaces.
     private static func trimmed(_ text: Substring) -> String { text.split(separator: " ").joined(separator: " ") }
 
     /// Returns the hint of the error for a byte that is not printable ASCII.
@@ -126,7 +128,8 @@ public struct TrustScope: Sendable, Hashable {
 
     /// Returns the path of the scope file for a key file. Returns nil if no file has that path.
     ///
-    /// If the scope file is a symbolic link without a target, the path is returned. The later read then fails, and the limit is not lost.
+    /// If the scope file is a symbolic link to a missing file, returns the path. The caller's read then fails. With nil, the key would have
+    /// no limit.
     static func path(beside key: FilePath) -> FilePath? {
         let path = FilePath(key.string + suffix)
         var status = stat()

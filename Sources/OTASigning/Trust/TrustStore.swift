@@ -29,8 +29,8 @@ public struct TrustStore: Sendable {
     /// A scope file limits its key (`TrustScope`). If a key file is a symbolic link, the scope file in the link's folder and those in the
     /// folders of its targets apply.
     ///
-    /// - Parameter filesAreChosen: whether the user named the paths in the current command. For a file, `OwnedPath` is then not applied:
-    ///   the file may be in another user's folder. The file must only not be writable by others. Folders are checked in any case.
+    /// - Parameter filesAreChosen: whether the user named the paths in the current command. A path to a key file may then lead through
+    ///   folders of other users. The only condition is that the file is not writable by others. Paths to folders are always fully checked.
     /// - Throws: `no-such-file`; `trust-permissions` for a path that users other than root and the caller can change (`OwnedPath`);
     ///   `relative-trust-path` for a path through `/proc`; `no-trusted-key` if no key was found; `key-id-conflict`; `bad-trust-scope` for
     ///   a scope file that is malformed, has no key file, or differs from the key's other scope file; the errors of
@@ -86,8 +86,8 @@ public struct TrustStore: Sendable {
 
     private mutating func load(_ path: FilePath, isChosen: Bool) throws(KeyError) {
         let key = try Self.guarded(path, isChosen: isChosen).publicKey()
-        // If `path` is a symbolic link, the scope file next to the link's target also applies. Without this rule, a link would remove the
-        // limit.
+        // If `path` is a symbolic link, the scope file next to the link's target also applies. Otherwise the key would have no limit if it
+        // is loaded through a link.
         var scopes: [TrustScope] = []
         for name in try OwnedPath.names(of: path) {
             if let scope = try Self.scope(beside: name, isChosen: isChosen) { scopes.append(scope) }
@@ -105,8 +105,8 @@ public struct TrustStore: Sendable {
     /// Opens a key file or scope file and checks that other users cannot change it.
     private static func guarded(_ path: FilePath, isChosen: Bool) throws(KeyError) -> SmallFile {
         let file = try SmallFile(path)
-        // All users can write to a device such as /dev/null. This check reports it as `not-a-file`. The checks below would report its
-        // permissions.
+        // All users can write to a device such as /dev/null. For a device, this check throws `not-a-file`. Without it, the checks below
+        // would throw `trust-permissions`.
         try file.expectFile()
         guard isChosen else {
             try OwnedPath.check(path)

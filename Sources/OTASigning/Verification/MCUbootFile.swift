@@ -1,11 +1,12 @@
 public import OTAFirmware
 
-/// A parsed MCUboot image from a file. It is complete. Its SHA-256 is correct, unless it has none or is encrypted. Its signature is not
-/// checked.
+/// A complete MCUboot image that was parsed from a file.
+///
+/// If the image contains a SHA-256 and is not encrypted, the SHA-256 is correct. The signature is not checked.
 public struct MCUbootFile: Sendable {
     /// The bytes to send, from the header to the last TLV.
     ///
-    /// A file of a whole slot also contains the slot's padding and trailer. These are not sent: they are not signed, and the trailer may
+    /// The file can also contain the slot's padding and trailer. They are not sent, because they are not signed. The trailer could also
     /// mark the image as confirmed.
     public let bytes: [UInt8]
     public let image: MCUbootImage

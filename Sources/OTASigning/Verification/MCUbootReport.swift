@@ -1,6 +1,6 @@
 public import OTAFirmware
 
-/// The results of the checks of an MCUboot image. A refused image has a report, too.
+/// The results of the checks of an MCUboot image. `Verifier.report(on:)` returns them for accepted and for refused images.
 public struct MCUbootReport: Sendable, Equatable {
     public struct Signature: Sendable, Equatable {
         /// The algorithm's name in imgtool, such as `ED25519` or `ECDSASIG`.
@@ -10,7 +10,7 @@ public struct MCUbootReport: Sendable, Equatable {
         /// The value of the image's KEYHASH TLV: the SHA-256 or SHA-512 of the signer's public key (`ImagePublicKey.encoded`). Nil if the
         /// image has no KEYHASH TLV. It may then contain the whole key in a PUBKEY TLV.
         public let keyHash: [UInt8]?
-        /// The trusted key that the image names. Nil if no trusted key matches, or if `ignoredKeyID` has the key.
+        /// The trusted key that the image names. Nil if no trusted key matches, or if `ignoredKeyID` is not nil.
         public let keyID: KeyID?
         /// The trusted key that the image names, if its signature is valid but its scope excludes MCUboot images. Otherwise nil.
         public let ignoredKeyID: KeyID?
@@ -19,7 +19,7 @@ public struct MCUbootReport: Sendable, Equatable {
         /// A text for the user that explains why the algorithm is not supported. Nil if the algorithm is supported.
         public let unsupported: String?
 
-        /// Whether the image names a trusted key whose scope excludes MCUboot images.
+        /// Whether the signature by a trusted key is valid, but the scope of this key excludes MCUboot images.
         public var isOutOfScope: Bool { ignoredKeyID != nil }
     }
 
@@ -29,9 +29,10 @@ public struct MCUbootReport: Sendable, Equatable {
     public let digestHolds: Bool?
     /// The signature; nil if the image is not signed.
     public let signature: Signature?
-    /// Whether the error is `ambiguous-image`. For example, the image contains a TLV twice or in the wrong area.
+    /// Whether the verification failed with `ambiguous-image`, for example because the image contains a TLV twice.
     public let isAmbiguous: Bool
-    /// The TLVs that the signature does not cover. The TLVs of the signature itself, its key and the digest are left out.
+    /// The TLVs outside the protected area. The signature does not cover them. The list does not contain the TLVs of the signature, of its
+    /// key and of the digest.
     public let unsigned: [MCUbootTLV]
 }
 

@@ -2,14 +2,14 @@ internal import OTAFirmware
 
 /// The signature of an MCUboot image, parsed from the image's TLVs. It is not verified yet.
 ///
-/// An image with two signatures, keys or digests is an error, because the bootloader could verify a different one than the host.
+/// An image with two signatures, two keys or two digests is an error, because the bootloader could use a different one than the host.
 struct MCUbootSignature {
     /// The signature algorithm. The type of the signature's TLV and the type of the digest's TLV determine it.
     let algorithm: ImagePublicKey.Algorithm
     /// The TLV that names the signer. KEYHASH contains a digest of the public key, PUBKEY contains the key (`ImagePublicKey.encoded`).
     /// Nil if the image names no signer.
     let keyTLV: MCUbootTLV?
-    /// The bytes of the signature. Their number is not checked yet.
+    /// The bytes of the signature. Their length is not checked yet.
     let bytes: [UInt8]
     /// Whether the signature is over the image's bytes (a pure signature). Otherwise it is over their digest.
     let isPure: Bool
@@ -39,7 +39,8 @@ struct MCUbootSignature {
     /// - Parameters:
     ///   - signature: the TLV with the signature.
     ///   - digest: the TLV with the image's digest; nil if the image has no digest.
-    /// - Throws: `unsupported-signature` if otaflash does not support the algorithm, or not with this digest or as a pure signature.
+    /// - Throws: `unsupported-signature` if otaflash does not support the algorithm, its combination with the digest, or a pure signature
+    ///   with this algorithm.
     private static func algorithm(
         of signature: MCUbootTLV, digest: MCUbootTLV?, isPure: Bool
     ) throws(VerificationError) -> ImagePublicKey.Algorithm {
@@ -50,7 +51,7 @@ struct MCUbootSignature {
         else {
             throw unsupported("ECDSA P-224", ImagePublicKey.Algorithm.list)
         }
-        // imgtool uses the TLV type ECDSASIG for P-256 and for P-384. The type of the digest distinguishes them.
+        // imgtool uses the same type of signature TLV for the curves P-256 and P-384. A SHA-384 digest means P-384.
         if algorithm == .ecdsaP256, digest?.type == MCUbootTLV.sha384 {
             throw unsupported("ECDSA P-384", ImagePublicKey.Algorithm.list)
         }
@@ -79,8 +80,8 @@ struct MCUbootSignature {
         return found.first
     }
 
-    /// Checks that the protected area contains no digest, key or signature TLV. These TLVs are computed over the protected area or
-    /// describe its signature, so they cannot be part of it.
+    /// Checks that the protected area contains no digest, key or signature TLV. The digest and the signature are computed over the
+    /// protected area, so they cannot be in it.
     ///
     /// - Throws: `ambiguous-image`.
     private static func checkPlaces(in image: MCUbootImage) throws(VerificationError) {

@@ -4,7 +4,7 @@ public import OTAFirmware
 /// therefore never receives an unverified bundle.
 public struct VerifiedBundle: Sendable {
     public let bundle: SignedBundle
-    /// The signatures in the bundle's order.
+    /// The results for all signatures, in the same order as in the bundle.
     public let signatures: [SignatureReport]
     /// The SHA-256 of the manifest. It identifies the release.
     public let manifestDigest: SHA256Digest

@@ -7,17 +7,17 @@ public import OTAFirmware
 public struct VerifiedImage: Sendable {
     /// The reason why the image may be sent.
     public enum Authorization: Sendable, Hashable {
-        /// The image has its own signature. It is a valid signature by this trusted key.
+        /// The image contains a valid signature by this trusted key.
         case signature(KeyID)
         /// The image is in a bundle that these trusted keys signed.
         case bundle([KeyID])
-        /// No trusted key signed the image, and the user consented to it.
+        /// No trusted key authorizes the image, but the user consented to send it.
         case consent(Consent)
     }
 
     /// The bytes to send, from the header to the last TLV.
     public let bytes: [UInt8]
-    /// The parsed image. Its property `digest` can contain only a SHA-256. It is nil if the image has another digest or none.
+    /// The parsed image. Its `digest` is the SHA-256 in the image. It is nil if the image contains no SHA-256 or is encrypted.
     public let image: MCUbootImage
     public let authorization: Authorization
     /// The manifest of the bundle that contains the image. Nil for an image without a bundle.

@@ -32,7 +32,7 @@ public struct Verifier: Sendable {
         return VerifiedBundle(bundle: bundle, signatures: signatures)
     }
 
-    /// Checks each signature and returns the results in the bundle's order. It does not decide whether the bundle is accepted.
+    /// Checks each signature and returns the results, in the same order as in the bundle. An invalid signature is not an error here.
     public func report(on envelope: Envelope) -> [SignatureReport] {
         envelope.signatures.map { signature in
             let key = trust[signature.keyID]
@@ -70,8 +70,8 @@ public struct Verifier: Sendable {
 
     /// Returns the error for a signature by a trusted key whose scope does not cover the bundle.
     ///
-    /// The error is `bad-signature` if the signature is invalid, else `key-out-of-scope`. After `key-out-of-scope` a user may extend the
-    /// scope. That would be wrong for a forged bundle.
+    /// The error is `bad-signature` if the signature is invalid, else `key-out-of-scope`. The user may react to `key-out-of-scope` with a
+    /// wider scope for the key. This must not happen for a forged bundle.
     private func refusal(of signature: BundleSignature, _ envelope: Envelope) -> VerificationError {
         let key = trust[signature.keyID]
         guard key?.verify(signature: signature.signature, message: envelope.manifestBytes) == true else {
@@ -137,7 +137,7 @@ extension Verifier {
 
     /// Verifies an image like `verify(_:)`, and also accepts an image that no trusted key authorizes. Call it only if the user consented.
     ///
-    /// All other conditions of `verify(_:)` apply. If a trusted key signed the image, the signature authorizes it, not the consent.
+    /// All other conditions of `verify(_:)` apply. If the image has a valid signature by a trusted key, the consent is not used.
     ///
     /// - Throws: `ambiguous-image`, `no-digest`, `digest-mismatch`, `bad-signature`, `key-out-of-scope`; the errors of the policy.
     public func accept(_ file: MCUbootFile) throws(VerificationError) -> VerifiedImage {
@@ -153,7 +153,8 @@ extension Verifier {
         }
     }
 
-    /// Returns the digest in the image if it matches the image's bytes. Returns nil if the image contains no digest.
+    /// Returns the digest that the image contains, after a check that it matches the image's bytes. Returns nil if the image contains no
+    /// digest.
     ///
     /// - Throws: `encrypted-image`, `ambiguous-image`, `digest-mismatch`.
     private func checkedDigest(of file: MCUbootFile) throws(VerificationError) -> [UInt8]? {
@@ -182,8 +183,8 @@ extension Verifier {
         return trust.imageKeys.first { key in
             let encoded = key.encoded
             guard tlv.type == MCUbootTLV.keyHash else { return tlv.value == encoded }
-            // MCUboot refuses a KEYHASH that is longer than its image digest (bootutil_find_key.c). That digest is SHA-256, 32 bytes. Only
-            // with Ed25519 it can also be SHA-512, 64 bytes.
+            // MCUboot refuses a KEYHASH that is longer than its image digest (bootutil_find_key.c). The image digest is SHA-256 (32 bytes).
+            // With Ed25519, it can also be SHA-512 (64 bytes).
             return switch (tlv.value.count, key.algorithm) {
             case (32, _): tlv.value == SHA256.digest(of: encoded).bytes
             case (64, .ed25519): tlv.value == MessageDigest.sha512.digest(of: encoded[...])
@@ -207,7 +208,7 @@ public struct VerificationError: Error, Sendable, Equatable {
     public enum Code: String, Sendable, CaseIterable {
         /// The manifest contains an unknown critical field.
         case unknownCriticalField = "unknown-critical-field"
-        /// No signature is by a trusted key.
+        /// No trusted key signed the bundle or the image.
         case untrustedKey = "untrusted-key"
         /// The signer is a trusted key, but its scope does not cover the file.
         case keyOutOfScope = "key-out-of-scope"
@@ -219,14 +220,14 @@ public struct VerificationError: Error, Sendable, Equatable {
 
         /// The image has no signature.
         case notSigned = "not-signed"
-        /// The signature algorithm is not supported, or not in combination with the image's digest.
+        /// otaflash does not support the signature algorithm, or its combination with the type of digest.
         case unsupportedSignature = "unsupported-signature"
         /// The image has no digest.
         case noDigest = "no-digest"
         /// The image is encrypted, so only the device can check its digest.
         case encryptedImage = "encrypted-image"
-        /// The image contains a TLV twice, in the wrong area or with an invalid value. A bootloader may interpret it differently than
-        /// the host.
+        /// The image contains a TLV twice, in the wrong area or with an invalid value. The bootloader could use different TLVs than the
+        /// host.
         case ambiguousImage = "ambiguous-image"
         // The next errors are conditions of the policy (`TrustPolicy`) that the bundle or image does not meet.
         case demoKey = "demo-key"
