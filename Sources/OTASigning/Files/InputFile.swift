@@ -2,15 +2,15 @@ internal import Glibc
 internal import OTAFirmware
 package import SystemPackage
 
-/// The file to sign, which is opened once and read in parts.
+/// The file to sign. It is opened once and read in pieces.
 package final class InputFile {
-    /// The size in bytes when the file was opened.
+    /// The file's size in bytes at the time of opening, or the length of the copied stream.
     package let size: UInt64
     private let path: FilePath
     private let file: OpenFile
     private let status: Stat
 
-    /// The maximum length of one read, in bytes. It is long enough for few calls and short enough for the processor's cache.
+    /// The maximum length of one read, in bytes. Long reads need few system calls, but 256 KiB must still fit into the processor's cache.
     package static let pieceLength = 256 << 10
 
     /// - Throws: `no-such-file`, `not-a-file`, `read-failed`.
@@ -26,12 +26,13 @@ package final class InputFile {
         size = UInt64(clamping: status.size)
     }
 
-    /// Copies a stream, such as standard input, to a file without a name, so that it can be read twice.
+    /// Copies a stream, such as standard input, to a temporary file. A stream can be read only once, but the file can be read again.
     ///
     /// - Parameters:
-    ///   - stream: an open descriptor, which is read to its end and not closed.
+    ///   - stream: an open descriptor. It is read to its end and stays open.
     ///   - name: the name of the stream in messages.
-    /// - Throws: `read-failed`; `cannot-create`, `write-failed` for the copy; `image-too-large` above 256 MiB.
+    /// - Throws: `read-failed` for the stream; `cannot-create` or `write-failed` for the temporary file; `image-too-large` if the stream is
+    ///   longer than 256 MiB.
     package init(copying stream: FileDescriptor, as name: FilePath) throws(SigningError) {
         path = name
         do { file = try OpenFile.scratch() } catch {
@@ -64,7 +65,7 @@ package final class InputFile {
     /// The maximum length of a stream, in bytes.
     private static let longestStream = 256 << 20
 
-    /// Returns the first `count` bytes, or all bytes if the file is shorter.
+    /// Returns the first `count` bytes of the file. Returns all bytes if the file is shorter.
     package func prefix(_ count: Int) throws(SigningError) -> [UInt8] {
         let length = min(size, UInt64(count))
         var bytes: [UInt8] = []
@@ -73,9 +74,9 @@ package final class InputFile {
         return bytes
     }
 
-    /// Passes the bytes of `range` to `body` in order. The range must be within the file's size.
+    /// Reads the bytes of `range` and passes them to `body`, one piece after the other. The range must not exceed the file's size.
     ///
-    /// - Throws: `read-failed`; `image-changed` if the size or the modification time has changed since the file was opened.
+    /// - Throws: `read-failed`; `image-changed` if the file's size or modification time has changed since the file was opened.
     package func forEachPiece(
         in range: Range<UInt64>, _ body: (UnsafeRawBufferPointer) throws(SigningError) -> Void
     ) throws(SigningError) {
@@ -103,19 +104,20 @@ package final class InputFile {
 }
 
 extension Stat {
-    /// Whether both have the same modification time, so the file was not written in between.
+    /// Returns whether the modification time is the same as in `other`, the status of the same file at an earlier time.
     fileprivate func isUnchanged(since other: Stat) -> Bool {
         st_mtim.tv_sec == other.st_mtim.tv_sec && st_mtim.tv_nsec == other.st_mtim.tv_nsec
     }
 }
 
-/// The source of the image's bytes.
+/// The image to sign: the contents of a file, or the bytes from an Intel HEX text.
 enum ImageSource {
     case file(InputFile, size: UInt32)
-    /// The bytes that an Intel HEX text describes.
+    /// The bytes from an Intel HEX text. `text` is the file with the text.
     case memory([UInt8], size: UInt32, text: InputFile)
 
-    /// The maximum length of Intel HEX text, in bytes. 64 MiB in records of 16 bytes need 176 MiB of text.
+    /// The maximum length of Intel HEX text, in bytes. The longest accepted image has 64 MiB. With 16 bytes in each record, this is 176 MiB
+    /// of text.
     private static let maximumTextLength = 256 << 20
 
     init(_ file: InputFile) throws(SigningError) {
@@ -138,14 +140,14 @@ enum ImageSource {
         }
     }
 
-    /// In bytes.
+    /// The length of the image in bytes.
     var size: UInt32 {
         switch self {
         case .file(_, let size), .memory(_, let size, _): size
         }
     }
 
-    /// Reads the image once, passes each part to `body`, and returns the image's description.
+    /// Reads the whole image, passes each piece to `body`, and returns the image's description.
     func inspect(
         as format: ImageFormat?, _ body: (UnsafeRawBufferPointer) throws(SigningError) -> Void
     ) throws(SigningError) -> FirmwareDescription {
@@ -157,7 +159,7 @@ enum ImageSource {
         return try imageChecked { () throws(ImageError) in try inspector.finish() }
     }
 
-    /// The error if two reads of the image give different bytes.
+    /// The error for an image that has changed between two reads.
     var changed: SigningError {
         switch self {
         case .file(let file, _), .memory(_, _, let file): file.changed

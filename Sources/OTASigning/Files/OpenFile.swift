@@ -1,7 +1,7 @@
 internal import Glibc
 internal import SystemPackage
 
-/// Owns a file descriptor.
+/// Owns an open file descriptor and closes it when the last reference is released.
 final class OpenFile {
     let descriptor: FileDescriptor
 
@@ -14,7 +14,7 @@ final class OpenFile {
         }
     }
 
-    /// Creates a file without a name in `scratchFolder`. It is deleted when it is closed, also if the process is killed.
+    /// Creates a temporary file without a name in `scratchFolder`. The kernel deletes it when it is closed, even if the process is killed.
     static func scratch() throws(Errno) -> OpenFile {
         do throws(Errno) {
             return try OpenFile(
@@ -29,7 +29,7 @@ final class OpenFile {
         }
     }
 
-    /// `$TMPDIR`, or `/tmp`.
+    /// The folder for temporary files: `$TMPDIR` if it is an absolute path, else `/tmp`.
     static var scratchFolder: FilePath {
         getenv("TMPDIR").map { FilePath(String(cString: $0)) }.flatMap { $0.isAbsolute ? $0 : nil } ?? "/tmp"
     }
@@ -38,7 +38,7 @@ final class OpenFile {
 
     func status() throws(Errno) -> Stat { try Errno.typed { try descriptor.stat() } }
 
-    /// Clears the non-blocking mode, so that reads wait for data.
+    /// Clears the non-blocking mode of the descriptor. Afterwards a read waits for data.
     func block() throws(Errno) {
         guard fcntl(descriptor.rawValue, F_SETFL, 0) == 0 else { throw Errno(rawValue: errno) }
     }
@@ -61,14 +61,15 @@ final class OpenFile {
         _ = try Errno.typed { try descriptor.writeAll(toAbsoluteOffset: offset, bytes) }
     }
 
-    /// Returns after the storage device has the contents (fsync).
+    /// Waits until the file's contents are on the storage device (fsync).
     func synchronize() throws(Errno) {
         guard fsync(descriptor.rawValue) == 0 else { throw Errno(rawValue: errno) }
     }
 }
 
 extension Errno {
-    /// Runs `body` and throws its error as an `Errno`. The calls of swift-system throw no other type.
+    /// Runs `body`, which calls functions of swift-system, and throws their errors with the static type `Errno`. These functions throw only
+    /// `Errno`, but their declarations do not contain the type.
     static func typed<Result>(_ body: () throws -> Result) throws(Errno) -> Result {
         do { return try body() } catch { throw error as? Errno ?? .ioError }
     }
@@ -78,25 +79,25 @@ extension Errno {
 }
 
 extension FileDescriptor.OpenOptions {
-    /// O_TMPFILE, a macro that Swift does not import (asm-generic/fcntl.h; the same on x86 and ARM).
+    /// The flags of `O_TMPFILE`. Swift does not import this macro of asm-generic/fcntl.h. The number is the same on x86 and on ARM.
     static let temporaryFile: FileDescriptor.OpenOptions = [.directory, .init(rawValue: 0o20_000_000)]
 }
 
 extension Errno {
-    /// Whether this is the answer of a file system without `O_TMPFILE`.
+    /// Whether open(2) with `O_TMPFILE` fails with this error on a file system that does not support `O_TMPFILE`.
     var lacksTemporaryFiles: Bool { [Errno.notSupported, .isDirectory, .invalidArgument].contains(self) }
 }
 
 extension FilePath {
-    /// The folder that contains this path.
+    /// The folder that contains the file at this path: `.` for a path without a folder.
     var folder: FilePath {
         let parent = removingLastComponent()
         return parent.isEmpty ? "." : parent
     }
 
-    /// Writes the folder's entries to storage, so that added, changed and removed names survive a loss of power.
+    /// Writes the entries of this folder to the storage device. New, renamed and deleted files in it then survive a power failure.
     ///
-    /// An error is ignored, because some file systems do not support it. The contents of the file are already on storage.
+    /// Errors are ignored, because some file systems do not support fsync on a folder.
     func synchronizeFolder() {
         guard let folder = try? OpenFile(self, .readOnly, options: .directory) else { return }
         try? folder.synchronize()

@@ -1,20 +1,20 @@
 internal import Glibc
 package import SystemPackage
 
-/// An output file that appears under its name complete or not at all.
+/// An output file that gets its name only in `commit()`, when its contents are complete.
 ///
-/// The file has no name during the writing, so a killed process leaves no file. Some file systems (some network file systems, FAT) do
-/// not support files without a name. There the file has a temporary name, and a killed process leaves that file.
+/// Before `commit()`, the file has no name. If the process is killed, the kernel deletes the file. FAT and some network file systems do
+/// not support files without a name. There, the file has a temporary name, and it remains if the process is killed.
 package final class OutputFile {
     let path: FilePath
     private let replaces: Bool
     private let file: OpenFile
     private var temporary: FilePath?
-    /// The stream that gets the contents, in place of a named file.
+    /// The stream that `commit()` copies the contents to. Nil if the output is a named file.
     private let stream: FileDescriptor?
 
     /// - Parameters:
-    ///   - replaces: whether to replace an existing file of that name, atomically.
+    ///   - replaces: whether to replace an existing file at `path`, atomically.
     ///   - named: whether to use a temporary name even if the file system supports files without a name.
     /// - Throws: `output-exists`, `cannot-create`.
     package init(_ path: FilePath, replaces: Bool, named: Bool = false) throws(SigningError) {
@@ -23,7 +23,7 @@ package final class OutputFile {
         stream = nil
         if let existing = try? path.stat() {
             guard replaces else { throw Self.exists(path) }
-            // Otherwise a regular file could replace a device such as /dev/null.
+            // Without this check, the new file could replace a device such as /dev/null.
             guard existing.type == .regular else {
                 throw .refused(.cannotCreate, context: "\(path): the path exists and is not a regular file")
             }
@@ -42,7 +42,7 @@ package final class OutputFile {
         }
     }
 
-    /// Creates the output to a stream, such as standard output. The stream gets the contents at `commit`, complete.
+    /// Creates an output file for a stream, such as standard output. `commit()` copies the complete contents to the stream.
     ///
     /// - Parameter name: the name of the stream in messages.
     /// - Throws: `cannot-create`.
@@ -67,7 +67,7 @@ package final class OutputFile {
         try writing(.writeFailed) { () throws(Errno) in try file.write(bytes, at: Int64(offset)) }
     }
 
-    /// Waits until all bytes are on the storage device, then gives the file its name.
+    /// Waits until all bytes are on the storage device, then gives the file its name. For a stream, copies all bytes to the stream.
     ///
     /// - Throws: `output-exists`, `cannot-create`, `write-failed`.
     package func commit() throws(SigningError) {
@@ -75,7 +75,8 @@ package final class OutputFile {
         try writing(.writeFailed) { () throws(Errno) in try file.synchronize() }
         do {
             if temporary != nil {
-                // Exclusive creation reserves the name, so the rename below cannot overwrite another process's file.
+                // rename() overwrites an existing file. The exclusive creation of an empty file at `path` fails if another process has
+                // created a file there. The rename below then replaces only the empty file.
                 if !replaces {
                     _ = try OpenFile(
                         path, .writeOnly, options: [.create, .exclusiveCreate], permissions: Self.permissions)
@@ -133,7 +134,9 @@ package final class OutputFile {
             hint: "replace it with --force, or choose another path with -o FILE")
     }
 
-    /// Creates a file without a name. Returns nil if the file system does not support it, or if the file could not be named later.
+    /// Creates a file without a name. Returns nil if the file system does not support this.
+    ///
+    /// Also returns nil if `/proc` is not available, because `commit()` needs it to give the file a name.
     private static func nameless(in folder: FilePath) throws(Errno) -> OpenFile? {
         do throws(Errno) {
             let file = try OpenFile(folder, .readWrite, options: .temporaryFile, permissions: permissions)
@@ -144,15 +147,15 @@ package final class OutputFile {
         }
     }
 
-    /// The path that linkat uses to name a file without a name (open(2), O_TMPFILE).
+    /// Returns the path of an open file in `/proc`. linkat(2) needs this path to give a name to a file without a name (open(2), O_TMPFILE).
     private static func link(of file: OpenFile) -> FilePath { FilePath("/proc/self/fd/\(file.descriptor.rawValue)") }
 
-    /// The permissions of a new file, less the umask.
+    /// The permissions of a new file. The kernel removes the bits of the umask.
     private static let permissions: FilePermissions = [.ownerReadWrite, .groupReadWrite, .otherReadWrite]
 }
 
 extension FilePath {
-    /// A random hidden name in the same folder. A collision is practically impossible (64 random bits).
+    /// Returns the path of a hidden file in the same folder, with 64 random bits in its name. A collision is practically impossible.
     fileprivate func unusedSibling() -> FilePath {
         folder.appending(".otaflash-" + String(UInt64.random(in: .min ... .max), radix: 36))
     }

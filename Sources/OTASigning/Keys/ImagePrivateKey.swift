@@ -1,8 +1,9 @@
 internal import COpenSSL
 
-/// A private key that signs MCUboot images: Ed25519, ECDSA P-256, RSA-2048 or RSA-3072. Only a `PrivateKey` signs bundles.
+/// A private key that signs MCUboot images: Ed25519, ECDSA P-256, RSA-2048 or RSA-3072. It cannot sign bundles. `PrivateKey` signs
+/// bundles.
 ///
-/// libcrypto holds the secret and wipes it when the last reference is released.
+/// The secret bytes are in libcrypto's memory. libcrypto overwrites them when the last reference is released.
 public final class ImagePrivateKey: Sendable {
     public let publicKey: ImagePublicKey
     private let handle: KeyHandle
@@ -20,9 +21,9 @@ public final class ImagePrivateKey: Sendable {
 
     /// Reads a PEM text with a private key, in one of these formats:
     ///
-    /// - PKCS#8, plain or encrypted. `imgtool keygen` and `openssl genpkey` write this format.
-    /// - The older formats `EC PRIVATE KEY` (RFC 5915) and `RSA PRIVATE KEY` (PKCS#1), not encrypted. The sample keys of MCUboot have this
-    ///   format.
+    /// - PKCS#8, with or without encryption. `imgtool keygen` and `openssl genpkey` write this format.
+    /// - The older formats `EC PRIVATE KEY` (RFC 5915) and `RSA PRIVATE KEY` (PKCS#1) without encryption. Some sample keys of MCUboot have
+    ///   these formats.
     ///
     /// The passphrase is ignored if the key is not encrypted.
     ///
@@ -42,7 +43,10 @@ public final class ImagePrivateKey: Sendable {
         }
     }
 
-    /// Parses a key in the older format of its algorithm.
+    /// Parses a key in one of the older formats, `EC PRIVATE KEY` or `RSA PRIVATE KEY`.
+    ///
+    /// - Parameter type: libcrypto's constant for the algorithm.
+    /// - Throws: `not-a-key`.
     private static func parse(_ block: PEMBlock, _ type: Int32) throws(KeyError) -> KeyHandle {
         guard !block.hasHeader else {
             throw KeyError(
@@ -56,22 +60,24 @@ public final class ImagePrivateKey: Sendable {
         return KeyHandle(owning: parsed)
     }
 
-    /// Signs the SHA-256 of `message` with an ECDSA or RSA key. The formats are those of `ImagePublicKey.verify`. Each signature is
-    /// different, because both algorithms use random numbers.
+    /// Returns the ECDSA or RSA signature of the SHA-256 of `message`, in the format that `ImagePublicKey.verify` describes.
+    ///
+    /// Two signatures of the same message differ, because both algorithms use random numbers.
     ///
     /// - Throws: `not-a-key` if the private and the public part of the key do not match; `crypto-failed`.
     func sign(digestOf message: [UInt8]) throws(KeyError) -> [UInt8] {
         let signature = try KeyError.translating { () throws(OpenSSLFailure) in
             try handle.signDigest(of: message, publicKey.algorithm == .ecdsaP256 ? .none : .pss)
         }
-        // An RSA key with one wrong number creates signatures that can reveal the key. Such a signature must not be published.
+        // An RSA private key with a wrong number creates an invalid signature. An attacker could compute the key from it. This check
+        // prevents the publication of an invalid signature.
         guard publicKey.verify(signature: signature, ofDigestOf: message[...]) else {
             throw KeyError(.notAKey, "the private and the public part of the key do not match")
         }
         return signature
     }
 
-    /// Signs `message` itself with an Ed25519 key.
+    /// Returns the Ed25519 signature of `message`. The message is not hashed first.
     func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8] {
         try KeyError.translating { () throws(OpenSSLFailure) in try handle.sign(message) }
     }

@@ -1,9 +1,9 @@
 internal import COpenSSL
 public import OTAFirmware
 
-/// A public key that verifies MCUboot images. Bundles are verified only with Ed25519, by `PublicKey`.
+/// A public key that verifies MCUboot images. It does not verify bundles. `PublicKey` verifies bundles.
 ///
-/// The supported algorithms are those of imgtool 2.5.0 (`image.py`, `ALLOWED_KEY_SHA`), without ECDSA P-384.
+/// It supports the algorithms of imgtool 2.5.0 (`image.py`, `ALLOWED_KEY_SHA`), except ECDSA P-384.
 public struct ImagePublicKey: Sendable {
     public enum Algorithm: Sendable, CaseIterable {
         case ed25519, ecdsaP256, rsa2048, rsa3072
@@ -18,7 +18,7 @@ public struct ImagePublicKey: Sendable {
             }
         }
 
-        /// All names, for the user.
+        /// The names of all algorithms, as a text for messages.
         public static let list = "Ed25519, ECDSA P-256, RSA-2048 or RSA-3072"
 
         /// The type of the TLV that contains the signature (mcuboot, `image.h`; imgtool 2.5.0, `sig_tlv()` in `keys/`).
@@ -31,22 +31,25 @@ public struct ImagePublicKey: Sendable {
             }
         }
 
-        /// The types of the digests that the image may contain (imgtool 2.5.0, `ALLOWED_KEY_SHA` in `image.py`).
+        /// The TLV types of the digests that an image with this signature algorithm may contain (imgtool 2.5.0, `ALLOWED_KEY_SHA` in
+        /// `image.py`).
         var digestTypes: [UInt16] {
             self == .ed25519 ? [MCUbootTLV.sha256, MCUbootTLV.sha512] : [MCUbootTLV.sha256]
         }
     }
 
     public let algorithm: Algorithm
-    /// For Ed25519, the first 8 bytes of SHA-256 over the raw key, as in bundles. For other keys, the first 8 bytes of SHA-256 over
-    /// `encoded`, which are also the first bytes of the KEYHASH TLV.
+    /// The first 8 bytes of a SHA-256. For Ed25519 it is the SHA-256 of the 32 raw bytes of the key, as in bundles. For other algorithms it
+    /// is the SHA-256 of `encoded`, so the ID equals the first 8 bytes of the KEYHASH TLV.
     public let id: KeyID
     /// The SubjectPublicKeyInfo in DER (RFC 5280, section 4.1).
     public let subjectPublicKeyInfo: [UInt8]
-    /// The DER encoding whose digest is the KEYHASH TLV: the RSAPublicKey of PKCS#1 for RSA, else the SubjectPublicKeyInfo (imgtool 2.5.0,
-    /// `get_public_bytes()` in `keys/`). The PUBKEY TLV contains the same bytes.
+    /// The key in the encoding of MCUboot images: the PUBKEY TLV contains these bytes, and the KEYHASH TLV contains their digest.
+    ///
+    /// For RSA, it is the RSAPublicKey of PKCS#1 in DER. For other algorithms, it is the SubjectPublicKeyInfo (imgtool 2.5.0,
+    /// `get_public_bytes()` in `keys/`).
     public let encoded: [UInt8]
-    /// The same key for bundles; nil if the algorithm is not Ed25519.
+    /// The same key in the type that verifies bundles. Nil if the algorithm is not Ed25519.
     public let bundleKey: PublicKey?
 
     public init(_ key: PublicKey) {
@@ -57,9 +60,9 @@ public struct ImagePublicKey: Sendable {
         bundleKey = key
     }
 
-    /// Parses a SubjectPublicKeyInfo in DER.
+    /// Parses a public key in DER (SubjectPublicKeyInfo).
     ///
-    /// - Throws: `not-a-key`; `wrong-algorithm` for another algorithm, another curve or another length of an RSA key; `small-order`.
+    /// - Throws: `not-a-key`; `wrong-algorithm` for an algorithm, a curve or an RSA key length that is not in `Algorithm`; `small-order`.
     public init(subjectPublicKeyInfo info: [UInt8]) throws(KeyError) {
         if PublicKey.isEd25519(info) {
             self.init(try PublicKey(subjectPublicKeyInfo: info))
@@ -73,7 +76,7 @@ public struct ImagePublicKey: Sendable {
         }
     }
 
-    /// Reads a PEM text with a SubjectPublicKeyInfo. `imgtool getpub -e pem` and `openssl pkey -pubout` write this format.
+    /// Reads a public key from a PEM text with the label `PUBLIC KEY`, as `imgtool getpub -e pem` and `openssl pkey -pubout` write it.
     ///
     /// - Throws: the errors of `init(subjectPublicKeyInfo:)`, and `key-too-large`.
     public init(pem: SecretBytes) throws(KeyError) {
@@ -94,8 +97,8 @@ public struct ImagePublicKey: Sendable {
 
     // MARK: ECDSA
 
-    /// The first bytes of a SubjectPublicKeyInfo for P-256 (RFC 5480, section 2), before the 64 bytes of an uncompressed point. DER allows
-    /// no other encoding.
+    /// The first bytes of every SubjectPublicKeyInfo with an uncompressed point on P-256 (RFC 5480, section 2). The 64 bytes of the point
+    /// follow. The first bytes are always the same, because DER has exactly one encoding for each value.
     private static let p256Header: [UInt8] = [
         0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48,
         0xce,
@@ -118,7 +121,7 @@ public struct ImagePublicKey: Sendable {
 
     // MARK: RSA
 
-    /// The allowed lengths of a public exponent in bits. The exponent is odd and from 2^16 + 1 to 2^256 (FIPS 186-5, A.1.1).
+    /// The allowed lengths of an RSA public exponent in bits. FIPS 186-5 (A.1.1) requires an odd exponent between 2^16 and 2^256.
     private static let exponentBits: ClosedRange<Int32> = 17...256
 
     private init(rsa info: [UInt8]) throws(KeyError) {
@@ -141,7 +144,8 @@ public struct ImagePublicKey: Sendable {
         try self.init(algorithm, info, encoded: encoded)
     }
 
-    /// Parses the key, and checks that the encoding is DER without other bytes: the key hash must not depend on the encoding.
+    /// Parses a public key and checks that `info` is exactly its DER encoding. Without this check, one key could have several encodings and
+    /// therefore several key hashes.
     private static func handle(_ info: [UInt8]) throws(KeyError) -> KeyHandle {
         do {
             let handle = try KeyHandle.parsing(subjectPublicKeyInfo: info)
@@ -156,7 +160,9 @@ public struct ImagePublicKey: Sendable {
         }
     }
 
-    /// Returns the error for a key of another algorithm.
+    /// Returns the error for a key whose algorithm is not supported.
+    ///
+    /// - Parameter found: the name of the key's algorithm.
     static func wrongAlgorithm(_ found: String) -> KeyError {
         KeyError(
             .wrongAlgorithm, "the key is for \(found); expected \(Algorithm.list)",
@@ -174,13 +180,14 @@ extension ImagePublicKey: Hashable {
 }
 
 extension ImagePublicKey {
-    /// The maximum length of an ECDSA P-256 signature in bytes. imgtool's `--pad-sig` pads a shorter one with zero bytes to this length
-    /// (imgtool 2.5.0, `keys/ecdsa.py`).
+    /// The maximum length of an ECDSA P-256 signature in bytes. The option `--pad-sig` of imgtool 2.5.0 appends zero bytes to a shorter
+    /// signature, up to this length (`keys/ecdsa.py`).
     private static let paddedLength = 72
 
-    /// Returns whether `signature` is an ECDSA or RSA signature of the SHA-256 of `message` by this key.
+    /// Returns whether `signature` is a valid ECDSA or RSA signature by this key of the SHA-256 of `message`.
     ///
-    /// An RSA signature is RSASSA-PSS with MGF1-SHA-256 and a salt of 32 bytes. It is as long as the modulus. An ECDSA signature is DER.
+    /// An RSA signature is RSASSA-PSS with MGF1-SHA-256 and a salt of 32 bytes, and is as long as the modulus. An ECDSA signature is in
+    /// DER, with or without imgtool's padding. For an Ed25519 key the result is always false.
     func verify(signature: [UInt8], ofDigestOf message: ArraySlice<UInt8>) -> Bool {
         let padding: SignaturePadding
         var signature = signature
@@ -204,8 +211,9 @@ extension ImagePublicKey {
         }
     }
 
-    /// Returns the signature without imgtool's padding: zero bytes after the DER sequence, up to 72 bytes. libcrypto refuses all other
-    /// bytes after the sequence.
+    /// Removes imgtool's padding from an ECDSA signature: the zero bytes after the DER sequence in a signature of 72 bytes.
+    ///
+    /// Other bytes after the sequence are not removed. libcrypto then refuses the signature.
     private static func unpadded(_ signature: [UInt8]) -> [UInt8] {
         guard signature.count == paddedLength else { return signature }
         let length = Int(signature[1]) + 2

@@ -27,13 +27,13 @@ public struct KeyError: Error, Sendable, Equatable {
         case badTrustScope = "bad-trust-scope"
         case keyIDConflict = "key-id-conflict"
         case noTrustedKey = "no-trusted-key"
-        /// libcrypto failed unexpectedly, for example because memory ran out.
+        /// A call of libcrypto failed unexpectedly, for example because no memory was available.
         case cryptography = "crypto-failed"
     }
     public var code: Code
-    /// Describes the problem to the user, without a full stop at the end.
+    /// A description of the problem for the user, without a full stop at the end.
     public var context: String
-    /// The next step for the user; nil if this library does not know one.
+    /// A text that recommends a next step to the user. Nil if there is no recommendation.
     public var hint: String?
 
     public init(_ code: Code, _ context: String, hint: String? = nil) {
@@ -44,10 +44,11 @@ public struct KeyError: Error, Sendable, Equatable {
 
     public static func == (left: KeyError, right: KeyError) -> Bool { left.code == right.code }
 
-    /// Returns the same error with the file's path before the context.
+    /// Returns the same error with `place`, such as the path of a file, before the context.
     func at(_ place: String) -> KeyError { KeyError(code, "\(place): \(context)", hint: hint) }
 
-    /// Runs libcrypto calls that fail only if libcrypto itself fails, and throws `crypto-failed` then.
+    /// Runs `body`, which calls libcrypto, and converts its errors to `crypto-failed`. Use it only for calls that cannot fail because of
+    /// the user's input.
     static func translating<Result: ~Copyable>(
         _ body: () throws(OpenSSLFailure) -> Result
     ) throws(KeyError) -> Result {
@@ -56,15 +57,15 @@ public struct KeyError: Error, Sendable, Equatable {
 }
 
 extension String {
-    /// The string as one quoted word of a shell command. The result contains only printable characters.
+    /// The string as one word of a shell command, with quotes if necessary. The result contains only printable characters.
     package var shellQuoted: String {
         if !isEmpty, utf8.allSatisfy(Self.isPlain) { return self }
         if !isPrintable { return ansiQuoted }
         return "'" + split(separator: "'", omittingEmptySubsequences: false).joined(separator: "'\\''") + "'"
     }
 
-    /// The string in dollar-single-quotes (POSIX.1-2024, 2.2.4). An octal escape always ends after three digits, so the next character
-    /// cannot change it.
+    /// The string in the quotes `$'…'` (POSIX.1-2024, 2.2.4). Every octal escape has exactly three digits, so the shell does not read a
+    /// digit after the escape as a part of it.
     private var ansiQuoted: String {
         var word = "$'"
         for scalar in unicodeScalars {

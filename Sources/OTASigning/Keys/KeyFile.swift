@@ -10,7 +10,8 @@ public enum KeyFile {
     public static func privateKeyText(at path: FilePath) throws(KeyError) -> SecretBytes {
         let file = try SmallFile(path)
         let text = try file.contents()
-        // This check comes before the permissions, which do not matter for a public key.
+        // A public key file may be readable by all users. The error for it must be `not-a-key`, so this check comes before the check of
+        // the permissions.
         if (try? ImagePublicKey(pem: text)) != nil { throw isPublic(path) }
         guard file.status.permissions.isDisjoint(with: [.groupReadWriteExecute, .otherReadWriteExecute]) else {
             throw KeyError(
@@ -28,16 +29,17 @@ public enum KeyFile {
             hint: "use the private key of the same pair: --key \(other.shellQuoted)")
     }
 
-    /// Reads a public key for bundles or for MCUboot images from a PEM file.
+    /// Reads a public key from a PEM file. An Ed25519 key can verify bundles and MCUboot images, other keys only MCUboot images.
     ///
-    /// - Throws: `no-such-file`, `not-a-file`, `read-failed`, and the errors of `ImagePublicKey(pem:)` with the path.
+    /// - Throws: `no-such-file`, `not-a-file`, `read-failed`, and the errors of `ImagePublicKey(pem:)` with the path in the message.
     public static func publicKey(at path: FilePath) throws(KeyError) -> ImagePublicKey {
         try SmallFile(path).publicKey()
     }
 
-    /// Writes `name`.pem (mode 0600, less the umask) and `name`.pub.pem (mode 0644, less the umask) and returns their paths.
+    /// Writes the private key to `name`.pem (mode 0600) and the public key to `name`.pub.pem (mode 0644), and returns their paths.
     ///
-    /// It never overwrites a file. If it cannot create the second file, it removes the first one.
+    /// The umask can remove mode bits. An existing file is not overwritten. If the public key file cannot be written, the private key file
+    /// is deleted.
     ///
     /// - Throws: `output-exists`, `cannot-create`, `write-failed`.
     public static func write(
@@ -81,7 +83,9 @@ public enum KeyFile {
     }
 }
 
-/// A key file or scope file that is opened once, so that the checks and the read use the same file.
+/// An open key file or scope file.
+///
+/// The file is opened only once. If another process replaces the file at `path`, the checks and the read still use the same file.
 struct SmallFile {
     let path: FilePath
     let status: Stat
@@ -91,7 +95,7 @@ struct SmallFile {
     init(_ path: FilePath) throws(KeyError) {
         self.path = path
         do {
-            // Non-blocking: otherwise open() on a named pipe without a writer never returns.
+            // Without the option nonBlocking, open() on a named pipe waits until another process opens the pipe for writing.
             file = try OpenFile(path, .readOnly, options: .nonBlocking)
             status = try file.status()
         } catch {

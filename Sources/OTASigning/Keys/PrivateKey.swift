@@ -1,6 +1,6 @@
 internal import COpenSSL
 
-/// An Ed25519 private key. libcrypto holds the secret and wipes it when the last reference is released.
+/// An Ed25519 private key. The secret bytes are in libcrypto's memory. libcrypto overwrites them when the last reference is released.
 public final class PrivateKey: Sendable {
     public let publicKey: PublicKey
     let handle: KeyHandle
@@ -11,24 +11,24 @@ public final class PrivateKey: Sendable {
         self.handle = handle
     }
 
-    /// Generates a new key from the system's random numbers.
+    /// Generates a new key from random numbers of the operating system.
     public static func generate() throws(KeyError) -> PrivateKey {
         try PrivateKey(KeyError.translating { () throws(OpenSSLFailure) in try KeyHandle.generate() })
     }
 
-    /// Creates the key of a 32-byte seed, which RFC 8032 calls the secret key.
+    /// Creates the private key from a seed of 32 bytes. RFC 8032 calls the seed the private key.
     package convenience init(seed: [UInt8]) throws(KeyError) {
         try self.init(KeyError.translating { () throws(OpenSSLFailure) in try KeyHandle.ed25519(seed: seed) })
     }
 
-    /// Signs `message`. The signature has 64 bytes and is always the same for the same message.
+    /// Returns the signature of `message`, 64 bytes. Two signatures of the same message are identical.
     public func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8] {
         try KeyError.translating { () throws(OpenSSLFailure) in try handle.sign(message) }
     }
 }
 
 extension PrivateKey {
-    /// Reads a PEM text with a PKCS#8 key. `openssl genpkey` and `openssl pkcs8 -topk8` write this format.
+    /// Reads a private key in PKCS#8 from a PEM text. `openssl genpkey` and `openssl pkcs8 -topk8` write this format.
     ///
     /// The passphrase is ignored if the key is not encrypted.
     ///
@@ -44,10 +44,10 @@ extension PrivateKey {
         }
     }
 
-    /// Returns the PEM text of this key as PKCS#8.
+    /// Returns the PEM text of this key in the format PKCS#8.
     ///
-    /// With a passphrase the key is encrypted with AES-256-CBC. scrypt derives the encryption key (N = 16384, r = 8, p = 1), which takes
-    /// about 60 ms for each decryption.
+    /// If a passphrase is given, the key is encrypted with AES-256-CBC. scrypt (N = 16384, r = 8, p = 1) derives the encryption key from
+    /// the passphrase. The derivation takes about 60 ms.
     public func pem(passphrase: Passphrase? = nil) throws(KeyError) -> SecretBytes {
         try KeyError.translating { () throws(OpenSSLFailure) in
             let info = try PrivateKeyInfo(handle)

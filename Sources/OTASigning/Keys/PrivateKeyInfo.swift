@@ -1,7 +1,7 @@
 internal import COpenSSL
 
-/// Owns a PKCS#8 PrivateKeyInfo (RFC 5208), the file format of a private key of any algorithm. libcrypto wipes it when it is
-/// released.
+/// Owns a PrivateKeyInfo of PKCS#8 (RFC 5208), the DER structure of a private key of any algorithm. libcrypto overwrites it in memory
+/// when it is released.
 struct PrivateKeyInfo: ~Copyable {
     private let pointer: OpaquePointer
 
@@ -9,14 +9,18 @@ struct PrivateKeyInfo: ~Copyable {
         pointer = try opened(EVP_PKEY2PKCS8(key.pointer))
     }
 
-    /// Parses a PrivateKeyInfo.
+    /// Parses an unencrypted PrivateKeyInfo.
+    ///
+    /// - Throws: `not-a-key`.
     init(der: SecretBytes) throws(KeyError) {
         let parsed = der.parsed(by: { d2i_PKCS8_PRIV_KEY_INFO(nil, $0, $1) }, freedBy: PKCS8_PRIV_KEY_INFO_free)
         guard let parsed else { throw Self.damaged() }
         pointer = parsed
     }
 
-    /// Decrypts and parses an EncryptedPrivateKeyInfo.
+    /// Decrypts an EncryptedPrivateKeyInfo (PKCS#8) and parses the PrivateKeyInfo inside.
+    ///
+    /// - Throws: `not-a-key`, `wrong-passphrase`.
     init(decrypting der: SecretBytes, with passphrase: Passphrase) throws(KeyError) {
         let parsed = der.parsed(by: { d2i_X509_SIG(nil, $0, $1) }, freedBy: X509_SIG_free)
         guard let sealed = parsed else { throw Self.damaged() }
@@ -36,7 +40,9 @@ struct PrivateKeyInfo: ~Copyable {
 
     deinit { PKCS8_PRIV_KEY_INFO_free(pointer) }
 
-    /// Returns the Ed25519 key inside.
+    /// Returns the private key. It must be an Ed25519 key.
+    ///
+    /// - Throws: `wrong-algorithm`, `not-a-key`.
     func ed25519Key() throws(KeyError) -> KeyHandle {
         guard try algorithm() == NID_ED25519 else {
             throw KeyError(.wrongAlgorithm, "the key is for \(try algorithmName()); expected Ed25519")
@@ -44,7 +50,9 @@ struct PrivateKeyInfo: ~Copyable {
         return try key()
     }
 
-    /// Returns the key inside, for any algorithm of `ImagePublicKey`.
+    /// Returns the private key. It must be an Ed25519, EC or RSA key. The curve and the key length are not checked here.
+    ///
+    /// - Throws: `wrong-algorithm`, `not-a-key`.
     func imageKey() throws(KeyError) -> KeyHandle {
         guard [NID_ED25519, NID_X9_62_id_ecPublicKey, NID_rsaEncryption].contains(try algorithm()) else {
             throw ImagePublicKey.wrongAlgorithm(try algorithmName())
@@ -57,7 +65,7 @@ struct PrivateKeyInfo: ~Copyable {
         return KeyHandle(owning: key)
     }
 
-    /// Returns libcrypto's number of the algorithm.
+    /// Returns the key's algorithm as libcrypto's constant (NID), such as `NID_ED25519`.
     private func algorithm() throws(KeyError) -> Int32 { OBJ_obj2nid(try identifier()) }
 
     private func algorithmName() throws(KeyError) -> String {
@@ -77,7 +85,8 @@ struct PrivateKeyInfo: ~Copyable {
     }
 
     func pem(encryptedWith passphrase: Passphrase) throws(OpenSSLFailure) -> SecretBytes {
-        // PEM_write_bio_PKCS8PrivateKey needs only one call, but it uses only 2048 iterations of PBKDF2.
+        // The single call PEM_write_bio_PKCS8PrivateKey would also encrypt the key. It derives the encryption key with only 2048
+        // iterations of PBKDF2, which is weaker than scrypt.
         guard let scheme = PKCS5_pbe2_set_scrypt(EVP_aes_256_cbc(), nil, 0, nil, 16384, 8, 1) else {
             throw OpenSSLFailure.drain()
         }
@@ -100,7 +109,7 @@ struct PrivateKeyInfo: ~Copyable {
 }
 
 extension SecretBytes {
-    /// Parses these bytes with a d2i function. Returns nil if the function fails or does not read all bytes.
+    /// Parses these bytes with `parse`, a DER parser of libcrypto (a d2i function). Returns nil if it fails or does not read all bytes.
     func parsed(
         by parse: (UnsafeMutablePointer<UnsafePointer<UInt8>?>, Int) -> OpaquePointer?,
         freedBy free: (OpaquePointer?) -> Void
@@ -119,8 +128,9 @@ extension SecretBytes {
 }
 
 extension OpenSSLFailure {
-    /// Whether the padding or the decrypted structure is wrong. The padding alone is not a sufficient check: it is valid for one
-    /// wrong passphrase in 256.
+    /// Whether the error means a wrong passphrase: the decrypted bytes have a wrong padding or are not valid DER.
+    ///
+    /// The error for the padding is not sufficient, because one of 256 wrong passphrases produces a valid padding by chance.
     fileprivate var isWrongPassphrase: Bool {
         holds(library: ERR_LIB_PROV, anyOf: PROV_R_BAD_DECRYPT) || entries.contains { $0.library == ERR_LIB_ASN1 }
     }

@@ -1,14 +1,15 @@
 internal import COpenSSL
 public import OTAFirmware
 
-/// An Ed25519 public key (RFC 8032: pure Ed25519, without a context).
+/// A public key for pure Ed25519 signatures (RFC 8032). Signatures with a context or with a prehashed message are not supported.
 public struct PublicKey: Sendable {
     /// The 32 raw bytes.
     public let bytes: [UInt8]
-    /// The first 8 bytes of SHA-256 over `bytes`.
+    /// The first 8 bytes of the SHA-256 of `bytes`.
     public let id: KeyID
 
-    /// - Throws: `not-a-key` unless there are 32 bytes; `small-order` for a point whose signatures anyone can forge.
+    /// - Throws: `not-a-key` if `bytes` does not have 32 bytes; `small-order` for a point of small order, whose signatures anyone can
+    ///   forge.
     public init(bytes: [UInt8]) throws(KeyError) {
         guard bytes.count == 32 else {
             throw KeyError(.notAKey, "the public key has \(bytes.count) bytes; an Ed25519 public key has 32")
@@ -23,7 +24,10 @@ public struct PublicKey: Sendable {
         self.id = id
     }
 
-    /// Returns whether `signature` (64 bytes) over `message` is valid. libcrypto rejects S ≥ L.
+    /// Returns whether `signature` (64 bytes) is a valid signature of `message` by this key.
+    ///
+    /// libcrypto refuses a signature whose part S is not below the group order L. Otherwise a valid signature could be changed into a
+    /// second valid signature (RFC 8032, 8.4).
     public func verify(signature: [UInt8], message: [UInt8]) -> Bool {
         do {
             try KeyHandle.ed25519(publicKey: bytes).verify(signature, over: message)
@@ -40,14 +44,14 @@ extension PublicKey: Hashable {
 }
 
 extension PublicKey {
-    /// The first bytes of an Ed25519 SubjectPublicKeyInfo (RFC 8410, section 4), before the 32 bytes of the key. DER allows no
-    /// other encoding.
+    /// The first bytes of every SubjectPublicKeyInfo with an Ed25519 key (RFC 8410, section 4). The 32 bytes of the key follow. The first
+    /// bytes are always the same, because DER has exactly one encoding for each value.
     private static let header: [UInt8] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00]
 
-    /// The SubjectPublicKeyInfo in DER, 44 bytes. MCUboot identifies a key by the SHA-256 of these bytes.
+    /// The key as a SubjectPublicKeyInfo in DER, 44 bytes. MCUboot identifies an Ed25519 key by a digest of these bytes.
     public var subjectPublicKeyInfo: [UInt8] { Self.header + bytes }
 
-    /// Reads a PEM text with a SubjectPublicKeyInfo. `openssl pkey -pubout` writes this format.
+    /// Reads a public key from a PEM text with the label `PUBLIC KEY`. `openssl pkey -pubout` writes this format.
     ///
     /// - Throws: `not-a-key`, `wrong-algorithm`, `small-order`, `key-too-large`.
     public init(pem: SecretBytes) throws(KeyError) {
@@ -61,17 +65,17 @@ extension PublicKey {
         try self.init(bytes: Array(info.dropFirst(Self.header.count)))
     }
 
-    /// Returns whether a SubjectPublicKeyInfo is for Ed25519. The length is not checked.
+    /// Returns whether a SubjectPublicKeyInfo contains an Ed25519 key. The length is not checked.
     static func isEd25519(_ info: [UInt8]) -> Bool { info.starts(with: header) }
 
-    /// Returns the PEM text of this key, identical to the output of `openssl`.
+    /// Returns the PEM text of this key. It is identical to the output of `openssl pkey -pubout`.
     public func pem() throws(KeyError) -> SecretBytes {
         try KeyError.translating { () throws(OpenSSLFailure) in
             try PEMBlock.write(subjectPublicKeyInfo, label: "PUBLIC KEY")
         }
     }
 
-    /// Returns the error for an `info` that is not an Ed25519 key. It names the algorithm if `info` has one.
+    /// Returns the error for an `info` that is not an Ed25519 key. It is `wrong-algorithm`, or `not-a-key` if `info` is malformed.
     private static func refusal(of info: [UInt8]) -> KeyError {
         let name = AlgorithmName.of(subjectPublicKeyInfo: info)
         guard let name else { return KeyError(.notAKey, "malformed SubjectPublicKeyInfo") }
@@ -79,10 +83,14 @@ extension PublicKey {
     }
 }
 
-/// The points of Curve25519 (Edwards form) whose order divides 8. Anyone can forge a signature for such a public key without a
-/// private key: with S = 1 and R the base point, the signature is valid for one message in eight, or for every message.
+/// Public keys that are unsafe: the points of the curve edwards25519 whose order divides 8.
+///
+/// With these public keys, anyone can forge a signature without a private key. If S is 1 and R is the base point, the signature is
+/// valid for at least one message in eight. For the point of order 1 it is valid for every message.
 private enum SmallOrder {
-    /// All encodings of these points, including those with y ≥ p, without the sign bit of x (y, little-endian).
+    /// The encodings of the points of small order: the coordinate y in little-endian byte order, with the sign bit of x set to 0.
+    /// The list includes the non-canonical encodings, in which y is not below the field's prime p.
+    ///
     /// Source: "Taming the many EdDSAs" (Chalkias, Garillot, Nikolaenko 2020), table 1, and libsodium's blocklist.
     private static let encodings: Set<[UInt8]> = [
         [0] + zeros + [0],  // y = 0, order 4
@@ -102,16 +110,16 @@ private enum SmallOrder {
     private static let zeros = [UInt8](repeating: 0, count: 30)
     private static let ones = [UInt8](repeating: 0xff, count: 30)
 
-    /// Returns whether these 32 bytes encode such a point, with either sign of x.
+    /// Returns whether `bytes` (32 bytes) encode a point of small order. The sign bit of x is ignored.
     static func contains(_ bytes: [UInt8]) -> Bool {
         guard let last = bytes.last else { return false }
         return encodings.contains(bytes.dropLast() + [last & 0x7f])
     }
 }
 
-/// The demo key in `keys/`. Its private key is public, so the library treats it separately from other trusted keys.
+/// The demo key in the folder `keys/`. Its private key is public. By default, a `TrustPolicy` refuses files that only this key signed.
 public enum DemoKey {
-    /// The id of `keys/otaflash-demo.pub.pem`.
+    /// The key ID of `keys/otaflash-demo.pub.pem`.
     public static let id: KeyID = {
         guard let id = KeyID(bytes: [0xc1, 0xf0, 0x72, 0x84, 0xd5, 0xcb, 0x35, 0xf0]) else {
             preconditionFailure("a key id has 8 bytes")
@@ -120,14 +128,14 @@ public enum DemoKey {
     }()
 }
 
-/// The sample keys in the repository of MCUboot. Zephyr and the nRF Connect SDK use them by default. Their private keys are public, so
-/// everybody can sign images with them.
+/// The sample keys in the repository of MCUboot. Zephyr and the nRF Connect SDK use one of them by default. Their private keys are
+/// public, so anyone can sign images with them.
 public enum MCUbootSampleKey {
     /// Returns whether the key with this ID is a sample key.
     public static func contains(_ id: KeyID) -> Bool { ids.contains(id) }
 
-    /// The ids of `root-ec-p256.pem`, `root-rsa-2048.pem`, `root-rsa-3072.pem`, `root-ed25519.pem` and `root-ed25519-2.pem` (mcuboot,
-    /// top folder; `boot/zephyr/Kconfig`, `BOOT_SIGNATURE_KEY_FILE`).
+    /// The key IDs of `root-ec-p256.pem`, `root-rsa-2048.pem`, `root-rsa-3072.pem`, `root-ed25519.pem` and `root-ed25519-2.pem`, in this
+    /// order. The files are in the top folder of the MCUboot repository (`boot/zephyr/Kconfig`, `BOOT_SIGNATURE_KEY_FILE`).
     private static let ids: Set<KeyID> = Set(
         [
             [0xe3, 0x04, 0x66, 0xf6, 0xb8, 0x47, 0x0c, 0x1f], [0xfc, 0x57, 0x01, 0xdc, 0x61, 0x35, 0xe1, 0x32],

@@ -1,8 +1,12 @@
 internal import COpenSSL
 
-/// Names a key's algorithm for messages.
+/// Functions that find the algorithm of a key, and the algorithm's name for messages.
+///
+/// A SubjectPublicKeyInfo (RFC 5280) is the DER structure of a public key. It contains the algorithm's object identifier and the key.
 enum AlgorithmName {
-    /// Returns the common name, or libcrypto's name of the object identifier, or its numbers with dots.
+    /// Returns the name of the algorithm with this object identifier, such as `RSA`.
+    ///
+    /// For an unknown algorithm, returns the numbers of the identifier, such as `1.2.840.113549`. Returns nil if `identifier` is nil.
     static func of(_ identifier: OpaquePointer?) -> String? {
         guard let identifier else { return nil }
         switch OBJ_obj2nid(identifier) {
@@ -18,17 +22,19 @@ enum AlgorithmName {
         }
     }
 
-    /// Returns the name of a public key's algorithm; nil for a malformed SubjectPublicKeyInfo.
+    /// Returns the name of the algorithm in a SubjectPublicKeyInfo. Returns nil if `info` is malformed.
     static func of(subjectPublicKeyInfo info: [UInt8]) -> String? {
         reading(info) { identifier, _ in of(identifier) }
     }
 
-    /// Returns libcrypto's number of a public key's algorithm; nil for a malformed SubjectPublicKeyInfo.
+    /// Returns the algorithm in a SubjectPublicKeyInfo as libcrypto's constant (NID), such as `NID_ED25519`. Returns nil if `info` is
+    /// malformed.
     static func identifier(ofSubjectPublicKeyInfo info: [UInt8]) -> Int32? {
         reading(info) { identifier, _ in OBJ_obj2nid(identifier) }
     }
 
-    /// Returns libcrypto's number of an EC key's named curve; nil if the key does not name a curve.
+    /// Returns the curve of an EC key as libcrypto's constant (NID), such as `NID_secp384r1`. Returns nil if `info` is malformed or does
+    /// not name a curve.
     static func curve(ofSubjectPublicKeyInfo info: [UInt8]) -> Int32? {
         reading(info) { _, algorithm in
             var kind: Int32 = 0
@@ -39,7 +45,9 @@ enum AlgorithmName {
         }
     }
 
-    /// Returns the common name of a curve, as it follows `ECDSA`.
+    /// Returns the text that describes a curve in messages after the word `ECDSA`, such as `P-256`.
+    ///
+    /// - Parameter curve: libcrypto's constant (NID); nil for a key that does not name its curve.
     static func curveName(_ curve: Int32?) -> String {
         switch curve {
         case nil: "with explicit parameters"

@@ -1,6 +1,7 @@
 internal import COpenSSL
 
-/// Owns an EVP_PKEY. libcrypto wipes a private key when the handle is released.
+/// Owns an `EVP_PKEY`, libcrypto's structure for a public or private key. If it contains a private key, libcrypto overwrites the key's
+/// memory when the handle is released.
 final class KeyHandle: @unchecked Sendable {  // libcrypto counts references atomically and never changes a key.
     let pointer: OpaquePointer
 
@@ -18,7 +19,7 @@ final class KeyHandle: @unchecked Sendable {  // libcrypto counts references ato
         return KeyHandle(owning: try opened(key))
     }
 
-    /// Creates the Ed25519 private key of a 32-byte seed.
+    /// Creates an Ed25519 private key from a 32-byte seed.
     static func ed25519(seed: [UInt8]) throws(OpenSSLFailure) -> KeyHandle {
         KeyHandle(owning: try opened(EVP_PKEY_new_raw_private_key_ex(nil, "ED25519", nil, seed, seed.count)))
     }
@@ -28,7 +29,7 @@ final class KeyHandle: @unchecked Sendable {  // libcrypto counts references ato
         KeyHandle(owning: try opened(EVP_PKEY_new_raw_public_key_ex(nil, "ED25519", nil, bytes, bytes.count)))
     }
 
-    /// Returns the raw public key, 32 bytes.
+    /// Returns the 32 raw bytes of the public key of an Ed25519 key.
     func publicKey() throws(OpenSSLFailure) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: 32)
         var count = bytes.count
@@ -36,7 +37,7 @@ final class KeyHandle: @unchecked Sendable {  // libcrypto counts references ato
         return Array(bytes.prefix(count))
     }
 
-    /// Signs the whole message in one call. Ed25519 has no incremental mode. The signature has 64 bytes.
+    /// Returns the Ed25519 signature of a message, 64 bytes. The whole message must be in memory, because Ed25519 has no incremental mode.
     func sign(_ message: [UInt8]) throws(OpenSSLFailure) -> [UInt8] {
         let context = try opened(EVP_MD_CTX_new())
         defer { EVP_MD_CTX_free(context) }
@@ -58,7 +59,7 @@ final class KeyHandle: @unchecked Sendable {  // libcrypto counts references ato
 // MARK: - Keys of MCUboot images
 
 extension KeyHandle {
-    /// Parses a SubjectPublicKeyInfo. For ECDSA it checks that the point is on the curve.
+    /// Parses a public key in DER (SubjectPublicKeyInfo). For an ECDSA key, libcrypto checks that the point is on the curve.
     static func parsing(subjectPublicKeyInfo info: [UInt8]) throws(OpenSSLFailure) -> KeyHandle {
         let key = info.withUnsafeBufferPointer { buffer in
             var next = buffer.baseAddress
@@ -67,13 +68,14 @@ extension KeyHandle {
         return KeyHandle(owning: try opened(key))
     }
 
-    /// Returns the SubjectPublicKeyInfo in DER.
+    /// Returns the public key in DER (SubjectPublicKeyInfo).
     func subjectPublicKeyInfo() throws(OpenSSLFailure) -> [UInt8] { try encoded { i2d_PUBKEY(pointer, $0) } }
 
-    /// Returns the RSAPublicKey of PKCS#1 in DER, for an RSA key.
+    /// Returns the public key of an RSA key in DER, as an RSAPublicKey of PKCS#1.
     func rsaPublicKey() throws(OpenSSLFailure) -> [UInt8] { try encoded { i2d_PublicKey(pointer, $0) } }
 
-    /// Returns the lengths of an RSA key's modulus and public exponent in bits, and whether the exponent is odd.
+    /// Returns the parameters of an RSA key: the length of the modulus in bits, the length of the public exponent in bits, and whether the
+    /// exponent is odd.
     func rsaParameters() throws(OpenSSLFailure) -> (modulusBits: Int32, exponentBits: Int32, exponentIsOdd: Bool) {
         let modulus = try integer(OSSL_PKEY_PARAM_RSA_N)
         defer { BN_free(modulus) }
@@ -82,7 +84,7 @@ extension KeyHandle {
         return (BN_num_bits(modulus), BN_num_bits(exponent), BN_is_odd(exponent) == 1)
     }
 
-    /// Signs the SHA-256 of `message` with an ECDSA or RSA key.
+    /// Returns the ECDSA or RSA signature of the SHA-256 of `message`.
     func signDigest(of message: [UInt8], _ padding: SignaturePadding) throws(OpenSSLFailure) -> [UInt8] {
         let context = try opened(EVP_MD_CTX_new())
         defer { EVP_MD_CTX_free(context) }
@@ -96,7 +98,7 @@ extension KeyHandle {
         return Array(signature.prefix(count))
     }
 
-    /// Verifies a signature of the SHA-256 of `message` with an ECDSA or RSA key.
+    /// Verifies an ECDSA or RSA signature of the SHA-256 of `message`. Throws if the signature is invalid.
     func verifyDigest(
         _ signature: [UInt8], of message: UnsafeBufferPointer<UInt8>, _ padding: SignaturePadding
     ) throws(OpenSSLFailure) {
@@ -123,7 +125,7 @@ extension KeyHandle {
         return bytes
     }
 
-    /// Returns a number of the key, which the caller frees.
+    /// Returns a parameter of the key, such as the RSA modulus, as a `BIGNUM`. The caller must free it.
     private func integer(_ name: String) throws(OpenSSLFailure) -> OpaquePointer {
         var number: OpaquePointer?
         try succeeded(EVP_PKEY_get_bn_param(pointer, name, &number))
@@ -131,11 +133,12 @@ extension KeyHandle {
     }
 }
 
-/// The encoding of a digest in a signature.
+/// The padding scheme of a signature. Only RSA signatures have padding.
 enum SignaturePadding {
     /// ECDSA has no padding.
     case none
-    /// RSASSA-PSS with MGF1-SHA-256 and a salt of exactly 32 bytes (imgtool 2.5.0, `keys/rsa.py`; mcuboot, `image_rsa.c`).
+    /// RSASSA-PSS with MGF1-SHA-256 and a salt of 32 bytes (imgtool 2.5.0, `keys/rsa.py`; mcuboot, `image_rsa.c`). A signature with
+    /// another salt length is invalid.
     case pss
 
     static let saltLength: Int32 = 32

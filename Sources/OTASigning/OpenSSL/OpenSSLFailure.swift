@@ -1,15 +1,15 @@
 internal import COpenSSL
 
-/// The errors that libcrypto put into the error queue of this thread. Only this type empties the queue.
+/// The errors from libcrypto's error queue. Each thread has its own queue.
 ///
-/// Each thread has one queue, and entries stay in it after the failed call. So the code empties it after every call that can
-/// fail, and before any `await`.
+/// The errors of a failed call stay in the queue until `drain()` removes them. Call `drain()` after each failed call and before any
+/// `await`. After an `await`, the task may run on a different thread with a different queue.
 struct OpenSSLFailure: Error {
     struct Entry: Hashable {
         var library: Int32
         var reason: Int32
     }
-    /// The errors from the queue, innermost cause first.
+    /// The errors in the order of the queue. The first error is the original cause.
     var entries: [Entry] = []
 
     /// Removes all errors from the queue and returns them.
@@ -28,25 +28,25 @@ struct OpenSSLFailure: Error {
 }
 
 extension OpenSSLFailure: CustomStringConvertible {
-    /// The library and reason number of each error. libcrypto's texts change between releases, its numbers do not.
+    /// The library number and the reason number of each error. Unlike libcrypto's texts, these numbers do not change between releases.
     var description: String {
         if entries.isEmpty { return "libcrypto reported no cause" }
         return "libcrypto " + entries.map { "\($0.library)/\($0.reason)" }.joined(separator: " ")
     }
 }
 
-/// Returns `pointer`, or throws the errors in the queue if it is nil.
+/// Returns `pointer`, the result of a libcrypto call. If it is nil, the call failed, and the function throws the errors in the queue.
 func opened(_ pointer: OpaquePointer?) throws(OpenSSLFailure) -> OpaquePointer {
     guard let pointer else { throw OpenSSLFailure.drain() }
     return pointer
 }
 
-/// Throws unless libcrypto returned 1. Many of its functions report a failure with 0 or with a negative number.
+/// Throws the errors in the queue unless `answer`, the result of a libcrypto call, is 1. A failed call returns 0 or a negative number.
 func succeeded(_ answer: Int32) throws(OpenSSLFailure) {
     guard answer == 1 else { throw OpenSSLFailure.drain() }
 }
 
-/// Describes the loaded libcrypto.
+/// Information about the libcrypto library that this process uses.
 package enum Libcrypto {
     /// The version, for example `3.0.17`.
     package static var version: String {

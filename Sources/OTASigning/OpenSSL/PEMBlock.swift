@@ -1,22 +1,26 @@
 internal import COpenSSL
 
-/// The only PEM block in a text. Text before and after it is a comment. A second block is an error, because either of the
-/// two could be the right one.
+/// The PEM block of a text. The text before and after the block is ignored.
+///
+/// A text with two blocks is an error, because the user could mean either block.
 struct PEMBlock {
-    /// The text after `BEGIN`.
+    /// The kind of block, such as `PUBLIC KEY` in `-----BEGIN PUBLIC KEY-----`.
     let label: String
-    /// The DER encoding inside the block.
+    /// The decoded contents of the block, in DER.
     let contents: SecretBytes
-    /// Whether the block has a header, such as that of OpenSSL's old encryption (RFC 1421, `Proc-Type`).
+    /// Whether the block has header lines before the contents (RFC 1421). For example, OpenSSL's old encryption writes a `Proc-Type` line.
     let hasHeader: Bool
 
-    /// The longest accepted text, in bytes. A key in PEM has a few hundred bytes.
+    /// The maximum length of the text, in bytes. A key in PEM has a few hundred to a few thousand bytes.
     static let maximumLength = 64 << 10
 
-    /// Finds the only PEM block in `text`.
+    /// Parses the PEM block in `text`.
     ///
-    /// - Parameter algorithms: the expected algorithms, for the error message.
-    /// - Throws: `not-a-key`, `wrong-algorithm` or `key-too-large` unless the text has exactly one block, with one of `labels`.
+    /// - Parameters:
+    ///   - labels: the accepted labels.
+    ///   - algorithms: the expected algorithms, for the error message.
+    /// - Throws: `key-too-large`; `not-a-key` if the text does not contain exactly one block; `not-a-key` or `wrong-algorithm` if the
+    ///   block's label is not accepted; `crypto-failed`.
     init(in text: SecretBytes, labels: String..., algorithms: String = "Ed25519") throws(KeyError) {
         self = try text.withUnsafeBytes { (text) throws(KeyError) in
             try PEMBlock(in: text, labels: labels, algorithms)
@@ -50,7 +54,7 @@ struct PEMBlock {
         var header: UnsafeMutablePointer<CChar>?
         var data: UnsafeMutablePointer<UInt8>?
         var count = 0
-        // With this flag libcrypto wipes its intermediate buffers.
+        // With PEM_FLAG_SECURE, libcrypto overwrites its internal buffers, which can contain a private key, before it frees them.
         let answer = PEM_read_bio_ex(source.pointer, &label, &header, &data, &count, UInt32(PEM_FLAG_SECURE))
         defer {
             CRYPTO_secure_free(label, #file, #line)
@@ -70,11 +74,11 @@ struct PEMBlock {
         return output.contents()
     }
 
-    /// Returns the error for a block with another label.
+    /// Returns the error for a PEM block whose label is not one of the expected labels.
     private static func refusal(of label: String, insteadOf wanted: [String], _ algorithms: String) -> KeyError {
         let expected = wanted.joined(separator: "' or '")
         let isPublicWanted = wanted == ["PUBLIC KEY"]
-        // The labels of OpenSSL's older formats and of OpenSSH's format name the kind of key.
+        // The label of some formats names the kind of key, for example in OpenSSL's older formats. The error can then have a better hint.
         switch label {
         case _ where isPublicWanted && label.hasSuffix("PRIVATE KEY"):
             return KeyError(
@@ -106,11 +110,11 @@ struct PEMBlock {
 }
 
 extension OpenSSLFailure {
-    /// Whether the text ended before another block.
+    /// Whether the error of PEM_read_bio_ex means that the rest of the text contains no PEM block.
     fileprivate var isEnd: Bool { holds(library: ERR_LIB_PEM, anyOf: PEM_R_NO_START_LINE) }
 }
 
-/// Owns a BIO in memory. libcrypto's PEM functions read from it and write to it.
+/// Owns a memory BIO: a buffer that libcrypto's PEM functions read from or write to, like a file.
 struct MemoryBIO: ~Copyable {
     let pointer: OpaquePointer
 
@@ -119,14 +123,14 @@ struct MemoryBIO: ~Copyable {
         pointer = try opened(BIO_new_mem_buf(text.baseAddress, Int32(clamping: text.count)))
     }
 
-    /// Creates an empty BIO for writing. Its memory is wiped when it is released.
+    /// Creates an empty BIO for writing. libcrypto overwrites its memory when the BIO is released.
     init() throws(OpenSSLFailure) {
         pointer = try opened(BIO_new(BIO_s_secmem()))
     }
 
     deinit { BIO_free_all(pointer) }
 
-    /// Returns the written bytes and empties the BIO, so only the first call returns them.
+    /// Returns the bytes that were written to the BIO, and empties the BIO.
     func contents() -> SecretBytes {
         SecretBytes(capacity: BIO_ctrl_pending(pointer)) { buffer in
             var count = 0

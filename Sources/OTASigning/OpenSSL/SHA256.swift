@@ -3,8 +3,7 @@ public import OTAFirmware
 
 /// Computes SHA-256 incrementally.
 ///
-/// It fails only if libcrypto does not provide SHA-256 or cannot allocate about 100 bytes. It stops the process then, because no
-/// caller could recover.
+/// If libcrypto does not provide SHA-256 or cannot allocate memory, the process stops, because no caller could handle the error.
 public final class SHA256: IncrementalHash {
     private let context: OpaquePointer
 
@@ -23,7 +22,7 @@ public final class SHA256: IncrementalHash {
         precondition(answer == 1, "SHA-256 updated after finish()")
     }
 
-    /// Returns the digest. Call it once, as the last call.
+    /// Returns the digest of all bytes. Call it once, after the last `update(_:)`.
     public func finish() -> SHA256Digest {
         let bytes = [UInt8](unsafeUninitializedCapacity: 32) { buffer, count in
             let answer = EVP_DigestFinal_ex(context, buffer.baseAddress, nil)
@@ -44,18 +43,18 @@ public final class SHA256: IncrementalHash {
 
     public static func digest(of bytes: ArraySlice<UInt8>) -> SHA256Digest { bytes.withUnsafeBytes { digest(of: $0) } }
 
-    /// Caches the algorithm, because fetching it takes longer than hashing a manifest.
+    /// Fetches the algorithm from libcrypto once and keeps it. One fetch takes longer than the computation of a manifest's digest.
     private struct Algorithm: @unchecked Sendable {
         let pointer: OpaquePointer?
         static let shared = Algorithm(pointer: EVP_MD_fetch(nil, "SHA256", nil))
     }
 }
 
-/// The digest algorithms of MCUboot images other than SHA-256.
+/// The digest algorithms, except SHA-256, that an MCUboot image can use.
 enum MessageDigest {
     case sha384, sha512
 
-    /// Computes the digest of the whole message in one call.
+    /// Returns the digest of `message`: 48 bytes for SHA-384, 64 bytes for SHA-512.
     func digest(of message: ArraySlice<UInt8>) -> [UInt8] {
         let capacity = Int(EVP_MAX_MD_SIZE)
         return message.withUnsafeBytes { message in

@@ -1,13 +1,13 @@
 internal import COpenSSL
 
-/// Secret bytes that are wiped from memory when the last reference is released.
+/// Secret bytes in a buffer that is overwritten with zeros when the last reference is released.
 ///
-/// An `[UInt8]` is not suitable, because it leaves copies in memory when it grows.
+/// An `[UInt8]` is not suitable: when it grows, it moves to new memory, and the secret remains in the old memory.
 public final class SecretBytes: @unchecked Sendable {  // Only the initializer writes to the buffer.
     private let buffer: UnsafeMutableRawBufferPointer
     public let count: Int
 
-    /// Calls `body`, which writes up to `capacity` bytes and returns the number of bytes that it wrote.
+    /// Creates a buffer of `capacity` bytes and calls `body` to fill it. `body` returns the number of bytes that it wrote.
     public init<Failure: Error>(
         capacity: Int, _ body: (UnsafeMutableRawBufferPointer) throws(Failure) -> Int
     ) throws(Failure) {
@@ -32,7 +32,8 @@ public final class SecretBytes: @unchecked Sendable {  // Only the initializer w
 
     deinit { Self.wipe(buffer) }
 
-    /// Calls `body` with the bytes. The pointer is valid only during the call. The caller must wipe any copy.
+    /// Calls `body` with the bytes. The pointer is valid only during the call. If `body` copies the bytes, it must overwrite the copy with
+    /// zeros after use.
     public func withUnsafeBytes<Result, Failure: Error>(
         _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
     ) throws(Failure) -> Result {
@@ -45,17 +46,17 @@ public final class SecretBytes: @unchecked Sendable {  // Only the initializer w
     }
 }
 
-/// The passphrase of an encrypted private key file. Its bytes are wiped from memory when the last reference is released.
+/// The passphrase of an encrypted private key file. Its bytes are overwritten with zeros when the last reference is released.
 public struct Passphrase: Sendable {
     let bytes: SecretBytes
 
-    /// The maximum length, in bytes. It is the limit of the `openssl` command.
+    /// The maximum length, in bytes. The `openssl` command has the same limit.
     public static let maximumLength = 1024
 
-    /// A passphrase with fewer bytes can be found by trying.
+    /// The recommended minimum length, in bytes. `keygen` warns about a shorter passphrase, because an attacker can guess it.
     public static let shortLength = 12
 
-    /// In bytes.
+    /// The length in bytes.
     public var length: Int { bytes.count }
 
     /// - Throws: `unusable-passphrase` unless the passphrase has 1 to 1024 bytes.

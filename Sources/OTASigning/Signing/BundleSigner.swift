@@ -1,14 +1,15 @@
 public import OTAFirmware
 public import SystemPackage
 
-/// Creates bundles from image files in one pass and with little memory.
+/// Creates signed bundles from image files. It reads a binary image in pieces, so the whole image need not fit into memory.
 ///
-/// It leaves space for the envelope at the start of the file, then copies and hashes the image. It writes the envelope last, because the
-/// envelope contains the image's digest.
+/// It leaves a space for the envelope at the start of the output file. It copies the image after that space and computes the image's
+/// digest. It writes the envelope last, because the envelope contains the digest.
 public struct BundleSigner: Sendable {
     private let keys: [PrivateKey]
 
-    /// - Throws: `key-required`; `already-signed` if one key appears twice; `too-many-signatures` for more than four keys.
+    /// - Throws: `key-required` if `keys` is empty; `already-signed` if `keys` contains a key twice; `too-many-signatures` for more than
+    ///   four keys.
     public init(keys: [PrivateKey]) throws(SigningError) {
         guard !keys.isEmpty else {
             throw .refused(.keyRequired, context: "no private key was given", hint: "give --key FILE")
@@ -17,15 +18,16 @@ public struct BundleSigner: Sendable {
         try check(signing: [])
     }
 
-    /// Signs the image in a file, or adds signatures to the bundle in a file and changes nothing else in it.
+    /// Creates a signed bundle. If the input is an image, the bundle gets a new manifest. If the input is a bundle, the output is the same
+    /// bundle with additional signatures.
     ///
     /// - Parameters:
-    ///   - input: an image, an image as Intel HEX text, or a bundle.
-    ///   - release: the manifest's values for an image. It must be empty for a bundle.
-    ///   - created: the creation time in Unix seconds; ignored for a bundle. With the same time, the same image, values and keys give the
-    ///     same bundle, byte for byte.
-    ///   - output: the path of the new bundle. The file appears complete or not at all.
-    ///   - replace: whether to replace an existing file, atomically. That file may be the input.
+    ///   - input: the path of an image, of an image as Intel HEX text, or of a bundle.
+    ///   - release: the values of the manifest. If the input is a bundle, all values must be nil.
+    ///   - created: the creation time in Unix seconds. It is not used if the input is a bundle. Two calls with the same image, values, keys
+    ///     and time create identical bundles.
+    ///   - output: the path of the new bundle. A failed call does not leave an incomplete file there.
+    ///   - replace: whether to replace an existing file at `output`, atomically. `output` may be the path of the input.
     public func sign(
         _ input: FilePath, as release: Release = Release(), created: UInt64, to output: FilePath, replace: Bool = false
     ) throws(SigningError) -> SignedFile {
@@ -33,7 +35,9 @@ public struct BundleSigner: Sendable {
             InputFile(input), named: input, as: release, created: created, to: OutputFile(output, replaces: replace))
     }
 
-    /// Signs a file that is open, or a stream. `sign(_:as:created:to:replace:)` describes the parameters.
+    /// Does the same as `sign(_:as:created:to:replace:)`, but with an open input file or stream.
+    ///
+    /// - Parameter input: the name of the input in messages.
     package func sign(
         _ file: InputFile, named input: FilePath, as release: Release, created: UInt64, to output: OutputFile
     ) throws(SigningError) -> SignedFile {
@@ -55,8 +59,8 @@ public struct BundleSigner: Sendable {
     private func sign(
         _ source: ImageSource, _ release: Release, _ created: UInt64, _ output: OutputFile
     ) throws(SigningError) -> SignedFile {
-        // The envelope's length depends on product and version, and must be known before the image is written. If they come from the
-        // image, the image is read twice.
+        // The image is written at an offset that depends on the envelope's length. This length depends on the product and the version.
+        // If `release` does not contain both, the image is read twice: the first time to find them.
         let asked = release.isComplete ? nil : try source.inspect(as: release.format) { _ in }
         let draft = try ManifestDraft(release, of: asked, imageSize: source.size, created: created)
         let space = try envelope(draft.placeholder()) { _ in [UInt8](repeating: 0, count: 64) }
@@ -102,7 +106,11 @@ public struct BundleSigner: Sendable {
         return SignedFile(path: output.path, envelope: envelope, image: image)
     }
 
-    /// Returns an envelope with the manifest, the existing signatures and one new signature for each key.
+    /// Returns an envelope with the manifest, the given signatures and one new signature for each key.
+    ///
+    /// - Parameters:
+    ///   - signatures: the signatures that the bundle already has.
+    ///   - signature: a function that returns the signature (64 bytes) by a key.
     private func envelope(
         _ manifest: Manifest, beside signatures: [BundleSignature] = [],
         signature: (PrivateKey) throws(SigningError) -> [UInt8]
@@ -122,9 +130,10 @@ public struct BundleSigner: Sendable {
         }
     }
 
-    /// Checks that the keys can sign a bundle that already has signatures by `signers`.
+    /// Checks that all keys of this signer can sign a bundle. A key can sign a bundle only once. A bundle can have at most four signatures.
     ///
-    /// - Throws: `already-signed`, `too-many-signatures`.
+    /// - Parameter signers: the IDs of the keys that have already signed the bundle. Empty for a new bundle.
+    /// - Throws: `already-signed` if a key of this signer is in `signers` or was given twice; `too-many-signatures`.
     private func check(signing signers: [KeyID]) throws(SigningError) {
         var ids = Set(signers)
         for key in keys where !ids.insert(key.publicKey.id).inserted {
@@ -144,13 +153,13 @@ public struct BundleSigner: Sendable {
     }
 }
 
-/// A bundle that was written to a file.
+/// The result of `BundleSigner`: the path and the contents of a new bundle.
 public struct SignedFile: Sendable {
     public let path: FilePath
     public let envelope: Envelope
-    /// The SHA-256 of the manifest, which identifies the release.
+    /// The SHA-256 of the manifest. It identifies the release.
     public let manifestDigest: SHA256Digest
-    /// The image's description; nil if signatures were added to a bundle.
+    /// The description of the signed image. Nil if the input was a bundle.
     public let image: FirmwareDescription?
 
     init(path: FilePath, envelope: Envelope, image: FirmwareDescription?) {
@@ -161,7 +170,7 @@ public struct SignedFile: Sendable {
     }
 }
 
-/// A manifest without the image's format and digest. Its length is already known.
+/// The values of a manifest, except the image's format and digest. The length of the manifest depends only on these values.
 private struct ManifestDraft {
     private let release: Release
     private let product: ProductName
@@ -169,7 +178,7 @@ private struct ManifestDraft {
     private let imageSize: UInt32
     private let created: UInt64
 
-    /// - Throws: `product-required` or `version-required` if neither `release` nor `image` has the value.
+    /// - Throws: `product-required` if `release` and `image` contain no product; `version-required` if they contain no version.
     init(
         _ release: Release, of image: FirmwareDescription?, imageSize: UInt32, created: UInt64
     ) throws(SigningError) {
@@ -201,13 +210,13 @@ private struct ManifestDraft {
         }
     }
 
-    /// Returns a manifest with the final length and placeholders for format and digest.
+    /// Returns a manifest with placeholders for the format and the digest. It is as long as the final manifest.
     func placeholder() throws(SigningError) -> Manifest {
         try manifest(format: .raw, digest: SHA256.digest(of: []))
     }
 }
 
-/// Writes an image after the space for its envelope, and hashes exactly the bytes that it writes.
+/// Writes an image to the output file and computes the SHA-256 of the written bytes. The image starts after the space for the envelope.
 private final class HashingCopy {
     private let output: OutputFile
     private var offset: UInt64
@@ -224,6 +233,6 @@ private final class HashingCopy {
         offset += UInt64(piece.count)
     }
 
-    /// Returns the digest. Call it once, as the last call.
+    /// Returns the digest of all written bytes. Call it once, after the last `append(_:)`.
     func finish() -> SHA256Digest { hash.finish() }
 }

@@ -1,18 +1,19 @@
 public import OTAFirmware
 public import SystemPackage
 
-/// Creates signed MCUboot images from linked binaries. The images are those of imgtool 2.5.0.
+/// Creates signed MCUboot images from linked binaries. The images have the same format as those of imgtool 2.5.0.
 ///
-/// An image signed with Ed25519 is byte for byte equal to imgtool's. ECDSA and RSA signatures contain random values, so there only the
-/// value of the signature TLV differs, and the length of an ECDSA signature.
+/// An image with an Ed25519 signature is identical to imgtool's image. ECDSA and RSA signatures contain random values, so their bytes
+/// differ from imgtool's. The length of an ECDSA signature can also differ. The rest of the image is identical.
 public struct MCUbootSigner: Sendable {
     /// The signed data.
     public enum Scheme: Sendable {
         /// The signature is over the image's SHA-256.
         case digest
-        /// The signature is over the image's SHA-512. Only for Ed25519.
+        /// The signature is over the image's SHA-512. Only Ed25519 keys support this scheme.
         case sha512
-        /// The signature is over the image itself. The image also contains its SHA-512. Only for Ed25519.
+        /// The signature is over the image's bytes instead of a digest. The image also contains its SHA-512. Only Ed25519 keys support this
+        /// scheme.
         case pure
     }
 
@@ -24,7 +25,8 @@ public struct MCUbootSigner: Sendable {
         self.scheme = scheme
     }
 
-    /// - Throws: `wrong-algorithm` if the key's algorithm does not support `scheme` (imgtool 2.5.0, `ALLOWED_KEY_SHA` in `image.py`).
+    /// - Throws: `wrong-algorithm` for the scheme `sha512` or `pure` with a key other than Ed25519 (imgtool 2.5.0, `ALLOWED_KEY_SHA` in
+    ///   `image.py`).
     public init(key: ImagePrivateKey, scheme: Scheme = .digest) throws(SigningError) {
         let algorithm = key.publicKey.algorithm
         guard scheme == .digest || algorithm == .ed25519 else {
@@ -41,17 +43,18 @@ public struct MCUbootSigner: Sendable {
     /// Signs the binary in a file and writes the MCUboot image.
     ///
     /// - Parameters:
-    ///   - input: a linked binary of up to 256 MiB, or its Intel HEX text of up to 256 MiB.
-    ///   - output: the path of the new image. The file appears complete or not at all.
-    ///   - replace: whether to replace an existing file, atomically. That file may be the input.
-    /// - Returns: the new image, parsed again as a check.
+    ///   - input: the path of a linked binary (up to 256 MiB), or of Intel HEX text (up to 256 MiB of text).
+    ///   - layout: the version and the layout of the new image.
+    ///   - output: the path of the new image. A failed call does not leave an incomplete file there.
+    ///   - replace: whether to replace an existing file at `output`, atomically. `output` may be the path of the input.
+    /// - Returns: the new image. It is parsed before it is written, as a check.
     public func sign(
         _ input: FilePath, as layout: MCUbootLayout, to output: FilePath, replace: Bool = false
     ) throws(SigningError) -> MCUbootFile {
         try sign(InputFile(input), as: layout, to: OutputFile(output, replaces: replace))
     }
 
-    /// Signs a file that is open, or a stream. `sign(_:as:to:replace:)` describes the parameters.
+    /// Does the same as `sign(_:as:to:replace:)`, but with an open input file or stream.
     package func sign(
         _ file: InputFile, as layout: MCUbootLayout, to output: OutputFile
     ) throws(SigningError) -> MCUbootFile {
@@ -64,9 +67,9 @@ public struct MCUbootSigner: Sendable {
         return made
     }
 
-    /// Returns the signed image of a linked binary.
+    /// Creates an MCUboot image from a linked binary, signs it, and returns its bytes.
     ///
-    /// - Throws: `header-not-empty`, `slot-too-small`.
+    /// - Throws: `header-not-empty`, `slot-too-small`; `not-a-key` or `crypto-failed` if the signature fails.
     public func sign(_ program: [UInt8], as layout: MCUbootLayout) throws(SigningError) -> [UInt8] {
         if !layout.padsHeader { try Self.checkRoom(for: layout.headerSize, in: program) }
         var draft = MCUbootDraft(program, layout)

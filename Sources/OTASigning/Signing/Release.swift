@@ -1,22 +1,22 @@
 public import OTAFirmware
 
-/// The values of a release that the caller gives for its manifest.
+/// The values that the caller of `BundleSigner` chooses for the manifest of a new bundle.
 public struct Release: Sendable, Equatable {
-    /// Nil: the product in the image, if it contains one.
+    /// The product. If it is nil, the signer uses the product that the image contains.
     public var product: ProductName?
-    /// Nil: the version in the image, if it contains one.
+    /// The version. If it is nil, the signer uses the version that the image contains.
     public var version: SemanticVersion?
-    /// The hardware revisions that the image is for. Nil: all.
+    /// The hardware revisions that support the image. Nil means all revisions.
     public var hardware: HardwareRevisions?
-    /// The security counter of the release. Nil: 0.
+    /// The security counter of the release. Nil means 0.
     public var securityCounter: UInt32?
-    /// The minimum battery level of the device, in per cent (0 to 100). Nil: no minimum.
+    /// The minimum battery level of the device in per cent (0 to 100). Nil means no minimum.
     public var minimumBattery: UInt8?
-    /// The commit or build of the image.
+    /// The commit or the build that the image was made from.
     public var source: String?
-    /// The lowest version that the device must run before the update. Nil: any version.
+    /// The minimum version that a device must run before the update. Nil means any version.
     public var requires: RequiredVersion?
-    /// The image format. Nil: detect it.
+    /// The image format. If it is nil, the signer detects the format.
     public var format: ImageFormat?
 
     public init(
@@ -34,10 +34,10 @@ public struct Release: Sendable, Equatable {
         self.format = format
     }
 
-    /// Whether product and version are known without the image.
+    /// Whether the caller gave the product and the version. If not, the signer reads them from the image.
     var isComplete: Bool { product != nil && version != nil }
 
-    /// Checks that the image does not contain another product or version.
+    /// Compares the product and the version with those in the image. Values that are nil are not compared.
     ///
     /// - Throws: `product-mismatch`, `version-mismatch`.
     func check(_ image: FirmwareDescription) throws(SigningError) {

@@ -1,6 +1,6 @@
 public import OTAFirmware
 
-/// The reason why a bundle or an image was not signed. Two errors are equal if their codes are equal.
+/// An error of `BundleSigner` or `MCUbootSigner`. Two errors are equal if their codes are equal.
 public enum SigningError: Error, Sendable, Equatable {
     public enum Code: String, Sendable, CaseIterable {
         // Input file.
@@ -9,7 +9,7 @@ public enum SigningError: Error, Sendable, Equatable {
         case readFailed = "read-failed"
         case emptyImage = "empty-image"
         case imageTooLarge = "image-too-large"
-        /// Another process wrote to the file during the read.
+        /// The file changed while it was read.
         case imageChanged = "image-changed"
         // Values of the release.
         case productRequired = "product-required"
@@ -23,7 +23,7 @@ public enum SigningError: Error, Sendable, Equatable {
         case unknownCriticalField = "unknown-critical-field"
         // MCUboot images.
         case alreadyAnImage = "already-an-image"
-        /// The binary does not start with zero bytes in place of the header.
+        /// The binary does not start with zero bytes, so there is no space for the header.
         case headerNotEmpty = "header-not-empty"
         case slotTooSmall = "slot-too-small"
         // Keys.
@@ -36,11 +36,11 @@ public enum SigningError: Error, Sendable, Equatable {
         case writeFailed = "write-failed"
     }
 
-    /// A failed check. Both texts are for the user: `context` describes the problem without a full stop, `hint` names the next step.
+    /// A failed check of this module. `context` describes the problem to the user, without a full stop. `hint` describes the next step.
     case refused(Code, context: String, hint: String? = nil)
     case image(ImageError)
     case intelHex(IntelHexError)
-    /// The values do not fit into a manifest, or the file is not a valid bundle.
+    /// The values of the release are not valid in a manifest, or the input file is not a valid bundle.
     case bundle(BundleError)
     case key(KeyError)
 
@@ -78,7 +78,7 @@ public enum SigningError: Error, Sendable, Equatable {
     public static func == (left: SigningError, right: SigningError) -> Bool { left.code == right.code }
 }
 
-// These functions convert the errors of lower modules to `SigningError`.
+// The next two functions convert the errors of the module OTAFirmware to `SigningError`.
 
 func imageChecked<Result>(_ body: () throws(ImageError) -> Result) throws(SigningError) -> Result {
     do { return try body() } catch { throw .image(error) }

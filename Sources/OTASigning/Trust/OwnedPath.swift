@@ -4,29 +4,29 @@ internal import SystemPackage
 
 /// Checks that only root and the caller can change the file or folder at a path.
 enum OwnedPath {
-    /// The kernel's limit for symbolic links in one path (path_resolution(7)).
+    /// The maximum number of symbolic links in one path. It is the kernel's limit (path_resolution(7)).
     private static let mostLinks = 40
 
-    /// Checks every folder on the path, each symbolic link, and the file or folder at its end. Each must belong to root or to the caller.
-    /// None may be writable by the group or by others. The exception is a sticky folder on the path, such as `/tmp`: only the owner of an
-    /// entry can replace it there.
+    /// Checks every folder and every symbolic link on the path, and the file or folder at its end. Each must belong to root or to the
+    /// caller. The folders and the file must not be writable by the group or by others. Otherwise other users could replace the file.
     ///
-    /// A user without write access to any of them cannot change the result of the check later.
+    /// A sticky folder on the path, such as `/tmp`, may be writable, because other users cannot replace the caller's files in it.
     ///
-    /// A path through `/proc` is an error, because `/proc/self/cwd` is the current directory. That directory may contain unpacked files
-    /// from a stranger. Those files belong to the caller and would pass the check.
+    /// A path through `/proc` is an error, because `/proc/self/cwd` is the current directory. The caller may have unpacked a stranger's
+    /// files there. These files belong to the caller and would pass the check.
     ///
-    /// - Throws: `no-such-file`, `read-failed`; `trust-permissions`, which names the folder, link or file at fault; `relative-trust-path`.
+    /// - Throws: `no-such-file`, `read-failed`, `relative-trust-path`; `trust-permissions` with the folder, link or file that failed the
+    ///   check.
     static func check(_ path: FilePath) throws(KeyError) {
         var place = FilePath("/")
-        // The next component is the last element.
+        // The components that are not checked yet, in reverse order. popLast() removes the next one.
         var rest = Array(absolute(path).components.reversed())
         var links = 0
         try check(place, isLast: false, of: path)
         while let component = rest.popLast() {
             switch component.kind {
             case .currentDirectory: continue
-            // `place` contains no symbolic link, so its last component can be removed.
+            // `place` contains no symbolic link, so its parent folder is the path without the last component.
             case .parentDirectory:
                 place.removeLastComponent()
                 continue
@@ -43,10 +43,14 @@ enum OwnedPath {
             if target.isAbsolute { place = "/" }
             rest += target.components.reversed()
         }
-        // The last check comes after the loop, because `.` or `x/..` at the end of a path lead to the same folder.
+        // Unlike a sticky folder on the path, a sticky folder at the end must not be writable. This check is not in the loop, because the
+        // last component can be `.` or `..`.
         try check(place, isLast: true, of: path)
     }
 
+    /// Checks one folder, link or file on `path`.
+    ///
+    /// - Parameter isLast: whether `place` is the end of the path.
     /// - Returns: whether `place` is a symbolic link.
     @discardableResult
     private static func check(_ place: FilePath, isLast: Bool, of path: FilePath) throws(KeyError) -> Bool {
@@ -71,7 +75,8 @@ enum OwnedPath {
         }
         let type = status.st_mode & S_IFMT
         guard type != S_IFLNK else { return true }
-        // In a sticky folder only the owner of an entry can rename or remove it. The next step checks that owner.
+        // In a sticky folder, other users cannot rename or delete an entry that belongs to root or to the caller. The next call of this
+        // function checks the owner of the entry.
         let isSticky = type == S_IFDIR && status.st_mode & S_ISVTX != 0 && !isLast
         guard status.st_mode & (S_IWGRP | S_IWOTH) == 0 || isSticky else {
             throw KeyError(
@@ -81,7 +86,8 @@ enum OwnedPath {
         return false
     }
 
-    /// Returns the path and, for each symbolic link in turn, the path of its target. The last element is the file itself.
+    /// Follows a symbolic link and returns all paths on the way: `path`, its target, the target of that target, and so on. If `path` is not
+    /// a symbolic link, the result contains only `path`.
     ///
     /// - Throws: `read-failed`.
     static func names(of path: FilePath) throws(KeyError) -> [FilePath] {

@@ -1,16 +1,16 @@
 public import OTAFirmware
 
-/// The conditions for a correctly signed bundle or image. A condition that is nil is not checked.
+/// The conditions that a bundle or image must meet in addition to a valid signature. A condition that is nil is not checked.
 public struct TrustPolicy: Sendable, Equatable {
-    /// The product that the bundle must be for.
+    /// The required product. A bundle for a different product is refused.
     public var product: ProductName?
-    /// The hardware revision that the bundle must support.
+    /// The device's hardware revision. A bundle that does not support it is refused.
     public var hardware: UInt16?
     /// The lowest accepted security counter.
     public var minimumSecurityCounter: UInt32?
-    /// The version on the device, which is checked if the bundle requires a minimum version.
+    /// The version that the device runs. It is compared with the minimum version that the bundle requires, if any.
     public var runningVersion: SemanticVersion?
-    /// Whether to accept a bundle or image that only the demo key signed.
+    /// Whether to accept a bundle or image if the demo key is its only trusted signer.
     public var allowsDemoKey: Bool
     /// The lowest accepted number of trusted keys with a valid signature, 1 or more.
     public var minimumSigners: Int
@@ -27,7 +27,7 @@ public struct TrustPolicy: Sendable, Equatable {
         self.minimumSigners = minimumSigners
     }
 
-    /// Checks a bundle.
+    /// Checks the manifest of a bundle and its trusted signers.
     ///
     /// - Throws: `demo-key`, `too-few-signatures`, `wrong-product`, `wrong-hardware`, `counter-too-low`, `requires-newer`.
     func check(_ manifest: Manifest, signers: [KeyID]) throws(VerificationError) {
@@ -52,10 +52,10 @@ public struct TrustPolicy: Sendable, Equatable {
 
     /// Checks an MCUboot image.
     ///
-    /// An image contains no product, no hardware revisions and no required version. So a policy with a product or a hardware revision
-    /// accepts no image.
+    /// An image contains no product and no hardware revisions. If the policy requires a product or a hardware revision, it therefore
+    /// refuses every image. `runningVersion` is not used, because an image requires no minimum version.
     ///
-    /// - Parameter signer: the trusted key that signed the image; nil if no trusted key did.
+    /// - Parameter signer: the trusted key that signed the image; nil if no trusted key signed it.
     /// - Throws: `demo-key`, `too-few-signatures`, `wrong-product`, `wrong-hardware`, `counter-too-low`.
     func check(_ image: MCUbootImage, signer: KeyID?) throws(VerificationError) {
         if let signer { try checkSigners([signer]) }
@@ -73,7 +73,7 @@ public struct TrustPolicy: Sendable, Equatable {
         }
     }
 
-    /// The policy without conditions.
+    /// The policy that accepts every bundle and image, including those with only the demo key's signature.
     static let unrestricted = TrustPolicy(allowsDemoKey: true)
 
     private func checkSigners(_ signers: [KeyID]) throws(VerificationError) {

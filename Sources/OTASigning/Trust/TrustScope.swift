@@ -2,21 +2,22 @@ internal import Glibc
 public import OTAFirmware
 public import SystemPackage
 
-/// Limits what a trusted key may sign. A key without a scope file has no limit.
+/// The bundles and images that a trusted key may sign. A scope file defines them. Without a scope file, the key may sign all bundles
+/// and images.
 ///
-/// The file is in the folder of the key file. Its name is that of the key file with `.scope` appended (docs/command-line.md, "Limit a
-/// trusted key"):
+/// The scope file is in the folder of the key file. Its name is the name of the key file with `.scope` at the end
+/// (docs/command-line.md, "Limit a trusted key"). Example:
 ///
 ///     # a comment: a line that starts with #
 ///     format = bundle
 ///     product = acme-thermostat, acme-sensor
 ///
-/// Unknown lines and values are errors. Otherwise a spelling mistake could remove a limit.
+/// Unknown lines and values are errors. If they were ignored, a spelling mistake would remove a limit.
 public struct TrustScope: Sendable, Hashable {
-    /// The file format that contains the signature.
+    /// The kind of file that the key may sign.
     public enum Format: String, Sendable, CaseIterable {
         case bundle
-        /// A signed MCUboot image without a bundle.
+        /// An MCUboot image that has its own signature and is not in a bundle.
         case mcuboot
     }
 
@@ -24,14 +25,14 @@ public struct TrustScope: Sendable, Hashable {
 
     /// The path of the scope file.
     public let file: FilePath
-    /// The products that the key may sign for. Nil: any product.
+    /// The products whose bundles the key may sign. Nil means all products.
     public let products: Set<ProductName>?
-    /// The formats that the key may sign. Nil: both formats.
+    /// The kinds of files that the key may sign. Nil means both kinds.
     public let formats: Set<Format>?
 
-    /// Reads the text of a scope file.
+    /// Parses the text of a scope file.
     ///
-    /// - Throws: `bad-trust-scope`, with the file and, for an error in one line, the line's number.
+    /// - Throws: `bad-trust-scope`. The message names the file and, for an error in one line, the number of the line.
     public init(parsing text: [UInt8], of file: FilePath) throws(KeyError) {
         var values: [Word: (line: Int, list: [String])] = [:]
         for (index, line) in text.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).enumerated() {
@@ -69,19 +70,19 @@ public struct TrustScope: Sendable, Hashable {
         }
     }
 
-    /// Returns whether the key may sign this bundle.
+    /// Returns whether the key may sign a bundle with this manifest.
     public func covers(_ manifest: Manifest) -> Bool {
         formats?.contains(.bundle) ?? true && products?.contains(manifest.product) ?? true
     }
 
-    /// Whether the key may sign MCUboot images. An image names no product, so a key with a product limit may not sign any.
+    /// Whether the key may sign MCUboot images. It is false if `products` is not nil, because an image does not contain its product.
     public var coversImages: Bool { formats?.contains(.mcuboot) ?? true && products == nil }
 
     // MARK: File format
 
     private enum Word: String, CaseIterable { case product, format }
 
-    /// Parses one line. Returns nil if the line is empty or a comment.
+    /// Parses one line and returns its word and its values. Returns nil for an empty line or a comment.
     private static func entry(
         _ line: ArraySlice<UInt8>, at place: String, of file: FilePath
     ) throws(KeyError) -> (Word, [String])? {
@@ -102,12 +103,13 @@ public struct TrustScope: Sendable, Hashable {
         return (word, halves[1].split(separator: ",", omittingEmptySubsequences: false).map(trimmed))
     }
 
-    /// Removes spaces at both ends and merges spaces inside. No valid value contains a space.
+    /// Removes spaces at both ends and replaces several spaces inside by one. This accepts no invalid value, because valid values contain
+    /// no spaces.
     private static func trimmed(_ text: Substring) -> String { text.split(separator: " ").joined(separator: " ") }
 
-    /// Returns the hint for a byte that is not printable ASCII.
+    /// Returns the hint of the error for a byte that is not printable ASCII.
     ///
-    /// - Parameter rest: the rest of the line, starting with that byte.
+    /// - Parameter rest: the line from that byte to the end.
     private static func advice(for rest: ArraySlice<UInt8>, _ column: Int, in file: FilePath) -> String {
         let file = file.string.shellQuoted
         return switch rest.first {
@@ -124,8 +126,10 @@ public struct TrustScope: Sendable, Hashable {
         KeyError(.badTrustScope, context, hint: hint)
     }
 
-    /// Returns the path of a key file's scope file; nil if that file does not exist. For a dangling link it returns the path, so that the
-    /// later read fails.
+    /// Returns the path of the scope file for a key file. Returns nil if no file has that path.
+    ///
+    /// If the scope file is a symbolic link to a missing file, returns the path. The caller's read then fails. With nil, the key would have
+    /// no limit.
     static func path(beside key: FilePath) -> FilePath? {
         let path = FilePath(key.string + suffix)
         var status = stat()
@@ -134,7 +138,7 @@ public struct TrustScope: Sendable, Hashable {
 }
 
 extension TrustScope: CustomStringConvertible {
-    /// Describes to the user what the key may sign.
+    /// A text for the user that names the files that the key may sign.
     public var description: String {
         switch (formats, products) {
         case (_, let products?): "bundles of \(products.map(\.text).sorted().joined(separator: ", "))"

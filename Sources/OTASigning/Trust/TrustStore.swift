@@ -24,17 +24,17 @@ public struct TrustStore: Sendable {
         for key in keys { try add(key, nil) }
     }
 
-    /// Loads key files and folders. In a folder it loads the files `*.pub.pem`.
+    /// Loads key files. A path can name a key file, or a folder with key files `*.pub.pem`.
     ///
-    /// A file with the key file's name and `.scope` appended limits the key. If a key file is a symbolic link, the scope files beside the
-    /// link and beside each of its targets apply.
+    /// A scope file limits its key (`TrustScope`). If a key file is a symbolic link, the scope file in the link's folder and those in the
+    /// folders of its targets apply.
     ///
-    /// - Parameter filesAreChosen: whether the user named each path in this command. For a path to a file, the only check is then that
-    ///   others cannot write to the file. The folder may belong to another user, because the user chose it.
+    /// - Parameter filesAreChosen: whether the user named the paths in the current command. A path to a key file may then lead through
+    ///   folders of other users. The only condition is that the file is not writable by others. Paths to folders are always fully checked.
     /// - Throws: `no-such-file`; `trust-permissions` for a path that users other than root and the caller can change (`OwnedPath`);
     ///   `relative-trust-path` for a path through `/proc`; `no-trusted-key` if no key was found; `key-id-conflict`; `bad-trust-scope` for
-    ///   a scope file that is malformed, has no key file, or contradicts another one; the errors of `KeyFile.publicKey(at:)` with the
-    ///   path.
+    ///   a scope file that is malformed, has no key file, or differs from the key's other scope file; the errors of
+    ///   `KeyFile.publicKey(at:)`.
     public init(paths: [FilePath], filesAreChosen: Bool = false) throws(KeyError) {
         for path in paths {
             guard try SmallFile(path).isFolder else {
@@ -52,16 +52,16 @@ public struct TrustStore: Sendable {
         }
     }
 
-    /// The keys that can sign bundles, in ascending order of their IDs.
+    /// The keys that can sign bundles (Ed25519 keys), in ascending order of their IDs.
     public var keys: [PublicKey] { imageKeys.compactMap(\.bundleKey) }
 
-    /// All keys, in ascending order of their IDs. Each can sign MCUboot images.
+    /// All keys, in ascending order of their IDs. Each key can sign MCUboot images.
     public var imageKeys: [ImagePublicKey] { keysByID.values.sorted { $0.id < $1.id } }
 
-    /// The key that signs bundles under this ID; nil if there is none, or if its algorithm is not Ed25519.
+    /// The trusted Ed25519 key with this ID. Nil if no trusted key has the ID, or if its algorithm is not Ed25519.
     public subscript(id: KeyID) -> PublicKey? { keysByID[id]?.bundleKey }
 
-    /// Returns the scope of the key; nil if the key has no limit.
+    /// Returns the scope of the key with this ID. Returns nil if the key has no limit or is not in the store.
     public func scope(of id: KeyID) -> TrustScope? { scopesByID[id] }
 
     private mutating func add(
@@ -86,7 +86,8 @@ public struct TrustStore: Sendable {
 
     private mutating func load(_ path: FilePath, isChosen: Bool) throws(KeyError) {
         let key = try Self.guarded(path, isChosen: isChosen).publicKey()
-        // The scope beside the link's target also applies. Otherwise a symbolic link could remove the limit.
+        // If `path` is a symbolic link, the scope file next to the link's target also applies. Otherwise the key would have no limit if it
+        // is loaded through a link.
         var scopes: [TrustScope] = []
         for name in try OwnedPath.names(of: path) {
             if let scope = try Self.scope(beside: name, isChosen: isChosen) { scopes.append(scope) }
@@ -101,10 +102,11 @@ public struct TrustStore: Sendable {
         return try TrustScope(parsing: text.withUnsafeBytes { Array($0) }, of: path)
     }
 
-    /// Opens a key file or scope file after a check that other users cannot change it.
+    /// Opens a key file or scope file and checks that other users cannot change it.
     private static func guarded(_ path: FilePath, isChosen: Bool) throws(KeyError) -> SmallFile {
         let file = try SmallFile(path)
-        // This check comes first, because devices such as /dev/null are writable by all users.
+        // All users can write to a device such as /dev/null. For a device, this check throws `not-a-file`. Without it, the checks below
+        // would throw `trust-permissions`.
         try file.expectFile()
         guard isChosen else {
             try OwnedPath.check(path)
@@ -123,9 +125,9 @@ public struct TrustStore: Sendable {
 private enum TrustFolder {
     private static let suffix = ".pub.pem"
 
-    /// Returns the names of the key files (`*.pub.pem`), sorted.
+    /// Returns the names of the key files (`*.pub.pem`) in alphabetical order.
     ///
-    /// - Throws: `read-failed`; `bad-trust-scope` for a scope file without a key file, because its name may be misspelt.
+    /// - Throws: `read-failed`; `bad-trust-scope` for a scope file without a key file. Its name is probably misspelt.
     static func keyFiles(in folder: FilePath) throws(KeyError) -> [String] {
         guard let stream = opendir(folder.string) else {
             throw KeyError(.readFailed, "\(folder): \(Errno(rawValue: errno))")

@@ -1,15 +1,21 @@
 public import OTAFirmware
 
-/// A parsed MCUboot image from a file. It is complete, and its SHA-256 matches if it contains one. Its signature is not checked.
+/// A complete MCUboot image that was parsed from a file.
+///
+/// If the image contains a SHA-256 and is not encrypted, the SHA-256 is correct. The signature is not checked.
 public struct MCUbootFile: Sendable {
-    /// The bytes to send, from the header to the last TLV. They do not include the slot's padding and trailer, which are not signed and
-    /// may mark the image as confirmed.
+    /// The bytes to send, from the header to the last TLV.
+    ///
+    /// The file can also contain the slot's padding and trailer. They are not sent, because they are not signed. The trailer could also
+    /// mark the image as confirmed.
     public let bytes: [UInt8]
     public let image: MCUbootImage
     /// All bytes of the file.
     public let file: [UInt8]
 
-    /// Parses the contents of a file.
+    /// Parses the contents of a file. Only the slot's padding and trailer may follow the last TLV.
+    ///
+    /// - Throws: `wrong-image-format` for a file that is not an MCUboot image; the other errors of `FirmwareInspector`.
     public init(parsing file: [UInt8]) throws(ImageError) {
         let description = try FirmwareInspector.inspect(file, format: .mcuboot) { SHA256() }
         guard case .mcuboot(let image) = description.details else {

@@ -1,42 +1,43 @@
 public import OTAFirmware
 
-/// The results of the checks of an MCUboot image, whether it is accepted or not.
+/// The results of the checks of an MCUboot image. `Verifier.report(on:)` returns them for accepted and for refused images.
 public struct MCUbootReport: Sendable, Equatable {
     public struct Signature: Sendable, Equatable {
-        /// imgtool's name of the algorithm, such as `ED25519` or `ECDSASIG`.
+        /// The algorithm's name in imgtool, such as `ED25519` or `ECDSASIG`.
         public let algorithm: String
-        /// Whether the signature is over the bytes themselves instead of their digest.
+        /// Whether the signature is over the image's bytes (a pure signature). Otherwise it is over their digest.
         public let isPure: Bool
-        /// The digest of the signer's public key (`ImagePublicKey.encoded`) in the image: SHA-256, or SHA-512 in an image that uses
-        /// SHA-512 throughout. Nil if the image does not name its signer, or contains the whole key.
+        /// The value of the image's KEYHASH TLV: the SHA-256 or SHA-512 of the signer's public key (`ImagePublicKey.encoded`). Nil if the
+        /// image has no KEYHASH TLV. It may then contain the whole key in a PUBKEY TLV.
         public let keyHash: [UInt8]?
-        /// The trusted key that the image names. Nil if no trusted key matches, or if its scope excludes MCUboot images.
+        /// The trusted key that the image names. Nil if no trusted key matches, or if `ignoredKeyID` is not nil.
         public let keyID: KeyID?
-        /// The trusted key that the image names, if its scope excludes MCUboot images.
+        /// The trusted key that the image names, if its signature is valid but its scope excludes MCUboot images. Otherwise nil.
         public let ignoredKeyID: KeyID?
-        /// Whether the signature is valid; nil if it could not be checked.
+        /// Whether the signature is valid. Nil if it was not checked against a trusted key, or if `ignoredKeyID` is not nil.
         public let holds: Bool?
-        /// The reason why the algorithm is not supported, as a text for the user; nil if it is supported.
+        /// A text for the user that explains why the algorithm is not supported. Nil if the algorithm is supported.
         public let unsupported: String?
 
-        /// Whether the image names a trusted key whose scope excludes MCUboot images.
+        /// Whether the signature by a trusted key is valid, but the scope of this key excludes MCUboot images.
         public var isOutOfScope: Bool { ignoredKeyID != nil }
     }
 
-    /// imgtool's name of the digest, such as `SHA256`; nil if the image contains no digest.
+    /// The name of the digest's TLV in imgtool, such as `SHA256`. Nil if the image contains no digest.
     public let digest: String?
-    /// Whether the digest matches the signed bytes; nil if it could not be checked.
+    /// Whether the digest matches the signed bytes. Nil if the image has no digest, is encrypted or is ambiguous.
     public let digestHolds: Bool?
     /// The signature; nil if the image is not signed.
     public let signature: Signature?
-    /// Whether the image contains a record twice or in the wrong area.
+    /// Whether the verification failed with `ambiguous-image`, for example because the image contains a TLV twice.
     public let isAmbiguous: Bool
-    /// The TLVs that no signature covers: those outside the protected area, except the digest, key and signature records.
+    /// The TLVs outside the protected area. The signature does not cover them. The list does not contain the TLVs of the signature, of its
+    /// key and of the digest.
     public let unsigned: [MCUbootTLV]
 }
 
 extension Verifier {
-    /// Checks an image independently of the policy and returns the results.
+    /// Checks an image and returns the results. The policy is not applied.
     public func report(on file: MCUbootFile) -> MCUbootReport {
         var error: VerificationError?
         do throws(VerificationError) {

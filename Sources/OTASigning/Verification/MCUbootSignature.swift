@@ -1,20 +1,20 @@
 internal import OTAFirmware
 
-/// The only signature of an MCUboot image, parsed from its TLVs. It is not verified yet.
+/// The signature of an MCUboot image, parsed from the image's TLVs. It is not verified yet.
 ///
-/// Bootloaders may treat a second TLV of the same kind differently. So an image with such a duplicate is an error: the bootloader
-/// must verify the same TLVs as the host.
+/// An image with two signatures, two keys or two digests is an error, because the bootloader could use a different one than the host.
 struct MCUbootSignature {
-    /// The algorithm that the signature's TLV and the image's digest select.
+    /// The signature algorithm. The type of the signature's TLV and the type of the digest's TLV determine it.
     let algorithm: ImagePublicKey.Algorithm
-    /// The claimed signer: a digest of `ImagePublicKey.encoded`, or these bytes themselves. Nil if the image names no signer.
+    /// The TLV that names the signer. KEYHASH contains a digest of the public key, PUBKEY contains the key (`ImagePublicKey.encoded`).
+    /// Nil if the image names no signer.
     let keyTLV: MCUbootTLV?
-    /// The signature. Its length is not checked yet.
+    /// The bytes of the signature. Their length is not checked yet.
     let bytes: [UInt8]
-    /// Whether the signature is over the bytes themselves instead of their digest.
+    /// Whether the signature is over the image's bytes (a pure signature). Otherwise it is over their digest.
     let isPure: Bool
 
-    /// Finds the signature of `image`.
+    /// Finds the signature among the TLVs of `image`.
     ///
     /// - Throws: `ambiguous-image`, `unsupported-signature`, `not-signed`.
     init(of image: MCUbootImage) throws(VerificationError) {
@@ -36,7 +36,11 @@ struct MCUbootSignature {
 
     /// Returns the algorithm of a signature.
     ///
-    /// - Throws: `unsupported-signature` for an algorithm or a combination that otaflash does not support.
+    /// - Parameters:
+    ///   - signature: the TLV with the signature.
+    ///   - digest: the TLV with the image's digest; nil if the image has no digest.
+    /// - Throws: `unsupported-signature` if otaflash does not support the algorithm, its combination with the digest, or a pure signature
+    ///   with this algorithm.
     private static func algorithm(
         of signature: MCUbootTLV, digest: MCUbootTLV?, isPure: Bool
     ) throws(VerificationError) -> ImagePublicKey.Algorithm {
@@ -47,7 +51,7 @@ struct MCUbootSignature {
         else {
             throw unsupported("ECDSA P-224", ImagePublicKey.Algorithm.list)
         }
-        // imgtool uses the same TLV for both curves. The digest selects the curve.
+        // imgtool uses the same type of signature TLV for the curves P-256 and P-384. A SHA-384 digest means P-384.
         if algorithm == .ecdsaP256, digest?.type == MCUbootTLV.sha384 {
             throw unsupported("ECDSA P-384", ImagePublicKey.Algorithm.list)
         }
@@ -61,10 +65,10 @@ struct MCUbootSignature {
         return algorithm
     }
 
-    /// Returns the only TLV of these types; nil if the image has no such TLV.
+    /// Returns the TLV whose type is one of `types`. Returns nil if the image has none.
     ///
-    /// - Parameter what: the kind of record, for the error message.
-    /// - Throws: `ambiguous-image` if there is more than one.
+    /// - Parameter what: the kind of TLV, for the error message.
+    /// - Throws: `ambiguous-image` if the image has more than one.
     static func only(
         _ image: MCUbootImage, _ types: [UInt16], _ what: String
     ) throws(VerificationError) -> MCUbootTLV? {
@@ -76,7 +80,10 @@ struct MCUbootSignature {
         return found.first
     }
 
-    /// Checks that no digest, key or signature record is in the protected area, which these records cover.
+    /// Checks that the protected area contains no digest, key or signature TLV. The digest and the signature are computed over the
+    /// protected area, so they cannot be in it.
+    ///
+    /// - Throws: `ambiguous-image`.
     private static func checkPlaces(in image: MCUbootImage) throws(VerificationError) {
         let misplaced = image.protectedTLVs.first { $0.isAboutSignedBytes }
         if let misplaced {

@@ -1,11 +1,12 @@
 public import OTAFirmware
 
-/// A bundle that a `Verifier` accepted. Only a `Verifier` can create it, so a value of this type proves the verification.
+/// A bundle that a `Verifier` accepted. Only a `Verifier` can create a value of this type. A function with a parameter of this type
+/// therefore never receives an unverified bundle.
 public struct VerifiedBundle: Sendable {
     public let bundle: SignedBundle
-    /// The signatures in the bundle's order.
+    /// The results for all signatures, in the same order as in the bundle.
     public let signatures: [SignatureReport]
-    /// The SHA-256 of the manifest, which identifies the release.
+    /// The SHA-256 of the manifest. It identifies the release.
     public let manifestDigest: SHA256Digest
     /// The SHA-256 of the envelope (manifest and signatures).
     public let envelopeDigest: SHA256Digest
@@ -22,12 +23,12 @@ public struct VerifiedBundle: Sendable {
     public var manifest: Manifest { bundle.envelope.manifest }
     /// The image's bytes.
     public var image: [UInt8] { bundle.image }
-    /// The trusted keys with valid signatures, at least one.
+    /// The trusted keys whose signatures are valid. There is at least one.
     public var signers: [KeyID] { signatures.signers }
 
-    /// Returns the MCUboot image in the bundle. The signers of the bundle authorize it. The image's own signature is not checked.
+    /// Returns the MCUboot image in the bundle. The bundle's signatures authorize the image. The image's own signature is not checked.
     ///
-    /// - Throws: `wrong-image-format` if the bundle contains another kind of image; the errors of `MCUbootFile`.
+    /// - Throws: `wrong-image-format` if the bundle's image is not an MCUboot image; the errors of `MCUbootFile`.
     public func mcubootImage() throws(ImageError) -> VerifiedImage {
         VerifiedImage(try MCUbootFile(parsing: image), authorization: .bundle(signers), manifest: manifest)
     }
@@ -77,11 +78,11 @@ extension VerifiedBundle {
 public struct SignatureReport: Sendable, Equatable {
     public let keyID: KeyID
     public let algorithm: BundleSignature.Algorithm
-    /// Whether a trusted key has this ID and its scope covers the bundle.
+    /// Whether the key with this ID is trusted and its scope covers the bundle.
     public let trusted: Bool
-    /// Whether a trusted key has this ID and its scope does not cover the bundle.
+    /// Whether the key with this ID is trusted, but its scope does not cover the bundle.
     public let isOutOfScope: Bool
-    /// Whether the signature is valid; nil if `trusted` is false.
+    /// Whether the signature is valid. Nil if `trusted` is false, because the signature is then not checked.
     public let valid: Bool?
 }
 

@@ -1,28 +1,30 @@
 public import OTAFirmware
 
-/// An MCUboot image that may be sent. It is authorized by a trusted key or by the user's consent.
+/// An MCUboot image that may be sent. A trusted key or the user's consent authorizes it.
 ///
-/// Only a `Verifier` or a `VerifiedBundle` can create it, so a value of this type proves the authorization.
+/// Only a `Verifier` or a `VerifiedBundle` can create a value of this type. A function with a parameter of this type therefore never
+/// receives an unauthorized image.
 public struct VerifiedImage: Sendable {
     /// The reason why the image may be sent.
     public enum Authorization: Sendable, Hashable {
-        /// The image's own signature by this trusted key is valid.
+        /// The image contains a valid signature by this trusted key.
         case signature(KeyID)
         /// The image is in a bundle that these trusted keys signed.
         case bundle([KeyID])
-        /// No trusted key signed the image, and the user consented to it.
+        /// No trusted key authorizes the image, but the user consented to send it.
         case consent(Consent)
     }
 
     /// The bytes to send, from the header to the last TLV.
     public let bytes: [UInt8]
-    /// The parsed image. Its `digest` is nil if the image contains a digest other than SHA-256. The `Verifier` checked that digest.
+    /// The parsed image. Its `digest` is the SHA-256 in the image. It is nil if the image contains no SHA-256 or is encrypted.
     public let image: MCUbootImage
     public let authorization: Authorization
-    /// The manifest of the image's bundle, which names the device. Nil for an image without a bundle.
+    /// The manifest of the bundle that contains the image. Nil for an image without a bundle.
     public let manifest: Manifest?
-    /// The SHA-256 of `bytes`, which identifies an upload to resume. It differs from the digest in a device's image list, which is the
-    /// digest inside the image.
+    /// The SHA-256 of `bytes`. With it, the device recognizes a partial upload of the same bytes and resumes it.
+    ///
+    /// The image list of a device contains a different digest: the one in the image's TLV.
     public let fileDigest: SHA256Digest
 
     init(_ file: MCUbootFile, authorization: Authorization, manifest: Manifest? = nil) {
@@ -34,15 +36,17 @@ public struct VerifiedImage: Sendable {
     }
 }
 
-/// The user's consent to an image that is not signed by a trusted key. Only a `Verifier` creates it, in `accept(_:)`.
+/// The user's consent to send an image that no trusted key authorizes. Only `Verifier.accept(_:)` creates it.
 public struct Consent: Sendable, Hashable {
-    /// The reason why no trusted key authorizes the image: `not-signed`, `untrusted-key`, `unsupported-signature` or `encrypted-image`.
+    /// The error of the verification: `not-signed`, `untrusted-key`, `unsupported-signature` or `encrypted-image`.
     public let reason: VerificationError.Code
     /// The reason as a text for the user.
     public let context: String
 
-    /// Creates the consent to this error. Returns nil for an image that the user cannot consent to: it is damaged or forged, does not match
-    /// the request, or is outside the scope of the key.
+    /// Creates the consent to send an image despite this error of its verification.
+    ///
+    /// Returns nil for every error that the user cannot override. Examples are a wrong digest, an invalid signature by a trusted key, and
+    /// a key whose scope excludes the image.
     init?(to error: VerificationError) {
         switch error.code {
         case .notSigned, .untrustedKey, .unsupportedSignature, .encryptedImage: break

@@ -1,6 +1,6 @@
 public import OTAFirmware
 
-/// Decides whether a bundle is accepted (docs/bundle-format.md, "Signatures").
+/// Verifies bundles (docs/bundle-format.md, "Signatures") and MCUboot images with the keys of a trust store and a policy.
 public struct Verifier: Sendable {
     public let trust: TrustStore
     public let policy: TrustPolicy
@@ -12,12 +12,13 @@ public struct Verifier: Sendable {
 
     /// Verifies a bundle, in this order:
     ///
-    /// 1. All critical fields are known.
-    /// 2. At least one signature by a trusted key is valid, and none is invalid.
+    /// 1. The manifest contains no unknown critical field.
+    /// 2. At least one signature by a trusted key is valid, and no signature by a trusted key is invalid. A key whose scope does not cover
+    ///    the bundle does not count as trusted.
     /// 3. The image's digest matches the manifest.
     /// 4. The policy allows the bundle.
     ///
-    /// The signatures come before the image and the policy, so that no error describes the release before its signer is verified.
+    /// The errors of the policy contain values of the manifest. The signatures are checked first, so that these values are authentic.
     ///
     /// - Throws: `unknown-critical-field`, `bad-signature`, `untrusted-key`, `key-out-of-scope`, `digest-mismatch`; the errors of the
     ///   policy.
@@ -31,7 +32,7 @@ public struct Verifier: Sendable {
         return VerifiedBundle(bundle: bundle, signatures: signatures)
     }
 
-    /// Returns the result for each signature in the bundle's order, whether the bundle is accepted or not.
+    /// Checks each signature and returns the results, in the same order as in the bundle. An invalid signature is not an error here.
     public func report(on envelope: Envelope) -> [SignatureReport] {
         envelope.signatures.map { signature in
             let key = trust[signature.keyID]
@@ -44,7 +45,9 @@ public struct Verifier: Sendable {
         }
     }
 
-    /// Checks the critical fields and the signatures.
+    /// Checks that all critical fields are known and that a trusted key signed the envelope. Returns the result of each signature.
+    ///
+    /// - Throws: `unknown-critical-field`, `bad-signature`, `untrusted-key`, `key-out-of-scope`.
     private func verify(_ envelope: Envelope) throws(VerificationError) -> [SignatureReport] {
         if let field = envelope.manifest.unknownCriticalFields.first {
             throw VerificationError(
@@ -67,7 +70,8 @@ public struct Verifier: Sendable {
 
     /// Returns the error for a signature by a trusted key whose scope does not cover the bundle.
     ///
-    /// An invalid signature is reported first, so that the user does not extend a scope for a forged bundle.
+    /// The error is `bad-signature` if the signature is invalid, else `key-out-of-scope`. The user may react to `key-out-of-scope` with a
+    /// wider scope for the key. This must not happen for a forged bundle.
     private func refusal(of signature: BundleSignature, _ envelope: Envelope) -> VerificationError {
         let key = trust[signature.keyID]
         guard key?.verify(signature: signature.signature, message: envelope.manifestBytes) == true else {
@@ -79,7 +83,7 @@ public struct Verifier: Sendable {
 
     /// Returns the error for a key whose scope does not cover the file.
     ///
-    /// - Parameter what: the kind of file, as a text for the user.
+    /// - Parameter what: the last part of the message, which describes the file.
     private func outOfScope(_ key: KeyID, _ what: String) -> VerificationError {
         let limit = trust.scope(of: key).map { "\($0.file) limits it to \($0)" } ?? ""
         return VerificationError(.keyOutOfScope, "signed by the trusted key \(key), but \(limit); \(what)")
@@ -87,8 +91,7 @@ public struct Verifier: Sendable {
 }
 
 extension Verifier {
-    /// Verifies an image. It must be complete, its digest must match, a trusted key's signature must be valid, and the policy must allow
-    /// it.
+    /// Verifies an image. Its digest must match its bytes, its signature by a trusted key must be valid, and the policy must allow it.
     ///
     /// - Throws: `ambiguous-image`, `encrypted-image`, `no-digest`, `digest-mismatch`, `not-signed`,
     ///   `unsupported-signature`, `untrusted-key`, `bad-signature`, `key-out-of-scope`; the errors of the policy.
@@ -117,11 +120,11 @@ extension Verifier {
         return VerifiedImage(file, authorization: .signature(key.id))
     }
 
-    /// Returns whether the signature by `key` is valid.
+    /// Returns whether `signature` is a valid signature by `key`.
     ///
     /// - Parameters:
-    ///   - bytes: header, body and protected TLVs.
-    ///   - digest: the digest of these bytes; nil if the image contains none.
+    ///   - bytes: the signed bytes: header, body and protected TLVs.
+    ///   - digest: the digest of the signed bytes; nil if the image contains no digest.
     private static func isValid(
         _ signature: MCUbootSignature, by key: ImagePublicKey, over bytes: ArraySlice<UInt8>, digest: [UInt8]?
     ) -> Bool {
@@ -132,9 +135,9 @@ extension Verifier {
         return ed25519.verify(signature: signature.bytes, message: message)
     }
 
-    /// Verifies an image, and also accepts an image that is not signed by a trusted key. The call expresses the user's consent.
+    /// Verifies an image like `verify(_:)`, and also accepts an image that no trusted key authorizes. Call it only if the user consented.
     ///
-    /// All other conditions stay the same. An image that a trusted key signed is authorized by that key, not by the consent.
+    /// All other conditions of `verify(_:)` apply. If the image has a valid signature by a trusted key, the consent is not used.
     ///
     /// - Throws: `ambiguous-image`, `no-digest`, `digest-mismatch`, `bad-signature`, `key-out-of-scope`; the errors of the policy.
     public func accept(_ file: MCUbootFile) throws(VerificationError) -> VerifiedImage {
@@ -150,7 +153,10 @@ extension Verifier {
         }
     }
 
-    /// Returns the image's digest after a comparison with its bytes; nil if the image contains no digest.
+    /// Returns the digest that the image contains, after a check that it matches the image's bytes. Returns nil if the image contains no
+    /// digest.
+    ///
+    /// - Throws: `encrypted-image`, `ambiguous-image`, `digest-mismatch`.
     private func checkedDigest(of file: MCUbootFile) throws(VerificationError) -> [UInt8]? {
         guard !file.image.isEncrypted else {
             throw VerificationError(.encryptedImage, "the image is encrypted, so only the device can check its digest")
@@ -171,14 +177,14 @@ extension Verifier {
         return computed
     }
 
-    /// Returns the trusted key that a KEYHASH or PUBKEY record names; nil if no trusted key matches.
+    /// Returns the trusted key that matches a KEYHASH or PUBKEY TLV. Returns nil if `tlv` is nil or no trusted key matches.
     func trustedKey(named tlv: MCUbootTLV?) -> ImagePublicKey? {
         guard let tlv else { return nil }
         return trust.imageKeys.first { key in
             let encoded = key.encoded
             guard tlv.type == MCUbootTLV.keyHash else { return tlv.value == encoded }
-            // MCUboot refuses a hash that is longer than its own digest, which is SHA-256 for all algorithms except Ed25519
-            // (bootutil_find_key.c).
+            // MCUboot refuses a KEYHASH that is longer than its image digest (bootutil_find_key.c). The image digest is SHA-256 (32 bytes).
+            // With Ed25519, it can also be SHA-512 (64 bytes).
             return switch (tlv.value.count, key.algorithm) {
             case (32, _): tlv.value == SHA256.digest(of: encoded).bytes
             case (64, .ed25519): tlv.value == MessageDigest.sha512.digest(of: encoded[...])
@@ -202,7 +208,7 @@ public struct VerificationError: Error, Sendable, Equatable {
     public enum Code: String, Sendable, CaseIterable {
         /// The manifest contains an unknown critical field.
         case unknownCriticalField = "unknown-critical-field"
-        /// None of the signers is a trusted key.
+        /// No trusted key signed the bundle or the image.
         case untrustedKey = "untrusted-key"
         /// The signer is a trusted key, but its scope does not cover the file.
         case keyOutOfScope = "key-out-of-scope"
@@ -210,18 +216,20 @@ public struct VerificationError: Error, Sendable, Equatable {
         case badSignature = "bad-signature"
         /// The digest of the image does not match the signed digest.
         case digestMismatch = "digest-mismatch"
-        // MCUboot images only.
+        // The next errors apply only to MCUboot images.
+
         /// The image has no signature.
         case notSigned = "not-signed"
-        /// The algorithm of the signature, or its combination with the digest, is not supported.
+        /// otaflash does not support the signature algorithm, or its combination with the type of digest.
         case unsupportedSignature = "unsupported-signature"
         /// The image has no digest.
         case noDigest = "no-digest"
         /// The image is encrypted, so only the device can check its digest.
         case encryptedImage = "encrypted-image"
-        /// The image contains a record twice or in the wrong area, and a bootloader may use a different record than the host.
+        /// The image contains a TLV twice, in the wrong area or with an invalid value. The bootloader could use different TLVs than the
+        /// host.
         case ambiguousImage = "ambiguous-image"
-        // Correctly signed, but excluded by the policy.
+        // The next errors are conditions of the policy (`TrustPolicy`) that the bundle or image does not meet.
         case demoKey = "demo-key"
         case wrongProduct = "wrong-product"
         case wrongHardware = "wrong-hardware"
@@ -236,7 +244,7 @@ public struct VerificationError: Error, Sendable, Equatable {
         case noCommonSigner = "no-common-signer"
     }
     public var code: Code
-    /// Describes the problem to the user, without a full stop at the end.
+    /// A description of the problem for the user, without a full stop at the end.
     public var context: String
 
     public init(_ code: Code, _ context: String) {
