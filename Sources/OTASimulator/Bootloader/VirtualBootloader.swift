@@ -13,7 +13,7 @@ public struct VirtualBootloader {
         public var slot: Int
         public var isOnTrial: Bool
         public var image: BootImage
-        /// The security counter of the permanent image. During a trial, this is the image that a rollback starts.
+        /// The security counter of the permanent image. During a trial, a rollback would start the permanent image.
         public var permanentCounter: UInt32
     }
 
@@ -132,8 +132,8 @@ public struct VirtualBootloader {
         try write(record, at: otherPage)
     }
 
-    /// Writes a record and reads it back. If the record is not in the flash, `mark` and `confirm` must fail, so this function throws
-    /// `failed`.
+    /// Writes a record and reads it back. Throws `failed` if the flash does not contain the record, so that `mark` and `confirm` report the
+    /// failure.
     private func write(_ record: BootRecord, at offset: Int) throws(FlashError) {
         try flash.program(record.bytes, at: offset)
         let isThere = try flash.withBytes(at: offset, count: BootRecord.size) { $0.elementsEqual(record.bytes) }

@@ -70,7 +70,7 @@ public enum VirtualGATT {
     public static let data = Channel(service: service, characteristic: 0xc7e10004_63a0_486d_9bcb_a18d79d9acd9)
     public static let progress = Channel(service: service, characteristic: 0xc7e10005_63a0_486d_9bcb_a18d79d9acd9)
     public static let version = Channel(service: service, characteristic: 0xc7e10006_63a0_486d_9bcb_a18d79d9acd9)
-    /// The level of the standard Battery service (service 0x180F, characteristic 0x2A19).
+    /// The characteristic Battery Level (0x2A19) of the standard Battery service (0x180F).
     public static let battery = Channel(
         service: 0x0000180F_0000_1000_8000_00805F9B34FB, characteristic: 0x00002A19_0000_1000_8000_00805F9B34FB)
 }

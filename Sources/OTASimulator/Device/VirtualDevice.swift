@@ -7,10 +7,10 @@ public import OTAUpdate
 /// The device does not depend on the kind of link. A simulated radio or a real GATT server calls it for each received value, in order. The
 /// device calls the closures of `observe` for each notification and each restart.
 ///
-/// Each call passes the time since the device was switched on. This time must not decrease. Timers that are due before it fire first, each
-/// at its own time.
+/// Each call passes the time since the device was switched on. This time must not decrease. Timers that are due earlier fire first, each at
+/// its own time.
 ///
-/// The type is thread-safe. It calls its closures while it holds its lock, so they must not call the device.
+/// The type is thread-safe. It calls the closures of `observe` while its lock is held, so these closures must not call the device.
 public final class VirtualDeviceOf<Firmware: VirtualFirmware>: SimulatedDevice, @unchecked Sendable {
     public let configuration: Firmware.Configuration
 
@@ -274,11 +274,11 @@ extension VirtualDeviceOf {
 
     public var imageReception: (offset: Int, size: Int)? { withFirmware { $0.imageReception } }
 
-    /// Calls `body` while it holds the lock. Returns nil without a call if the firmware does not run.
+    /// Calls `body` while the lock is held. Returns nil without a call if the firmware does not run.
     func withFirmware<Result>(_ body: (Firmware) -> Result?) -> Result? {
         lock.locked { if case .on(let firmware) = power { body(firmware) } else { nil } }
     }
 
-    /// Calls `body` with the firmware's memory while it holds the lock.
+    /// Calls `body` with the firmware's memory while the lock is held.
     func withMemory<Result>(_ body: (Firmware.Memory) -> Result) -> Result { lock.locked { body(memory) } }
 }

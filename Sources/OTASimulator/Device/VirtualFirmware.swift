@@ -2,8 +2,8 @@ public import OTAUpdate
 
 /// The firmware of a virtual device during one boot.
 ///
-/// `VirtualDeviceOf` calls it while it holds its lock. Times are measured from the first power-up, and do not decrease. A restart ends all
-/// connections and releases the firmware.
+/// `VirtualDeviceOf` calls the firmware while the device's lock is held. Times are measured from the first power-up, and do not decrease. A
+/// restart ends all connections and releases the firmware.
 public protocol VirtualFirmware: AnyObject {
     associatedtype Configuration: Sendable
     /// The part of the state that a restart does not reset, such as counters for tests.
@@ -35,7 +35,7 @@ public protocol VirtualFirmware: AnyObject {
     /// The time at which the next work is due; nil if no work is due before the next event.
     var due: Duration? { get }
 
-    /// Runs all work that is due. The device calls it after each event.
+    /// Runs all work that is due. The device calls this function after each event.
     ///
     /// - Returns: false if the device must restart.
     func run(at now: Duration) -> Bool

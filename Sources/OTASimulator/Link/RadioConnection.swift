@@ -3,7 +3,7 @@ import OTAUpdate
 
 /// One connection over the simulated radio. It simulates each connection event.
 ///
-/// It has no clock. Its caller calls `next(at:)` for the time of the next `advance(to:)`. Each call must hold the world's lock.
+/// It has no clock. The caller uses `next(at:)` to get the time of the next `advance(to:)`. The caller must hold the world's lock.
 final class RadioConnection {
     /// The time of the next call of `advance(to:)`.
     enum Next {
@@ -23,11 +23,11 @@ final class RadioConnection {
 
     unowned let world: SimulatedWorld
     let handle: UInt16
-    /// Receives the events for the host, under the world's lock. It must not call the link.
+    /// The closure that receives the events for the host. It is called while the world's lock is held, so it must not call the link.
     let receive: LinkSink
-    /// Yields an element when an idle connection must run again.
+    /// A stream that yields an element when an idle connection must run again.
     let wakes: AsyncStream<Void>
-    /// Yields one element: the reason for the end of the connection.
+    /// A stream with one element: the reason for the end of the connection.
     let ends: AsyncStream<LinkError>
 
     private let wake: AsyncStream<Void>.Continuation
@@ -90,7 +90,7 @@ final class RadioConnection {
         return .at(anchor + world.radio.interval)
     }
 
-    /// Simulates the connection event that is due at `now`, or ends a broken connection whose loss is detected by `now`.
+    /// Simulates the connection event that is due at `now`. Ends a broken connection if both ends have detected the loss by `now`.
     func advance(to now: Duration) {
         switch state {
         case .closed: break

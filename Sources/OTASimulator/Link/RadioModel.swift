@@ -17,7 +17,7 @@ public struct RadioModel: Sendable, Equatable {
 
     public init() {}
 
-    /// The longest value of a write, a send or a notification, in bytes.
+    /// The maximum length of a written or notified value, in bytes.
     var maximumValueLength: Int { mtu - 3 }
 
     /// Returns the number of link-layer packets for a value of `length` bytes.

@@ -113,7 +113,7 @@ final class SimulatedLink<C: Clock>: Link, @unchecked Sendable where C.Duration 
                     guard await transport.sleep(until: time) else { break running }
                     world.lock.locked { connection.advance(to: time) }
                 case .idle(let timer):
-                    // The timer task for `earliest` has ended if its time has passed, even if another event ended the wait.
+                    // If the time of `earliest` has passed, its timer task has ended, and a new timer task may be needed.
                     if let due = earliest, due <= transport.now { earliest = nil }
                     if let timer, earliest.map({ timer < $0 }) ?? true {
                         earliest = timer

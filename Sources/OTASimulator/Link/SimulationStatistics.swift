@@ -1,6 +1,7 @@
 import OTAUpdate
 
-/// The counters of a simulated transport since its creation, over all its links. The numbers in a `FaultPlan` refer to these counters.
+/// The counters of a simulated transport since its creation, over all its links. The event, packet and operation numbers in a `FaultPlan`
+/// refer to these counters.
 public struct SimulationStatistics: Sendable, Equatable {
     /// The number of events that the radio has delivered to the host. The end of a link is not counted. A command that the host's own stack
     /// refuses is not counted.

@@ -1,7 +1,7 @@
 import OTAFirmware
 import OTASigning
 
-/// The two slots of a device with MCUboot in swap mode. As after a swap, the server reports the running image in slot 0, even if the image
+/// The two slots of a device with MCUboot in swap mode. The server reports the running image in slot 0, as after a swap, even if the image
 /// is in slot 1 of the flash.
 ///
 /// The server does not check the signature of an image that it marks for boot. The bootloader checks the signature at the next boot.

@@ -10,7 +10,7 @@ package struct DeviceFile: Codable {
     /// The newest supported schema. Schema 2 added SMP devices.
     static let newestSchema = 2
 
-    /// The members that every schema contains.
+    /// The members that are common to all schemas.
     private struct Head: Decodable {
         let schema: Int
         let `protocol`: String?
@@ -124,8 +124,8 @@ package struct DeviceFile: Codable {
             configuration.longestData = longestData
             configuration.restartSeconds = restartSeconds
             configuration.trialSeconds = trialSeconds
-            // The limit protects real flash from wear, but a file does not wear out. The limit would also never expire, because no time
-            // passes for the device between two commands.
+            // The wear limit protects real flash, but a file does not wear out. The limit would also never expire, because no time passes
+            // for the device between two commands.
             configuration.limitsWear = false
             do {
                 try configuration.validate()

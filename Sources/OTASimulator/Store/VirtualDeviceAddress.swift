@@ -59,7 +59,7 @@ public struct VirtualDeviceAddress: Sendable, Equatable {
         case resetAt = "reset-at"
         case battery, pace, seed
 
-        /// Describes the valid values to the user.
+        /// The rule for valid values, as text for the user.
         var rule: String {
             switch self {
             case .mtu: "a number of bytes from 23 to 517"

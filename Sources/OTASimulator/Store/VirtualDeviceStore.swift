@@ -180,7 +180,7 @@ extension VirtualDeviceStore {
     }
 
     /// Options to open a file in a folder that other users may be able to write to. `noFollow` refuses a symbolic link, because the store
-    /// would overwrite the link's target. `nonBlocking` prevents the open of a named pipe from blocking.
+    /// would overwrite the link's target. With `nonBlocking`, the open of a named pipe returns immediately.
     private static let foreign: FileDescriptor.OpenOptions = [.closeOnExec, .noFollow, .nonBlocking]
 
     static func write(_ bytes: [UInt8], to path: FilePath) throws {
@@ -271,7 +271,7 @@ public struct VirtualDeviceSummary: Sendable, Equatable {
 
 /// An error in the address of a virtual device, or during its creation or opening. Two errors are equal if their codes are equal.
 public struct VirtualDeviceError: Error, Sendable, Equatable {
-    /// Identifies the error for scripts. The values are stable.
+    /// The error code, for scripts. The values do not change between releases.
     public enum Code: String, Sendable, CaseIterable {
         /// The text after `sim:` is not a valid address.
         case badAddress = "bad-address"

@@ -137,7 +137,7 @@ struct SleeperQueue {
         siftUp(from: heap.count - 1)
     }
 
-    /// Removes and returns the sleeper with this ticket; nil if it is no longer in the queue.
+    /// Removes the sleeper with this ticket and returns it; nil if the queue no longer contains it.
     mutating func remove(_ ticket: Ticket) -> Sleeper? {
         guard let sleeper = sleepers.removeValue(forKey: ticket) else { return nil }
         if heap.count > 2 * sleepers.count + 64 {
