@@ -18,7 +18,7 @@ public final class VirtualDeviceOf<Firmware: VirtualFirmware>: SimulatedDevice, 
         /// The device is off or starts. The bootloader finishes at the time `until`.
         case off(until: Duration)
         case on(Firmware)
-        /// No slot contains a bootable image. The device never leaves this state.
+        /// The firmware cannot boot, for example because no slot contains a bootable image. The device never leaves this state.
         case unbootable
         case suspended
     }
@@ -219,7 +219,7 @@ public final class VirtualDeviceOf<Firmware: VirtualFirmware>: SimulatedDevice, 
         }
     }
 
-    /// Restarts the device after a flash operation of the bootloader has failed, for example because of a power cut.
+    /// Restarts the device after a power cut or a failed flash operation during the boot.
     private func bootAgain() {
         power = .off(until: time + Self.bootTime)
         restarts += 1

@@ -16,7 +16,7 @@ public protocol VirtualFirmware: AnyObject {
     /// Boots the image that the bootloader selects.
     ///
     /// - Parameter send: sends a notification to a connection. It returns false if no buffer is free.
-    /// - Returns: the firmware; nil if no slot contains a bootable image.
+    /// - Returns: the firmware; nil if no slot contains a bootable image or the firmware refuses the configuration.
     /// - Throws: `FlashError` if a flash operation fails during the boot.
     static func boot(
         _ configuration: Configuration, _ memory: Memory, flash: VirtualFlash, at now: Duration,

@@ -60,7 +60,8 @@ final class SMPServer {
         waiting.count + (reassembler.isInMidPacket ? 1 : 0) + (now < releasedAt ? 2 : 0)
     }
 
-    /// Reports the end of a connection. The server discards an incomplete packet and the waiting packets of this connection.
+    /// Reports the end of a connection. The server discards this connection's waiting packets. It also discards an incomplete packet, even
+    /// one from another connection.
     func disconnected(_ connection: UInt16) {
         waiting.removeAll { $0.connection == connection }
         reassembler.reset()
