@@ -24,7 +24,7 @@ struct BootRecord: Equatable {
         self.state = state
     }
 
-    /// Parses a record. Returns nil if the bytes are not a complete record, or if its generation is not later than `other`.
+    /// Parses a record. Returns nil if the bytes are not a complete record, or if its generation is not greater than `other`.
     init?(_ bytes: UnsafeRawBufferPointer, newerThan other: UInt32? = nil) {
         guard bytes.count == Self.size, bytes.starts(with: Self.magic) else { return nil }
         let claimed = UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: 4, as: UInt32.self))
@@ -95,30 +95,30 @@ public struct BootState: Sendable, Equatable {
         case none = 0
         /// The next boot starts the image on trial.
         case pending = 1
-        /// The image on trial was booted once. The next boot rolls back.
+        /// The image on trial was booted once and is not confirmed. The next boot rolls back.
         case running = 2
     }
     /// The slot of the permanent image: 0 or 1.
     public var permanent: Int
     /// The trial of the image in the other slot.
     public var trial: Trial
-    /// The images in slot 0 and slot 1. An image has an entry only if it was marked for boot.
+    /// The images in slot 0 and slot 1. An image is listed only if it is the factory image or was marked for boot.
     public var images: [BootImage?]
 
-    /// The slot without the permanent image.
+    /// The slot that does not contain the permanent image.
     public var other: Int { 1 - permanent }
 }
 
-/// The virtual bootloader's record of the image in a slot.
+/// The properties of an image in a slot, as stored in the boot record.
 public struct BootImage: Sendable, Equatable {
     /// The version as SemVer text, at most 63 bytes.
     public var version: String
     public var securityCounter: UInt32
-    /// The SHA-256 of the image's manifest; nil for the factory image.
+    /// The SHA-256 of the image's manifest. Nil for the factory image and for images received over SMP, because they have no manifest.
     public var manifestDigest: SHA256Digest?
     /// The size in bytes.
     public var size: Int
-    /// The SHA-256 of the image. The bootloader boots the image only if its bytes match.
+    /// The SHA-256 of the image. The bootloader boots the image only if the bytes in the slot have this SHA-256.
     public var digest: SHA256Digest
 
     public init(

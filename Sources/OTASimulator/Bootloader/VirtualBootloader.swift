@@ -1,19 +1,19 @@
 public import OTAFirmware
 import OTASigning
 
-/// Selects the slot to boot, as ESP-IDF's bootloader does with its `otadata`. It boots an image on trial once. The next boot without a
-/// `confirm` rolls back.
+/// Selects the slot to boot, as ESP-IDF's bootloader does with its `otadata` partition. An image on trial boots once. If it is not
+/// confirmed, the next boot rolls back.
 ///
-/// Its state is in two pages of the flash. Each change appends one record, so a power cut leaves either the old or the new state. When a
-/// page is full, the bootloader erases the other page and continues there.
+/// The bootloader's state is in two pages of the flash. Each change appends one record, so a power cut leaves either the old state or the
+/// new state. When a page is full, the bootloader erases the other page and writes the next record there.
 public struct VirtualBootloader {
-    /// The selected image of one boot.
+    /// The image that the bootloader selected for one boot.
     public struct Boot: Sendable, Equatable {
         /// The slot of the image: 0 or 1.
         public var slot: Int
         public var isOnTrial: Bool
         public var image: BootImage
-        /// The security counter of the permanent image. During a trial, that is the image for the rollback.
+        /// The security counter of the permanent image. During a trial, a rollback would start the permanent image.
         public var permanentCounter: UInt32
     }
 
@@ -21,7 +21,7 @@ public struct VirtualBootloader {
 
     public init(flash: VirtualFlash) { self.flash = flash }
 
-    /// The state in the flash; nil if there is no record.
+    /// The newest state in the flash; nil if the flash contains no valid record.
     public var state: BootState? { newest?.record.state }
 
     /// Writes an image to slot 0 of an erased flash and makes it permanent.
@@ -37,10 +37,11 @@ public struct VirtualBootloader {
         try append(BootState(permanent: 0, trial: .none, images: [factory, nil]))
     }
 
-    /// Selects the image to boot after a power-up. The bootloader records the boot of a trial before the image runs, so any reset without
-    /// `confirm` rolls back.
+    /// Selects the image to boot after a power-up.
     ///
-    /// - Returns: nil if no slot contains an image that matches its recorded digest.
+    /// The bootloader records the start of a trial before the image runs. Therefore any reset without `confirm` rolls back.
+    ///
+    /// - Returns: nil if the flash contains no state, or if no slot contains an image that matches its recorded digest.
     public func boot() throws(FlashError) -> Boot? {
         guard var state else { return nil }
         if state.trial == .pending, let image = try intactImage(state, in: state.other) {
@@ -64,7 +65,7 @@ public struct VirtualBootloader {
 
     /// Marks the image in the other slot for the next boot.
     ///
-    /// - Parameter forGood: whether the image becomes permanent; otherwise it boots on trial.
+    /// - Parameter forGood: true makes the image permanent; false boots it on trial.
     public func mark(_ image: BootImage, forGood: Bool) throws(FlashError) {
         guard var state else { return }
         state.images[state.other] = image
@@ -77,7 +78,7 @@ public struct VirtualBootloader {
         try append(state)
     }
 
-    /// Makes the image on trial permanent. Does nothing without a trial.
+    /// Makes the image on trial permanent. Does nothing if no image runs on trial.
     public func confirm() throws(FlashError) {
         guard var state, state.trial == .running else { return }
         state.permanent = state.other
@@ -85,14 +86,14 @@ public struct VirtualBootloader {
         try append(state)
     }
 
-    /// Allows the image on trial to boot once more.
+    /// Allows the image on trial to boot once more. Does nothing if no image runs on trial.
     public func renewTrial() throws(FlashError) {
         guard var state, state.trial == .running else { return }
         state.trial = .pending
         try append(state)
     }
 
-    /// The bytes of the image that the next boot starts on trial; nil if no trial is pending.
+    /// The bytes of the image that the next boot starts on trial. Nil if no trial is pending or the flash cannot be read.
     var markedImage: [UInt8]? {
         guard let state, state.trial == .pending, let image = state.images[state.other] else { return nil }
         return try? flash.withBytes(at: flash.layout.slot(state.other), count: image.size) { Array($0) }
@@ -107,7 +108,8 @@ public struct VirtualBootloader {
     private var newest: (record: BootRecord, offset: Int)? {
         let area = flash.layout.bootRecords..<flash.layout.coreRecords
         var newest: (record: BootRecord, offset: Int)?
-        // Within a page, later records are newer. The generation decides between the pages.
+        // The search runs from the last record to the first, because later records of a page are newer. The generation decides which of the
+        // two pages has the newest record.
         for offset in stride(from: area.lowerBound, to: area.upperBound, by: BootRecord.size).reversed() {
             let record = try? flash.withBytes(at: offset, count: BootRecord.size) {
                 BootRecord($0, newerThan: newest?.record.generation)
@@ -130,15 +132,16 @@ public struct VirtualBootloader {
         try write(record, at: otherPage)
     }
 
-    /// Writes a record and reads it back. A mark or a confirmation that is not in the flash must not be reported as done.
+    /// Writes a record and reads it back. Throws `failed` if the flash does not contain the record, so that `mark` and `confirm` report the
+    /// failure.
     private func write(_ record: BootRecord, at offset: Int) throws(FlashError) {
         try flash.program(record.bytes, at: offset)
         let isThere = try flash.withBytes(at: offset, count: BootRecord.size) { $0.elementsEqual(record.bytes) }
         guard isThere else { throw .failed }
     }
 
-    /// Returns the offset for the next record in a page: after the newest record and after any record that a power cut left incomplete.
-    /// Returns nil if the page is full.
+    /// Returns the offset of the first erased space in `page` after the newest record at `offset`. It skips a record that a power cut left
+    /// incomplete. Returns nil if `page` is full or `offset` is nil.
     private func firstErasedPlace(after offset: Int?, in page: Int) throws(FlashError) -> Int? {
         guard let offset else { return nil }
         let end = (page + 1) * flash.layout.pageSize

@@ -3,22 +3,22 @@ import OTAFirmware
 import OTASigning
 import OTAUpdate
 
-/// The C device core during one boot, with its configuration and its functions.
+/// The C device core during one boot, with its configuration and the functions that it calls.
 ///
-/// `VirtualDevice` passes the events of the Bluetooth stack to it. The last extension contains the functions that the core calls. Times are
-/// measured from the first power-up of the device.
+/// `VirtualDevice` calls the core for each event of the Bluetooth stack. The last extension contains the functions that the core calls.
+/// Times are measured from the first power-up of the device.
 public final class DeviceCore {
     let flash: VirtualFlash
     let bootloader: VirtualBootloader
     public let booted: VirtualBootloader.Boot
     let keys: [PublicKey]
-    /// The offset in bytes of the slot without the running image. The core writes the new image there.
+    /// The offset in bytes of the slot that does not contain the running image. The core writes the new image to this slot.
     var downloadSlot: Int { flash.layout.slot(1 - booted.slot) }
     let configuration: VirtualDeviceConfiguration
     private let memory: Memory
     private let send: (UInt16, Channel, [UInt8]) -> Bool
 
-    /// Whether the core requested a reboot. It is then not called any more.
+    /// Whether the core has requested a reboot. After that, the core is not called again.
     var wantsReboot = false
     /// The time of the next poll; nil if no poll is needed before the next event.
     var pollTime: Duration?
@@ -51,7 +51,7 @@ public final class DeviceCore {
         fill(configuration)
         let context = Unmanaged.passUnretained(self).toOpaque()
         let error = ota_device_start(device, config, port, context, page, Self.milliseconds(now))
-        // After a failure to read its records, the core works, but it cannot resume an update.
+        // `OTA_START_FLASH` means that the core could not read its records. The core has started, but it cannot resume an update.
         guard error == OTA_START_OK || error == OTA_START_FLASH else { return nil }
     }
 
@@ -86,7 +86,7 @@ public final class DeviceCore {
         config.pointee.wear_minutes = configuration.limitsWear ? 0 : UInt8(OTA_WEAR_UNLIMITED)
     }
 
-    /// Returns a copy that lives as long as this object.
+    /// Returns a copy of `bytes` that exists until this object is deallocated. The C core keeps pointers to it.
     private func keep(_ bytes: [UInt8]) -> UnsafeMutablePointer<UInt8> {
         let copy = UnsafeMutablePointer<UInt8>.allocate(capacity: bytes.count)
         copy.initialize(from: bytes, count: bytes.count)
@@ -142,20 +142,22 @@ extension DeviceCore {
         return bytes
     }
 
-    /// Runs all work that is due. Returns the time until the next poll; zero means at once, nil means that no poll is needed.
+    /// Runs one poll of the core. Returns the time until the next poll. Zero means that the next poll is due immediately, and nil means
+    /// that no poll is needed before the next event.
     func poll(at now: Duration) -> Duration? {
         let wait = ota_device_poll(device, Self.milliseconds(now))
         return wait == UInt32.max ? nil : .milliseconds(Int64(wait))
     }
 
-    /// The offset and the size of the image in reception, in bytes; nil if the core receives none.
+    /// The offset and the size of the image that the core is receiving, in bytes; nil if no image transfer is active.
     public var imageReception: (offset: Int, size: Int)? {
         guard ota_device_state(device) == OTA_STATE_IMAGE else { return nil }
         return (Int(device.pointee.object_offset), Int(device.pointee.object_size))
     }
 
-    /// The partially received image in the core's record: the digest of its manifest and the number of bytes. Nil if there is no usable
-    /// record, for example because that image already runs.
+    /// The partially received image in the core's newest record: the digest of its manifest and the number of recorded bytes.
+    ///
+    /// Nil if the core has no usable record, for example because the image of the record already runs.
     var record: (manifest: SHA256Digest, size: Int)? {
         let manifest = withUnsafeBytes(of: device.pointee.held_digest) { SHA256Digest(bytes: $0) }
         let size = Int(device.pointee.held_recorded)
@@ -182,7 +184,7 @@ extension DeviceCore {
         port.notify = { DeviceCore.of($0).notify($1, $2, $3, $4) }
         port.mark = { DeviceCore.of($0).mark($1, $2) }
         port.confirm = { context, _, _ in DeviceCore.of(context).confirm() }
-        // Nothing to do: any boot without `confirm` rolls back.
+        // No action is needed, because each boot without `confirm` rolls back.
         port.roll_back = { _ in }
         port.reboot = { DeviceCore.of($0).wantsReboot = true }
         if hasBattery { port.battery = { DeviceCore.of($0).batteryLevel() } }
@@ -190,7 +192,8 @@ extension DeviceCore {
         return port
     }
 
-    /// Returns the `DeviceCore` of a context pointer. The core passes its context unchanged, and this object outlives the core.
+    /// Returns the `DeviceCore` for a context pointer. The C core passes the pointer unchanged. It is valid, because the `DeviceCore`
+    /// exists longer than the C core.
     private static func of(_ context: UnsafeMutableRawPointer?) -> DeviceCore {
         guard let context else { preconditionFailure("the device core passed no context") }
         return Unmanaged<DeviceCore>.fromOpaque(context).takeUnretainedValue()
@@ -218,7 +221,7 @@ extension DeviceCore {
 
     private func finishHash(into digest: UnsafeMutablePointer<UInt8>?) -> Bool {
         let bytes = hash.finish().bytes
-        // A finished hash accepts no more data.
+        // A finished hash accepts no more data, so the next calculation needs a new hash.
         hash = SHA256()
         digest?.update(from: bytes, count: bytes.count)
         return digest != nil
@@ -237,7 +240,8 @@ extension DeviceCore {
         _ connection: UInt16, _ characteristic: ota_characteristic, _ bytes: UnsafePointer<UInt8>?, _ count: UInt16
     ) -> Bool {
         let channel = characteristic == OTA_CONTROL ? VirtualGATT.control : VirtualGATT.progress
-        // Without power, no notification is sent, even if the core still runs because it has not detected the power cut.
+        // Without power, the device sends no notification. The core may still run, because it has not detected the power cut. The return
+        // value is then true, as for a sent notification.
         return !flash.isPowered
             || send(connection, channel, Array(UnsafeBufferPointer(start: bytes, count: Int(count))))
     }

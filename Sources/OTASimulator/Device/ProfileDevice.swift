@@ -2,7 +2,7 @@ import COTADevice
 public import OTAFirmware
 public import OTAUpdate
 
-/// A virtual device with the GATT OTA profile: it runs the C device core.
+/// A virtual device with the GATT OTA profile. It runs the C device core.
 public typealias VirtualDevice = VirtualDeviceOf<DeviceCore>
 
 extension VirtualDevice {
@@ -13,7 +13,7 @@ extension VirtualDevice {
 
     /// Creates a new device in memory, with a factory image.
     ///
-    /// - Throws: `badConfiguration`.
+    /// - Throws: `badConfiguration`, or `io` if a flash operation fails.
     public convenience init(
         _ configuration: VirtualDeviceConfiguration, version: SemanticVersion, securityCounter: UInt32 = 0
     ) throws(VirtualDeviceError) {
@@ -27,7 +27,7 @@ extension VirtualDevice {
         self.init(configuration, flash: flash)
     }
 
-    /// Writes the factory image to the erased flash of a new device. The image is valid but comes from no bundle.
+    /// Writes the factory image to the erased flash of a new device. The image has no manifest, because it does not come from a bundle.
     static func fillFromFactory(
         _ flash: VirtualFlash, _ configuration: VirtualDeviceConfiguration, _ version: SemanticVersion,
         _ securityCounter: UInt32
@@ -36,8 +36,10 @@ extension VirtualDevice {
         try VirtualBootloader(flash: flash).install(image, version: version, securityCounter: securityCounter)
     }
 
-    /// The partially received image in the core's records, which a later update resumes: the digest of its manifest and the recorded bytes
-    /// of the slot. Nil if the device does not run or has no such record.
+    /// The partially received image in the core's records: the digest of its manifest and the recorded bytes of the slot. A later update
+    /// resumes this image.
+    ///
+    /// Nil if the device does not run or has no such record.
     public var recordedImage: (manifest: SHA256Digest, bytes: [UInt8])? {
         withFirmware { core in
             guard let (manifest, size) = core.record else { return nil }
@@ -45,7 +47,8 @@ extension VirtualDevice {
         }
     }
 
-    /// Reports a new connection. The core does not need the length of a value: it supports reads in parts, and its notifications are short.
+    /// Reports a new connection. The value length has no effect on the core: clients read long values in parts, and each notification fits
+    /// in 20 bytes.
     public func connect(_ connection: UInt16, at now: Duration) -> Bool {
         connect(connection, valueLength: 20, at: now)
     }
@@ -85,7 +88,7 @@ extension DeviceCore: VirtualFirmware {
             guard flash.isPowered, !wantsReboot else { return false }
             let wait = poll(at: now)
             guard flash.isPowered, !wantsReboot else { return false }
-            // The core's clock has a resolution of 1 ms.
+            // The core's clock has a resolution of 1 ms, so the wait starts at a whole millisecond.
             pollTime = wait.map { .milliseconds(now.milliseconds) + $0 }
             if wait != .zero { return true }
         }
@@ -93,7 +96,8 @@ extension DeviceCore: VirtualFirmware {
         return true
     }
 
-    /// The maximum number of polls in one call. No single request needs so many, because one poll handles a flash page or 4 KiB.
+    /// The maximum number of polls in one call of `run`. One poll handles one flash page or 4 KiB, so no single request needs this many
+    /// polls.
     private static var pollsAtOnce: Int { 100_000 }
 
     public func connect(_ connection: UInt16, valueLength: Int, at now: Duration) -> Bool {

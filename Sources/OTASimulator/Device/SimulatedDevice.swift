@@ -1,9 +1,11 @@
 public import OTAUpdate
 
-/// The interface between a link and a simulated device. The link calls the device for each event in order, with the time since the device
-/// was switched on. The device calls the closures of `observe` for notifications and restarts.
+/// The interface between a link and a simulated device.
+///
+/// The link calls the device for each event in order. `now` is the time since the device was switched on. The device calls the closures of
+/// `observe` for notifications and restarts.
 public protocol SimulatedDevice: AnyObject, Sendable {
-    /// The characteristics in the device's GATT table, without the services that every device has.
+    /// The characteristics of the device's GATT table, except those of the mandatory services such as Generic Access.
     var channels: Set<Channel> { get }
     /// The characteristic that receives the image's bytes.
     var dataChannel: Channel { get }
@@ -13,19 +15,19 @@ public protocol SimulatedDevice: AnyObject, Sendable {
     /// Sets the closures for notifications and restarts.
     ///
     /// - Parameters:
-    ///   - onNotification: sends a notification to a connection. It returns false if no buffer is free; the device retries later.
-    ///   - onRestart: is called after a restart, which ends all connections.
+    ///   - onNotification: sends a notification to a connection. It returns false if no buffer is free. The device then retries later.
+    ///   - onRestart: is called after a restart. A restart ends all connections.
     func observe(
         onNotification: @escaping @Sendable (_ connection: UInt16, _ channel: Channel, _ value: [UInt8]) -> Bool,
         onRestart: @escaping @Sendable () -> Void)
 
-    /// Returns the earliest time for a connection, not before `now`; nil if the device can no longer be connected.
+    /// Returns the earliest time for a connection, not before `now`. Returns nil if the device does not accept connections any more.
     func reachable(at now: Duration) -> Duration?
     /// Reports a new connection. Returns false if the device is off or has no space for another connection.
     ///
     /// - Parameter valueLength: the longest value on this link, in bytes.
     func connect(_ connection: UInt16, valueLength: Int, at now: Duration) -> Bool
-    /// Reports a new maximum value length of a connection's link, in bytes.
+    /// Reports a new maximum length of the values on a connection's link, in bytes.
     func updateLink(_ connection: UInt16, valueLength: Int)
     /// Reports the end of a connection.
     func disconnect(_ connection: UInt16, at now: Duration)
@@ -33,7 +35,7 @@ public protocol SimulatedDevice: AnyObject, Sendable {
     func isConnected(_ connection: UInt16) -> Bool
     /// Turns the notifications of a characteristic on or off.
     func subscribe(_ connection: UInt16, to channel: Channel, on: Bool, at now: Duration) throws(ATTError)
-    /// Returns the bytes of a value from `offset`, at most `capacity`.
+    /// Returns the bytes of a value from `offset`, at most `capacity` bytes.
     func read(
         _ connection: UInt16, _ channel: Channel, offset: Int, capacity: Int, at now: Duration
     ) throws(ATTError) -> [UInt8]
@@ -44,22 +46,23 @@ public protocol SimulatedDevice: AnyObject, Sendable {
     /// - Returns: the latest time for the next call; nil if no call is needed before the next event.
     func poll(at now: Duration) -> Duration?
 
-    /// Interrupts the power for a moment, so that the device restarts.
+    /// Interrupts the power for a short time, so that the device restarts.
     func losePower(at now: Duration)
-    /// Schedules power cuts and worn programs. Their operation numbers count from the next flash operation as 1.
+    /// Schedules power cuts and worn programs: programs that store one wrong bit and report success. Operation number 1 is the next flash
+    /// operation.
     ///
     /// - Returns: the number of flash operations so far.
     func schedule(_ cuts: [PowerCut], worn: [Int]) -> Int
-    /// Schedules flash faults with the power on. Their operation numbers count from the next flash operation as 1.
+    /// Schedules flash faults that occur while the power is on. Operation number 1 is the next flash operation.
     func schedule(_ faults: [FlashFault])
-    /// The number of erases and programs of the flash so far, including those of the device's creation.
+    /// The number of erases and programs since the creation of the device's `VirtualFlash`.
     var flashOperationCount: Int { get }
-    /// The offset and the size of the image in reception, in bytes; nil if the device receives none.
+    /// The offset and the size of the image that the device is receiving, in bytes; nil if no image transfer is active.
     var imageReception: (offset: Int, size: Int)? { get }
 }
 
-/// The GATT table of a virtual device (docs/ota-profile.md). The host has its own constants, so that an error in one of the two shows in
-/// tests.
+/// The GATT table of a virtual device (docs/ota-profile.md). The host has its own copy of these constants, so that tests detect an error in
+/// either copy.
 public enum VirtualGATT {
     public static let service: UInt128 = 0xc7e10001_63a0_486d_9bcb_a18d79d9acd9
     public static let info = Channel(service: service, characteristic: 0xc7e10002_63a0_486d_9bcb_a18d79d9acd9)
@@ -67,12 +70,12 @@ public enum VirtualGATT {
     public static let data = Channel(service: service, characteristic: 0xc7e10004_63a0_486d_9bcb_a18d79d9acd9)
     public static let progress = Channel(service: service, characteristic: 0xc7e10005_63a0_486d_9bcb_a18d79d9acd9)
     public static let version = Channel(service: service, characteristic: 0xc7e10006_63a0_486d_9bcb_a18d79d9acd9)
-    /// The level of the standard Battery service (service 0x180F, characteristic 0x2A19).
+    /// The characteristic Battery Level (0x2A19) of the standard Battery service (0x180F).
     public static let battery = Channel(
         service: 0x0000180F_0000_1000_8000_00805F9B34FB, characteristic: 0x00002A19_0000_1000_8000_00805F9B34FB)
 }
 
-/// An error code of the Attribute Protocol, which a device returns for a failed read or write (Bluetooth Core Specification, volume 3,
+/// An error code of the Attribute Protocol (ATT). A device returns it for a failed read or write (Bluetooth Core Specification, volume 3,
 /// part F, 3.4.1.1).
 public struct ATTError: Error, Sendable, Hashable {
     public let code: UInt8
@@ -83,9 +86,10 @@ public struct ATTError: Error, Sendable, Hashable {
     public static let writeNotPermitted = ATTError(code: 0x03)
     public static let insufficientAuthentication = ATTError(code: 0x05)
     public static let attributeNotFound = ATTError(code: 0x0A)
-    /// Unlikely Error. The simulator also uses it when the device has no such connection.
+    /// The ATT error "Unlikely Error". The simulator also uses it for a connection that does not exist.
     public static let unlikely = ATTError(code: 0x0E)
 
-    /// Whether the device requires a bond: insufficient authentication, authorization, key size or encryption.
+    /// Whether the error means that the device requires a bond. The codes are insufficient authentication, authorization, encryption key
+    /// size and encryption.
     public var demandsBond: Bool { [0x05, 0x08, 0x0C, 0x0F].contains(code) }
 }

@@ -1,23 +1,24 @@
 import DescriptorIO
 public import OTAUpdate
 
-/// A simulated device: firmware with a virtual flash and a virtual bootloader. `VirtualDevice` and `VirtualSMPDevice` are its two kinds.
+/// A simulated device: firmware with a virtual flash and a virtual bootloader. `VirtualDevice` (OTA profile) and `VirtualSMPDevice` (SMP)
+/// are the two variants.
 ///
-/// It is independent of the link. A simulated radio or a real GATT server calls it for each received value, in order. The device calls the
-/// closures of `observe` for each value to send.
+/// The device does not depend on the kind of link. A simulated radio or a real GATT server calls it for each received value, in order. The
+/// device calls the closures of `observe` for each notification and each restart.
 ///
-/// Each call passes the time since the device was switched on. Time must not decrease. Timers that are due before that time fire first,
-/// each at its own time.
+/// Each call passes the time since the device was switched on. This time must not decrease. Timers that are due earlier fire first, each at
+/// its own time.
 ///
-/// The type is thread-safe. Its closures are called under its lock and must not call the device.
+/// The type is thread-safe. It calls the closures of `observe` while its lock is held, so these closures must not call the device.
 public final class VirtualDeviceOf<Firmware: VirtualFirmware>: SimulatedDevice, @unchecked Sendable {
     public let configuration: Firmware.Configuration
 
     enum Power {
-        /// Off or starting. The bootloader finishes at this time.
+        /// The device is off or starts. The bootloader finishes at the time `until`.
         case off(until: Duration)
         case on(Firmware)
-        /// No slot contains a bootable image. This state is final.
+        /// The firmware cannot boot, for example because no slot contains a bootable image. The device never leaves this state.
         case unbootable
         case suspended
     }
@@ -31,7 +32,7 @@ public final class VirtualDeviceOf<Firmware: VirtualFirmware>: SimulatedDevice, 
     private var onNotification: @Sendable (UInt16, Channel, [UInt8]) -> Bool = { _, _, _ in true }
     private var onRestart: @Sendable () -> Void = {}
 
-    /// The time from a restart or a power-up until the firmware runs, without the time for a swap.
+    /// The time from a restart or a power-up until the firmware runs. A swap of the images takes additional time.
     public static var bootTime: Duration { OTASimulator.bootTime }
 
     /// Creates a device that is switched on at time zero.
@@ -114,7 +115,7 @@ public final class VirtualDeviceOf<Firmware: VirtualFirmware>: SimulatedDevice, 
         }
     }
 
-    /// Writes a value, with or without response. The device handles both in the same way; the link sends the response.
+    /// Writes a value, with or without response. Both kinds of write have the same effect on the device. The link sends the response.
     public func write(
         _ connection: UInt16, _ channel: Channel, _ value: [UInt8], at now: Duration
     ) throws(ATTError) {
@@ -125,7 +126,9 @@ public final class VirtualDeviceOf<Firmware: VirtualFirmware>: SimulatedDevice, 
         }
     }
 
-    /// Runs all work that is due. Call it also when the stack has free buffers for notifications again.
+    /// Runs all work that is due. It must also be called when the Bluetooth stack has free buffers for notifications again.
+    ///
+    /// - Returns: the latest time for the next call; nil if no call is needed before the next event.
     public func poll(at now: Duration) -> Duration? {
         lock.locked {
             advance(to: now)
@@ -150,10 +153,10 @@ public final class VirtualDeviceOf<Firmware: VirtualFirmware>: SimulatedDevice, 
         }
     }
 
-    /// Suspends the device permanently before the normal end of its process.
+    /// Stops the device permanently. Call it before the process ends normally.
     ///
-    /// No time passes for the device until the next process opens it, so an image on trial may boot once more. A killed process is a power
-    /// cut instead, which ends the trial.
+    /// No time passes for the device until another process opens it, so an image on trial may boot once more. If the process is killed
+    /// instead, the effect is that of a power cut: the next boot rolls back.
     public func suspend() {
         lock.locked {
             if case .on(let firmware) = power, firmware.booted.isOnTrial {
@@ -178,7 +181,7 @@ public final class VirtualDeviceOf<Firmware: VirtualFirmware>: SimulatedDevice, 
         return firmware
     }
 
-    /// Advances the time to `now`. Runs boots and due work, each at its own time.
+    /// Advances the time to `now`. It performs each boot and each timer of the firmware that is due by then, each at its own time.
     private func advance(to now: Duration) {
         while true {
             switch power {
@@ -200,10 +203,11 @@ public final class VirtualDeviceOf<Firmware: VirtualFirmware>: SimulatedDevice, 
     }
 
     private func boot() {
-        // If a power cut ended this boot, the next boot has power again.
+        // If a power cut interrupts this boot, the power returns before the next boot.
         defer { flash.isPowered = true }
         do throws(FlashError) {
-            // The device owns the firmware, and a suspended device has none.
+            // `unowned` is safe: only the device owns the firmware, so the firmware cannot call this closure after the device is
+            // deallocated.
             let firmware = try Firmware.boot(configuration, memory, flash: flash, at: time) { [unowned self] in
                 onNotification($0, $1, $2)
             }
@@ -215,7 +219,7 @@ public final class VirtualDeviceOf<Firmware: VirtualFirmware>: SimulatedDevice, 
         }
     }
 
-    /// Restarts after a power cut during a write of the bootloader.
+    /// Restarts the device after a power cut or a failed flash operation during the boot.
     private func bootAgain() {
         power = .off(until: time + Self.bootTime)
         restarts += 1
@@ -234,9 +238,9 @@ public final class VirtualDeviceOf<Firmware: VirtualFirmware>: SimulatedDevice, 
     }
 }
 
-/// Properties for tests and for the user. They may be read at any time.
+/// Properties for tests and for status messages. They may be read at any time.
 extension VirtualDeviceOf {
-    /// The latest time that was passed to the device, measured from the power-up.
+    /// The latest time that was passed to the device, measured from its power-up.
     public var now: Duration { lock.locked { time } }
 
     public var flashOperationCount: Int { lock.locked { flash.operationCount } }
@@ -250,13 +254,13 @@ extension VirtualDeviceOf {
         lock.locked { if case .unbootable = power { true } else { false } }
     }
 
-    /// The state of the bootloader in the flash; nil if there is no record.
+    /// The state of the bootloader in the flash; nil if the flash contains no valid boot record.
     public var bootState: BootState? { lock.locked { VirtualBootloader(flash: flash).state } }
 
-    /// The running image; nil if the device is off, starting, or unbootable.
+    /// The running image; nil if the device is off, starting, unbootable or suspended.
     public var running: VirtualBootloader.Boot? { withFirmware { $0.booted } }
 
-    /// The bytes of the running image.
+    /// The bytes of the running image; nil if no image runs or the flash cannot be read.
     public var runningImage: [UInt8]? {
         withFirmware { firmware in
             firmware.runningImageLength.flatMap { length in
@@ -265,16 +269,16 @@ extension VirtualDeviceOf {
         }
     }
 
-    /// The bytes of the image that the next boot starts on trial; nil if no trial is pending.
+    /// The bytes of the image that the next boot starts on trial. Nil if no trial is pending or the flash cannot be read.
     public var markedImage: [UInt8]? { lock.locked { VirtualBootloader(flash: flash).markedImage } }
 
     public var imageReception: (offset: Int, size: Int)? { withFirmware { $0.imageReception } }
 
-    /// Calls `body` under the lock if the firmware runs.
+    /// Calls `body` while the lock is held. Returns nil without a call if the firmware does not run.
     func withFirmware<Result>(_ body: (Firmware) -> Result?) -> Result? {
         lock.locked { if case .on(let firmware) = power { body(firmware) } else { nil } }
     }
 
-    /// Calls `body` under the lock.
+    /// Calls `body` with the firmware's memory while the lock is held.
     func withMemory<Result>(_ body: (Firmware.Memory) -> Result) -> Result { lock.locked { body(memory) } }
 }

@@ -5,8 +5,7 @@ public import OTASigning
 public struct VirtualDeviceConfiguration: Sendable, Equatable {
     public var product: ProductName
     public var hardware: UInt16 = 1
-    /// The image format that the bootloader accepts.
-    /// The format of the images that the device boots; nil: any format.
+    /// The format of the images that the device boots. Nil means any format.
     public var imageFormat: ImageFormat? = .raw
     /// The trusted keys, 1 to 16.
     public var trustedKeys: [PublicKey]
@@ -15,14 +14,14 @@ public struct VirtualDeviceConfiguration: Sendable, Equatable {
     public var layout = FlashLayout()
     /// The maximum number of chunks in flight, 1...2047.
     public var window = 64
-    /// The longest Data value in bytes, including the sequence number, 20...512.
+    /// The maximum length of a value of the Data characteristic in bytes, including the sequence number, 20...512.
     public var longestData = 512
-    /// The maximum time in seconds from the mark of an update until the device can be connected again, 1...3600.
+    /// The maximum time in seconds from the mark of an image for boot until the device accepts connections again, 1...3600.
     public var restartSeconds = 10
-    /// The time in seconds after the boot within which a trial must be confirmed, 0...3600. 0 means that the bootloader does not support
-    /// rollback.
+    /// The time in seconds from the boot until an image on trial must be confirmed, 0...3600. The value 0 means that the bootloader does
+    /// not support rollback.
     public var trialSeconds = 60
-    /// Whether the device core limits the number of erases of its slot.
+    /// Whether the device core limits how often it erases each page of its slot.
     public var limitsWear = true
 
     public init(product: ProductName, trustedKeys: [PublicKey]) {

@@ -1,16 +1,19 @@
-/// A fault of one flash operation with the power on: it fails, or it stores wrong data.
+/// A fault in one flash operation while the power is on. The operation fails or stores wrong data.
 public struct FlashFault: Sendable, Hashable {
     public enum Kind: Sendable, CaseIterable {
         /// The operation changes nothing and reports an error.
         case withoutTrace
-        /// A program writes half of the bytes; an erase leaves random bytes in half of the page. The operation reports an error.
+        /// The operation reports an error after half of its work. A program writes the first half of the bytes. An erase leaves random
+        /// bytes in the second half of the page.
         case halfway
-        /// The operation completes and reports an error.
+        /// The operation completes, but it reports an error.
         case afterwards
-        /// A program stores one wrong bit; an erase leaves random bytes in half of the page. The operation reports success.
+        /// The operation reports success but stores wrong data. A program stores one wrong bit. An erase leaves random bytes in the second
+        /// half of the page.
         case silently
     }
-    /// The number of the erase or program, counted from 1 over the life of the `VirtualFlash`.
+    /// The number of the erase or program. Number 1 is the first operation of the `VirtualFlash`. In a `FaultPlan`, number 1 is the first
+    /// operation after the creation of the transport.
     public var operation: Int
     public var kind: Kind
 
@@ -20,18 +23,19 @@ public struct FlashFault: Sendable, Hashable {
     }
 }
 
-/// A loss of power at one erase or program of the flash.
+/// A loss of power at one erase or program operation of the flash.
 public struct PowerCut: Sendable, Hashable {
     public enum Moment: Sendable, CaseIterable {
-        /// The power fails before the operation, which changes nothing.
+        /// The power fails before the operation. The flash does not change.
         case before
-        /// The power fails during the operation. A program writes half of the bytes. An erase erases half of the page and leaves random
-        /// bytes in the other half.
+        /// The power fails during the operation. A program writes only the first half of the bytes. An erase leaves random bytes in the
+        /// second half of the page.
         case during
-        /// The power fails after the operation, which completes but reports nothing.
+        /// The power fails after the operation is complete. The operation still throws `noPower`.
         case after
     }
-    /// The number of the erase or program, counted from 1 over the life of the `VirtualFlash`.
+    /// The number of the erase or program. Number 1 is the first operation of the `VirtualFlash`. In a `FaultPlan`, number 1 is the first
+    /// operation after the creation of the transport.
     public var operation: Int
     public var moment: Moment
 
@@ -41,18 +45,20 @@ public struct PowerCut: Sendable, Hashable {
     }
 }
 
-/// An error of an operation of the virtual flash.
+/// An error of a flash operation. A violation is an operation that real firmware must never request.
 public enum FlashError: Error, Sendable, Equatable {
-    /// The power failed before or during the operation.
+    /// The flash has no power, or the power failed before, during or just after the operation.
     case noPower
-    /// A `FlashFault` made the operation fail with the power on.
+    /// The operation failed while the power was on, because of a `FlashFault` or because a written boot record does not read back
+    /// correctly.
     case failed
-    /// The range is not within the flash. A violation.
+    /// The range is outside the flash. This is a violation.
     case outside
-    /// The range is not a multiple of pages or write units. A violation.
+    /// The offset or the length is not a multiple of the page size (erase) or of the write unit (program). This is a violation.
     case unaligned
-    /// A byte was programmed without being erased. A program can only clear bits, so the byte is now invalid. A violation.
+    /// A program wrote to a byte that was not erased. Because a program can only clear bits, the byte may have a wrong value. This is a
+    /// violation.
     case notErased
-    /// The flash's file could not be written, with the system's error number.
+    /// A write to the flash's file failed. `errno` is the system's error number.
     case notStored(errno: Int32)
 }

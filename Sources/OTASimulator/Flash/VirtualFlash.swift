@@ -2,24 +2,24 @@ import Glibc
 import OTAUpdate
 public import SystemPackage
 
-/// A simulated NOR flash with power cuts. An erase sets a whole page to 0xFF. Only an erased byte can be programmed.
+/// A simulated NOR flash with power cuts. An erase sets a whole page to 0xFF. Only an erased byte may be programmed.
 ///
-/// If the flash has a file, each operation writes to the file before it returns. So the end of the process has the same effect as a power
-/// cut: no state exists outside the file.
+/// If the flash has a file, each operation writes to the file before it returns. No state exists only in memory. Therefore the end of the
+/// process has the same effect as a power cut.
 public final class VirtualFlash {
     public let layout: FlashLayout
 
-    /// The number of erases and programs so far, including those that a power cut stopped.
+    /// The number of erases and programs since the creation of this object. It includes operations that a power cut interrupted.
     public private(set) var operationCount = 0
-    /// The number of operations that real firmware must never request. `FlashError` marks them as violations.
+    /// The number of violations: operations that real firmware must never request (see `FlashError`).
     public private(set) var violationCount = 0
     /// The scheduled power cuts.
     public var powerCuts: [PowerCut] = []
-    /// The scheduled faults with the power on.
+    /// The scheduled faults that occur while the power is on.
     public var faults: [FlashFault] = []
-    /// The operation numbers of programs in a slot that store one wrong bit and report success, as a worn flash does.
+    /// The numbers of operations that store one wrong bit and report success, as a worn flash does. Only programs in a slot are affected.
     var wornPrograms: Set<Int> = []
-    /// Whether the flash has power. Set it to true after a power cut.
+    /// Whether the flash has power. A power cut sets this to false; the owner sets it to true when the power returns.
     public var isPowered = true
 
     private let bytes: UnsafeMutableRawBufferPointer
@@ -34,9 +34,9 @@ public final class VirtualFlash {
         _ = bytes.initializeMemory(as: UInt8.self, repeating: 0xFF)
     }
 
-    /// Creates a flash with the contents of an open file of exactly `layout.size` bytes. The flash closes the file at the end of its life.
+    /// Creates a flash with the contents of an open file of exactly `layout.size` bytes. The flash closes the file when it is deallocated.
     ///
-    /// - Throws: the `Errno` of a failed read; `invalidArgument` if the file has another size.
+    /// - Throws: the `Errno` of a failed read; `ioError` if the file ends too early; `invalidArgument` if the file has a different size.
     public init(layout: FlashLayout, file: FileDescriptor) throws(Errno) {
         self.layout = layout
         self.file = file
@@ -57,7 +57,7 @@ public final class VirtualFlash {
         try? file?.close()
     }
 
-    /// Schedules power cuts and worn programs. Their operation numbers count from the next operation as 1.
+    /// Schedules power cuts and worn programs. Operation number 1 is the next operation.
     ///
     /// - Returns: the number of operations so far.
     func schedule(_ cuts: [PowerCut], worn: [Int]) -> Int {
@@ -66,12 +66,12 @@ public final class VirtualFlash {
         return operationCount
     }
 
-    /// Schedules faults. Their operation numbers count from the next operation as 1.
+    /// Schedules faults. Operation number 1 is the next operation.
     func schedule(_ faults: [FlashFault]) {
         self.faults += faults.map { FlashFault(operation: operationCount + $0.operation, kind: $0.kind) }
     }
 
-    /// Reads bytes from `offset` until the buffer is full.
+    /// Reads bytes, starting at `offset`, until the buffer is full.
     public func read(at offset: Int, into buffer: UnsafeMutableRawBufferPointer) throws(FlashError) {
         guard isPowered else { throw .noPower }
         buffer.copyMemory(from: UnsafeRawBufferPointer(rebasing: bytes[try range(offset, buffer.count)]))
@@ -91,7 +91,7 @@ public final class VirtualFlash {
         }
     }
 
-    /// Programs erased bytes. Offset and count must be multiples of the write unit.
+    /// Programs erased bytes. The offset and the number of bytes must be multiples of the write unit.
     public func program(_ new: UnsafeRawBufferPointer, at offset: Int) throws(FlashError) {
         guard isPowered else { throw .noPower }
         let range = try range(offset, new.count, alignment: layout.writeUnit)
@@ -127,7 +127,7 @@ public final class VirtualFlash {
         if let fault, fault != .silently { throw .failed }
     }
 
-    /// Removes and returns the scheduled fault of the current operation.
+    /// Removes the scheduled fault of the current operation from `faults` and returns it; nil if none is scheduled.
     private func takeFault() -> FlashFault.Kind? {
         faults.firstIndex { $0.operation == operationCount }.map { faults.remove(at: $0).kind }
     }
@@ -143,7 +143,9 @@ public final class VirtualFlash {
         return error
     }
 
-    /// Counts an operation. Returns the moment of its power cut; nil if none is scheduled.
+    /// Counts an operation and switches the power off if a power cut is scheduled for it.
+    ///
+    /// - Returns: the moment of the power cut; nil if no power cut is scheduled.
     private func nextOperation() -> PowerCut.Moment? {
         operationCount += 1
         guard let index = powerCuts.firstIndex(where: { $0.operation == operationCount }) else { return nil }
@@ -164,13 +166,13 @@ public final class VirtualFlash {
     }
 }
 
-/// The layout of a virtual flash: two pages of boot records, two pages of the device core's records, two slots.
+/// The layout of a virtual flash, in this order: two pages of boot records, two pages of the device core's records, two slots.
 public struct FlashLayout: Sendable, Equatable {
-    /// The size of a page in bytes. One operation erases a page.
+    /// The size of a page in bytes. One erase operation erases one page.
     public let pageSize: Int
     /// The size of each of the two slots in bytes, a multiple of the page size.
     public let slotSize: Int
-    /// The size of the smallest write in bytes. Offset and length of each program are multiples of it.
+    /// The size of the smallest write in bytes. The offset and the length of each program must be multiples of it.
     public let writeUnit: Int
 
     public init(pageSize: Int = 4096, slotSize: Int = 2 << 20, writeUnit: Int = 4) {

@@ -1,31 +1,31 @@
 import OTAUpdate
 
-/// The faults of a simulation and their times. Counts and fractions apply to the whole life of a `SimulatedTransport`, with all its
-/// links.
+/// The faults of a simulation and their times. A `SimulatedTransport` counts events, packets and flash operations from its creation, over
+/// all its links.
 public struct FaultPlan: Sendable, Equatable {
-    /// The link breaks when the image transfer first reaches these fractions (0...1), once for each.
+    /// The fractions of the image (0...1) at which the link breaks. Each fraction breaks the link once.
     public var dropAt: [Double] = []
-    /// The link breaks when the image transfer first reaches this fraction, and the device stays out of reach.
+    /// The fraction of the image (0...1) at which the link breaks and the device goes out of reach permanently.
     public var goneAt: Double?
-    /// The device loses power when the image transfer first reaches these fractions (0...1), once for each.
+    /// The fractions of the image (0...1) at which the device loses power. Each fraction cuts the power once.
     public var resetAt: [Double] = []
-    /// The probability that the device's stack drops a chunk.
+    /// The probability that the device's Bluetooth stack drops a chunk.
     public var gap = 0.0
-    /// The probability that the device's stack accepts a notification and loses it.
+    /// The probability that the device's Bluetooth stack accepts a notification but does not send it.
     public var notificationLoss = 0.0
-    /// The probability that the device's stack reports that it has no buffer for a notification.
+    /// The probability that the device's Bluetooth stack refuses a notification, as if no buffer were free.
     public var notificationRefusal = 0.0
-    /// The time for which the device is out of reach after this plan broke the link.
+    /// The time for which the device is out of reach after a fault of this plan has broken the link.
     public var outOfReach: Duration = .zero
-    /// The link breaks after these numbers of events to the host, once for each.
+    /// The numbers of events to the host after which the link breaks (`SimulationStatistics.hostEvents`).
     public var cutAfterHostEvents: [Int] = []
-    /// The link breaks after these numbers of packets to the device, once for each.
+    /// The numbers of packets to the device after which the link breaks (`SimulationStatistics.devicePackets`).
     public var cutAfterDevicePackets: [Int] = []
-    /// The device loses power at these flash operations.
+    /// The flash operations at which the device loses power. Operation numbers count from 1.
     public var powerCuts: [PowerCut] = []
-    /// These flash operations of the device fail or store wrong data, with the power on.
+    /// The flash operations that fail or store wrong data while the device has power. Operation numbers count from 1.
     public var flashFaults: [FlashFault] = []
-    /// These flash operations store one wrong bit if they program a slot, and report success.
+    /// The numbers of flash operations, from 1, that store one wrong bit and report success. Only programs in a slot are affected.
     public var wornPrograms: [Int] = []
 
     public init() {}
@@ -33,7 +33,7 @@ public struct FaultPlan: Sendable, Equatable {
 
 /// Counts events and packets, and reports the faults of a plan that are due.
 struct FaultCounter {
-    /// A fault during the transfer of the image.
+    /// A fault that happens during the image transfer.
     enum ImageFault {
         case linkBreaks, deviceGoesAway, powerFails
     }
@@ -56,9 +56,9 @@ struct FaultCounter {
         return plan.cutAfterDevicePackets.contains(devicePackets)
     }
 
-    /// Returns the fault that is due when the device has received `offset` of `size` bytes of the image.
+    /// Returns the fault that is due after the device has received `offset` of `size` bytes of the image; nil if no fault is due.
     ///
-    /// If several faults are due, it returns only the most severe one. The others do not happen later.
+    /// If several faults are due, it returns only the most severe fault and discards the others.
     mutating func imageReached(_ offset: Int, of size: Int) -> ImageFault? {
         let isDue = { (part: Double) in Double(offset) >= part * Double(size) }
         var fault: ImageFault?
@@ -79,8 +79,8 @@ struct FaultCounter {
 }
 
 extension SplitMix64 {
-    /// Returns true with this probability. For a probability of 0 it draws no random number, so that an unused fault does not change the
-    /// sequence of a run.
+    /// Returns true with the given probability. If the probability is 0, it does not draw a random number. An unused fault therefore does
+    /// not change the random numbers of a run.
     mutating func happens(_ probability: Double) -> Bool {
         probability > 0 && Double(next() >> 11) * 0x1p-53 < probability
     }

@@ -2,10 +2,11 @@ import OTAUpdate
 
 /// Commands from the host to the device.
 extension RadioConnection {
-    /// The pending request. ATT allows only one at a time.
+    /// The request that waits for a response. ATT allows only one request at a time.
     enum Request {
         case plain
-        /// A read. It continues until the device returns a part that is shorter than the maximum.
+        /// A read of a value. The host's stack requests further parts until the device returns a part that is shorter than the maximum (MTU
+        /// − 1 bytes).
         case read(Channel, collected: [UInt8])
     }
 
@@ -23,7 +24,7 @@ extension RadioConnection {
         wakeIfIdle()
     }
 
-    /// Returns the error with which the host's own stack rejects a command; nil if it accepts the command.
+    /// Returns an error if the host's own Bluetooth stack refuses the command. Returns nil if the stack accepts it.
     private func refusal(of command: LinkCommand) -> (error: LinkError, channel: Channel)? {
         let (channel, longest) =
             switch command {
@@ -41,7 +42,8 @@ extension RadioConnection {
         return nil
     }
 
-    /// The length in bytes of the next value to the device; nil if nothing can be sent. Read requests and subscriptions count 4 bytes.
+    /// The length of the next value to the device, in bytes; nil if nothing can be sent now. A read request or a subscription counts as 4
+    /// bytes.
     var nextLength: Int? {
         if hasMoreToRead, !downMeter.isInMidValue { return 4 }
         guard let command = down.first else { return nil }
@@ -52,7 +54,7 @@ extension RadioConnection {
         }
     }
 
-    /// Sends queued commands until the packets of a connection event are used up.
+    /// Sends queued commands to the device, within the packets of one connection event.
     func moveDown(at now: Duration) {
         var budget = world.radio.perEvent
         while isOpen, budget > 0, let length = nextLength {

@@ -3,47 +3,48 @@ import OTAUpdate
 
 /// One connection over the simulated radio. It simulates each connection event.
 ///
-/// It has no clock: its caller asks `next(at:)` for the time of the next `advance(to:)`. All calls are made under the world's lock.
+/// It has no clock. The caller uses `next(at:)` to get the time of the next `advance(to:)`. The caller must hold the world's lock.
 final class RadioConnection {
     /// The time of the next call of `advance(to:)`.
     enum Next {
         case at(Duration)
-        /// Nothing is queued in either direction. The next call is due at the next element of `wakes`, or at the time of the device's next
-        /// timer, if there is one.
+        /// No data is queued in either direction. The next call is due when `wakes` yields an element, or when the device's next timer is
+        /// due. `until` is the time of that timer; nil if no timer runs.
         case idle(until: Duration?)
         case over
     }
 
     private enum State {
         case open
-        /// No more packets pass. Both ends detect the loss at this time.
+        /// The link carries no more packets. Both ends detect the loss at the time `noticed`.
         case broken(noticed: Duration)
         case closed
     }
 
     unowned let world: SimulatedWorld
     let handle: UInt16
-    /// Receives the events for the host, under the world's lock. It must not call the link.
+    /// The closure that receives the events for the host. It is called while the world's lock is held, so it must not call the link.
     let receive: LinkSink
-    /// Yields an element when an idle connection gets work.
+    /// A stream that yields an element when an idle connection must run again.
     let wakes: AsyncStream<Void>
-    /// Yields one element: the reason of the connection's end.
+    /// A stream with one element: the reason for the end of the connection.
     let ends: AsyncStream<LinkError>
 
     private let wake: AsyncStream<Void>.Continuation
     private let ending: AsyncStream<LinkError>.Continuation
     private let start: Duration
     private var state = State.open
-    /// The time of the latest connection event. Events without data are computed, not simulated.
+    /// The time of the latest connection event. Events of an idle connection are not simulated. After an idle time, `next(at:)` computes
+    /// this time.
     private var anchor: Duration
     private var isIdle = false
 
     var down = Fifo<LinkCommand>()
-    /// The index of the next value of the first command, if that command is `send`.
+    /// The index of the next value to send, if the first queued command is `send`.
     var valueIndex = 0
     var downMeter = PacketMeter()
     var request: Request?
-    /// Whether the host's stack must request a further part of a long read.
+    /// Whether a long read is incomplete, so that the host's stack must request its next part.
     var hasMoreToRead = false
 
     var up = Fifo<UplinkValue>()
@@ -89,7 +90,7 @@ final class RadioConnection {
         return .at(anchor + world.radio.interval)
     }
 
-    /// Simulates the connection event or the link loss that is due at `now`.
+    /// Simulates the connection event that is due at `now`. Ends a broken connection if both ends have detected the loss by `now`.
     func advance(to now: Duration) {
         switch state {
         case .closed: break
@@ -98,18 +99,19 @@ final class RadioConnection {
         case .open:
             _ = world.device.poll(at: now)
             checkDevice(at: now)
-            // After an idle time, the connection continues with the event that `next(at:)` computes.
+            // If the connection is idle, `anchor` is out of date. The next call of `next(at:)` updates it.
             guard isOpen, !isIdle, hasWork, anchor + world.radio.interval <= now else { return }
             anchor += world.radio.interval
             guard !world.random.happens(world.radio.loss) else { return }
-            // The device responds to the values of this event in the next event.
+            // Only values that the device queued before this event are sent to the host in this event. Responses to this event's values
+            // follow in the next event.
             let waiting = up.count
             moveDown(at: now)
             moveUp(waiting, at: now)
         }
     }
 
-    /// Ends the connection at once, from the host's side.
+    /// Ends the connection immediately, from the host's side.
     func close(at now: Duration) {
         if case .closed = state { return }
         end(LinkError(.lost, "the host closed the link"), at: now)
@@ -117,7 +119,8 @@ final class RadioConnection {
 
     func wakeIfIdle() { if isIdle { wake.yield() } }
 
-    /// Applies a fault that is due, and breaks the link if the device has ended the connection. Called after each call of the device.
+    /// Applies an image fault that is due and breaks the link. Also breaks the link if the device has ended the connection. It must run
+    /// after each call to the device.
     func checkDevice(at now: Duration) {
         guard isOpen else { return }
         if let (offset, size) = world.device.imageReception, let fault = world.faults.imageReached(offset, of: size) {
@@ -129,7 +132,7 @@ final class RadioConnection {
         }
     }
 
-    /// Breaks the link because of the fault plan.
+    /// Breaks the link because of a fault in the fault plan. The device is then out of reach for the plan's `outOfReach`.
     func breakByPlan(at now: Duration) {
         world.outOfReachUntil = max(world.outOfReachUntil, now + world.plan.outOfReach)
         breakLink(at: now)
@@ -157,9 +160,9 @@ final class RadioConnection {
 extension RadioConnection {
     /// A value from the device to the host.
     enum UplinkValue {
-        /// The response to the pending request, as an event for the host.
+        /// A response other than the value of a read. It contains the event for the host.
         case answer(LinkEvent)
-        /// The response to a read, or to a further part of a long read.
+        /// The value of a read, or one part of a long value.
         case readPart([UInt8])
         case notification([UInt8], Channel)
 
@@ -171,12 +174,12 @@ extension RadioConnection {
         }
     }
 
-    /// The number of notifications that the device's stack can queue.
+    /// The maximum number of notifications in the queue of the device's Bluetooth stack.
     private static let notificationBuffers = 16
 
-    /// Queues a notification. Returns false if the device's stack has no buffer.
+    /// Queues a notification. Returns false if the device's Bluetooth stack has no free buffer.
     func offer(_ value: [UInt8], on channel: Channel) -> Bool {
-        // On a broken link, the stack accepts the notification and discards it together with the link.
+        // The stack accepts a notification for a broken link. The notification is lost with the link.
         guard isOpen else { return true }
         defer { wakeIfIdle() }
         if notificationsQueued >= Self.notificationBuffers || world.random.happens(world.plan.notificationRefusal) {
@@ -190,7 +193,7 @@ extension RadioConnection {
         return true
     }
 
-    /// Sends the first `count` values until the packets of a connection event are used up.
+    /// Sends queued values to the host, within the packets of one connection event. It sends at most the first `count` values.
     func moveUp(_ count: Int, at now: Duration) {
         var budget = world.radio.perEvent
         for _ in 0..<count {
@@ -233,7 +236,7 @@ extension RadioConnection {
     }
 }
 
-/// A queue in an array. The space of removed elements is reused when the queue becomes empty.
+/// A first-in, first-out queue in an array. The space of removed elements is reused only after the queue becomes empty.
 struct Fifo<Element> {
     private var elements: [Element?] = []
     private var head = 0

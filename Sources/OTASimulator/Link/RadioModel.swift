@@ -1,12 +1,12 @@
 /// The properties of a simulated Bluetooth LE connection: packets per connection event, intervals, losses and timeouts.
 public struct RadioModel: Sendable, Equatable {
-    /// The ATT MTU in bytes. The longest value is 3 bytes shorter.
+    /// The ATT MTU in bytes. The longest attribute value in a packet is 3 bytes shorter.
     public var mtu = 247
     /// The time between two connection events.
     public var interval: Duration = .milliseconds(15)
-    /// The number of link-layer packets in a connection event, for each direction.
+    /// The maximum number of link-layer packets in one connection event, for each direction.
     public var perEvent = 6
-    /// The probability that a connection event is lost. Its packets are sent in the next event, because the link layer retransmits.
+    /// The probability that a connection event is lost. The link layer retransmits its packets in the next event.
     public var loss = 0.0
     /// The time from the connection attempt until the link is ready, including service discovery.
     public var connectTime: Duration = .milliseconds(200)
@@ -17,16 +17,18 @@ public struct RadioModel: Sendable, Equatable {
 
     public init() {}
 
-    /// The longest value of a write, a send or a notification, in bytes.
+    /// The maximum length of a written or notified value, in bytes.
     var maximumValueLength: Int { mtu - 3 }
 
-    /// Returns the number of link-layer packets for a value of `length` bytes. A packet has 251 bytes; the L2CAP and ATT headers need 7 of
-    /// them in the first packet. Two values never share a packet.
+    /// Returns the number of link-layer packets for a value of `length` bytes.
+    ///
+    /// A packet carries up to 251 bytes. The first packet of a value also contains 7 bytes of L2CAP and ATT headers. Two values never share
+    /// a packet.
     static func packets(forValueOf length: Int) -> Int { (length + 7 + 250) / 251 }
 
     /// Returns the maximum throughput in one direction without loss, in bytes per second.
     ///
-    /// An interval carries 251 bytes for each packet, less 7 header bytes for each value.
+    /// Each packet carries 251 bytes. Each value needs 7 of these bytes for its headers.
     ///
     /// - Parameter valueLength: the length of each value in bytes.
     public func bytesPerSecondBound(valueLength: Int) -> Double {

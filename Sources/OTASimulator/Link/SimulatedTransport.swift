@@ -2,7 +2,7 @@ import DescriptorIO
 public import OTATransport
 public import OTAUpdate
 
-/// The transport to a virtual device over a simulated radio. It uses the given clock, so it runs in real time or in simulated time.
+/// The transport to a virtual device over a simulated radio. It runs in real time or in simulated time, depending on its clock.
 public final class SimulatedTransport<C: Clock>: Transport, Sendable where C.Duration == Duration {
     public let device: any SimulatedDevice
     let world: SimulatedWorld
@@ -11,8 +11,10 @@ public final class SimulatedTransport<C: Clock>: Transport, Sendable where C.Dur
     /// The device's time at `start`.
     private let origin: Duration
 
-    /// Creates a transport to `device`. While a link is open, only the transport may call the device. Its inspection properties may be read
-    /// at any time.
+    /// Creates a transport to `device`.
+    ///
+    /// While a link is open, only the transport may call functions of the device. Other code may read the device's properties for tests,
+    /// such as `running`, at any time.
     public init(
         device: some SimulatedDevice, clock: C, radio: RadioModel = RadioModel(), faults: FaultPlan = FaultPlan(),
         seed: UInt64 = 1
@@ -28,7 +30,9 @@ public final class SimulatedTransport<C: Clock>: Transport, Sendable where C.Dur
 
     /// Opens a link and runs it until it ends.
     ///
-    /// - Throws: `timedOut` if the device is out of reach for the radio model's `connectTimeout`.
+    /// - Returns: the reason for the end of the link.
+    /// - Throws: `timedOut` if the connection does not succeed within the radio model's `connectTimeout`; `lost` if the task is cancelled
+    ///   before the connection.
     public func runLink(opened: (any Link) -> Void, receive: @escaping LinkSink) async throws(LinkError) -> LinkError {
         try await connect(receive).run(opened: opened)
     }
@@ -63,7 +67,7 @@ public final class SimulatedTransport<C: Clock>: Transport, Sendable where C.Dur
     }
 }
 
-/// A link over the simulated radio, driven by a clock.
+/// A link over the simulated radio. The transport's clock controls the times of its events.
 final class SimulatedLink<C: Clock>: Link, @unchecked Sendable where C.Duration == Duration {
     let properties: LinkProperties
     private let transport: SimulatedTransport<C>
@@ -82,11 +86,11 @@ final class SimulatedLink<C: Clock>: Link, @unchecked Sendable where C.Duration 
 
     func close() { world.lock.locked { connection.close(at: transport.now) } }
 
-    /// Runs the link until it ends or the task is cancelled. Returns the reason.
+    /// Runs the link until it ends or the task is cancelled. Returns the reason for the end.
     func run(opened: (any Link) -> Void) async -> LinkError {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.runRadio() }
-            // The radio delivers no event before the first command.
+            // The task of the radio may already run here. It delivers no event before the host's first command.
             opened(self)
             var ends = connection.ends.makeAsyncIterator()
             let end = await ends.next(isolation: #isolation) ?? LinkError(.lost, "the task was cancelled")
@@ -96,7 +100,8 @@ final class SimulatedLink<C: Clock>: Link, @unchecked Sendable where C.Duration 
         }
     }
 
-    /// Runs the radio until the link ends or the task is cancelled. It sleeps during connection events without data.
+    /// Runs the radio until the link ends or the task is cancelled. While no data is queued, it sleeps instead of simulating empty
+    /// connection events.
     private func runRadio() async {
         await withDiscardingTaskGroup { timers in
             var wakes = connection.wakes.makeAsyncIterator()
@@ -108,7 +113,7 @@ final class SimulatedLink<C: Clock>: Link, @unchecked Sendable where C.Duration 
                     guard await transport.sleep(until: time) else { break running }
                     world.lock.locked { connection.advance(to: time) }
                 case .idle(let timer):
-                    // The earliest timer may have fired during other work.
+                    // If the time of `earliest` has passed, its timer task has ended, and a new timer task may be needed.
                     if let due = earliest, due <= transport.now { earliest = nil }
                     if let timer, earliest.map({ timer < $0 }) ?? true {
                         earliest = timer

@@ -2,8 +2,7 @@ import DescriptorIO
 import OTATransport
 import OTAUpdate
 
-/// The shared state of all links to one virtual device: the device, the scheduled faults and the counters. It is used only under
-/// its lock.
+/// The shared state of all links to one virtual device: the device, the scheduled faults and the counters. Every access must hold `lock`.
 final class SimulatedWorld: @unchecked Sendable {
     let lock = Lock()
     let device: any SimulatedDevice
@@ -15,11 +14,11 @@ final class SimulatedWorld: @unchecked Sendable {
     var transcript = Transcript()
     var window = WindowObserver()
     var links = 0
-    /// The number of the device's flash operations before this world was created.
+    /// The number of the device's flash operations before the creation of this object.
     let firstFlashOperation: Int
-    /// Whether the device stays out of reach.
+    /// Whether the device is permanently out of reach (`FaultPlan.goneAt`).
     var isGone = false
-    /// The time until which the device is out of reach.
+    /// The device is out of reach until this time (`FaultPlan.outOfReach`).
     var outOfReachUntil = Duration.zero
 
     private let connections = RadioConnections()
@@ -40,12 +39,14 @@ final class SimulatedWorld: @unchecked Sendable {
 
     deinit { connections.all = [:] }
 
-    /// Returns the earliest time for a connection, not before `now`; nil if the device stays out of reach.
+    /// Returns the earliest time for a connection, not before `now`. Returns nil if the device is permanently unreachable.
     func reachable(at now: Duration) -> Duration? {
         isGone ? nil : device.reachable(at: now).map { max($0, outOfReachUntil, now) }
     }
 
-    /// Connects to the device. Returns nil if the device refuses the connection. `receive` is called under the lock.
+    /// Connects to the device. Returns nil if the device refuses the connection.
+    ///
+    /// - Parameter receive: receives the events of the connection. It is called while `lock` is held.
     func connect(_ receive: @escaping LinkSink, at now: Duration) -> RadioConnection? {
         links += 1
         let handle = UInt16(truncatingIfNeeded: links)
@@ -62,7 +63,9 @@ final class SimulatedWorld: @unchecked Sendable {
     func forget(_ handle: UInt16) { connections.all[handle] = nil }
 }
 
-/// The open links. The device may outlive the world, so the device's closures reference this object instead of the world. A weak
+/// The open connections.
+///
+/// The device's closures reference this object instead of the `SimulatedWorld`, because the device may exist longer than the world. A weak
 /// reference to the world would be slower.
 private final class RadioConnections: @unchecked Sendable {
     var all: [UInt16: RadioConnection] = [:]

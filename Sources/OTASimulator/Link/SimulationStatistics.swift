@@ -1,17 +1,20 @@
 import OTAUpdate
 
-/// The counters of a simulated transport since its creation, over all its links. A `FaultPlan` refers to these counters.
+/// The counters of a simulated transport since its creation, over all its links. The event, packet and operation numbers in a `FaultPlan`
+/// refer to these counters.
 public struct SimulationStatistics: Sendable, Equatable {
-    /// The number of events to the host, without the last event of each link (`lost`).
+    /// The number of events that the radio has delivered to the host. The end of a link is not counted. A command that the host's own stack
+    /// refuses is not counted.
     public let hostEvents: Int
-    /// The number of packets to the device: writes with and without response, reads, subscriptions, and each further part of a long read.
-    /// It includes packets that the device's stack dropped.
+    /// The number of packets to the device: writes with and without response, subscriptions, reads, and the requests for further parts of a
+    /// long read. Packets that the device's Bluetooth stack dropped are included.
     public let devicePackets: Int
-    /// The number of erases and programs of the device's flash.
+    /// The number of erases and programs of the device's flash since the creation of the transport.
     public let flashOperations: Int
     /// The number of connection attempts that reached the device.
     public let links: Int
-    /// The maximum number of chunks in flight: sent to a link, and not yet acknowledged by an offset that has reached the host.
+    /// The maximum number of chunks in flight. A chunk is in flight from its submission to the link until an acknowledgement reaches the
+    /// host.
     public let maximumChunksInFlight: Int
     /// A hash of all transmitted values and their times.
     public let transcript: UInt64
@@ -26,19 +29,19 @@ public struct SimulationStatistics: Sendable, Equatable {
     }
 }
 
-/// Observes a link from the host's side and counts the chunks in flight. A chunk is in flight until an offset that has reached the host
-/// acknowledges it.
+/// Counts the chunks in flight, as the host sees them. A chunk is in flight until the host receives an offset that acknowledges it.
 struct WindowObserver {
     private(set) var maximum = 0
     private var acknowledged: UInt16 = 0
 
-    /// Resets the count for a new connection. Its sequence numbers start at 0.
+    /// Resets the acknowledged sequence number, because the sequence numbers of a new connection start at 0.
     mutating func restart() { acknowledged = 0 }
 
     mutating func hostSends(_ chunk: [UInt8]) {
         guard chunk.count > 2 else { return }
         let inFlight = Self.sequence(chunk, 0) &+ 1 &- acknowledged
-        // A larger number means a stale chunk, sent before the host received a rewind.
+        // The host may submit old chunks before it has handled a rewind. A rewind increases the sequence number by 4096, so the difference
+        // of an old chunk wraps around to 4096 or more.
         if inFlight < 4096 { maximum = max(maximum, Int(inFlight)) }
     }
 
@@ -51,7 +54,8 @@ struct WindowObserver {
         }
     }
 
-    /// Ignores an older number. The values of the two characteristics may arrive in another order.
+    /// Updates the acknowledged sequence number. It ignores an older number, because values of Control and Progress may arrive in a
+    /// different order than the device sent them.
     private mutating func acknowledge(_ next: UInt16) {
         if next &- acknowledged < 0x8000 { acknowledged = next }
     }
@@ -61,18 +65,17 @@ struct WindowObserver {
     }
 }
 
-/// Counts the link-layer packets of the current value in one direction. A value may start in one connection event and end in a later
-/// one.
+/// Counts the link-layer packets of the current value in one direction. A value may start in one connection event and end in a later event.
 struct PacketMeter {
     private var left = 0
 
     var isInMidValue: Bool { left > 0 }
 
-    /// Sends packets of a value within the remaining budget of an event. Returns true if the value is complete at the receiver.
+    /// Sends packets of a value, at most `budget` packets. Returns true if the last packet of the value has been sent.
     ///
     /// - Parameters:
     ///   - length: the length of the value in bytes.
-    ///   - budget: the packets left in the connection event.
+    ///   - budget: the number of packets left in the connection event. The call subtracts the sent packets.
     mutating func carries(_ length: Int, spending budget: inout Int) -> Bool {
         if left == 0 { left = RadioModel.packets(forValueOf: length) }
         let sent = min(left, budget)
@@ -82,8 +85,7 @@ struct PacketMeter {
     }
 }
 
-/// A running hash (64-bit FNV-1a) of all transmitted values and their times. Two runs with the same hash had the same sequence of
-/// values.
+/// A 64-bit FNV-1a hash of all transmitted values and their times. Two runs with equal hashes sent the same values at the same times.
 struct Transcript {
     private(set) var hash: UInt64 = 0xCBF2_9CE4_8422_2325
 

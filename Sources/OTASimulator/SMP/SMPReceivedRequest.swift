@@ -1,16 +1,16 @@
 import OTAFirmware
 import OTASMP
 
-/// A request packet with the numeric fields of its header.
+/// A request packet, with the fields of its header as numbers.
 struct SMPReceivedRequest {
     let version, operation, sequence, command: UInt8
     let group: UInt16
-    /// Whether the packet contains at least as many bytes as its header states.
+    /// Whether the packet has at least the number of bytes that its header states.
     let isWhole: Bool
-    /// The body as a CBOR map; nil if it is not a map. An absent body is an empty map.
+    /// The body as a CBOR map. An empty body is an empty map. Nil if the body is not a map.
     let map: [String: CBORValue]?
 
-    /// Parses a packet. Returns nil if it is too short for a header; the server sends no response to it.
+    /// Parses a packet. Returns nil if the packet is shorter than a header. The server does not respond to this packet.
     init?(_ bytes: [UInt8]) {
         guard bytes.count >= 8 else { return nil }
         version = bytes[0] >> 3 & 3
@@ -38,7 +38,8 @@ struct SMPReceivedRequest {
     }
 }
 
-/// Assembles packets from written values. Each value is a packet or a part of a packet, as in Zephyr (`smp_bt.c`, `smp_reassembly.c`).
+/// Assembles packets from written values. A value is a whole packet or a part of a packet, as in Zephyr's `smp_bt.c` and
+/// `smp_reassembly.c`.
 struct SMPReassembler {
     private static let headerLength = 8
 
@@ -56,11 +57,11 @@ struct SMPReassembler {
 
     mutating func reset() { collected = [] }
 
-    /// Adds a value. The first value of a packet occupies a buffer. If no buffer is free, that value is lost, and the next value is treated
-    /// as the start of a packet.
+    /// Adds a value. The first value of a packet needs a free buffer. Without a free buffer, the value is dropped, and the next value is
+    /// treated as the start of a packet.
     ///
     /// - Parameter hasRoom: whether a buffer is free.
-    /// - Returns: the packet that this value completes; nil if the packet is incomplete or discarded.
+    /// - Returns: the packet that this value completes; nil if the packet is incomplete or was dropped.
     mutating func add(_ value: [UInt8], hasRoom: Bool) -> [UInt8]? {
         guard reassembles else { return hasRoom && value.count <= bufferSize ? value : nil }
         if collected.isEmpty {
@@ -70,14 +71,15 @@ struct SMPReassembler {
         let length = Self.length(of: collected)
         guard collected.count >= length else { return nil }
         defer { collected = [] }
-        // If the value is longer than the rest of the packet, the whole packet is discarded.
+        // If the value contains more bytes than the packet still needs, the whole packet is dropped.
         return collected.count == length ? collected : nil
     }
 
     private static func length(of packet: [UInt8]) -> Int { headerLength + Int(packet[2]) << 8 + Int(packet[3]) }
 }
 
-/// Encodes CBOR as Zephyr's server does: maps and arrays have indefinite length and end with a break. Map entries keep the given order.
+/// Encodes CBOR in the format of Zephyr's server. Maps and arrays have indefinite length and end with a break byte (0xFF). Map entries keep
+/// the given order.
 enum IndefiniteCBOR {
     typealias Field = (key: String, value: Value)
 

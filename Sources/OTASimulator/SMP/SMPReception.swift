@@ -2,18 +2,18 @@ import OTAFirmware
 import OTASMP
 import OTASigning
 
-/// The state of a running upload. It is in RAM and is lost with the power. The written bytes stay in the flash.
+/// The state of an upload in progress. It is in RAM, so a restart discards it. The written bytes remain in the flash.
 struct SMPReception {
     let size: Int
-    /// The digest from the client. The server resumes an upload with the same digest.
+    /// The digest from the client. If the client starts an upload with the same digest again, the server resumes this upload.
     let digest: [UInt8]
-    /// The number of received bytes, including those not yet written because they do not fill a write unit.
+    /// The number of received bytes. It includes bytes that are not written yet, because they do not fill a write unit.
     private(set) var offset = 0
     private var unwritten: [UInt8] = []
-    /// The number of erased bytes from the start of the slot.
+    /// The number of bytes that are erased, from the start of the slot.
     private var erased: Int
 
-    /// - Parameter erased: whether the slot is already erased.
+    /// - Parameter erased: whether the whole slot is already erased.
     init(size: Int, digest: [UInt8], slotSize: Int, erased: Bool) {
         self.size = size
         self.digest = digest
@@ -37,8 +37,8 @@ struct SMPReception {
     }
 }
 
-/// The upload command, with the observed behaviour of Zephyr's `img_mgmt.c`: each response contains the offset, and a chunk with another
-/// offset is dropped without an error.
+/// The upload command. It reproduces the observed behaviour of Zephyr's `img_mgmt.c`. Each response contains the expected offset. A chunk
+/// with a different offset is dropped without an error.
 extension SMPServer {
     private static let headerLength = 32
     private static let magic: [UInt8] = [0x3D, 0xB8, 0xF3, 0x96]
@@ -65,7 +65,8 @@ extension SMPServer {
 
     private func offsetReply(_ offset: Int) -> Fields { [("off", .scalar(CBORValue(offset)))] }
 
-    /// Starts an upload. Returns a response if the client resumes an earlier upload; nil if the first chunk must be written.
+    /// Starts an upload, or resumes the current upload if the client sends its digest again. Returns the response to a resumed upload; nil
+    /// if the upload is new and its first chunk must be written.
     private func begin(_ map: [String: CBORValue], _ data: [UInt8], at now: Duration) throws(SMPRefusal) -> Fields? {
         guard data.count >= Self.headerLength else { throw .image(22, first: 3, reason: "header malformed") }
         let digest = map["sha"]?.bytes ?? []
@@ -84,9 +85,9 @@ extension SMPServer {
         return nil
     }
 
-    /// Erases the whole slot if the configuration requires it.
+    /// Erases the whole slot if the configuration requires it and the slot is not empty.
     ///
-    /// - Returns: whether the slot is erased now.
+    /// - Returns: whether the whole slot is erased now.
     private func eraseAtOnce(at now: Duration) throws(SMPRefusal) -> Bool {
         if slots.isEmpty { return true }
         guard case .wholeSlot(let time) = configuration.erase else { return false }
@@ -95,7 +96,8 @@ extension SMPServer {
         return true
     }
 
-    /// Returns whether the uploaded version is newer than the running one. It compares major, minor and revision, not the build number.
+    /// Returns whether the uploaded version is newer than the running version. It compares major, minor and revision, but not the build
+    /// number. Returns true if a version cannot be read.
     private func isNewer(_ header: [UInt8]) -> Bool {
         var reader = ByteReader(Array(header.dropFirst(20).prefix(4)))
         guard let running = slots.running?.numbers.prefix(3), let major = try? reader.read(UInt8.self),

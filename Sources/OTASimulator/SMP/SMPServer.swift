@@ -2,11 +2,11 @@ import OTAFirmware
 import OTASMP
 import OTAUpdate
 
-/// The SMP server of the simulated device during one boot, with the observed behaviour of Zephyr's server: packets wait in a few buffers,
-/// and the server responds to one after the other.
+/// The SMP server of the simulated device during one boot. It reproduces the observed behaviour of Zephyr's server: it has few buffers for
+/// waiting packets, and it responds to one packet at a time.
 ///
 /// The server has its own copy of the protocol's numbers. It shares only the encoding of CBOR scalars and the decoding of CBOR with the
-/// host. Tests check these against frames from other implementations.
+/// host. Tests check this shared code against frames from other implementations.
 final class SMPServer {
     /// The fields of a response.
     typealias Fields = [IndefiniteCBOR.Field]
@@ -24,13 +24,13 @@ final class SMPServer {
     var restartsAt: Duration?
     private(set) var waiting: [Packet] = []
     private var reassembler: SMPReassembler
-    /// The time until which the flash is busy and the server does not respond.
+    /// The flash is busy until this time, and the server does not respond before it.
     var busyUntil = Duration.zero
-    /// The time until which the last request and its response keep their buffers. The next request waits until then.
+    /// The last request and its response occupy their buffers until this time. The next request waits until then.
     private var releasedAt = Duration.zero
     private(set) var packets = 0
     private(set) var longestQueue = 0
-    /// The number of dropped values that started a packet when no buffer was free.
+    /// The number of values that were dropped because no buffer was free for a new packet.
     private(set) var overflows = 0
 
     init(_ configuration: VirtualSMPConfiguration, _ slots: SMPSlots) {
@@ -39,7 +39,7 @@ final class SMPServer {
         reassembler = SMPReassembler(reassembles: configuration.reassembles, bufferSize: configuration.bufferSize)
     }
 
-    /// The time of the next response or restart; nil if none is pending.
+    /// The time of the next response or restart; nil if neither is pending.
     var due: Duration? {
         let answer = waiting.first.map { max(max($0.arrived, releasedAt) + configuration.answerDelay, busyUntil) }
         return [answer, restartsAt].compactMap { $0 }.min()
@@ -54,18 +54,22 @@ final class SMPServer {
         longestQueue = max(longestQueue, waiting.count)
     }
 
-    /// Returns the number of occupied buffers: waiting packets, an incomplete packet, the last request and its response.
+    /// Returns the number of occupied buffers. Each waiting packet, an incomplete packet, the last request and its response occupy one
+    /// buffer each.
     private func buffersInUse(at now: Duration) -> Int {
         waiting.count + (reassembler.isInMidPacket ? 1 : 0) + (now < releasedAt ? 2 : 0)
     }
 
-    /// Reports the end of a connection. An incomplete packet is discarded.
+    /// Reports the end of a connection. The server discards this connection's waiting packets. It also discards an incomplete packet, even
+    /// one from another connection.
     func disconnected(_ connection: UInt16) {
         waiting.removeAll { $0.connection == connection }
         reassembler.reset()
     }
 
-    /// Handles the next packet and returns the response; nil if no packet waits or the packet gets no response.
+    /// Handles the next packet and returns the response. Returns nil if no packet waits, or if the packet gets no response.
+    ///
+    /// - Throws: `FlashError` if a flash operation failed.
     func answer(at now: Duration) throws(FlashError) -> (connection: UInt16, bytes: [UInt8])? {
         guard let packet = waiting.first else { return nil }
         // If packets occupy all buffers, no buffer is left for the response.
@@ -125,13 +129,13 @@ extension SMPServer {
         return [("r", .scalar(text))]
     }
 
-    /// Schedules a restart. The server responds to requests until then.
+    /// Schedules a restart. The server still responds to requests before the restart.
     func restart(at now: Duration) -> Fields {
         restartsAt = restartsAt ?? now + configuration.restartDelay
         return []
     }
 
-    /// Returns the system information for a format letter of `uname`. It supports only the letters `i`, `s` and `a`.
+    /// Returns the system information for a format letter of `uname`. The server supports only the letters `i`, `s` and `a`.
     func system(_ map: [String: CBORValue]) throws(SMPRefusal) -> Fields {
         let known = ["i": configuration.board, "s": "Zephyr", "a": "Zephyr \(configuration.board)"]
         guard let output = known[map["format"]?.text ?? "s"] else { throw .general(3) }
@@ -147,7 +151,7 @@ extension SMPServer {
     }
 }
 
-/// The commands of group 1 (images): the image list, the marks, erasing.
+/// The commands of group 1 (images): the image list, marking for boot, confirming, erasing, and the slot sizes.
 extension SMPServer {
     var list: Fields {
         var images: [IndefiniteCBOR.Value] = []
@@ -212,7 +216,7 @@ extension SMPServer {
         return []
     }
 
-    /// Whether the other slot is needed for the next boot or for a rollback.
+    /// Whether the next boot or a rollback needs the image in the other slot.
     var isInUse: Bool { slots.isPending || !slots.isConfirmed }
 
     func onFlash(_ operation: () throws(FlashError) -> Void) throws(SMPRefusal) {
@@ -226,9 +230,10 @@ extension SMPServer {
 
 /// An error that the server returns for a request.
 enum SMPRefusal: Error {
-    /// A general error code, equal in both versions of SMP.
+    /// An error code that is the same in both versions of SMP.
     case general(Int)
-    /// An error code of the image group, and the code of SMP version 1 (`first`). Version 1 has the same code for most of these errors.
+    /// An error code of the image group for SMP version 2, and the code for SMP version 1 (`first`). Several image errors share one code in
+    /// version 1. Only version 1 reports `reason`.
     case image(Int, first: Int, reason: String? = nil)
     /// A flash operation failed, for example because of a power cut. The server sends no response.
     case flash(FlashError)

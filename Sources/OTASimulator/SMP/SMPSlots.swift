@@ -1,10 +1,10 @@
 import OTAFirmware
 import OTASigning
 
-/// The two slots of a device with MCUboot in swap mode. The running image is always reported in slot 0, independently of its slot in the
-/// flash.
+/// The two slots of a device with MCUboot in swap mode. The server reports the running image in slot 0, as after a swap, even if the image
+/// is in slot 1 of the flash.
 ///
-/// The server does not check signatures when it marks an image. The bootloader checks them at the next boot.
+/// The server does not check the signature of an image that it marks for boot. The bootloader checks the signature at the next boot.
 struct SMPSlots {
     let flash: VirtualFlash
     let boot: VirtualBootloader.Boot
@@ -16,12 +16,12 @@ struct SMPSlots {
         bootloader = VirtualBootloader(flash: flash)
     }
 
-    /// The offset in bytes of the slot without the running image.
+    /// The offset in bytes of the slot that does not contain the running image.
     var other: Int { flash.layout.slot(1 - boot.slot) }
     var running: SlotImage? { SlotImage(flash, slot: boot.slot) }
     var held: SlotImage? { SlotImage(flash, slot: 1 - boot.slot) }
 
-    /// Whether the next boot starts the image in the other slot, on trial or permanently.
+    /// Whether the next boot starts the image in the other slot, either on trial or permanently.
     var isPending: Bool { isPermanent || bootloader.state?.trial == .pending }
     var isPermanent: Bool { bootloader.state.map { $0.permanent != boot.slot && $0.trial == .none } ?? false }
     var isConfirmed: Bool { !boot.isOnTrial || bootloader.state?.trial != .running }
@@ -46,7 +46,8 @@ struct SMPSlots {
             forGood: forGood)
     }
 
-    /// Erases the image for the next boot if no trusted key has signed it. MCUboot does the same before the first boot of an image.
+    /// Erases the image that the next boot would start, if no trusted key has signed it. MCUboot also erases an image without a trusted
+    /// signature instead of booting it for the first time.
     static func refuseForeignImages(on flash: VirtualFlash, _ verifier: Verifier) throws(FlashError) {
         guard let state = VirtualBootloader(flash: flash).state else { return }
         let next = state.trial == .pending ? state.other : state.permanent
@@ -59,9 +60,9 @@ struct SMPSlots {
     }
 }
 
-/// The properties of an image in a slot that an SMP server reads: the header and the SHA-256 in the TLVs.
+/// The properties of an image in a slot, from its header and from the SHA-256 record in its TLVs (type, length, value).
 ///
-/// The server computes no digest. It does not list an image with a digest other than SHA-256.
+/// The server does not compute a digest. It does not list an image without a SHA-256 record.
 struct SlotImage {
     private static let magic: UInt32 = 0x96F3_B83D
     private static let protectedMagic: UInt16 = 0x6908
@@ -71,10 +72,10 @@ struct SlotImage {
     let numbers: [UInt32]
     let isBootable: Bool
     let digest: [UInt8]
-    /// The length up to the end of the last TLV, in bytes.
+    /// The length of the image in bytes, from the header to the end of the last TLV.
     let length: Int
 
-    /// Reads the image in a slot. Returns nil if the slot contains no complete image.
+    /// Reads the properties of the image in a slot. Returns nil if the slot contains no complete image.
     init?(_ flash: VirtualFlash, slot: Int) {
         let size = flash.layout.slotSize
         func read(_ offset: Int, _ count: Int) -> ByteReader? {

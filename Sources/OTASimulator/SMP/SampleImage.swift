@@ -1,7 +1,8 @@
 import OTAFirmware
 package import OTASigning
 
-/// A small MCUboot image in the format of imgtool with Ed25519. It is the factory image of virtual devices and the image of tests.
+/// A small MCUboot image in the format that imgtool writes, with an optional Ed25519 signature. It is the factory image of virtual SMP
+/// devices, and tests also use it.
 package struct SampleImage: Sendable {
     package static let headerLength = 32
 

@@ -1,48 +1,51 @@
 public import OTASigning
 
-/// The configuration of a virtual SMP device and its unsupported functions, fixed at its creation.
+/// The configuration of a virtual SMP device, fixed at its creation. It includes the optional functions that the device supports.
 public struct VirtualSMPConfiguration: Sendable {
     public enum Erase: Sendable, Equatable {
-        /// The first chunk erases the whole slot, unless the slot is empty. The server does not respond for this duration.
+        /// The first chunk erases the whole slot, unless the slot is already erased. The server does not respond until this duration has
+        /// passed.
         case wholeSlot(Duration)
-        /// The server erases page by page during the upload.
+        /// The server erases each page just before it writes to the page.
         case progressive
     }
 
-    /// The keys whose images the bootloader boots. They include the key of the factory image.
+    /// The Ed25519 keys that the bootloader trusts. They include the key of the factory image.
     public var trustedKeys: [PublicKey]
-    /// ECDSA and RSA keys whose images the bootloader also boots.
+    /// The ECDSA and RSA keys that the bootloader also trusts.
     public var otherTrustedKeys: [ImagePublicKey] = []
     public var layout = FlashLayout()
-    /// The longest packet in bytes, including the header. The server drops longer packets without an error.
+    /// The maximum length of a packet in bytes, including the header. The server drops a longer packet without an error.
     public var bufferSize = 2475
-    /// The number of buffers, for waiting packets and the current response.
+    /// The number of buffers. Each waiting packet and the current response need one buffer each.
     public var bufferCount = 4
-    /// Whether the server supports the command "MCUmgr parameters", which reports its buffers.
+    /// Whether the server supports the command "MCUmgr parameters". The command reports the size and the number of buffers.
     public var reportsParameters = true
-    /// Whether a packet may be split into several values.
+    /// Whether a client may split a packet into several written values.
     public var reassembles = true
     public var erase = Erase.progressive
-    /// Whether the server compares the file's SHA-256 at the end of the upload and reports the result.
+    /// Whether the server compares the SHA-256 of the received file with the client's digest at the end of the upload, and reports the
+    /// result.
     public var checksImage = false
     public var reportsSlots = true
-    /// The reported mode of the bootloader (`smp_group_0.rst`); nil if the server does not support the command.
+    /// The bootloader mode that the server reports. Zephyr's `smp_group_0.rst` lists the values. Nil if the server does not support the
+    /// command.
     public var bootloaderMode: Int? = 3
     public var board = "virtual_board"
-    /// Whether the server supports the command "os info", which reports the board.
+    /// Whether the server supports the command "os info". The command reports the board.
     public var reportsBoard = true
     /// Whether subscriptions and writes require a bond.
     public var isAuthenticated = false
-    /// Whether the server refuses a version that is not newer, at the first chunk.
+    /// Whether the server refuses an upload at the first chunk if its version is not newer than the running version.
     public var refusesDowngrade = false
     /// Whether the server supports only version 1 of SMP.
     public var knowsFirstVersionOnly = false
-    /// Whether images can be marked for boot. False for MCUboot in RAM load mode.
+    /// Whether the server supports marking an image for boot. MCUboot in RAM load mode does not support it.
     public var marksImages = true
-    /// The time from a packet to its response.
+    /// The time from the arrival of a packet to its response.
     public var answerDelay = Duration.zero
-    /// The time from a response until the buffers of the packet and the response are free. The next packet waits until then. Zephyr frees
-    /// the buffers after the response is sent.
+    /// The time from a response until the buffers of the packet and its response are free. The next packet waits until then, because Zephyr
+    /// frees these buffers only after it has sent the response.
     public var releaseDelay = Duration.zero
     /// The time from the response to a reset command until the restart. The server still responds during this time.
     public var restartDelay = Duration.milliseconds(250)
@@ -51,13 +54,13 @@ public struct VirtualSMPConfiguration: Sendable {
 
     public init(trustedKeys: [PublicKey] = []) { self.trustedKeys = trustedKeys }
 
-    /// Creates the configuration of a device that trusts the same keys as `trust`.
+    /// Creates the configuration of a device that trusts the keys of `trust`.
     public init(trust: TrustStore) {
         self.init(trustedKeys: trust.keys)
         otherTrustedKeys = trust.imageKeys.filter { $0.bundleKey == nil }
     }
 
-    /// All keys whose images the bootloader boots.
+    /// All keys that the bootloader trusts.
     var imageKeys: [ImagePublicKey] { trustedKeys.map { ImagePublicKey($0) } + otherTrustedKeys }
 
     /// Checks the values.

@@ -13,7 +13,7 @@ extension VirtualSMPDevice {
         self.init(configuration, flash: flash, memory: SMPFirmware.Memory(configuration, trust))
     }
 
-    /// Creates a new device in memory. Slot 0 contains a small image of version 1.0.0 that a newly generated key has signed.
+    /// Creates a new device in memory. Slot 0 contains a small image of version 1.0.0. A newly generated key signs this image.
     ///
     /// - Throws: `badConfiguration`.
     public convenience init(_ configuration: VirtualSMPConfiguration) throws(VirtualDeviceError) {
@@ -26,7 +26,9 @@ extension VirtualSMPDevice {
         }
     }
 
-    /// Creates a new device in memory whose factory image is signed with `key`.
+    /// Creates a new device in memory with a factory image that `key` signs.
+    ///
+    /// - Throws: `badConfiguration`.
     package convenience init(
         _ configuration: VirtualSMPConfiguration, factoryKey key: PrivateKey
     ) throws(VirtualDeviceError) {
@@ -45,8 +47,9 @@ extension VirtualSMPDevice {
     /// Writes the factory image to the erased flash of a new device.
     ///
     /// - Parameters:
-    ///   - version: the version of the image. Its three numbers have 8, 8 and 16 bits.
+    ///   - version: the version of the image. MCUboot limits major and minor to 8 bits, and the patch number to 16 bits.
     ///   - key: the key that signs the image. The device must trust it.
+    /// - Throws: `badConfiguration` if the version exceeds these limits; the errors of the signature and of the flash.
     static func fillFromFactory(
         _ flash: VirtualFlash, _ configuration: VirtualSMPConfiguration, _ version: SemanticVersion, _ key: PrivateKey
     ) throws {
@@ -62,17 +65,17 @@ extension VirtualSMPDevice {
         try VirtualBootloader(flash: flash).install(image, version: text, securityCounter: 0)
     }
 
-    /// Creates the bond that a device with `isAuthenticated` requires.
+    /// Creates a bond. A device with `isAuthenticated` requires a bond.
     public func bond() { withMemory { $0.isBonded = true } }
 
     /// The number of responses so far.
     public var answeredPackets: Int { withMemory { $0.packets } }
-    /// The maximum number of packets that waited in the buffers.
+    /// The maximum number of packets that have waited in the buffers at the same time.
     public var mostPacketsWaiting: Int { withMemory { $0.longestQueue } }
-    /// The number of dropped values that started a packet when no buffer was free.
+    /// The number of values that were dropped because no buffer was free for a new packet.
     public var overflowCount: Int { withMemory { $0.overflows } }
 
-    /// The bytes of the image in the other slot; nil if the slot contains no complete image.
+    /// The bytes of the image in the other slot. Nil if the slot contains no complete image or the device does not run.
     public var heldImage: [UInt8]? {
         withFirmware { firmware in
             firmware.slots.held.flatMap { held in
@@ -82,7 +85,8 @@ extension VirtualSMPDevice {
     }
 }
 
-/// The firmware of a device with SMP: a server, and the link's values for its packets. A partially received image is lost at a restart.
+/// The firmware of a device with SMP. It contains an SMP server, and splits the server's responses into values of the link. A restart
+/// discards the state of an upload.
 public final class SMPFirmware: VirtualFirmware {
     /// The state that a restart does not reset.
     public final class Memory {
@@ -93,7 +97,7 @@ public final class SMPFirmware: VirtualFirmware {
         fileprivate var overflows = 0
 
         init(_ configuration: VirtualSMPConfiguration, _ trust: TrustStore) {
-            // The creator of the device chose its trusted keys, so the demo key is allowed if it is one of them.
+            // The user chose the trusted keys when the device was created. Therefore the demo key is allowed if it is one of them.
             verifier = Verifier(trust: trust, policy: TrustPolicy(allowsDemoKey: true))
             isBonded = !configuration.isAuthenticated
         }
@@ -106,7 +110,7 @@ public final class SMPFirmware: VirtualFirmware {
     private let memory: Memory
     private let send: (UInt16, Channel, [UInt8]) -> Bool
     private var connections: [UInt16: Connection] = [:]
-    /// The values that wait for a free buffer of the stack.
+    /// The values that wait for a free buffer of the Bluetooth stack.
     private var unsent: [(connection: UInt16, value: [UInt8])] = []
 
     private init(_ server: SMPServer, _ memory: Memory, _ send: @escaping (UInt16, Channel, [UInt8]) -> Bool) {
@@ -138,7 +142,7 @@ public final class SMPFirmware: VirtualFirmware {
     public var due: Duration? { server.due }
     fileprivate var slots: SMPSlots { server.slots }
 
-    /// Sends the responses that are due, and restarts if a restart is due.
+    /// Sends the responses that are due. Returns false if a restart is due or a flash operation failed.
     public func run(at now: Duration) -> Bool {
         while let due = server.due, due <= now {
             if let restart = server.restartsAt, restart <= now { return false }
@@ -153,7 +157,7 @@ public final class SMPFirmware: VirtualFirmware {
         return true
     }
 
-    /// Sends a response, split into values of the link's length.
+    /// Sends a response as notifications, each at most as long as the link allows.
     private func notify(_ connection: UInt16, _ bytes: [UInt8]) {
         memory.packets += 1
         guard let peer = connections[connection], peer.isSubscribed else { return }

@@ -3,13 +3,14 @@ import OTAFirmware
 import OTASigning
 import OTAUpdate
 
-/// The file `device.json` in a virtual device's folder, which describes the device. Sizes are in bytes, keys are 64 hex digits, and the
-/// image format is the byte of the manifest.
+/// The file `device.json` in a virtual device's folder. It contains the device's configuration.
+///
+/// Sizes are in bytes. A key has 64 hex digits. The image format has the same numeric value as in a manifest.
 package struct DeviceFile: Codable {
     /// The newest supported schema. Schema 2 added SMP devices.
     static let newestSchema = 2
 
-    /// The members that every schema contains.
+    /// The members that are common to all schemas.
     private struct Head: Decodable {
         let schema: Int
         let `protocol`: String?
@@ -18,7 +19,7 @@ package struct DeviceFile: Codable {
     private let schema: Int
     private let product: String
     private let hardware: UInt16
-    /// The raw value of an `ImageFormat`; nil: any format.
+    /// The raw value of an `ImageFormat`. Nil means any format.
     private let imageFormat: UInt8?
     private let trustedKeys: [String]
     private let battery: Int?
@@ -44,12 +45,12 @@ package struct DeviceFile: Codable {
 
     /// Parses the file.
     ///
-    /// - Throws: `malformed` or `fromNewerVersion`, without the path.
+    /// - Throws: `malformed` or `fromNewerVersion`. The error's context does not contain the path.
     package init(json: [UInt8]) throws(VirtualDeviceError) { self = try Self.read(json) }
 
-    /// Returns the protocol that the file names; the GATT OTA profile if it names none.
+    /// Returns the device's protocol. A file without the member `protocol` belongs to a device with the GATT OTA profile.
     ///
-    /// - Throws: `malformed` or `fromNewerVersion`, without the path.
+    /// - Throws: `malformed` or `fromNewerVersion`. The error's context does not contain the path.
     static func updateProtocol(json: [UInt8]) throws(VirtualDeviceError) -> UpdateProtocol {
         let name = try read(json, Head.self).protocol ?? UpdateProtocol.ota.rawValue
         guard let updateProtocol = UpdateProtocol(rawValue: name) else {
@@ -86,7 +87,7 @@ package struct DeviceFile: Codable {
         return Array(try encoder.encode(file)) + [UInt8(ascii: "\n")]
     }
 
-    /// Parses trusted keys.
+    /// Parses trusted Ed25519 keys, each of 64 hex digits.
     ///
     /// - Throws: `malformed`.
     static func keys(_ texts: [String]) throws(VirtualDeviceError) -> [PublicKey] {
@@ -103,7 +104,7 @@ package struct DeviceFile: Codable {
 
     /// The device's configuration.
     ///
-    /// - Throws: `malformed`, without the path.
+    /// - Throws: `malformed`. The error's context does not contain the path.
     package var configuration: VirtualDeviceConfiguration {
         get throws(VirtualDeviceError) {
             guard let product = ProductName(product) else {
@@ -123,7 +124,8 @@ package struct DeviceFile: Codable {
             configuration.longestData = longestData
             configuration.restartSeconds = restartSeconds
             configuration.trialSeconds = trialSeconds
-            // A file does not wear out. Also, no time passes for the device between two commands, so a limit would never reset.
+            // The wear limit protects real flash, but a file does not wear out. The limit would also never expire, because no time passes
+            // for the device between two commands.
             configuration.limitsWear = false
             do {
                 try configuration.validate()
@@ -146,20 +148,21 @@ package struct DeviceFile: Codable {
     }
 }
 
-/// The file `device.json` in the folder of a virtual SMP device.
+/// The file `device.json` in the folder of a virtual SMP device. It contains the device's configuration.
 package struct SMPDeviceFile: Codable {
     private let schema: Int
     private let `protocol`: String
     private let board: String
     private let trustedKeys: [String]
-    /// The SubjectPublicKeyInfo of each ECDSA and RSA key. Nil in files of earlier releases: none.
+    /// The trusted ECDSA and RSA keys, each as a SubjectPublicKeyInfo in hex digits. Nil means no such keys. Files of earlier releases do
+    /// not contain this member.
     private let otherTrustedKeys: [String]?
     private let pageSize, slotSize, writeUnit: Int
     private let bufferSize, bufferCount: Int
-    /// Whether the device reports its board. Nil in files of earlier releases: it does.
+    /// Whether the device reports its board. Nil means true. Files of earlier releases do not contain this member.
     private let reportsBoard: Bool?
     private let reportsParameters, reassembles, marksImages, reportsSlots, refusesDowngrade: Bool
-    /// The delays in milliseconds. Nil in files of earlier releases: 0.
+    /// The delays in milliseconds. Nil means 0. Files of earlier releases do not contain these members.
     private let answerMilliseconds, releaseMilliseconds: Int?
 
     package init(_ configuration: VirtualSMPConfiguration) {
@@ -186,14 +189,14 @@ package struct SMPDeviceFile: Codable {
 
     /// Parses the file.
     ///
-    /// - Throws: `malformed` or `fromNewerVersion`, without the path.
+    /// - Throws: `malformed` or `fromNewerVersion`. The error's context does not contain the path.
     package init(json: [UInt8]) throws(VirtualDeviceError) { self = try DeviceFile.read(json) }
 
     package var json: [UInt8] { get throws { try DeviceFile.write(self) } }
 
     /// The device's configuration.
     ///
-    /// - Throws: `malformed`, without the path.
+    /// - Throws: `malformed`. The error's context does not contain the path.
     package var configuration: VirtualSMPConfiguration {
         get throws(VirtualDeviceError) {
             var configuration = VirtualSMPConfiguration(trustedKeys: try DeviceFile.keys(trustedKeys))

@@ -7,14 +7,14 @@ import SystemPackage
 extension VirtualDeviceStore {
     /// Returns the protocol of a device.
     ///
-    /// - Throws: `noSuchDevice`, `malformed`, `fromNewerVersion`, `io`.
+    /// - Throws: `badAddress` for the name, `noSuchDevice`, `malformed`, `fromNewerVersion`, `io`.
     public func updateProtocol(of name: String) throws(VirtualDeviceError) -> UpdateProtocol {
         try Self.file(in: existing(name)) { (json) throws(VirtualDeviceError) in
             try DeviceFile.updateProtocol(json: json)
         }
     }
 
-    /// Creates an SMP device. Its folder appears complete or not at all.
+    /// Creates an SMP device. The device's folder appears only when it is complete.
     ///
     /// - Parameter version: the version of the factory image. A newly generated key signs that image.
     /// - Throws: `exists`, `badConfiguration`, `badAddress` for the name, `io`.
@@ -35,10 +35,10 @@ extension VirtualDeviceStore {
         }
     }
 
-    /// Opens an SMP device, as `open` does. A partially received image is lost, as after any restart.
+    /// Opens an SMP device with the state in its file `flash`. The device has no upload in progress, as after any restart.
     ///
     /// - Parameter change: changes the configuration for this session only.
-    /// - Throws: `noSuchDevice`, `malformed`, `fromNewerVersion`, `badConfiguration`, `io`.
+    /// - Throws: `badAddress` for the name, `noSuchDevice`, `malformed`, `fromNewerVersion`, `badConfiguration`, `io`.
     public func openSMP(
         _ name: String, _ change: (inout VirtualSMPConfiguration) -> Void = { _ in }
     ) throws(VirtualDeviceError) -> VirtualSMPDevice {

@@ -4,25 +4,26 @@ public import OTAFirmware
 public import OTAUpdate
 public import SystemPackage
 
-/// Stores virtual devices on disk. Each device is a folder `NAME` with two files: `device.json` (its configuration) and `flash` (its
-/// state). The simulated flash operations write `flash` directly.
+/// Stores virtual devices on disk. Each device is a folder `NAME` with two files: `device.json` contains its configuration, and `flash`
+/// contains its state. Each simulated flash operation writes to `flash` directly.
 ///
 /// The store does not prevent two processes from using the same device. The caller must hold a lock.
 public struct VirtualDeviceStore: Sendable {
-    /// The folder that contains the devices' folders. It is created together with the first device.
+    /// The folder that contains the devices' folders. The store creates it together with the first device.
     public let folder: FilePath
 
     public init(folder: FilePath) { self.folder = folder }
 
-    /// Describes the valid device names to the user.
+    /// The rule for device names, as text for the user.
     public static let nameRule = "1 to 63 characters of A-Z a-z 0-9 . _ -, not starting with a point"
 
     public static func isName(_ text: some StringProtocol) -> Bool {
-        // The alphabet and the length are those of a product name. A leading point would hide the folder, or name a parent folder.
+        // A device name follows the rule for product names, but does not start with a point. A leading point would hide the folder, and
+        // `..` would be the parent folder.
         ProductName(text) != nil && text.utf8.first != UInt8(ascii: ".")
     }
 
-    /// Creates a device. Its folder appears complete or not at all.
+    /// Creates a device. The device's folder appears only when it is complete.
     ///
     /// - Throws: `exists`, `badConfiguration`, `badAddress` for the name, `io`.
     public func create(
@@ -35,7 +36,7 @@ public struct VirtualDeviceStore: Sendable {
         }
     }
 
-    /// Creates a folder that appears complete or not at all.
+    /// Creates a device's folder. `fill` writes the files to a draft folder. The draft is renamed only when it is complete.
     func create(
         _ name: String, _ fill: (FilePath) throws(VirtualDeviceError) -> Void
     ) throws(VirtualDeviceError) {
@@ -69,7 +70,7 @@ public struct VirtualDeviceStore: Sendable {
 
     /// Returns summaries of all devices, sorted by name.
     ///
-    /// - Throws: `malformed`, `fromNewerVersion` or `io`, with the path, if one of them cannot be read.
+    /// - Throws: `malformed`, `fromNewerVersion` or `io` if a device cannot be read. The error's context contains the path.
     public func list() throws(VirtualDeviceError) -> [VirtualDeviceSummary] {
         var devices: [VirtualDeviceSummary] = []
         for name in try names() { devices.append(try summary(of: name)) }
@@ -78,10 +79,10 @@ public struct VirtualDeviceStore: Sendable {
 
     /// Removes a device.
     ///
-    /// - Throws: `noSuchDevice`, `io`.
+    /// - Throws: `badAddress` for the name, `noSuchDevice`, `io`.
     public func remove(_ name: String) throws(VirtualDeviceError) {
         let device = try existing(name)
-        // The rename hides the folder atomically, so that a partially removed folder never appears as a device.
+        // The rename hides the folder in one step. Without the rename, a partially removed folder could appear as a device.
         let removed = folder.appending(".\(name).removed-\(getpid())")
         guard rename(device.string, removed.string) == 0 else {
             throw VirtualDeviceError(.io, "\(device): \(Errno(rawValue: errno))")
@@ -89,10 +90,11 @@ public struct VirtualDeviceStore: Sendable {
         try Self.io(removed) { try FileManager.default.removeItem(atPath: removed.string) }
     }
 
-    /// Opens a device with the state in its file `flash`. If the last process was killed, that was a power cut for the device.
+    /// Opens a device with the state in its file `flash`. If the last process that used the device was killed, the device boots as after a
+    /// power cut.
     ///
     /// - Parameter change: changes the configuration for this session only, for example the battery level.
-    /// - Throws: `noSuchDevice`, `malformed`, `fromNewerVersion`, `badConfiguration`, `io`.
+    /// - Throws: `badAddress` for the name, `noSuchDevice`, `malformed`, `fromNewerVersion`, `badConfiguration`, `io`.
     public func open(
         _ name: String, _ change: (inout VirtualDeviceConfiguration) -> Void = { _ in }
     ) throws(VirtualDeviceError) -> VirtualDevice {
@@ -133,7 +135,7 @@ public struct VirtualDeviceStore: Sendable {
 
     /// Returns the summary of a device.
     ///
-    /// - Throws: `noSuchDevice`, `malformed`, `fromNewerVersion`, `io`.
+    /// - Throws: `badAddress` for the name, `noSuchDevice`, `malformed`, `fromNewerVersion`, `io`.
     public func summary(of name: String) throws(VirtualDeviceError) -> VirtualDeviceSummary {
         let device = try existing(name)
         switch try updateProtocol(of: name) {
@@ -177,8 +179,8 @@ extension VirtualDeviceStore {
         }
     }
 
-    /// Options for files in a folder that other users may be able to write to. A symbolic link is not followed, because its target would be
-    /// overwritten. The open of a pipe does not block.
+    /// Options to open a file in a folder that other users may be able to write to. `noFollow` refuses a symbolic link, because the store
+    /// would overwrite the link's target. With `nonBlocking`, the open of a named pipe returns immediately.
     private static let foreign: FileDescriptor.OpenOptions = [.closeOnExec, .noFollow, .nonBlocking]
 
     static func write(_ bytes: [UInt8], to path: FilePath) throws {
@@ -187,7 +189,7 @@ extension VirtualDeviceStore {
         _ = try file.closeAfter { try file.writeAll(bytes) }
     }
 
-    /// Reads the first 64 KiB of a file. A `device.json` is much shorter.
+    /// Reads at most the first 64 KiB of a file. A valid `device.json` is much shorter.
     static func read(_ path: FilePath) throws -> [UInt8] {
         let file = try FileDescriptor.open(path, .readOnly, options: foreign)
         return try file.closeAfter {
@@ -206,7 +208,7 @@ extension VirtualDeviceStore {
         try file(in: device) { (json) throws(VirtualDeviceError) in try DeviceFile(json: json).configuration }
     }
 
-    /// Reads and parses `device.json`. Errors of `parse` get the file's path.
+    /// Reads and parses `device.json`. If `parse` throws an error, this function adds the file's path to the error's context.
     static func file<Result>(
         in device: FilePath, _ parse: ([UInt8]) throws(VirtualDeviceError) -> Result
     ) throws(VirtualDeviceError) -> Result {
@@ -234,7 +236,7 @@ extension VirtualDeviceStore {
         }
     }
 
-    /// Runs `body` and converts errors of other types to `io`, with the path.
+    /// Runs `body`. Converts an error that is not a `VirtualDeviceError` to `io`, with the path in its context.
     static func io<Result>(_ path: FilePath, _ body: () throws -> Result) throws(VirtualDeviceError) -> Result {
         do {
             return try body()
@@ -245,18 +247,19 @@ extension VirtualDeviceStore {
         }
     }
 
-    /// Returns a text for the user. The errors of FileManager contain a text for developers; the underlying POSIX error has a better one.
+    /// Returns the text of an error for the user. An error of FileManager has a text for developers, so the text of its underlying POSIX
+    /// error is used.
     private static func reason(for error: any Error) -> String {
         guard let system = (error as? CocoaError)?.underlying as? POSIXError else { return "\(error)" }
         return "\(Errno(rawValue: system.code.rawValue))"
     }
 }
 
-/// The properties of a virtual device in a list.
+/// The properties of a virtual device that a list of devices shows.
 public struct VirtualDeviceSummary: Sendable, Equatable {
     public var name: String
     public var updateProtocol: UpdateProtocol
-    /// The product; for an SMP device, the board.
+    /// The product name. For an SMP device, the board name.
     public var product: String
     /// The hardware revision. Nil for an SMP device, because SMP does not report it.
     public var hardware: UInt16?
@@ -266,9 +269,9 @@ public struct VirtualDeviceSummary: Sendable, Equatable {
     public var securityCounter: UInt32?
 }
 
-/// An error in a virtual device's address, its creation or its opening. Two errors are equal if their codes are equal.
+/// An error in the address of a virtual device, or during its creation or opening. Two errors are equal if their codes are equal.
 public struct VirtualDeviceError: Error, Sendable, Equatable {
-    /// Identifies the error for scripts. The values are stable.
+    /// The error code, for scripts. The values do not change between releases.
     public enum Code: String, Sendable, CaseIterable {
         /// The text after `sim:` is not a valid address.
         case badAddress = "bad-address"
@@ -283,7 +286,7 @@ public struct VirtualDeviceError: Error, Sendable, Equatable {
         case io = "device-io"
     }
     public var code: Code
-    /// Describes the problem to the user, without a full stop at the end.
+    /// The description of the problem for the user, without a full stop at the end.
     public var context: String
 
     public init(_ code: Code, _ context: String) {

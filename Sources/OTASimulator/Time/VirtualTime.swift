@@ -2,8 +2,11 @@ import DescriptorIO
 
 /// A clock for simulated time, and the executor of all tasks that use it. The tasks run on the thread that calls `run`.
 ///
-/// The clock stops while a task has work. When no task has work, it jumps to the next wake-up time. So the same program always runs in
-/// the same order, in every process. Code under this executor must not use Dispatch, detached tasks, or actors with their own executor.
+/// The clock stands still while a task can run. When no task can run, the clock jumps to the earliest wake-up time. Therefore every run of
+/// a program has the same order of events.
+///
+/// Code under this executor must not use Dispatch, detached tasks, or actors with their own executor. The clock cannot detect work outside
+/// this executor.
 public final class VirtualTime: TaskExecutor, Clock, @unchecked Sendable {
     public struct Instant: InstantProtocol, Sendable {
         /// The time since the creation of the clock.
@@ -14,7 +17,7 @@ public final class VirtualTime: TaskExecutor, Clock, @unchecked Sendable {
         public static func < (left: Instant, right: Instant) -> Bool { left.offset < right.offset }
     }
 
-    /// The error of a run that cannot continue: it has no job, no sleeping task and no result.
+    /// The error of `run` if `body` has not finished but no task can run and no task sleeps.
     public struct Stalled: Error, Equatable {}
 
     private let lock = Lock()
@@ -28,7 +31,7 @@ public final class VirtualTime: TaskExecutor, Clock, @unchecked Sendable {
     public var now: Instant { lock.locked { time } }
     public var minimumResolution: Duration { .nanoseconds(1) }
 
-    /// The number of sleepers in memory, including cancelled ones.
+    /// The number of entries in the queue of sleeping tasks, including entries of cancelled tasks.
     package var sleeperPlaces: Int { lock.locked { sleepers.places } }
 
     public func enqueue(_ job: consuming ExecutorJob) {
@@ -36,7 +39,7 @@ public final class VirtualTime: TaskExecutor, Clock, @unchecked Sendable {
         lock.locked { jobs.append(job) }
     }
 
-    /// Sleeps until `deadline`. All other work runs first, even if `deadline` is in the past.
+    /// Sleeps until `deadline`. All other tasks that can run do so first, even if `deadline` is in the past.
     public func sleep(until deadline: Instant, tolerance: Duration?) async throws {
         let ticket = lock.locked {
             lastTicket += 1
@@ -44,7 +47,8 @@ public final class VirtualTime: TaskExecutor, Clock, @unchecked Sendable {
         }
         try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { (sleeper: SleeperQueue.Sleeper) in
-                // A cancellation before this point has set `Task.isCancelled`. A later one finds the ticket in the queue.
+                // If the task was cancelled before this check, `Task.isCancelled` is true. A later cancellation removes the ticket from the
+                // queue in `onCancel`.
                 let cancelled = lock.locked {
                     if Task.isCancelled { return true }
                     sleepers.insert(sleeper, until: deadline, ticket: ticket)
@@ -59,8 +63,8 @@ public final class VirtualTime: TaskExecutor, Clock, @unchecked Sendable {
 
     /// Runs `body` and its child tasks to the end, on this thread and with this clock.
     ///
-    /// - Throws: the errors of `body`; `Stalled` if `body` waits for an event that can no longer happen. `body` is cancelled before
-    ///   `Stalled` is thrown, so that it can clean up.
+    /// - Throws: the errors of `body`; `Stalled` if `body` waits for an event that can no longer happen. Before it throws `Stalled`, it
+    ///   cancels `body`, so that `body` can clean up.
     public func run<Result: Sendable>(_ body: @escaping @Sendable () async throws -> Result) throws -> Result {
         let outcome = Outcome<Result>()
         let task = Task(executorPreference: self) {
@@ -86,7 +90,7 @@ public final class VirtualTime: TaskExecutor, Clock, @unchecked Sendable {
         var batch: [UnownedJob] = []
         while true {
             batch.removeAll(keepingCapacity: true)
-            // Jobs that these jobs enqueue run in the next batch.
+            // If a job of this batch enqueues another job, the new job runs in the next batch.
             lock.locked { swap(&batch, &jobs) }
             if batch.isEmpty { return }
             for job in batch { job.runSynchronously(on: executor) }
@@ -102,10 +106,12 @@ public final class VirtualTime: TaskExecutor, Clock, @unchecked Sendable {
     }
 }
 
-/// The sleeping tasks of a `VirtualTime`, ordered by wake-up time. Tasks with the same wake-up time wake in the order of their calls.
+/// The sleeping tasks of a `VirtualTime`, ordered by wake-up time. Tasks with the same wake-up time wake in the order of their `sleep`
+/// calls.
 ///
-/// The queue is a binary heap of instants and a dictionary of continuations. A cancelled task leaves the dictionary at once and the heap
-/// later: the heap is rebuilt when it has over 64 more cancelled entries than others. So cancelled entries cannot accumulate.
+/// The queue consists of a binary heap of wake-up times and a dictionary of continuations. A cancelled task is removed from the dictionary
+/// immediately. Its heap entry stays until it reaches the top or the heap is rebuilt. The heap is rebuilt when its cancelled entries
+/// outnumber the valid entries by more than 64.
 struct SleeperQueue {
     typealias Sleeper = CheckedContinuation<Void, any Error>
     typealias Ticket = UInt64
@@ -131,7 +137,7 @@ struct SleeperQueue {
         siftUp(from: heap.count - 1)
     }
 
-    /// Removes and returns the sleeper with this ticket; nil if it is no longer in the queue.
+    /// Removes the sleeper with this ticket and returns it; nil if the queue no longer contains it.
     mutating func remove(_ ticket: Ticket) -> Sleeper? {
         guard let sleeper = sleepers.removeValue(forKey: ticket) else { return nil }
         if heap.count > 2 * sleepers.count + 64 {
@@ -174,7 +180,8 @@ struct SleeperQueue {
 }
 
 extension Duration {
-    /// The duration in whole nanoseconds, rounded towards zero. It is exact for all durations in the simulator. The range is 292 years.
+    /// The duration in whole nanoseconds, rounded towards zero. No duration in the simulator has a fraction of a nanosecond. The maximum is
+    /// 292 years.
     var nanoseconds: Int64 {
         let (seconds, attoseconds) = components
         return seconds &* 1_000_000_000 &+ attoseconds / 1_000_000_000
