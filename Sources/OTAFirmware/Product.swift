@@ -18,8 +18,8 @@ public struct ProductName: Sendable, Hashable, CustomStringConvertible {
 
 /// The hardware revisions that a bundle supports.
 ///
-/// It has 1 to 16 inclusive ranges in ascending order. The ranges do not overlap and are not adjacent, so that each set of
-/// revisions has exactly one encoding.
+/// There are 1 to 16 ranges in ascending order. Both bounds of a range are included. The ranges do not overlap and are not
+/// adjacent. Therefore each set of revisions has exactly one encoding.
 public struct HardwareRevisions: Sendable, Hashable, CustomStringConvertible {
     /// The format of the text, for the user.
     public static let rule = "1 to 16 revisions or ranges of revisions, 0 to 65535, such as 2 or 1..3,7"
@@ -38,7 +38,7 @@ public struct HardwareRevisions: Sendable, Hashable, CustomStringConvertible {
 
     /// Parses text such as `2` or `1..3,7`. Returns nil unless `text` follows the `rule`.
     ///
-    /// The ranges may be in any order. Ranges that overlap or are adjacent are joined.
+    /// The ranges may be in any order. The initializer joins ranges that overlap or are adjacent.
     public init?(_ text: some StringProtocol) {
         var joined: [ClosedRange<UInt16>] = []
         let parsed = text.split(separator: ",", omittingEmptySubsequences: false).map { Self.range(String($0)) }
@@ -53,7 +53,7 @@ public struct HardwareRevisions: Sendable, Hashable, CustomStringConvertible {
         self.init(ranges: joined)
     }
 
-    /// Parses pairs of u16, little-endian, lowest and highest revision. Returns nil unless they follow the `encodingRule`.
+    /// Parses pairs of little-endian u16: the lowest and the highest revision. Returns nil unless they follow the `encodingRule`.
     init?(encoded bytes: ArraySlice<UInt8>) {
         var reader = ByteReader(bytes)
         var ranges: [ClosedRange<UInt16>] = []
@@ -91,7 +91,7 @@ public struct HardwareRevisions: Sendable, Hashable, CustomStringConvertible {
             .joined(separator: ",")
     }
 
-    /// Returns whether `second` is above `first` with at least one revision between the two.
+    /// Returns whether `second` is above `first` and at least one revision is between the two ranges.
     static func leavesGap(_ first: ClosedRange<UInt16>, _ second: ClosedRange<UInt16>) -> Bool {
         Int(second.lowerBound) > Int(first.upperBound) + 1
     }
@@ -105,7 +105,7 @@ public struct HardwareRevisions: Sendable, Hashable, CustomStringConvertible {
         return lowest...highest
     }
 
-    // The standard initializer also accepts a plus sign.
+    // `UInt16(_:)` also accepts a plus or minus sign. Therefore this function first checks that there are only digits.
     private static func number(_ text: Substring) -> UInt16? {
         text.utf8.allSatisfy((UInt8(ascii: "0")...UInt8(ascii: "9")).contains) ? UInt16(text) : nil
     }

@@ -1,7 +1,7 @@
 /// A SemVer 2.0.0 version (https://semver.org) with the length limits of a bundle's version field.
 ///
-/// Two versions are equal if their texts are equal byte for byte, including the build metadata. `takesPrecedence(over:)`
-/// finds the newer version.
+/// Two versions are equal if their texts are equal byte for byte, including the build metadata. Use `takesPrecedence(over:)` to find
+/// the newer version.
 public struct SemanticVersion: Sendable, Hashable, CustomStringConvertible {
     /// The format of the text, for the user.
     public static let rule = "a SemVer 2.0.0 version such as 1.4.0 or 1.4.0-rc.1, 5 to 63 bytes, numbers below 2^32"
@@ -9,7 +9,7 @@ public struct SemanticVersion: Sendable, Hashable, CustomStringConvertible {
     /// The whole version, 5 to 63 bytes of ASCII.
     public let text: String
     public let major, minor, patch: UInt32
-    /// The dot-separated identifiers after the hyphen; empty for a release.
+    /// The dot-separated pre-release identifiers after the hyphen. The array is empty if the version is not a pre-release.
     public let prerelease: [Substring]
 
     /// Returns nil unless `text` follows the `rule`.
@@ -36,7 +36,7 @@ public struct SemanticVersion: Sendable, Hashable, CustomStringConvertible {
 
     public var description: String { text }
 
-    /// Returns whether this version is newer by SemVer 2.0.0, item 11.
+    /// Returns whether this version has a higher precedence than `other` (SemVer 2.0.0, item 11).
     ///
     /// Build metadata is ignored. Therefore two different versions can have the same precedence.
     public func takesPrecedence(over other: SemanticVersion) -> Bool {
@@ -50,10 +50,10 @@ public struct SemanticVersion: Sendable, Hashable, CustomStringConvertible {
         return prerelease.count > other.prerelease.count
     }
 
-    /// Returns whether the identifier `left` has the higher precedence.
+    /// Returns whether the pre-release identifier `left` has a higher precedence than `right`.
     ///
-    /// Numeric identifiers are compared as numbers of any length, other identifiers by their ASCII codes. A numeric identifier is
-    /// lower than every other identifier.
+    /// Numeric identifiers are compared as numbers of any length. Identifiers with letters or hyphens are compared by their ASCII
+    /// codes. A numeric identifier is lower than an identifier with letters or hyphens.
     private static func identifier(_ left: Substring, isHigherThan right: Substring) -> Bool {
         let numeric = (isNumeric(left), isNumeric(right))
         if numeric.0 != numeric.1 { return numeric.1 }
@@ -79,9 +79,10 @@ public struct SemanticVersion: Sendable, Hashable, CustomStringConvertible {
     }
 }
 
-/// The lowest version that the device must run for a bundle to be accepted.
+/// The lowest running version with which a device accepts a bundle.
 ///
-/// Its three numbers are compared with those of the running version. The running version's pre-release and build parts are ignored.
+/// Its three numbers are compared with the numbers of the running version. The running version's pre-release and build parts are
+/// ignored.
 public struct RequiredVersion: Sendable, Hashable, CustomStringConvertible {
     /// The format of the text, for the user.
     public static let rule = "three numbers such as 1.4.0, each below 2^32"
@@ -101,7 +102,7 @@ public struct RequiredVersion: Sendable, Hashable, CustomStringConvertible {
         self.init(major: version.major, minor: version.minor, patch: version.patch)
     }
 
-    /// Parses three u32, little-endian. Returns nil unless there are 12 bytes.
+    /// Parses three little-endian u32: major, minor and patch. Returns nil unless there are 12 bytes.
     init?(encoded bytes: ArraySlice<UInt8>) {
         var reader = ByteReader(bytes)
         guard bytes.count == 12, let major = try? reader.read(UInt32.self), let minor = try? reader.read(UInt32.self),
@@ -116,7 +117,7 @@ public struct RequiredVersion: Sendable, Hashable, CustomStringConvertible {
         return writer.bytes
     }
 
-    /// Returns whether the numbers of the running version are not lower.
+    /// Returns whether the running version is at least this version. Only the three numbers are compared.
     public func isSatisfied(by running: SemanticVersion) -> Bool {
         (running.major, running.minor, running.patch) >= (major, minor, patch)
     }

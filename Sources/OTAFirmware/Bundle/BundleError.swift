@@ -1,17 +1,17 @@
-/// An error in the bytes of a bundle, an envelope or a manifest (docs/bundle-format.md), or in the values for a new one.
+/// An error in a bundle, an envelope or a manifest (docs/bundle-format.md). It occurs when the object is parsed or created.
 ///
 /// Two errors are equal if their codes are equal.
 public struct BundleError: Error, Sendable, Equatable, CustomStringConvertible {
     public enum Code: String, Sendable, CaseIterable {
-        /// There are fewer bytes than the length fields state.
+        /// The input has fewer bytes than its length fields state.
         case truncated
-        /// There are bytes after the end.
+        /// The input has bytes after the end of the bundle, envelope or manifest.
         case trailingBytes = "trailing-bytes"
         case badMagic = "bad-magic"
         /// The format version is not supported.
         case unsupportedVersion = "unsupported-version"
         case unsupportedImageFormat = "unsupported-image-format"
-        /// The manifest's length, M, is outside the limits.
+        /// The manifest's length, called M, is not 64 to 1024 bytes.
         case badManifestLength = "bad-manifest-length"
         case badImageSize = "bad-image-size"
         /// A byte that must be zero is not zero.
@@ -36,7 +36,7 @@ public struct BundleError: Error, Sendable, Equatable, CustomStringConvertible {
     }
 
     public let code: Code
-    /// The position of the wrong value, in bytes from the start of the parsed bytes or of the new manifest, envelope or bundle.
+    /// The position of the wrong value in bytes. Position 0 is the first byte of the parsed or created object.
     public let offset: Int
     /// A description of the expected value, for the user.
     public let expected: String
@@ -58,7 +58,9 @@ public struct BundleError: Error, Sendable, Equatable, CustomStringConvertible {
 // These functions read the bytes of a bundle and throw `BundleError`.
 
 extension ByteReader {
-    /// Reads the next integer, little-endian.
+    /// Reads the next little-endian integer.
+    ///
+    /// - Throws: an error with `code` if fewer bytes remain.
     mutating func next<Integer: FixedWidthInteger & UnsignedInteger>(
         _ type: Integer.Type = Integer.self, orElse code: BundleError.Code = .truncated
     ) throws(BundleError) -> Integer {
@@ -66,6 +68,8 @@ extension ByteReader {
     }
 
     /// Reads the next `count` bytes.
+    ///
+    /// - Throws: an error with `code` if fewer bytes remain.
     mutating func next(_ count: Int, orElse code: BundleError.Code = .truncated) throws(BundleError) -> ArraySlice<
         UInt8
     > {
@@ -73,6 +77,8 @@ extension ByteReader {
     }
 
     /// Reads bytes that must be equal to `bytes`.
+    ///
+    /// - Throws: an error with `code` if the bytes are different, `truncated` if fewer bytes remain.
     mutating func expect(_ bytes: [UInt8], _ code: BundleError.Code, _ expected: String) throws(BundleError) {
         let start = offset
         let found = try next(bytes.count)

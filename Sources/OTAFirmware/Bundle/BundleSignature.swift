@@ -1,16 +1,16 @@
-/// A signature over a manifest, as a bundle contains it. It is not verified.
+/// A signature over a manifest, as stored in a bundle. This module does not verify it.
 public struct BundleSignature: Sendable, Hashable {
     public enum Algorithm: UInt8, Sendable {
         /// Pure Ed25519 without a context (RFC 8032).
         case ed25519 = 1
     }
-    /// The length of algorithm, three zeros, key id and signature, in bytes.
+    /// The encoded length in bytes: 1 for the algorithm, 3 zeros, 8 for the key id, and 64 for the signature.
     public static let encodedLength = 76
 
     public let algorithm: Algorithm
-    /// Selects the public key. It does not prove who signed.
+    /// The identifier of the public key. It does not prove the identity of the signer.
     public let keyID: KeyID
-    /// 64 bytes.
+    /// The Ed25519 signature, 64 bytes.
     public let signature: [UInt8]
 
     /// Returns nil unless `signature` has 64 bytes.
@@ -48,11 +48,11 @@ extension KeyID {
     }
 }
 
-/// The identifier of a public key: the first 8 bytes of the SHA-256 of its 32 raw bytes.
+/// The identifier of a public key: the first 8 bytes of the SHA-256 of the 32 raw key bytes.
 ///
-/// A key id selects a key. It does not prove who signed.
+/// A key id selects a key. It does not prove the identity of the signer.
 public struct KeyID: Hashable, Comparable, Sendable, CustomStringConvertible {
-    /// The 8 bytes.
+    /// The 8 bytes of the identifier.
     public let bytes: [UInt8]
 
     /// Returns nil unless `bytes` has 8 bytes.
@@ -63,6 +63,6 @@ public struct KeyID: Hashable, Comparable, Sendable, CustomStringConvertible {
 
     public static func < (left: KeyID, right: KeyID) -> Bool { left.bytes.lexicographicallyPrecedes(right.bytes) }
 
-    /// 16 lower-case hex digits.
+    /// The identifier as 16 lower-case hex digits.
     public var description: String { Hex.encode(bytes) }
 }

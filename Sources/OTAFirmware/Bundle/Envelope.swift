@@ -1,17 +1,17 @@
-/// A manifest with its signatures. The host sends it before the first image byte. The signatures are not verified.
+/// A manifest with its signatures. The host sends the envelope before the first image byte. This module does not verify the signatures.
 public struct Envelope: Sendable, Hashable {
     /// The length of the longest envelope, in bytes. The first `maximumLength` bytes of a bundle contain its whole envelope.
     public static let maximumLength = Manifest.maximumLength + countLength + 4 * BundleSignature.encodedLength
-    /// The length of the count and three zeros, in bytes.
+    /// The length in bytes of the signature count (1 byte) and the three zero bytes that follow.
     private static let countLength = 4
 
     public let manifest: Manifest
-    /// 1 to 4 signatures, strictly ascending by key id.
+    /// The 1 to 4 signatures, strictly ascending by key id.
     public let signatures: [BundleSignature]
 
     /// Creates an envelope and sorts the signatures.
     ///
-    /// - Throws: `bad-signature-count` for zero or more than four signatures, `signature-order` for two signatures of one key.
+    /// - Throws: `bad-signature-count` unless there are 1 to 4 signatures, `signature-order` if two signatures have the same key id.
     public init(manifest: Manifest, signatures: [BundleSignature]) throws(BundleError) {
         let sorted = signatures.sorted { $0.keyID < $1.keyID }
         let start = manifest.bytes.count
@@ -30,9 +30,10 @@ public struct Envelope: Sendable, Hashable {
         try reader.expectEnd(of: "envelope")
     }
 
-    /// Parses the envelope at the start of a bundle and ignores the bytes after it. `maximumLength` bytes are enough.
+    /// Parses the envelope at the start of a bundle and ignores all bytes after the envelope.
     ///
-    /// The length of the whole file must then be equal to `bundleLength`.
+    /// The first `maximumLength` bytes of the bundle are enough. The caller must check that the length of the whole file is equal to
+    /// `bundleLength`.
     public init(parsingPrefix bytes: [UInt8]) throws(BundleError) {
         var reader = ByteReader(bytes)
         try self.init(reading: &reader)
@@ -58,7 +59,8 @@ public struct Envelope: Sendable, Hashable {
 
     /// Returns this envelope with an additional signature.
     ///
-    /// - Throws: `bad-signature-count` if there are already four signatures, `signature-order` if this key has already signed.
+    /// - Throws: `bad-signature-count` if there are already four signatures, `signature-order` if there is already a signature with this
+    ///   key id.
     public func adding(_ signature: BundleSignature) throws(BundleError) -> Envelope {
         try Envelope(manifest: manifest, signatures: signatures + [signature])
     }
@@ -76,12 +78,12 @@ public struct Envelope: Sendable, Hashable {
     /// The bytes that the signatures cover.
     public var manifestBytes: [UInt8] { manifest.bytes }
 
-    /// The length of `bytes`, at most `maximumLength`.
+    /// The length of the encoded envelope in bytes, at most `maximumLength`.
     public var length: Int {
         manifest.bytes.count + Self.countLength + signatures.count * BundleSignature.encodedLength
     }
 
-    /// The length of the whole bundle, envelope and image, in bytes.
+    /// The length of the whole bundle in bytes. The bundle consists of the envelope and the image.
     public var bundleLength: UInt64 { UInt64(length) + UInt64(manifest.imageSize) }
 
     private static func check(count: Int, at offset: Int) throws(BundleError) {

@@ -15,26 +15,26 @@ public struct Manifest: Sendable, Hashable {
     public let imageDigest: SHA256Digest
     public let version: SemanticVersion
     public let product: ProductName
-    /// The hardware revisions that can run the image; nil for any revision.
+    /// The hardware revisions that can run the image; nil if all revisions can run it.
     public let hardware: HardwareRevisions?
-    /// The lowest battery level for the update in per cent, 0 to 100.
+    /// The lowest battery level at which a device accepts the update, in per cent (0 to 100).
     public let minimumBattery: UInt8?
     /// The commit or build that the image was made from: 1 to 127 bytes of UTF-8 without control characters.
     public let source: String?
-    /// The lowest version from which a device may update.
+    /// The lowest running version from which a device may update.
     public let requires: RequiredVersion?
     /// The fields of unknown types, ascending by type.
     public let unknownFields: [ManifestField]
-    /// The encoded manifest, M bytes. The signatures cover exactly these bytes. Their SHA-256 is the name of the release.
+    /// The encoded manifest, M bytes. The signatures cover exactly these bytes. The SHA-256 of these bytes is the name of the release.
     public let bytes: [UInt8]
 
-    /// The unknown fields that are critical. A verifier must refuse a bundle that has one. Parsing accepts these fields.
+    /// The critical fields of unknown types. The parser accepts these fields, but a verifier must refuse a bundle with such fields.
     public var unknownCriticalFields: [ManifestField] { unknownFields.filter(\.isCritical) }
 
-    /// Creates a manifest. The values must follow the same rules as a parsed manifest.
+    /// Creates a manifest. The values must follow the rules of docs/bundle-format.md.
     ///
-    /// An error's offset is the position in the new manifest. If `unknownFields` contains a field of a known type, its value is
-    /// decoded like every other field of that type.
+    /// The offset of an error is a position in the created manifest. `unknownFields` can also contain a field of a known type. The
+    /// initializer decodes and checks that field as usual.
     public init(
         imageFormat: ImageFormat, imageSize: UInt32, securityCounter: UInt32, created: UInt64,
         imageDigest: SHA256Digest, version: SemanticVersion, product: ProductName,
@@ -78,7 +78,7 @@ public struct Manifest: Sendable, Hashable {
         try reader.expectEnd(of: "manifest")
     }
 
-    /// Reads the manifest at the reader's position, which must be offset 0. The reader is then at the first byte after the manifest.
+    /// Reads a manifest. The reader must be at offset 0. Afterwards, the reader is at the first byte after the manifest.
     init(reading reader: inout ByteReader) throws(BundleError) {
         let all = reader.unread
         let header = try ManifestHeader(reading: &reader)
@@ -108,7 +108,7 @@ public struct Manifest: Sendable, Hashable {
         self.bytes = Array(all.prefix(header.manifestLength))
     }
 
-    // The bytes determine all other properties.
+    // The bytes determine all other properties. Therefore equality and the hash need only the bytes.
     public static func == (left: Manifest, right: Manifest) -> Bool { left.bytes == right.bytes }
 
     public func hash(into hasher: inout Hasher) { hasher.combine(bytes) }
@@ -121,14 +121,14 @@ struct ManifestHeader {
     static let formatVersion: UInt8 = 1
 
     let imageFormat: ImageFormat
-    /// The length of header and fields in bytes, called M.
+    /// The length of the header and the fields in bytes, called M.
     let manifestLength: Int
     let imageSize: UInt32
     let securityCounter: UInt32
     let created: UInt64
     let imageDigest: SHA256Digest
 
-    /// Reads a header from offset 0. Each value is checked when it is read, so that no unchecked length is used.
+    /// Reads the header at offset 0 and checks each value. In particular, it checks the manifest's length before any code uses it.
     init(reading reader: inout ByteReader) throws(BundleError) {
         try reader.expect(Self.magic, .badMagic, "the magic \"OTAF\" (4f544146)")
         try reader.expect([Self.formatVersion], .unsupportedVersion, "format version 01")
@@ -157,7 +157,7 @@ struct ManifestHeader {
         self.manifestLength = Int(manifestLength)
     }
 
-    /// Checks the length of header and fields.
+    /// Checks the length of the header and the fields, in bytes.
     static func check(manifestLength length: Int) throws(BundleError) {
         guard (Self.length...Manifest.maximumLength).contains(length) else {
             throw BundleError(

@@ -3,7 +3,7 @@ public struct ManifestField: Sendable, Hashable {
     /// The size of the type and the length together, in bytes.
     static let headerLength = 4
 
-    /// The whole 16-bit number. Fields are sorted by it.
+    /// The type, including the critical bit 0x8000. The fields of a manifest are sorted by this number.
     public let type: UInt16
     public let value: [UInt8]
 
@@ -16,13 +16,13 @@ public struct ManifestField: Sendable, Hashable {
         self.init(type: type.rawValue, value: Array(value))
     }
 
-    /// Whether a reader that does not know the field must refuse the bundle.
+    /// Whether the field is critical. A reader must refuse a bundle with a critical field if it does not know the field's type.
     public var isCritical: Bool { type & 0x8000 != 0 }
 
     var encodedLength: Int { Self.headerLength + value.count }
 }
 
-/// The known types of fields. The types 0x8007 and 0x8009 are reserved, and therefore unknown.
+/// The known types of fields. The format reserves the types 0x8007 and 0x8009 for the future. They are unknown to this version.
 enum ManifestFieldType: UInt16 {
     case version = 0x0002
     case minimumBattery = 0x0004
@@ -42,7 +42,7 @@ struct ManifestFields {
     private(set) var requires: RequiredVersion?
     private(set) var unknown: [ManifestField] = []
 
-    /// Reads all fields. The reader must contain the fields only.
+    /// Reads fields until the reader has no more bytes.
     init(reading reader: inout ByteReader) throws(BundleError) {
         var lastType: UInt16?
         while reader.remaining > 0 {

@@ -1,6 +1,6 @@
-/// A parsed bundle whose format is valid. Its signatures and the image's digest are not verified.
+/// A parsed bundle with a valid format. Its signatures and the digest of its image are not verified.
 ///
-/// `VerifiedBundle` is a bundle that passed these checks.
+/// `OTASigning.VerifiedBundle` contains a bundle with verified signatures and a verified digest.
 public struct SignedBundle: Sendable, Hashable {
     public let envelope: Envelope
     /// The image. Its length is equal to the manifest's image size.
@@ -17,7 +17,7 @@ public struct SignedBundle: Sendable, Hashable {
         self.image = image
     }
 
-    /// Parses a whole file. If the caller passes the array with `consume`, the image reuses its memory.
+    /// Parses a whole file. If the caller passes the array with `consume`, `image` reuses the array's memory.
     public init(parsing bytes: consuming [UInt8]) throws(BundleError) {
         var file = consume bytes
         let envelope = try Envelope(parsingPrefix: Array(file.prefix(Envelope.maximumLength)))

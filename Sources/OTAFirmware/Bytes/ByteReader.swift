@@ -1,7 +1,7 @@
 /// Reads consecutive integers and byte sequences, and never reads past the end.
 ///
-/// A reader from `reader(over:)` continues the offsets of its parent. Therefore an error in a part of a file has the offset in
-/// the whole file.
+/// `reader(over:)` returns a reader for a part of the input. The offsets of that reader still count from the start of the whole
+/// input. Therefore an error in a part of a file reports the position in the whole file.
 public struct ByteReader: Sendable {
     /// There are fewer bytes than the caller requested.
     public struct Truncated: Error, Sendable, Hashable {
@@ -27,7 +27,9 @@ public struct ByteReader: Sendable {
     /// The offset of the next byte.
     public private(set) var offset: Int
 
-    /// Creates a reader at the first byte of `bytes`. `offset` is the offset of that byte.
+    /// Creates a reader at the first byte of `bytes`.
+    ///
+    /// - Parameter offset: the position of that byte in the whole input.
     public init(_ bytes: ArraySlice<UInt8>, offset: Int = 0) {
         self.rest = bytes
         self.offset = offset
@@ -43,7 +45,7 @@ public struct ByteReader: Sendable {
     /// The unread bytes.
     public var unread: ArraySlice<UInt8> { rest }
 
-    /// Reads an unsigned integer of at most 128 bits, by default little-endian.
+    /// Reads an unsigned integer of at most 128 bits. The byte order is little-endian by default.
     public mutating func read<Integer: FixedWidthInteger & UnsignedInteger>(
         _ type: Integer.Type = Integer.self, _ order: ByteOrder = .littleEndian
     ) throws(Truncated) -> Integer {
@@ -56,7 +58,8 @@ public struct ByteReader: Sendable {
         return Integer(truncatingIfNeeded: high) << 64 | Integer(truncatingIfNeeded: low)
     }
 
-    // This function is not generic. Other modules call `read` for each integer of each frame, without specialisation.
+    // Other modules call the generic `read` for each integer of each frame, and the compiler does not specialise it there. This
+    // function is not generic, so its loops need no specialisation to be fast.
     private mutating func readWord(of count: Int, _ order: ByteOrder) throws(Truncated) -> UInt64 {
         let bytes = try read(count)
         var word: UInt64 = 0
@@ -67,7 +70,7 @@ public struct ByteReader: Sendable {
         return word
     }
 
-    /// Reads the next `count` bytes; no bytes for a negative count.
+    /// Reads the next `count` bytes. A negative count reads no bytes.
     public mutating func read(_ count: Int) throws(Truncated) -> ArraySlice<UInt8> {
         guard count <= rest.count else { throw Truncated(offset: offset, expected: count, found: rest.count) }
         let bytes = rest.prefix(max(count, 0))
@@ -76,7 +79,7 @@ public struct ByteReader: Sendable {
         return bytes
     }
 
-    /// Returns a reader for the next `count` bytes and skips them in this reader.
+    /// Returns a reader for the next `count` bytes. This reader skips those bytes.
     public mutating func reader(over count: Int) throws(Truncated) -> ByteReader {
         let start = offset
         return ByteReader(try read(count), offset: start)
@@ -92,7 +95,7 @@ public struct ByteWriter: Sendable {
         bytes.reserveCapacity(capacity)
     }
 
-    /// Appends an unsigned integer in its full width, by default little-endian.
+    /// Appends an unsigned integer in its full width. The byte order is little-endian by default.
     public mutating func write<Integer: FixedWidthInteger & UnsignedInteger>(
         _ value: Integer, _ order: ByteReader.ByteOrder = .littleEndian
     ) {

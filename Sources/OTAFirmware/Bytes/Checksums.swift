@@ -1,16 +1,18 @@
 /// The CRC-32 of IEEE 802.3, zip and PNG.
 ///
-/// Its name is CRC-32/ISO-HDLC. The reflected polynomial is 0xEDB88320. The initial value and the final exclusive or are
+/// Its full name is CRC-32/ISO-HDLC. The reflected polynomial is 0xEDB88320. The initial value and the final exclusive or are
 /// 0xFFFFFFFF. The CRC of "123456789" is 0xCBF43926.
 ///
-/// A running value is the CRC of all bytes until now. It starts at 0: `update(update(0, a), b)` is the CRC of a followed by b.
+/// `update` adds bytes to the CRC of all earlier bytes. The CRC of no bytes is 0. For example, `update(update(0, a), b)` is the CRC
+/// of `a` followed by `b`.
 public enum CRC32 {
-    /// Continues the running value `crc` with `bytes`.
+    /// Adds `bytes` to the CRC `crc` of the earlier bytes, and returns the new CRC.
     public static func update(_ crc: UInt32, _ bytes: UnsafeRawBufferPointer) -> UInt32 {
         tables.withUnsafeBufferPointer { table in
             var register = ~crc
             var index = 0
-            // Each step processes eight bytes with one table for each byte. The CRC must be fast: it is updated during an upload.
+            // Each step processes eight bytes, with one table for each byte. The CRC must be fast, because the host computes it during an
+            // upload.
             while bytes.count - index >= 8 {
                 let low = register ^ UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: index, as: UInt32.self))
                 let high = UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: index + 4, as: UInt32.self))
@@ -28,7 +30,7 @@ public enum CRC32 {
         }
     }
 
-    /// Continues the running value `crc` with `bytes`.
+    /// Adds `bytes` to the CRC `crc` of the earlier bytes, and returns the new CRC.
     public static func update(_ crc: UInt32, _ bytes: some Sequence<UInt8>) -> UInt32 {
         bytes.withContiguousStorageIfAvailable { update(crc, UnsafeRawBufferPointer($0)) }
             ?? Array(bytes).withUnsafeBytes { update(crc, $0) }
@@ -39,7 +41,8 @@ public enum CRC32 {
         update(0, bytes)
     }
 
-    /// Eight tables of 256 entries. Entry `i` of table `n` is the register after byte `i` and `n` zero bytes.
+    /// Eight tables of 256 entries, one after another. Entry `i` of table `n` is the value of a register that starts at 0, after the
+    /// byte `i` and `n` zero bytes.
     private static let tables: [UInt32] = {
         var tables = [UInt32](repeating: 0, count: 8 * 256)
         for byte in 0..<256 {
@@ -56,7 +59,7 @@ public enum CRC32 {
 
 /// A SHA-256 digest.
 public struct SHA256Digest: Hashable, Sendable, CustomStringConvertible {
-    /// The 32 bytes.
+    /// The 32 bytes of the digest.
     public let bytes: [UInt8]
 
     /// Returns nil unless `bytes` has 32 bytes.
@@ -68,14 +71,14 @@ public struct SHA256Digest: Hashable, Sendable, CustomStringConvertible {
     /// The first 8 bytes. The OTA profile sends them in place of the whole digest (docs/ota-profile.md).
     public var prefix: [UInt8] { Array(bytes.prefix(8)) }
 
-    /// 64 lower-case hex digits.
+    /// The digest as 64 lower-case hex digits.
     public var description: String { Hex.encode(bytes) }
 }
 
-/// An incremental SHA-256.
+/// A SHA-256 computation that receives the data in parts.
 ///
-/// This module locates the digest in an image, but contains no cryptography. Therefore the caller of the inspector provides the
-/// hash, for example `OTASigning.SHA256`.
+/// This module contains no cryptography. Therefore the caller of `FirmwareInspector` provides the hash function, for example
+/// `OTASigning.SHA256`.
 public protocol IncrementalHash {
     mutating func update(_ bytes: UnsafeRawBufferPointer)
     /// Returns the digest. Call it once, after the last update.

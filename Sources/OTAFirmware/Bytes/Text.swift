@@ -11,9 +11,9 @@ extension UInt8 {
 }
 
 extension Unicode.Scalar {
-    /// Whether a terminal may act on the scalar, or show nothing for it.
+    /// Whether a terminal may interpret the scalar as a command, or may not display it.
     ///
-    /// These are C0 and C1 controls, DEL, line and paragraph separators, bidirectional controls, and all other invisible
+    /// This is true for C0 and C1 controls, DEL, line and paragraph separators, bidirectional controls, and all other invisible
     /// characters (`Default_Ignorable_Code_Point`, Unicode Standard Annex 44).
     package var isUnprintable: Bool {
         switch properties.generalCategory {
@@ -24,10 +24,10 @@ extension Unicode.Scalar {
 }
 
 extension String {
-    /// Whether the text has no unprintable scalar.
+    /// Whether all scalars of the text are printable.
     package var isPrintable: Bool { !unicodeScalars.contains(where: \.isUnprintable) }
 
-    /// The text in one line. Each unprintable scalar is an escape such as `\n` or `\u{1B}`.
+    /// The text with an escape, such as `\n` or `\u{1B}`, in place of each unprintable scalar. The result has one line.
     package var escapingUnprintable: String {
         guard !isPrintable else { return self }
         var text = ""
@@ -42,9 +42,9 @@ extension String {
     }
 }
 
-/// Decodes untrusted bytes as text. Returns nil unless they are UTF-8 without control characters.
+/// Decodes untrusted bytes as text. Returns nil unless the bytes are valid UTF-8 without control characters.
 ///
-/// A terminal cannot interpret the text as commands.
+/// Without control characters, a terminal cannot interpret the text as commands.
 package func harmlessText(_ bytes: some Collection<UInt8>) -> String? {
     guard let text = String(validating: bytes, as: UTF8.self),
         !text.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })
@@ -52,9 +52,9 @@ package func harmlessText(_ bytes: some Collection<UInt8>) -> String? {
     return text
 }
 
-/// Formats untrusted bytes for the user: printable ASCII unchanged, all other bytes as `\xNN`.
+/// Formats untrusted bytes for the user. Printable ASCII characters are unchanged. All other bytes become `\xNN`.
 ///
-/// A backslash precedes each backslash and quotation mark.
+/// A backslash precedes each backslash and each double quotation mark.
 func escaped(_ bytes: some Collection<UInt8>) -> String {
     bytes.map { byte in
         switch byte {
@@ -65,7 +65,7 @@ func escaped(_ bytes: some Collection<UInt8>) -> String {
     }.joined()
 }
 
-/// Formats at most 80 untrusted bytes in quotation marks. For more bytes, the total number follows.
+/// Formats the first 80 of the untrusted bytes in quotation marks. If there are more bytes, the total number follows.
 func quoted(_ bytes: some Collection<UInt8>) -> String {
     "\"" + escaped(bytes.prefix(80)) + "\"" + (bytes.count > 80 ? "… (\(bytes.count) bytes)" : "")
 }
@@ -107,16 +107,16 @@ public enum Hex {
     private static let digits = Array("0123456789abcdef".utf8)
 }
 
-/// Parses numbers in imgtool's format: decimal, or with the prefix 0x, 0o or 0b.
+/// Parses numbers in the format of imgtool (MCUboot's signing tool): decimal, or with the prefix 0x, 0o or 0b.
 package enum Numeral {
-    /// Returns nil if the text is not a number or the value is out of range.
+    /// Returns the value of the text; nil if the text is not a number or the value is not in `range`.
     package static func value<Integer: FixedWidthInteger & UnsignedInteger>(
         _ text: String, in range: ClosedRange<Integer>
     ) -> Integer? {
         let radices = ["0x": 16, "0o": 8, "0b": 2]
         let radix = radices[text.prefix(2).lowercased()]
         let digits = radix == nil ? text[...] : text.dropFirst(2)
-        // The standard initializer also accepts a plus sign.
+        // `Integer(_:radix:)` accepts a plus sign, but this function refuses it.
         guard digits.first != "+", let value = Integer(digits, radix: radix ?? 10), range.contains(value) else {
             return nil
         }

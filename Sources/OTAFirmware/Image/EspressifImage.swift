@@ -1,9 +1,9 @@
-/// A parsed ESP-IDF application image, as written by esptool's `elf2image`.
+/// A parsed ESP-IDF application image in the format of esptool's `elf2image`.
 ///
-/// The lengths of its segments, its checksum and its SHA-256, if present, are valid. The format is described in
+/// The segment lengths and the checksum are valid. The SHA-256 is valid, too, if the image has one. The format is described in
 /// docs.espressif.com/projects/esptool, "Firmware Image Format".
 public struct EspressifImage: Sendable, Hashable {
-    /// The first byte.
+    /// The first byte of each image.
     static let magic: UInt8 = 0xE9
 
     public struct Segment: Sendable, Hashable {
@@ -18,15 +18,16 @@ public struct EspressifImage: Sendable, Hashable {
     /// The flash size that the image was made for, such as `4MB`; nil for an unknown code.
     public let flashSize: String?
     public let entryPoint: UInt32
-    /// The lowest and highest supported chip revision, each 100 × major + minor; nil if the lowest is above the highest.
+    /// The supported chip revisions. A revision is encoded as 100 × major + minor. The value is nil if the lowest revision in the image
+    /// is above the highest.
     public let chipRevisions: ClosedRange<UInt16>?
     /// 1 to 16 segments in the order of the image.
     public let segments: [Segment]
-    /// The verified SHA-256 after the image; nil if there is no SHA-256.
+    /// The verified SHA-256 at the end of the image; nil if the image has no SHA-256.
     public let digest: SHA256Digest?
     /// The application's description, if the image contains one.
     public let application: EspressifApplication?
-    /// The length in bytes, including checksum and digest. Padding or a signature may follow.
+    /// The length of the image in bytes, including checksum and digest. Padding or a signature may follow in the file.
     public let length: UInt64
 
     /// The chip's name, such as `ESP32-C3`; nil for an unknown chip.
@@ -41,14 +42,15 @@ public struct EspressifImage: Sendable, Hashable {
 }
 
 extension EspressifImage {
-    /// Returns the error for an ESP-IDF image in place of an update file; nil if `file` does not start as such an image.
+    /// Returns the error for an update file that is an ESP-IDF image. Returns nil if `file` does not begin with the header of an ESP-IDF
+    /// image.
     ///
-    /// The image has no signature that otaflash can check, so only a bundle with it is accepted.
+    /// otaflash cannot check the signature of an ESP-IDF image. Therefore it accepts the image only inside a signed bundle.
     package static func unsignedRefusal(of file: [UInt8]) -> ImageError? {
         guard file.first == magic, (try? EspressifHeader(Array(file.prefix(Int(EspressifHeader.length))))) != nil else {
             return nil
         }
-        // The header of the first segment has 8 bytes. The description is the start of its data.
+        // The application description follows the image header and the first segment's header, which has 8 bytes.
         let start = Int(EspressifHeader.length) + 8
         let application = EspressifApplication(Array(file.dropFirst(start).prefix(EspressifApplication.encodedLength)))
         let name = application.map { " of \($0.project) \($0.version)" } ?? ""
@@ -64,15 +66,15 @@ extension EspressifImage {
 
 /// The application description of ESP-IDF, `esp_app_desc_t`. It is the first 256 bytes of the first segment.
 ///
-/// All texts are safe to show on a terminal: text with control characters or invalid UTF-8 is escaped.
+/// All texts are safe to show on a terminal. A text with control characters or invalid UTF-8 is escaped.
 public struct EspressifApplication: Sendable, Hashable {
     static let encodedLength = 256
     /// The value of the first four bytes, little-endian.
     private static let magic: UInt32 = 0xABCD_5432
 
-    /// The counter that ESP-IDF's anti-rollback compares.
+    /// The security version, a counter that the anti-rollback protection of ESP-IDF compares.
     public let secureVersion: UInt32
-    /// The version. It can be any text, and often it is not a semantic version: `v5.1-12-gabc` or `1`.
+    /// The version. It can be any text. It is often not a semantic version, for example `v5.1-12-gabc` or `1`.
     public let version: String
     public let project: String
     /// The date and time of compilation, in the formats of `__DATE__` and `__TIME__`.
@@ -82,7 +84,7 @@ public struct EspressifApplication: Sendable, Hashable {
     /// The SHA-256 of the ELF file that the image was made from; nil if the field is zero.
     public let elfDigest: SHA256Digest?
 
-    /// Returns nil unless there are 256 bytes that begin with the magic.
+    /// Returns nil unless `bytes` has 256 bytes and begins with the magic.
     init?(_ bytes: [UInt8]) {
         var reader = ByteReader(bytes)
         guard bytes.count == Self.encodedLength, (try? reader.read(UInt32.self)) == Self.magic,
@@ -153,7 +155,7 @@ struct EspressifHeader {
         self.hasDigest = hasDigest == 1
     }
 
-    /// The names of the flash sizes. The code is the upper half of the byte at offset 3.
+    /// The names of the flash sizes by code. The code is the upper four bits of the byte at offset 3.
     private static let flashSizes: [UInt8: String] = [
         0: "1MB", 1: "2MB", 2: "4MB", 3: "8MB", 4: "16MB", 5: "32MB", 6: "64MB", 7: "128MB",
     ]

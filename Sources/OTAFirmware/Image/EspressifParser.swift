@@ -1,7 +1,7 @@
 /// Parses an ESP-IDF application image.
 ///
-/// Its sections are a header, the segments, a footer with the checksum as its last byte, an optional SHA-256, and an optional
-/// trailer.
+/// The image has a header, segments, a footer, an optional SHA-256, and an optional trailer, in this order. The last byte of the
+/// footer is the checksum.
 struct EspressifParser: SectionParser {
     private enum Section {
         case header, segmentHeader, segmentData, footer, digest, trailer
@@ -9,7 +9,8 @@ struct EspressifParser: SectionParser {
 
     var cursor = SectionCursor(length: EspressifHeader.length)
     private var section = Section.header
-    /// The received bytes of the current section. Of the first segment it holds only the application description.
+    /// The received bytes of the current section. Segment data is not stored, except for the application description at the start of
+    /// the first segment.
     private var collected: [UInt8] = []
     private var hash: any IncrementalHash
     private var checksum: UInt8 = 0xEF
@@ -103,7 +104,7 @@ struct EspressifParser: SectionParser {
         } catch {
             throw ImageError(error, from: cursor.start)
         }
-        // The bootloader also refuses such a length (esp_image_format.c, verify_segment_header).
+        // The bootloader also refuses a length that is not a multiple of 4 (esp_image_format.c, verify_segment_header).
         guard segment.length % 4 == 0 else {
             throw ImageError(
                 .badImageHeader, offset: cursor.start + 4, expected: "a segment length divisible by 4",
@@ -138,16 +139,16 @@ struct EspressifParser: SectionParser {
     }
 }
 
-/// The bytes after an ESP-IDF image: padding (0xFF), then signature sectors of Secure Boot v2.
+/// The bytes after an ESP-IDF image: padding (0xFF), and after it signature sectors of Secure Boot v2.
 ///
-/// A signature sector has 4096 bytes. It begins with 0xE7 at an offset that is a multiple of 4096. The signatures are not verified.
+/// A signature sector has 4096 bytes. Its offset is a multiple of 4096, and its first byte is 0xE7. The signatures are not verified.
 private struct EspressifTrailer {
     private static let sectorLength: UInt64 = 4096
     private static let sectorMagic: UInt8 = 0xE7
 
     /// The offset of the first byte after the image.
     let start: UInt64
-    /// The offset of the first signature sector.
+    /// The offset of the first signature sector; nil if the trailer has no signature sector yet.
     private var firstSector: UInt64?
     /// The offset of the first byte after the last signature sector.
     private var sectorEnd: UInt64 = 0
@@ -177,7 +178,9 @@ private struct EspressifTrailer {
         }
     }
 
-    /// Returns the notes on the trailer of an image that ends at `end`.
+    /// Returns the notes on the trailer for the user. `end` is the length of the file in bytes.
+    ///
+    /// - Throws: `truncated-image` if the last signature sector is incomplete.
     func finish(at end: UInt64) throws(ImageError) -> [String] {
         guard let firstSector else { return end > start ? ["\(end - start) bytes of padding follow the image"] : [] }
         guard end >= sectorEnd else {

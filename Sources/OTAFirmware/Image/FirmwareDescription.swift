@@ -1,7 +1,7 @@
-/// The properties that an image states about itself.
+/// The properties of a firmware image that a parser read from its bytes.
 public struct FirmwareDescription: Sendable, Hashable {
     public enum Details: Sendable, Hashable {
-        /// Bytes without a known format.
+        /// An image without a known format.
         case raw
         case espressif(EspressifImage)
         case mcuboot(MCUbootImage)
@@ -10,7 +10,7 @@ public struct FirmwareDescription: Sendable, Hashable {
     /// The file size in bytes, including the bytes after the image.
     public let size: UInt32
     public let details: Details
-    /// Facts that were not checked and other remarks, for the user.
+    /// Remarks for the user, for example about a signature that was not checked.
     public let notes: [String]
 
     init(size: UInt64, details: Details, notes: [String]) {
@@ -27,7 +27,7 @@ public struct FirmwareDescription: Sendable, Hashable {
         }
     }
 
-    /// The version text in the image. It may not be a semantic version.
+    /// The version text in the image; nil if the image has no version. The text is not always a semantic version.
     public var versionText: String? {
         switch details {
         case .raw: nil
@@ -36,28 +36,28 @@ public struct FirmwareDescription: Sendable, Hashable {
         }
     }
 
-    /// `versionText` as a semantic version. A leading `v` is removed, and the rest is parsed strictly.
+    /// `versionText` without a leading `v`, as a semantic version. The value is nil if the rest is not a semantic version.
     ///
     /// `v1.2.3` becomes 1.2.3, and `v1.2.3-4-gabc` becomes 1.2.3-4-gabc. `1.2` becomes nil.
     public var version: SemanticVersion? {
         versionText.flatMap { SemanticVersion($0.hasPrefix("v") ? $0.dropFirst() : $0[...]) }
     }
 
-    /// The project name in the image, if it is a valid product name.
+    /// The project name in an ESP-IDF image, if that name is a valid product name. The value is nil for other formats.
     public var product: ProductName? {
         guard case .espressif(let image) = details else { return nil }
         return (image.application?.project).flatMap { ProductName($0) }
     }
 }
 
-/// The format of the image in a bundle: the byte at offset 5 of its manifest.
+/// The format of an image. The raw value is the byte at offset 5 of a bundle's manifest.
 public enum ImageFormat: UInt8, Sendable, CaseIterable {
     case raw = 0
     /// An ESP-IDF application image.
     case espressif = 1
     case mcuboot = 2
 
-    /// The name in output: `raw`, `esp-idf` or `mcuboot`.
+    /// The name of the format in messages: `raw`, `esp-idf` or `mcuboot`.
     public var name: String {
         switch self {
         case .raw: "raw"

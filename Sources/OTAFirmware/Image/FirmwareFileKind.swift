@@ -1,21 +1,21 @@
 /// The type of a file, detected from its first bytes. The file name has no effect.
 public enum FirmwareFileKind: Sendable, Hashable {
-    /// An image of some format. It is used without conversion.
+    /// A file with none of the other types, such as an ESP-IDF or MCUboot image. It is used without conversion.
     case binary
     /// Intel HEX text. `IntelHex` converts it to an image.
     case intelHex
     /// A signed bundle (`*.otaf`).
     case bundle
-    /// Linked code with symbols. `machine` is the field `e_machine` of the ELF header.
+    /// An ELF file: linked code with symbols. `machine` is the field `e_machine` of the ELF header.
     case elf(machine: UInt16)
-    /// Blocks for a USB bootloader (github.com/microsoft/uf2).
+    /// A UF2 file: blocks for a USB bootloader (github.com/microsoft/uf2).
     case uf2
     /// A zip archive, for example a package for nRF Connect Device Manager or for Nordic Secure DFU.
     case zip
-    /// A key or a certificate as text.
+    /// A PEM file: a key or a certificate as text.
     case pem
 
-    /// The number of bytes that `detect(prefix:)` reads at most.
+    /// The largest number of bytes that `detect(prefix:)` reads.
     public static let prefixLength = 20
 
     /// Detects the type from the first `prefixLength` bytes of a file, or from all bytes of a shorter file.
@@ -26,7 +26,7 @@ public enum FirmwareFileKind: Sendable, Hashable {
         if bytes.starts(with: [0x55, 0x46, 0x32, 0x0A, 0x57, 0x51, 0x5D, 0x9E]) { return .uf2 }
         if bytes.starts(with: [0x50, 0x4B, 0x03, 0x04]) { return .zip }
         if bytes.starts(with: "-----BEGIN ".utf8) { return .pem }
-        // The shortest record has a colon, length, address, type and checksum.
+        // The shortest Intel HEX record has 11 characters: a colon and the hex digits of length, address, type and checksum.
         if bytes.first == UInt8(ascii: ":"), bytes.count >= 11,
             bytes[1..<11].allSatisfy({ Hex.value(ofDigit: $0) != nil })
         {
@@ -35,7 +35,7 @@ public enum FirmwareFileKind: Sendable, Hashable {
         return .binary
     }
 
-    /// Reads `e_machine`. The byte at offset 5 selects the byte order.
+    /// Reads the field `e_machine` at offset 18 of an ELF header. The byte at offset 5 selects the byte order.
     private static func machine(ofELF bytes: [UInt8]) -> UInt16 {
         var reader = ByteReader(bytes.dropFirst(18))
         let isBigEndian = bytes.count > 5 && bytes[5] == 2
@@ -44,7 +44,7 @@ public enum FirmwareFileKind: Sendable, Hashable {
 }
 
 extension FirmwareFileKind {
-    /// The error for a file that is not an image, with a hint for the conversion; nil for an image.
+    /// The error for a file that is not an image. Its hint describes how to get an image from the file. The value is nil for `binary`.
     package var refusal: ImageError? {
         switch self {
         case .binary: nil

@@ -1,10 +1,11 @@
 /// Parses an image in one pass and returns its description.
 ///
-/// The caller passes the image in blocks of any size. The inspector keeps only the headers. Therefore a file can be inspected
-/// while it is copied.
+/// The caller passes the image in blocks of any size. The inspector stores headers and other metadata, but not the program.
+/// Therefore a file can be inspected while it is copied.
 ///
-/// The magic selects the format: ESP-IDF application image (0xE9) or MCUboot image (0x96f3b83d). Without a known magic, the
-/// image is raw. An image with a known magic must be valid: a damaged image is never accepted as raw.
+/// The magic at the start selects the format: ESP-IDF application image (0xE9) or MCUboot image (0x96f3b83d). Without a known magic,
+/// the image is raw. An image with a known magic must be valid. A damaged image is accepted as raw only if the caller requires the
+/// format `raw`.
 public struct FirmwareInspector {
     private let format: ImageFormat?
     private let makeHash: () -> any IncrementalHash
@@ -13,9 +14,9 @@ public struct FirmwareInspector {
     private var size: UInt64 = 0
 
     /// - Parameters:
-    ///   - format: the required format. `raw` accepts every file. Nil detects the format, and refuses a file that must be
-    ///     converted first.
-    ///   - makeHash: returns a new SHA-256, which checks the digest in the image.
+    ///   - format: the required format. `raw` accepts every file that is not empty. If the value is nil, the inspector detects the format,
+    ///     and refuses a file that is not an image, such as an ELF file.
+    ///   - makeHash: returns a new SHA-256 computation. The inspector compares its result with the digest in the image.
     public init(format: ImageFormat? = nil, makeHash: @escaping () -> any IncrementalHash) {
         self.format = format
         self.makeHash = makeHash
@@ -40,7 +41,7 @@ public struct FirmwareInspector {
         }
     }
 
-    /// Ends the image and returns its description. Call it once, after the last update.
+    /// Checks that the image is complete, and returns its description. Call it once, after the last update.
     public mutating func finish() throws(ImageError) -> FirmwareDescription {
         guard size > 0 else {
             throw ImageError(.emptyImage, offset: 0, expected: "a firmware image", found: "an empty file")
@@ -49,7 +50,7 @@ public struct FirmwareInspector {
         return try parser?.finish() ?? FirmwareDescription(size: size, details: .raw, notes: [])
     }
 
-    /// Parses a whole image.
+    /// Parses a whole image and returns its description. The parameters are those of `init(format:makeHash:)`.
     public static func inspect(
         _ image: [UInt8], format: ImageFormat? = nil, makeHash: @escaping () -> any IncrementalHash
     ) throws(ImageError) -> FirmwareDescription {

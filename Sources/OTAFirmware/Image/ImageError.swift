@@ -2,19 +2,19 @@
 public struct ImageError: Error, Sendable, Equatable, CustomStringConvertible {
     public enum Code: String, Sendable, CaseIterable {
         case emptyImage = "empty-image"
-        /// More than 2^32 − 1 bytes.
+        /// The image has more than 2^32 − 1 bytes.
         case imageTooLarge = "image-too-large"
-        /// The file has another type, such as ELF, and must be converted first.
+        /// The file is not an image. For example, it is an ELF file, which must be converted first.
         case notAnImage = "not-an-image"
         /// The image does not have the requested format.
         case wrongImageFormat = "wrong-image-format"
-        /// There are fewer bytes than the image's length fields state.
+        /// The image has fewer bytes than its length fields state.
         case truncatedImage = "truncated-image"
         /// A field in a header, segment or TLV has an invalid value.
         case badImageHeader = "bad-image-header"
         /// The checksum or digest in the image does not match its bytes.
         case badImageDigest = "bad-image-digest"
-        /// There are bytes after the image that the format does not allow.
+        /// The image is followed by bytes that its format does not allow.
         case trailingImageBytes = "trailing-image-bytes"
     }
 
@@ -36,7 +36,7 @@ public struct ImageError: Error, Sendable, Equatable, CustomStringConvertible {
         self.hint = hint
     }
 
-    /// Creates `truncated-image` from the error of a reader that began at `start`.
+    /// Creates `truncated-image` from the error of a `ByteReader`. `start` is the offset in the image at which the reader began.
     init(_ error: ByteReader.Truncated, from start: UInt64 = 0) {
         self.init(
             .truncatedImage, offset: start + UInt64(error.offset), expected: "\(error.expected) bytes",

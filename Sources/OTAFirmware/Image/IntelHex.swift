@@ -1,15 +1,15 @@
 /// An image from Intel HEX text.
 ///
-/// It has all bytes from the lowest to the highest address. Gaps contain 0xFF, which is the value of erased flash.
+/// The image has all bytes from the lowest to the highest address. Gaps contain 0xFF, which is the value of erased flash.
 public struct IntelHex: Sendable, Hashable {
-    /// The default limit for the length of an image, gaps included: 64 MiB.
+    /// The default limit for the length of an image including its gaps, in bytes: 64 MiB.
     public static let maximumSpan = 64 << 20
 
     /// The address of the first byte.
     public let startAddress: UInt32
     public let bytes: [UInt8]
 
-    /// Parses Intel HEX text. The image, including its gaps, may have `maximumSpan` bytes at most.
+    /// Parses Intel HEX text. The image including its gaps must not have more than `maximumSpan` bytes.
     public init(parsing text: [UInt8], maximumSpan: Int = Self.maximumSpan) throws(IntelHexError) {
         self = try text.withUnsafeBufferPointer { text throws(IntelHexError) in
             try IntelHex(parsing: UnsafeRawBufferPointer(text), maximumSpan: maximumSpan)
@@ -20,11 +20,11 @@ public struct IntelHex: Sendable, Hashable {
     private init(parsing text: UnsafeRawBufferPointer, maximumSpan: Int) throws(IntelHexError) {
         let extent = try Self.extent(of: text, maximumSpan: maximumSpan)
         var image = [UInt8](repeating: 0xFF, count: extent.count)
-        // One bit for each byte of the image. It is set if the byte has data.
+        // One bit for each byte of the image. A bit is set after a record has provided the byte.
         var written = [UInt8](repeating: 0, count: (extent.count + 7) / 8)
         var records = IntelHexRecords(text)
         while let record = try records.next() {
-            // The address of a record without data may be below the extent.
+            // A record without data may have an address below the extent. The subtraction that follows would then trap.
             if records.data.isEmpty { continue }
             var position = Int(record.address - extent.lowerBound)
             for byte in records.data {
@@ -43,7 +43,7 @@ public struct IntelHex: Sendable, Hashable {
         bytes = image
     }
 
-    /// Returns the range from the lowest address of the data to the address after the highest.
+    /// Returns the address range of all data. The upper bound is the address after the last byte.
     private static func extent(
         of text: UnsafeRawBufferPointer, maximumSpan: Int
     ) throws(IntelHexError) -> Range<UInt64> {
@@ -63,16 +63,16 @@ public struct IntelHex: Sendable, Hashable {
     }
 }
 
-/// Formats an address as `0x` and at least eight hex digits.
+/// Formats an address as `0x` with at least eight hex digits.
 private func addressText(_ address: UInt64) -> String {
     let digits = String(address, radix: 16)
     return "0x" + String(repeating: "0", count: max(0, 8 - digits.count)) + digits
 }
 
-/// The address ranges below and above the widest gap in Intel HEX text.
+/// The address ranges of the data below and above the widest gap in Intel HEX text.
 ///
-/// They are computed only for text whose data span too many addresses. Such text usually contains more than the application, for
-/// example fuses, or settings in a separate memory (UICR of an nRF at 0x10001000).
+/// The ranges are computed only if the data, including the gaps, is too long for an image. The usual reason is that the text contains
+/// fuses or settings in addition to the application. For example, an nRF has settings in the UICR memory at 0x10001000.
 private struct IntelHexRegions {
     private var below: Range<UInt64> = 0..<0
     private var above: Range<UInt64> = 0..<0
@@ -102,7 +102,8 @@ private struct IntelHexRegions {
         }
     }
 
-    /// Returns the error that reports both ranges, with a command that extracts the larger one.
+    /// Returns an error that reports both ranges. Its hint is a command that extracts the longer range. Without a gap, the error reports
+    /// only that the data is too long.
     func tooFarApart(line: Int) -> IntelHexError {
         guard !below.isEmpty else {
             return IntelHexError(.spanTooLarge, line: line, "the data are longer than an image may be")
@@ -121,20 +122,20 @@ private struct IntelHexRegions {
 /// An error in Intel HEX text. Two errors are equal if their codes are equal.
 public struct IntelHexError: Error, Sendable, Equatable, CustomStringConvertible {
     public enum Code: String, Sendable, CaseIterable {
-        /// A line does not consist of a colon and the number of hex digit pairs that its length byte requires.
+        /// A line is not a colon with pairs of hex digits, or the number of pairs is wrong for its length byte or its record type.
         case badRecord = "bad-hex-record"
         case badChecksum = "bad-hex-checksum"
         /// A record's type is not 0 to 5.
         case unknownRecordType = "unknown-hex-record-type"
-        /// Data extend past the end of a segment or of the 32-bit address space.
+        /// The data of a record extends past the end of a segment or of the 32-bit address space.
         case badAddress = "bad-hex-address"
-        /// There are bytes other than line ends after the end record.
+        /// The end record is followed by other bytes than line ends.
         case recordAfterEnd = "hex-record-after-end"
         case missingEnd = "missing-hex-end"
         /// Two records have data for the same address.
         case overlappingData = "overlapping-hex-data"
         case noData = "no-hex-data"
-        /// The distance from the lowest to the highest address is larger than an image may be.
+        /// The data, including the gaps, is longer than the limit for an image.
         case spanTooLarge = "hex-span-too-large"
     }
 

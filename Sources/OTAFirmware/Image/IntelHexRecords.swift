@@ -1,4 +1,4 @@
-/// An iterator over the data records of Intel HEX text. It also checks all other records.
+/// An iterator over the data records of Intel HEX text. It also checks the records of other types.
 ///
 /// The source of the format is Intel, "Hexadecimal Object File Format Specification", revision A, 1988.
 struct IntelHexRecords {
@@ -25,7 +25,7 @@ struct IntelHexRecords {
     /// The data of the current record.
     var data: ArraySlice<UInt8> { record.dropFirst(4).dropLast() }
 
-    /// Reads the next data record; returns nil after the end record.
+    /// Reads records up to the next data record and returns it. Returns nil after the end record.
     mutating func next() throws(IntelHexError) -> DataRecord? {
         while try readLine() {
             let offset = UInt64(record[1]) << 8 | UInt64(record[2])
@@ -55,7 +55,7 @@ struct IntelHexRecords {
         throw error(.missingEnd, "the text ends without an end record (:00000001FF)")
     }
 
-    /// Reads the next line that is not empty into `record`. Returns false at the end of the text.
+    /// Reads the next line that is not empty, and stores it in `record`. Returns false at the end of the text.
     private mutating func readLine() throws(IntelHexError) -> Bool {
         repeat {
             line += 1
@@ -66,7 +66,7 @@ struct IntelHexRecords {
         }
         index += 1
         record.removeAll(keepingCapacity: true)
-        // Length, address, type and checksum are five bytes.
+        // The length, the address (2 bytes), the type and the checksum of a record have five bytes together.
         var count = 5
         var sum: UInt8 = 0
         while record.count < count {
@@ -90,7 +90,7 @@ struct IntelHexRecords {
         return true
     }
 
-    /// Skips LF or CR LF. Returns false if the text does not continue with either.
+    /// Skips a line end, which is LF or CR LF. Returns false if the next bytes are not a line end.
     private mutating func skipEndOfLine() -> Bool {
         let length = text[index] == 0x0D ? 2 : 1
         guard index + length <= text.count, text[index + length - 1] == 0x0A else { return false }

@@ -1,36 +1,36 @@
-/// A parsed MCUboot image, as signed by imgtool.
+/// A parsed MCUboot image in the format of imgtool, MCUboot's signing tool.
 ///
-/// The lengths of its parts and its SHA-256, if present, are valid. The digest of an encrypted image is not checked. Signatures are
-/// not verified here. The format is described in mcuboot, `boot/bootutil/include/bootutil/image.h`.
+/// The lengths of its parts are valid. The SHA-256 is valid, too, if the image has one and is not encrypted. Signatures are not
+/// verified here. The format is described in mcuboot, `boot/bootutil/include/bootutil/image.h`.
 public struct MCUbootImage: Sendable, Hashable {
     /// The first four bytes: 0x96f3b83d in little-endian byte order.
     package static let magic: [UInt8] = [0x3D, 0xB8, 0xF3, 0x96]
 
     public let version: Version
     public let loadAddress: UInt32
-    /// The length of the header with its padding in bytes. The body follows it.
+    /// The length of the header in bytes, including its padding. The body follows the padding.
     public let headerSize: UInt16
     /// The length of the body in bytes.
     public let bodySize: UInt32
     public let flags: UInt32
-    /// The TLVs that the digest and the signature cover.
+    /// The TLVs (records with type, length and value) that the digest and the signature cover.
     public let protectedTLVs: [MCUbootTLV]
     /// The TLVs that the digest and the signature do not cover.
     public let tlvs: [MCUbootTLV]
-    /// The verified SHA-256 of header, body and protected TLVs; nil if there is no SHA-256 or the body is encrypted.
+    /// The verified SHA-256 of header, body and protected TLVs. The value is nil if the image has no SHA-256 or its body is encrypted.
     public let digest: SHA256Digest?
-    /// The length of header, body and protected TLVs in bytes. Digest and signature cover this part.
+    /// The length of header, body and protected TLVs in bytes. The digest and the signature cover these bytes.
     public let signedLength: UInt64
-    /// The length in bytes, including the last TLV. The slot's padding and trailer may follow.
+    /// The length of the image in bytes, including the last TLV. The slot's padding and trailer may follow in the file.
     public let length: UInt64
 
-    /// Whether the body is encrypted. Then only the device can check the digest.
+    /// Whether the body is encrypted. Only the device can check the digest of an encrypted image.
     public var isEncrypted: Bool { flags & MCUbootHeader.encryptionFlags != 0 }
 
-    /// Whether the bootloader can start the image. An image for another processor, for example, is not bootable.
+    /// Whether the bootloader can start the image. For example, it cannot start an image for a second processor.
     public var isBootable: Bool { flags & MCUbootHeader.notBootableFlag == 0 }
 
-    /// The counter that the bootloader's rollback protection compares, if the image has a valid one.
+    /// The counter that the bootloader's rollback protection compares. The value is nil if the image does not have a counter of 4 bytes.
     public var securityCounter: UInt32? {
         guard let value = protectedTLVs.first(where: { $0.type == MCUbootTLV.securityCounter })?.value,
             value.count == 4
@@ -75,7 +75,7 @@ extension MCUbootImage {
         /// The version as a semantic version: `1.2.3`, or `1.2.3+4` if the build number is not 0.
         public var description: String { "\(major).\(minor).\(revision)" + (build == 0 ? "" : "+\(build)") }
 
-        /// Parses a decimal number without sign and leading zeros.
+        /// Parses a decimal number. Returns nil if the text has a sign or leading zeros, or if the value is out of range.
         private static func number<Integer: FixedWidthInteger>(
             _ text: some StringProtocol, _ type: Integer.Type
         ) -> Integer? {
@@ -100,7 +100,7 @@ extension MCUbootImage.Version {
 /// A record after an image's body, with a type, a length and a value.
 public struct MCUbootTLV: Sendable, Hashable {
     public static let keyHash: UInt16 = 0x01
-    /// The complete public key in DER. It replaces `keyHash`.
+    /// The complete public key in DER. An image has either this TLV or `keyHash`.
     public static let publicKey: UInt16 = 0x02
     public static let sha256: UInt16 = 0x10
     public static let sha384: UInt16 = 0x11
@@ -115,7 +115,7 @@ public struct MCUbootTLV: Sendable, Hashable {
     public static let ecdsa: UInt16 = 0x22
     /// An RSASSA-PSS signature with an RSA-3072 key.
     public static let rsa3072: UInt16 = 0x23
-    /// An Ed25519 signature of the digest. If the image also has `pureSignature`, the signature covers the same bytes as the digest.
+    /// An Ed25519 signature. It signs the digest, or the bytes that the digest covers if the image also has `pureSignature`.
     public static let ed25519: UInt16 = 0x24
     public static let pureSignature: UInt16 = 0x25
     /// All types of signatures: Ed25519, RSA and ECDSA.
@@ -140,7 +140,7 @@ public struct MCUbootTLV: Sendable, Hashable {
     /// Whether the TLV is an RSA or ECDSA signature.
     var isOtherSignature: Bool { Self.signatureTypes.contains(type) && type != Self.ed25519 }
 
-    /// Whether the TLV is a digest, a signature or a key of the signed bytes. Such a TLV cannot be one of the signed bytes.
+    /// Whether the TLV is a digest, a signature or a key for the signed bytes. A TLV of these types must not be a protected TLV.
     public var isAboutSignedBytes: Bool {
         (Self.digestTypes + Self.signatureTypes + [Self.keyHash, Self.publicKey, Self.pureSignature]).contains(type)
     }
@@ -158,7 +158,7 @@ public struct MCUbootTLV: Sendable, Hashable {
 /// The first 32 bytes of an MCUboot image.
 struct MCUbootHeader {
     static let length: UInt64 = 32
-    /// The flags for AES-128 and AES-256.
+    /// The flags for encryption with AES-128 and AES-256.
     static let encryptionFlags: UInt32 = 0x4 | 0x8
     static let notBootableFlag: UInt32 = 0x10
 
@@ -190,7 +190,7 @@ struct MCUbootHeader {
         }
     }
 
-    /// Returns the 32 bytes of a header without flags.
+    /// Returns a header of 32 bytes. Its flags are 0.
     static func bytes(_ layout: MCUbootLayout, protectedTLVSize: UInt16, bodySize: UInt32) -> [UInt8] {
         var writer = ByteWriter()
         writer.write(MCUbootImage.magic)

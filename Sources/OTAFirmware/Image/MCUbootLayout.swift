@@ -1,16 +1,16 @@
-/// The parameters of a new MCUboot image. They have the same names as the options of imgtool.
+/// The parameters of a new MCUboot image. Each parameter corresponds to options of imgtool, MCUboot's signing tool.
 public struct MCUbootLayout: Sendable, Hashable {
-    /// The bytes between the image and the slot's end.
+    /// The bytes from the end of the image to the end of the slot.
     public enum Filling: Sendable, Hashable {
         /// The file ends with the image.
         case none
-        /// Erased bytes and the bootloader's trailer. The trailer requests a trial of the image at the next boot.
+        /// The filling is erased bytes and the bootloader's trailer. The trailer requests a trial of the image at the next boot.
         case trailer
-        /// Erased bytes and a trailer that marks the image as confirmed.
+        /// The filling is erased bytes and a trailer that marks the image as confirmed.
         case confirmedTrailer
     }
 
-    /// A requirement for another image of the device: its number and its lowest version.
+    /// A requirement for another image of the device: the number of that image and its lowest allowed version.
     public struct Dependency: Sendable, Hashable {
         public let image: UInt8
         public let version: MCUbootImage.Version
@@ -23,20 +23,20 @@ public struct MCUbootLayout: Sendable, Hashable {
 
     /// The supported values of `alignment`.
     public static let alignments = [1, 2, 4, 8, 16, 32]
-    /// The length of the header without padding, in bytes.
+    /// The length of a header without padding, in bytes.
     public static let minimumHeaderSize: UInt16 = 32
 
     public var version: MCUbootImage.Version
-    /// The length of the header with its padding in bytes, at least `minimumHeaderSize`.
+    /// The length of the header in bytes, including its padding. It is at least `minimumHeaderSize`.
     public var headerSize: UInt16
     /// Whether the header is added in front of the program. Otherwise the header replaces the program's first bytes.
     public var padsHeader = false
-    /// The slot's size in bytes. If it is nil, the image's size is not checked, and `filling` must be `none`.
+    /// The slot's size in bytes. If the value is nil, the image's size is not checked, and `filling` must be `none`.
     public var slotSize: UInt32?
     public var filling = Filling.none
     /// The flash's write unit in bytes: one of `alignments`.
     public var alignment = 1
-    /// The largest number of sectors in the slot. The trailer contains a state for each sector.
+    /// The largest number of sectors in the slot. The trailer has space for the swap state of each sector.
     public var maximumSectors: UInt16 = 128
     /// The value of erased flash.
     public var erasedValue: UInt8 = 0xFF
@@ -48,7 +48,7 @@ public struct MCUbootLayout: Sendable, Hashable {
         self.headerSize = max(headerSize, Self.minimumHeaderSize)
     }
 
-    /// Returns the counter of a version as imgtool's `--security-counter auto` computes it.
+    /// Returns the security counter that imgtool's `--security-counter auto` computes from the version.
     public static func securityCounter(of version: MCUbootImage.Version) -> UInt32 {
         UInt32(version.major) << 24 + UInt32(version.minor) << 16 + UInt32(version.revision)
     }
@@ -62,19 +62,21 @@ public struct MCUbootLayout: Sendable, Hashable {
     /// The alignment of the trailer's flags in bytes.
     fileprivate var unit: Int { max(8, alignment) }
 
-    /// The length of the magic with its alignment in bytes.
+    /// The length of the trailer's magic in bytes, including its alignment padding.
     fileprivate var alignedMagicSize: Int { max(16, unit) }
 }
 
-/// An incomplete MCUboot image. The complete image is identical to the output of imgtool 2.5.0 (`image.py`).
+/// A builder for an MCUboot image. The complete image is identical to the output of imgtool 2.5.0 (`image.py`).
 public struct MCUbootDraft: Sendable {
     private let layout: MCUbootLayout
-    /// The image's bytes. Before `close(with:)`, they are header, body and protected TLVs: the bytes that digest and signature cover.
+    /// The bytes of the image until now. Before `close(with:)`, these are the header, the body and the protected TLVs. The digest and the
+    /// signature cover exactly these bytes.
     public private(set) var bytes: [UInt8]
 
-    /// - Parameters:
-    ///   - program: the firmware. If the layout does not pad the header, the program begins with space for the header, and must not
-    ///     be shorter than it.
+    /// Creates the header, the body and the protected TLVs.
+    ///
+    /// - Parameter program: the firmware. If `padsHeader` is false, the first `headerSize` bytes of the program are space for the header,
+    ///   and the program must not be shorter.
     public init(_ program: [UInt8], _ layout: MCUbootLayout) {
         self.layout = layout
         let headerSize = Int(layout.headerSize)
@@ -90,7 +92,7 @@ public struct MCUbootDraft: Sendable {
     /// Ends the image with TLVs that the digest and the signature do not cover.
     public mutating func close(with tlvs: [MCUbootTLV]) { bytes += Self.area(0x6907, tlvs) }
 
-    /// Fills the slot as the layout requires.
+    /// Appends the bytes that the layout's `filling` requires. The slot must have space for the trailer after the image.
     public mutating func fillSlot() {
         guard layout.filling != .none, let slotSize = layout.slotSize else { return }
         var rest = [UInt8](repeating: layout.erasedValue, count: Int(slotSize) - bytes.count)

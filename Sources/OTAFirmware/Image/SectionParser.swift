@@ -4,13 +4,13 @@
 protocol SectionParser {
     var cursor: SectionCursor { get set }
 
-    /// Parses the next bytes of the section. The first byte is at `cursor.offset`.
+    /// Parses the next bytes of the current section. The first of these bytes is at `cursor.offset`.
     mutating func take(_ bytes: UnsafeRawBufferPointer) throws(ImageError)
 
-    /// Ends the complete section and begins the next one.
+    /// Evaluates the current section, which is complete, and begins the next section.
     mutating func endSection() throws(ImageError)
 
-    /// Ends the image at `cursor.offset` and returns its description.
+    /// Checks that the image is complete, and returns its description. The file ends at `cursor.offset`.
     mutating func finish() throws(ImageError) -> FirmwareDescription
 }
 
@@ -27,20 +27,20 @@ struct SectionCursor {
 
     var remaining: UInt64 { length - (offset - start) }
 
-    /// Begins the next section at `offset`. A section without a known end has the length `.max`.
+    /// Begins the next section at `offset`. `length` is `.max` for a section that ends with the file.
     mutating func beginSection(length: UInt64) {
         start = offset
         self.length = length
     }
 
-    /// The error for an image that ends within this section.
+    /// The error for an image that ends inside the current section.
     var truncation: ImageError {
         ImageError(.truncatedImage, offset: start, expected: "\(length) bytes", found: "\(offset - start)")
     }
 }
 
 extension SectionParser {
-    /// Splits a block of the image at the ends of sections, and parses the parts.
+    /// Splits a block of the image at the section ends, and parses each part.
     mutating func update(_ bytes: UnsafeRawBufferPointer) throws(ImageError) {
         var index = 0
         while index < bytes.count {
@@ -53,7 +53,7 @@ extension SectionParser {
     }
 }
 
-/// A parser that accepts all bytes.
+/// A parser for an image without a known format. It accepts all bytes.
 struct RawParser: SectionParser {
     var cursor = SectionCursor(length: .max)
 
@@ -67,12 +67,12 @@ struct RawParser: SectionParser {
 }
 
 extension UnsafeRawBufferPointer {
-    /// Returns `count` bytes from the index `start`. All of them must be within bounds.
+    /// Returns the `count` bytes from the index `start`. They must be within the bounds of this buffer.
     func part(_ start: Int, _ count: Int) -> UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(rebasing: self[start..<(start + count)])
     }
 
-    /// Returns the exclusive or of all bytes.
+    /// Returns the exclusive or (XOR) of all bytes.
     func exclusiveOr() -> UInt8 {
         var wide: UInt64 = 0
         var index = 0
