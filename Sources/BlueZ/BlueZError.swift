@@ -15,7 +15,7 @@ public struct BlueZError: Error, Sendable, Equatable {
         case adapterOff = "adapter-off"
         // Errors of the device.
         case noSuchDevice = "no-such-device"
-        /// More than one device matches. The context lists them.
+        /// More than one device matches. The context lists these devices.
         case ambiguousDevice = "ambiguous-device"
         case timedOut = "timed-out"
         case connectionFailed = "connection-failed"
@@ -24,17 +24,17 @@ public struct BlueZError: Error, Sendable, Equatable {
         // Errors of a BlueZ object or of an attribute of the device.
         /// A device, service or characteristic does not exist, or no longer exists.
         case noSuchObject = "no-such-object"
-        /// The device requires an encrypted link or an authenticated bond first.
+        /// Before this operation, the device requires an encrypted link or an authenticated bond.
         case notPaired = "not-paired"
         case notPermitted = "not-permitted"
-        /// Another program uses the device, or has acquired the characteristic.
+        /// Another program uses the device, or it has acquired the characteristic.
         case acquiredElsewhere = "acquired-elsewhere"
         case invalidLength = "invalid-length"
-        /// The device replied with an ATT error; see `attributeError`.
+        /// The device replied with an ATT error. The property `attributeError` has its code.
         case attributeError = "attribute-error"
         // Errors of any call.
         case inProgress = "in-progress"
-        /// The requested state already exists.
+        /// The requested state already exists, such as a connection.
         case alreadyDone = "already-done"
         case notSupported = "not-supported"
         case invalidArguments = "invalid-arguments"
@@ -46,9 +46,9 @@ public struct BlueZError: Error, Sendable, Equatable {
     }
 
     public var code: Code
-    /// A description for people, without a full stop.
+    /// A description for the user, without a full stop.
     public var context: String
-    /// The ATT error code (Core Specification, Vol 3, Part F, 3.4.1.1). Set with `attributeError`.
+    /// The ATT error code (Core Specification, Vol 3, Part F, 3.4.1.1). It is set only with the code `attributeError`.
     public var attributeError: UInt8?
 
     public init(_ code: Code, _ context: String, attributeError: UInt8? = nil) {
@@ -66,13 +66,13 @@ extension BlueZError: CustomStringConvertible {
     public var description: String { "\(code.rawValue): \(context)" }
 }
 
-/// Maps D-Bus errors to errors of this module. No other code does this. The meanings of BlueZ's errors come from its
-/// source, version 5.66: `src/error.c`, `create_gatt_dbus_error` in `src/gatt-client.c`, `device_bonding_failed` in
+/// Maps D-Bus errors to errors of this module. No other code maps D-Bus errors. The meanings of BlueZ's errors come from the
+/// source of BlueZ 5.66: `src/error.c`, `create_gatt_dbus_error` in `src/gatt-client.c`, and `device_bonding_failed` in
 /// `src/device.c`.
 extension BlueZError {
     /// Maps an error.
     ///
-    /// - Parameter operation: the failed operation, for people, such as `connect to AA:BB:CC:DD:EE:FF`.
+    /// - Parameter operation: the failed operation, for the error text, such as `connect to AA:BB:CC:DD:EE:FF`.
     package init(_ error: DBusError, _ operation: String) {
         let context = "\(operation): \(error.message.isEmpty ? error.name ?? error.code.rawValue : error.message)"
         switch error.code {
@@ -92,7 +92,7 @@ extension BlueZError {
         if name.hasPrefix(bluez) {
             return ofBlueZ(String(name.dropFirst(bluez.count)), message, context)
         }
-        // The bus could not start bluetoothd. The bus's message describes only that failed start.
+        // The bus could not start bluetoothd. The message from the bus is dropped, because it describes only the failed start.
         if name.hasPrefix("org.freedesktop.DBus.Error.Spawn.") {
             return BlueZError(.serviceUnavailable, "bluetoothd is not running")
         }
@@ -104,7 +104,8 @@ extension BlueZError {
             case DBusError.Name.noReply: .serviceUnavailable
             case DBusError.Name.accessDenied: .accessDenied
             case DBusError.Name.unknownObject: .noSuchObject
-            // gdbus sends this reply for a removed object: "Method … with signature … on interface … doesn't exist".
+            // gdbus, the D-Bus library of bluetoothd, sends this reply for a removed object: "Method … with signature … on
+            // interface … doesn't exist".
             case DBusError.Name.unknownMethod, DBusError.Name.unknownInterface: .noSuchObject
             case DBusError.Name.invalidArguments: .invalidArguments
             default: .failed
@@ -136,7 +137,8 @@ extension BlueZError {
 
     private static func notPermitted(_ message: String) -> Code {
         switch message {
-        // ATT errors 0x05, 0x0C and 0x0F.
+        // bluetoothd sends this message for three ATT errors: 0x05 (insufficient authentication), 0x0C (insufficient
+        // encryption key size) and 0x0F (insufficient encryption).
         case "Not paired": .notPaired
         case "Write acquired", "Notify acquired": .acquiredElsewhere
         default: .notPermitted

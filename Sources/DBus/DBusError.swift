@@ -12,25 +12,25 @@ public struct DBusError: Error, Sendable, Equatable {
         case timedOut = "timed-out"
         /// The waiting task was cancelled.
         case cancelled
-        /// The other program or the bus replied with an error; see `name`.
+        /// The called program or the bus replied with an error. `name` is the name of this error.
         case remote
         /// A name, path or value is malformed. Nothing was sent.
         case invalidArguments = "invalid-arguments"
-        /// A received value is not the expected one.
+        /// A received value is missing, is malformed, or has the wrong type.
         case unexpectedValue = "unexpected-value"
         /// Another connection owns the requested name.
         case nameTaken = "name-taken"
         /// Either end of a packet socket was closed.
         case socketClosed = "socket-closed"
         case socketFailed = "socket-failed"
-        /// No memory, thread or file descriptor is available, or the bus cannot transfer the value.
+        /// No memory, thread or file descriptor is available, or the bus does not support file descriptors.
         case resourcesExhausted = "resources-exhausted"
     }
 
     public var code: Code
     /// The D-Bus error name, such as `org.bluez.Error.InProgress`. Set only with `remote`.
     public var name: String?
-    /// A description for people, without a full stop. With `remote`, it is the text from the other program.
+    /// A description for the user, without a full stop. With `remote`, it is the text of the error reply.
     public var message: String
 
     public init(_ code: Code, _ message: String) {
@@ -38,7 +38,8 @@ public struct DBusError: Error, Sendable, Equatable {
         self.message = message
     }
 
-    /// An error reply from another program. A method's handler throws it to reply with this error name.
+    /// Returns an error that represents an error reply. A handler of an exported method throws it to reply with this error
+    /// name.
     public static func remote(_ name: String, _ message: String = "") -> DBusError {
         var error = DBusError(.remote, message)
         error.name = name
@@ -55,7 +56,8 @@ extension DBusError: CustomStringConvertible {
 }
 
 extension DBusError {
-    /// Error names of the D-Bus specification and of the reference bus.
+    /// Standard error names. They come from the D-Bus specification and from dbus-daemon, the reference implementation of the
+    /// bus.
     public enum Name {
         static let prefix = "org.freedesktop.DBus.Error."
         public static let failed = prefix + "Failed"

@@ -1,12 +1,13 @@
 public import BlueZ
 
-/// The part of a device address after `ble:`: a Bluetooth address, `name=NAME`, or empty for the only device in range.
+/// The part of a device address after `ble:`. It is a Bluetooth address, `name=NAME`, or empty. An empty text selects the only
+/// device in range that advertises an update service.
 public enum BLEAddress: Sendable, Hashable {
     case device(BluetoothAddress)
     case name(String)
     case only
 
-    /// Parses the text. Nil if it has none of the three forms.
+    /// Parses the text. Returns nil if the text has none of the three forms.
     public init?(_ text: some StringProtocol) {
         if text.isEmpty {
             self = .only
@@ -29,7 +30,7 @@ public enum BLEAddress: Sendable, Hashable {
 }
 
 extension BLEAddress: CustomStringConvertible {
-    /// The text, as it follows `ble:`.
+    /// The part of the device address after `ble:`.
     public var description: String {
         switch self {
         case .device(let address): address.description

@@ -16,8 +16,8 @@ extension Channel {
     }
 }
 
-/// Carries out a link's commands in their order. It runs on the thread of the bus and its sockets, so a packet needs no
-/// thread switch.
+/// Performs the commands of a link in the order of submission. The actor runs on the thread of the bus connection and its
+/// sockets. Therefore sending a packet needs no thread switch.
 actor BlueZCommands {
     nonisolated var unownedExecutor: UnownedSerialExecutor { connection.unownedExecutor }
 
@@ -25,9 +25,10 @@ actor BlueZCommands {
     private let receive: LinkSink
     private let characteristics: [Channel: GATTCharacteristic]
     private var writers: [Channel: AcquiredWriter] = [:]
-    /// Channels without a socket from bluetoothd. Their values go over the bus, one by one.
+    /// The channels for which bluetoothd provides no socket. Their values are sent in D-Bus messages, one value per message.
     private var withoutSocket: Set<Channel> = []
-    /// Writes that wait for the device's response: one per channel, because bluetoothd refuses a second one.
+    /// The writes that wait for the device's response. There is at most one per channel, because bluetoothd refuses a second
+    /// pending write to a characteristic.
     private var writes: [Channel: Task<Void, Never>] = [:]
     private(set) var hasStaleTable = false
 
@@ -39,7 +40,7 @@ actor BlueZCommands {
             uniquingKeysWith: { first, _ in first })
     }
 
-    /// Runs until the connection ends, the link is closed, or a command without a response fails. Returns the reason.
+    /// Runs until the connection ends, the link is closed, or values cannot be sent. Returns the reason.
     func run(_ link: QueuedLink) async -> LinkError {
         let reason = await withTaskGroup(of: Void.self) { group in
             group.addTask { if let error = await self.perform(link.commands) { link.end(error) } }
@@ -51,7 +52,7 @@ actor BlueZCommands {
             return reason
         }
         let ended = await connection.ended
-        // The answers of writes are events of the link.
+        // A pending write can still report an event. Wait for its end, because no event may follow after the return.
         for write in writes.values {
             if ended == nil { write.cancel() }
             await write.value
@@ -112,13 +113,14 @@ actor BlueZCommands {
 
     // MARK: - Commands with a response
 
-    /// Writes a value. The device gets it after every value that was sent before. bluetoothd queues requests after the
-    /// commands in its queue. Values that are still in a socket must reach bluetoothd first (docs/ota-profile.md, "The
-    /// flush on BlueZ").
+    /// Writes a value. The device receives it after all values that were sent before. bluetoothd sends a request after the
+    /// commands in its queue. Values that are still in a socket are not in that queue. Therefore this method first waits until
+    /// the sockets are drained (docs/ota-profile.md, "The flush on BlueZ").
     private func write(_ value: [UInt8], _ channel: Channel) async throws(BlueZError) {
         await writes[channel]?.value
         for writer in writers.values { try await writer.waitUntilDrained() }
-        // This is a separate method: with a nested closure in the task's closure, the program crashes (Swift 6.3.1).
+        // `startWrite` is a separate method, because the program crashes if the closure of the task contains another closure
+        // (Swift 6.3.1).
         writes[channel] = Task { await startWrite(value, channel) }
     }
 
@@ -136,8 +138,9 @@ actor BlueZCommands {
     private func subscribe(_ channel: Channel, _ listeners: inout TaskGroup<Void>) async {
         var notifications: Notifications?
         await answer(channel) { characteristic in
-            // Do not acquire a socket before the device is paired (see `subscribe` for the reason). A readable
-            // characteristic is the exception.
+            // Do not acquire a socket before the device is paired (`DeviceConnection.subscribe` describes the reason). A
+            // readable characteristic uses a socket in any case, because D-Bus signals report read values in the same way as
+            // notifications.
             let overSocket = connection.device.isPaired || characteristic.operations.contains(.read)
             notifications = try await connection.subscribe(to: characteristic, overSocket: overSocket)
             return .subscribed(channel)
@@ -148,7 +151,8 @@ actor BlueZCommands {
         }
     }
 
-    /// Performs the request. If the device requires pairing, it pairs and repeats the request once.
+    /// Performs a request and reports its result as an event. If the device requires pairing, this method pairs and repeats
+    /// the request once.
     private func answer(_ channel: Channel, _ ask: (GATTCharacteristic) async throws -> LinkEvent) async {
         do {
             let characteristic = try characteristic(channel)
@@ -164,10 +168,11 @@ actor BlueZCommands {
     }
 
     private func refuse(_ channel: Channel, _ error: BlueZError) async {
-        // ATT errors "invalid handle" and "attribute not found".
+        // ATT error 0x01 is "invalid handle", and 0x0A is "attribute not found". Both mean that bluetoothd's attribute table
+        // is stale.
         if error.attributeError == 0x01 || error.attributeError == 0x0A { hasStaleTable = true }
         let error = LinkError(error)
-        // A request that the end of the link interrupted was not refused. The end itself is reported next.
+        // If the link has ended, the device did not refuse the request. `run` reports the end of the link.
         if error.code != .notPermitted, await connection.ended != nil { return }
         receive(.refused(error, channel))
     }
@@ -181,7 +186,7 @@ actor BlueZCommands {
 }
 
 extension LinkError {
-    /// Maps a Bluetooth error to a link error. No other code does this.
+    /// Maps a Bluetooth error to a link error. No other code maps Bluetooth errors.
     package init(_ error: BlueZError) {
         let code: Code =
             switch error.code {

@@ -12,10 +12,10 @@ public final class BlueZTransport: Transport {
     /// Creates a transport.
     ///
     /// - Parameters:
-    ///   - services: the update services of a device. `BLEAddress.only` looks for a device that has one of them.
+    ///   - services: the UUIDs of the update services. `BLEAddress.only` selects the device that advertises one of them.
     ///   - adapter: the adapter's name, such as `hci1`. Nil: the first powered adapter.
     ///   - responder: answers the pairing requests of a device that requires pairing.
-    ///   - links: is notified of each link.
+    ///   - links: records the links that this program must end.
     ///   - limit: the time limit of each step: scan, connection, discovery.
     ///   - admits: is called with the found device before each link. An error that it throws ends the attempt.
     public init(
@@ -30,7 +30,8 @@ public final class BlueZTransport: Transport {
         var request = ConnectionRequest(address.target(services: services), adapter: adapter, services: services)
         request.admits = admits
         request.limit = limit
-        // Otherwise subscriptions and sockets of another program would block this one.
+        // End a link of another program first. Otherwise the subscriptions and sockets of that program would block this
+        // program.
         request.takesOver = true
         state = TransportState(request, bus, logger, links)
     }
@@ -40,8 +41,8 @@ public final class BlueZTransport: Transport {
     /// After the first connection, the transport uses the address of this device, even if other matching devices come into
     /// range.
     ///
-    /// - Throws: `unavailable` (no bus, bluetoothd or powered adapter), `noSuchDevice` (its detail lists the candidates if
-    ///   there were several), `timedOut`, `lost`.
+    /// - Throws: `unavailable` (no bus, bluetoothd or powered adapter); `noSuchDevice` (if several devices match, the detail
+    ///   lists them); `timedOut`; `lost`.
     public func runLink(opened: (any Link) -> Void, receive: @escaping LinkSink) async throws(LinkError) -> LinkError {
         do {
             let client = try await state.client()
@@ -77,7 +78,7 @@ private actor TransportState {
         self.links = links
     }
 
-    /// Returns a client. It is a new one if the bus closed the old one's connection.
+    /// Returns the open client. If the bus connection of that client has ended, opens a new client.
     func client() async throws(BlueZError) -> BlueZClient {
         if let open, await open.isOpen { return open }
         let client = try await BlueZClient.open(bus, logger: logger, links: links)

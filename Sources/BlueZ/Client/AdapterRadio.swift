@@ -1,11 +1,12 @@
 import DBus
 import Logging
 
-/// Coordinates the use of an adapter's radio. Many tasks may scan; one may connect, and scans pause meanwhile.
+/// Coordinates the tasks that use an adapter. Several tasks may scan at the same time. Only one task may connect. All scans
+/// pause while that task connects.
 ///
-/// bluetoothd and the controller cannot scan and connect at the same time reliably. During a connection
-/// attempt, a scan or a second attempt fails with `InProgress`. One program also cannot have two discoveries: bluetoothd
-/// has one per bus connection.
+/// bluetoothd and the controller cannot reliably scan and connect at the same time. During a connection attempt, a scan or a
+/// second attempt fails with `InProgress`. The scans of this program share one discovery, because bluetoothd allows only one
+/// per bus connection.
 actor AdapterRadio {
     nonisolated let executor: DBusExecutor
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }
@@ -22,7 +23,8 @@ actor AdapterRadio {
     private var turn: Int?
     private var queue: [Waiting] = []
     private var lastTicket = 0
-    /// The services that bluetoothd searches for. Nil: this program has no active discovery.
+    /// The services that bluetoothd currently searches for. Nil: this program has no active discovery. An empty set: all
+    /// devices.
     private var discovery: Set<BluetoothUUID>?
     private var changes = ChangeQueue()
 
@@ -40,8 +42,8 @@ actor AdapterRadio {
 
     // MARK: - Scanning
 
-    /// Starts a scan. Returns when bluetoothd scans, or when another task has the turn to connect. Call `endScan`
-    /// afterwards, even if this method throws.
+    /// Starts a scan. Returns when the discovery of bluetoothd is active. If another task is connecting, returns without a
+    /// discovery, and the discovery starts later. Call `endScan` afterwards, even if this method throws.
     func startScan(_ ticket: Int, _ filter: ScanFilter) async throws(BlueZError) {
         scans[ticket] = filter
         try await reconcile().get()
@@ -56,8 +58,8 @@ actor AdapterRadio {
 
     // MARK: - Connecting
 
-    /// Waits for the turn to connect. Returns when this program has no active scan and no other task connects. Call
-    /// `endTurn` afterwards, even after a cancellation.
+    /// Waits for the turn to connect: the exclusive permission to connect over this adapter. Returns when this task has the
+    /// turn and no scan of this program is active. Call `endTurn` afterwards, even after a cancellation.
     func takeTurn(_ ticket: Int) async {
         if turn == nil {
             turn = ticket
@@ -88,14 +90,14 @@ actor AdapterRadio {
 
     // MARK: - Discovery
 
-    /// The services that bluetoothd should search for. Nil: no discovery. An empty set: all devices.
+    /// The services for which bluetoothd should search. Nil: no discovery. An empty set: all devices.
     private var wanted: Set<BluetoothUUID>? {
         guard turn == nil, !scans.isEmpty else { return nil }
         return scans.values.contains { $0.services.isEmpty }
             ? [] : scans.values.reduce(into: []) { $0.formUnion($1.services) }
     }
 
-    /// Changes bluetoothd's discovery to the wanted state.
+    /// Changes bluetoothd's discovery to the state in `wanted`.
     private func reconcile() async -> Result<Void, BlueZError> { await changes.add { await self.adjust() }.value }
 
     private func adjust() async -> Result<Void, BlueZError> {
@@ -123,8 +125,9 @@ actor AdapterRadio {
         return .properties(filter)
     }
 
-    /// Starts the discovery. `InProgress` here comes from the kernel. It may still be ending a connection attempt, or
-    /// running the discovery of a killed bluetoothd, which continues for 10.24 s.
+    /// Starts the discovery. On `InProgress`, tries again for up to 12 s. This error comes from the kernel in two cases: the
+    /// kernel is still ending a connection attempt, or it is still running the discovery of a killed bluetoothd (for up to
+    /// 10.24 s).
     private func start() async throws(BlueZError) {
         let giveUp = ContinuousClock.now.advanced(by: .seconds(12))
         while true {
@@ -145,8 +148,8 @@ actor AdapterRadio {
     }
 }
 
-/// Runs changes of bluetoothd's state one after the other. Each change runs in its own task and always completes; a
-/// cancellation of the caller must not interrupt it.
+/// Runs changes of bluetoothd's state one after the other. Each change runs in its own task, because a cancellation of the
+/// caller must not interrupt the change.
 struct ChangeQueue {
     private var last: Task<Result<Void, BlueZError>, Never>?
 

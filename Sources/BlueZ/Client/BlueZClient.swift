@@ -17,7 +17,7 @@ public actor BlueZClient {
     var tree = BlueZObjectTree()
     /// The error that ended the client.
     private(set) var end: BlueZError?
-    /// The adapters that were powered at any time.
+    /// The names of the adapters that have been powered since the client was opened.
     private var usableAdapters: Set<String> = []
     private struct RadioKey: Hashable {
         var adapter: DBusObjectPath
@@ -28,11 +28,12 @@ public actor BlueZClient {
     private var lastObserver = 0
     private var listeners: [Task<Void, Never>] = []
     private var radios: [RadioKey: AdapterRadio] = [:]
-    /// The reason for the end of each device's last link; only newer versions of bluetoothd report it.
+    /// The reason why the last link of each device ended. bluetoothd reports it since version 5.83.
     var reasons: [DBusObjectPath: DisconnectReason] = [:]
     var connections: [DBusObjectPath: DeviceConnection] = [:]
 
-    /// The pairing agent. Each run of bluetoothd needs a new one.
+    /// The pairing agent, with the value of `tree.generation` at its creation. After a stop of bluetoothd, a new agent is
+    /// necessary.
     private var agent: (generation: Int, PairingAgent)?
 
     private init(_ bus: DBusConnection, _ logger: Logger, _ links: (any LinkAccount)?) {
@@ -48,7 +49,7 @@ public actor BlueZClient {
 
     /// Connects to the bus and reads bluetoothd's objects, if it is running.
     ///
-    /// - Parameter links: is notified of each link that this client makes.
+    /// - Parameter links: records the links that this client must end.
     ///
     /// - Throws: ``BlueZError/Code/busUnavailable``, ``BlueZError/Code/accessDenied``, ``BlueZError/Code/cancelled``.
     public static func open(
@@ -79,9 +80,10 @@ public actor BlueZClient {
         }
     }
 
-    /// Removes a device from bluetoothd: its bond, its cached attributes, and its link if there is one. Does nothing if bluetoothd
-    /// does not know the device. Throws ``BlueZError/Code/serviceUnavailable``, ``BlueZError/Code/noSuchAdapter``,
-    /// ``BlueZError/Code/adapterOff``.
+    /// Removes a device from bluetoothd: its bond, its cached attributes, and its link if there is one. Does nothing if
+    /// bluetoothd has no object for the device.
+    ///
+    /// - Throws: ``BlueZError/Code/serviceUnavailable``, ``BlueZError/Code/noSuchAdapter``, ``BlueZError/Code/adapterOff``.
     public func removeDevice(_ address: BluetoothAddress, over adapter: String? = nil) async throws(BlueZError) {
         let adapter = try tree.usableAdapter(adapter).path
         guard let device = tree.devices(of: adapter).first(where: { $0.address == address }) else { return }
@@ -92,14 +94,14 @@ public actor BlueZClient {
     /// Whether the client is open.
     package var isOpen: Bool { end == nil }
 
-    /// Whether the adapter was present and powered at any time.
+    /// Returns whether the adapter has been powered at any time since the client was opened.
     ///
     /// - Parameter name: the adapter's name. Nil: any adapter.
     func hasBeenUsable(_ name: String?) -> Bool {
         name.map(usableAdapters.contains) ?? !usableAdapters.isEmpty
     }
 
-    /// Calls a method of bluetoothd. `operation` is the text for a person in the error.
+    /// Calls a method of bluetoothd. `operation` describes the call in the text of an error.
     func call(
         _ operation: String, _ path: DBusObjectPath, _ interface: String, _ member: String,
         _ arguments: [DBusValue] = [], timeout: Duration? = .seconds(10)
@@ -126,7 +128,7 @@ public actor BlueZClient {
         let (first, readiness) = AsyncStream.makeStream(of: Void.self)
         listeners = [
             Task { [weak self] in
-                // If the bus fails, the other listener reports it.
+                // If the bus connection ends, the second task reports the error.
                 var signals = signals.makeAsyncIterator()
                 while let signal = try? await signals.next() { await self?.note(signal) }
             },
@@ -147,8 +149,8 @@ public actor BlueZClient {
         if !tree.isServiceRunning { await startService() }
     }
 
-    /// Starts bluetoothd, if D-Bus activation is configured for it. Only a call to bluetoothd can start it and show whether
-    /// that works.
+    /// Calls a method of bluetoothd. If D-Bus activation is configured for bluetoothd, the bus starts it for this call. The
+    /// result of the call shows whether bluetoothd is running.
     private func startService() async {
         do throws(BlueZError) {
             _ = try await call("start bluetoothd", .root, BlueZName.objectManager, "GetManagedObjects")
@@ -157,9 +159,9 @@ public actor BlueZClient {
         }
     }
 
-    /// Reads all objects again. A new follower begins with a snapshot that is in order with the signals, so creating one
-    /// produces a new snapshot. Earlier changes may still arrive after it. The final value of each property is correct even
-    /// then.
+    /// Reads all objects of bluetoothd again. It opens a new object stream, because a new stream starts with a snapshot that
+    /// is in order with the signals. The client's own stream may deliver older changes after this snapshot. It also delivers
+    /// all later changes, so the final value of each property is correct.
     func refresh() async throws(BlueZError) {
         do throws(DBusError) {
             for try await change in try await bus.managedObjects(of: BlueZName.service) {
@@ -198,8 +200,8 @@ public actor BlueZClient {
         for observer in observers.values { observer.yield() }
     }
 
-    /// A stream with one element now and at least one after each change. It is for one reader, which reads the tree after
-    /// each element.
+    /// Returns a stream that signals changes of `tree`. One element is available at once, and at least one more after each
+    /// change. The stream is for one reader, which reads `tree` after each element.
     func changes() -> AsyncStream<Void> {
         let (stream, feed) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         lastObserver += 1
@@ -215,7 +217,8 @@ public actor BlueZClient {
 
     private func removeObserver(_ number: Int) { observers[number] = nil }
 
-    /// The radio of an adapter. Each run of bluetoothd gets a new one per adapter.
+    /// Returns the coordinator for the radio of an adapter. After a restart of bluetoothd, each adapter gets a new
+    /// coordinator.
     func radio(_ adapter: DBusObjectPath) -> AdapterRadio {
         let key = RadioKey(adapter: adapter, generation: tree.generation)
         if let radio = radios[key] { return radio }

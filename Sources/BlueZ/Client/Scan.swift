@@ -1,7 +1,7 @@
 import DBus
 
-/// A running scan: a sequence of its events from the start. It throws when the scan cannot continue. It ends when the
-/// reading task is cancelled.
+/// A running scan, as a sequence of events. Each iterator first reports the devices that are already present. The sequence
+/// throws when the scan cannot continue. It ends when the reading task is cancelled.
 public struct Scan: AsyncSequence, Sendable {
     let client: BlueZClient
     let adapter: DBusObjectPath
@@ -37,8 +37,9 @@ public struct Scan: AsyncSequence, Sendable {
             }
         }
 
-        /// Creates events for the differences. bluetoothd clears every signal strength when a scan pauses or another
-        /// program's scan ends. A device without a signal strength is therefore still present.
+        /// Creates events for the differences from the previous list. A device without a signal strength counts as present and
+        /// unchanged, because bluetoothd clears every signal strength when a scan pauses or when the scan of another program
+        /// ends.
         private mutating func look(at devices: [BluetoothDevice]) {
             let present = devices.compactMap { $0.rssi == nil ? seen[$0.path] : $0 }
                 .filter { scan.filter.admits($0, known: seen[$0.path] != nil) }
@@ -56,13 +57,13 @@ public struct Scan: AsyncSequence, Sendable {
 public enum ScanEvent: Sendable, Equatable {
     case appeared(BluetoothDevice)
     case changed(BluetoothDevice)
-    /// bluetoothd got no packet from the device for 30 s, or the device no longer matches the filter.
+    /// bluetoothd has received no packet from the device for 30 s, or the device no longer matches the filter.
     case disappeared(BluetoothDevice)
 }
 
 /// A filter for the devices of a scan. A device must match all conditions that are set.
 public struct ScanFilter: Sendable, Hashable {
-    /// The services. A device must advertise one of them. Empty: every device matches.
+    /// The services. A device must advertise at least one of them. An empty set matches every device.
     public var services: Set<BluetoothUUID>
     /// The minimum signal strength in dBm. Weaker devices are omitted.
     public var minimumRSSI: Int?
@@ -74,9 +75,9 @@ public struct ScanFilter: Sendable, Hashable {
         self.name = name
     }
 
-    /// Whether the device matches. A device that matched before is omitted only if its signal is too weak: after a
-    /// connection during the scan, bluetoothd uses the name from the GAP service, which can differ from the advertised
-    /// name.
+    /// Returns whether the device matches. `known` means that the device matched before. For a known device, only the signal
+    /// strength is checked, because the name may have changed: after a connection, bluetoothd replaces the advertised name
+    /// with the name in the GAP service.
     func admits(_ device: BluetoothDevice, known: Bool) -> Bool {
         guard let rssi = device.rssi, rssi >= minimumRSSI ?? .min else { return false }
         return known

@@ -1,15 +1,15 @@
 package import DBus
 
-/// The objects of bluetoothd, as a value. Signals of bluetoothd change it.
+/// A copy of bluetoothd's objects, as a value type. `apply` updates it with the changes that bluetoothd reports.
 ///
-/// The input is not trusted. An object that does not match its interface is omitted. A change that would make an object
-/// invalid is not applied. Both are returned for the log.
+/// The reported data is not trusted. An object that does not match its interface is omitted. A change that would make an
+/// object invalid is not applied. In both cases, `apply` returns the malformed object for the log.
 package struct BlueZObjectTree: Sendable, Equatable {
     private typealias Properties = [String: DBusValue]
 
     /// Whether bluetoothd is running.
     package private(set) var isServiceRunning = false
-    /// The number of times that bluetoothd has stopped. Objects from an earlier run no longer exist, even if a new object
+    /// The number of times that bluetoothd has stopped. After a restart, all earlier objects are invalid, even if a new object
     /// has the same path.
     package private(set) var generation = 0
     package private(set) var adapters: [DBusObjectPath: BluetoothAdapter] = [:]
@@ -99,11 +99,11 @@ package struct BlueZObjectTree: Sendable, Equatable {
         endedLinks[before.path, default: 0] += 1
     }
 
-    /// Returns the number of links to a device that have ended.
+    /// Returns how many links to a device have ended.
     package func endedLinks(of device: DBusObjectPath) -> Int { endedLinks[device] ?? 0 }
 
-    /// Whether a link that existed at the count `endedLinks` is still connected. A link that ended and was replaced in the
-    /// meantime is a different link.
+    /// Returns whether a link is still connected. `endedLinks` is the count at a time when the link existed. If the count has
+    /// changed, that link has ended, even if the device is connected again.
     package func isConnected(_ device: DBusObjectPath, since endedLinks: Int) -> Bool {
         devices[device]?.isConnected == true && self.endedLinks(of: device) == endedLinks
     }

@@ -22,8 +22,8 @@ public struct BluetoothAdapter: Sendable, Equatable {
 }
 
 extension BlueZObjectTree {
-    /// The reason why the adapter is lost. Nil while bluetoothd runs, its `generation` is the same, and the adapter exists
-    /// and is powered.
+    /// Returns the reason why the adapter can no longer be used. Returns nil if bluetoothd has not stopped since `generation`
+    /// and the adapter exists and is powered.
     func loss(of adapter: DBusObjectPath, since generation: Int) -> BlueZError? {
         guard isServiceRunning, self.generation == generation else {
             return BlueZError(.serviceUnavailable, "bluetoothd stopped")
@@ -32,9 +32,11 @@ extension BlueZObjectTree {
         return record.isPowered ? nil : BlueZError(.adapterOff, "\(record.name) was switched off")
     }
 
-    /// Returns the adapter.
+    /// Returns the first powered adapter with this name.
     ///
-    /// - Parameter name: the adapter's name. Nil: the first powered adapter.
+    /// - Parameter name: the adapter's name. Nil: any adapter.
+    ///
+    /// - Throws: `serviceUnavailable`; `adapterOff` if no matching adapter is powered; `noSuchAdapter`.
     package func usableAdapter(_ name: String?) throws(BlueZError) -> BluetoothAdapter {
         guard isServiceRunning else {
             throw BlueZError(.serviceUnavailable, "bluetoothd is not running")

@@ -4,12 +4,12 @@ public struct BluetoothUUID: Hashable, Sendable {
     private static let base: UInt128 = 0x1000_8000_0080_5f9b_34fb
     private static let groups = [8, 4, 4, 4, 12]
 
-    /// The UUID as a number. Its digits are in the order of the text form.
+    /// The UUID as a number. The first digit of the text form is the most significant digit.
     public let value: UInt128
 
     public init(_ value: UInt128) { self.value = value }
 
-    /// Creates a UUID from a number that the Bluetooth SIG has assigned, such as 0x180F.
+    /// Creates a UUID from a 16-bit number that the Bluetooth SIG has assigned, such as 0x180F.
     public init(assigned number: UInt16) { value = Self.base | UInt128(number) << 96 }
 
     /// Parses a UUID such as `c7e10001-63a0-486d-9bcb-a18d79d9acd9`, or an assigned number of four or eight digits, with or
@@ -29,7 +29,7 @@ public struct BluetoothUUID: Hashable, Sendable {
         }
     }
 
-    /// The assigned number. Nil if the UUID has none.
+    /// The number that the Bluetooth SIG has assigned. Nil if the UUID is not based on the Bluetooth base UUID.
     public var assigned: UInt32? {
         value & (UInt128.max >> 32) == Self.base ? UInt32(truncatingIfNeeded: value >> 96) : nil
     }

@@ -8,8 +8,8 @@ package struct MalformedObject: Error, Equatable {
     package let reason: String
 }
 
-/// Reads the properties of one interface. A property whose type does not match the interface is an error; it never gets a
-/// default value.
+/// Reads the properties of one interface. If the type of a property does not match the interface, the methods throw. They do
+/// not use a default value.
 struct PropertyReader {
     let path: DBusObjectPath
     let interface: String

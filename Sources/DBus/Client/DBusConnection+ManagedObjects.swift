@@ -1,8 +1,10 @@
 extension DBusConnection {
-    /// Follows the objects of a service. The first element is a snapshot or `serviceLost`; all changes follow in their
-    /// order. The service may stop and start. `root` is the path of its ObjectManager.
+    /// Returns a stream of the changes of a service's objects. The first element is a snapshot, or `serviceLost` if the
+    /// service is not running. All later changes follow in order. The stream continues when the service stops or starts.
     ///
-    /// Throws the errors of `call`. The stream throws them too, if the objects cannot be read.
+    /// - Parameter root: the path of the service's ObjectManager.
+    ///
+    /// - Throws: the errors of `call`. If the objects cannot be read, the stream also throws these errors.
     public func managedObjects(
         of service: String, at root: DBusObjectPath = .root
     ) async throws(DBusError) -> DBusStream<DBusObjectChange> {
@@ -57,12 +59,13 @@ extension DBusConnection {
     }
 }
 
-/// Passes changes on after it has received the snapshot on which they are based.
+/// Forwards the object changes of one service to a stream. It drops the changes before the snapshot, because the snapshot
+/// already contains them.
 struct ObjectFollower {
     let service: String
     let root: DBusObjectPath
     let feed: DBusStream<DBusObjectChange>.Elements.Continuation
-    /// The owner whose snapshot is pending or was passed on.
+    /// The owner of the service's name. `GetManagedObjects` was called on this owner. Nil: the name has no owner.
     private var owner: String?
     private var hasSnapshot = false
 
@@ -77,7 +80,8 @@ struct ObjectFollower {
         feed.yield(.success(change))
     }
 
-    /// Returns the call that reads the objects of the new owner.
+    /// Processes a change of the owner. Returns the call that reads the objects of the new owner, or nil if there is no new
+    /// owner.
     mutating func serviceChanged(to newOwner: String?) -> DBusMethodCall? {
         if hasSnapshot || newOwner == nil { feed.yield(.success(.serviceLost)) }
         hasSnapshot = false
@@ -86,13 +90,15 @@ struct ObjectFollower {
     }
 
     mutating func received(_ answer: PendingCalls.CallResult, from asked: String) {
-        // The reply of a previous owner is obsolete. The bus announces the new owner.
+        // After a change of the owner, the reply of the previous owner is obsolete. `serviceChanged` has handled the new
+        // owner.
         guard owner == asked else { return }
         do throws(DBusError) {
             feed.yield(.success(try DBusObjectChange(snapshot: answer.get())))
             hasSnapshot = true
         } catch {
-            // If an owner has just died, the bus answers in its place before it announces the loss of the name.
+            // If an owner exits before it replies, the bus sends one of these errors, and then announces the change of the
+            // owner. `serviceChanged` handles that change.
             guard error.name != DBusError.Name.noReply, error.name != DBusError.Name.serviceUnknown else { return }
             feed.fail(error)
         }

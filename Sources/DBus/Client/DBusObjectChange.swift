@@ -3,18 +3,19 @@ public enum DBusObjectChange: Sendable, Hashable {
     /// The interfaces of an object, each with its properties. The values have no variants around them.
     public typealias Interfaces = [String: [String: DBusValue]]
 
-    /// All objects of the service. This is the first change, and it is sent each time the service starts again. Discard all
-    /// earlier objects.
+    /// All objects of the service. This element replaces all earlier objects. The stream sends it at its start if the service
+    /// is running, and after each start of the service.
     case snapshot([DBusObjectPath: Interfaces])
     /// A new object, or new interfaces of an object.
     case added(DBusObjectPath, Interfaces)
     /// The names of interfaces that an object no longer has. An object without interfaces no longer exists.
     case removed(DBusObjectPath, [String])
     case changed(DBusPropertiesChange)
-    /// The service's name has no owner, and all its objects are gone.
+    /// The service's name has no owner. All objects of the service are gone.
     case serviceLost
 
-    /// Reads `InterfacesAdded`, `InterfacesRemoved` and `PropertiesChanged`. Nil for other signals.
+    /// Reads `InterfacesAdded`, `InterfacesRemoved` and `PropertiesChanged`. Returns nil for other signals and for malformed
+    /// signals.
     init?(_ signal: DBusSignal) {
         if let change = DBusPropertiesChange(signal) {
             self = .changed(change)

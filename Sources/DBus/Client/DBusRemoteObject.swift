@@ -1,4 +1,5 @@
-/// An object of another program, identified by its owner's name and its path. The object need not exist.
+/// An object of another program. The bus name of the program and the path identify the object. The object does not have to
+/// exist.
 public struct DBusRemoteObject: Sendable {
     public let connection: DBusConnection
     public let destination: String
@@ -10,7 +11,7 @@ public struct DBusRemoteObject: Sendable {
         self.path = path
     }
 
-    /// Calls a method. Like all methods here, it throws the errors of `DBusConnection.call`.
+    /// Calls a method of the object. All methods of this type throw the errors of `DBusConnection.call`.
     @discardableResult
     public func call(
         _ interface: String, _ member: String, _ arguments: [DBusValue] = [], timeout: Duration? = .seconds(25)
@@ -18,14 +19,14 @@ public struct DBusRemoteObject: Sendable {
         try await connection.call(destination, path, interface, member, arguments, timeout: timeout)
     }
 
-    /// Reads a property. The result has no variant around it.
+    /// Reads a property. Returns the value without the variant around it.
     public func property(_ interface: String, _ name: String) async throws(DBusError) -> DBusValue {
         let reply = try await call(Standard.properties, "Get", [.string(interface), .string(name)])
         guard let value = reply.first else { throw DBusError(.unexpectedValue, "Get returned no value") }
         return value.unwrapped
     }
 
-    /// Reads all readable properties. The values have no variants around them.
+    /// Reads all readable properties. Returns the values without the variants around them.
     public func properties(_ interface: String) async throws(DBusError) -> [String: DBusValue] {
         try await call(Standard.properties, "GetAll", [.string(interface)]).require(0, \.properties)
     }

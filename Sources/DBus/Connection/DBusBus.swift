@@ -2,9 +2,11 @@ import Glibc
 
 /// The bus to connect to.
 public enum DBusBus: Sendable, Hashable {
-    /// The address in `DBUS_SYSTEM_BUS_ADDRESS`, or the default address of the specification.
+    /// The system bus. Its address is in `DBUS_SYSTEM_BUS_ADDRESS`. Without this variable, it is the default address of the
+    /// D-Bus specification.
     case system
-    /// The address in `DBUS_SESSION_BUS_ADDRESS`, or `$XDG_RUNTIME_DIR/bus`.
+    /// The session bus. Its address is in `DBUS_SESSION_BUS_ADDRESS`. Without this variable, it is the socket
+    /// `$XDG_RUNTIME_DIR/bus`.
     case session
     /// An explicit address, such as `unix:path=/run/dbus/system_bus_socket`.
     case address(String)
@@ -32,7 +34,8 @@ public enum DBusBus: Sendable, Hashable {
         return String(cString: value)
     }
 
-    /// Escapes a path (specification, "Server Addresses"): every byte that is not listed here is written as %xx.
+    /// Returns the path in the escaped form of a bus address (D-Bus specification, "Server Addresses"). Each byte that is not
+    /// in the first `case` becomes %xx.
     private static func escaped(_ path: String) -> String {
         let digits = Array("0123456789abcdef".unicodeScalars)
         var escaped = String.UnicodeScalarView()

@@ -1,11 +1,15 @@
 import Logging
 
 extension DBusConnection {
-    /// Calls a method, waits for the reply, and returns its values.
+    /// Calls a method, waits for the reply, and returns the values of the reply.
     ///
-    /// Throws `remote` with the name of the received error, `timedOut` (with a nil timeout, it waits without limit),
-    /// `cancelled`, `disconnected`, and `invalidArguments` if nothing was sent. A call that was cancelled or timed out may
-    /// still have been executed.
+    /// After a cancellation or a timeout, the called program may still execute the method.
+    ///
+    /// - Parameter timeout: the time limit for the reply. Nil: no limit.
+    ///
+    /// - Throws: `remote` with the name of the received error; `timedOut`; `cancelled`; `disconnected`; `invalidArguments` if
+    ///   a name or an argument is malformed (nothing was sent); `resourcesExhausted`; `unexpectedValue` if the reply is
+    ///   malformed.
     public func call(
         _ destination: String, _ path: DBusObjectPath, _ interface: String, _ member: String,
         _ arguments: [DBusValue] = [], timeout: Duration? = .seconds(25)
@@ -13,14 +17,14 @@ extension DBusConnection {
         try await request(DBusMethodCall(destination, path, interface, member, arguments), timeout: timeout)
     }
 
-    /// Sends the calls without waiting between them, then waits for all replies. Returns the replies in the same order.
+    /// Sends all calls, then waits for all replies. Returns the replies in the order of the calls.
     public func call(
         _ calls: [DBusMethodCall], timeout: Duration? = .seconds(25)
     ) async -> [Result<[DBusValue], DBusError>] {
         await answers(to: calls, timeout: timeout) { _ in }
     }
 
-    /// Queues a call that expects no reply. Throws `invalidArguments` and `disconnected`.
+    /// Queues a call that expects no reply. Throws `invalidArguments`, `disconnected` and `resourcesExhausted`.
     public func callWithoutReply(
         _ destination: String, _ path: DBusObjectPath, _ interface: String, _ member: String,
         _ arguments: [DBusValue] = []
@@ -32,8 +36,8 @@ extension DBusConnection {
         _ = try send(.call(call, wantsReply: false))
     }
 
-    /// Calls a method. `onAnswer` runs on this actor before any later message is processed; the caller resumes some time
-    /// after that.
+    /// Calls a method and returns the values of the reply. `onAnswer` runs on this actor before any later message is
+    /// processed. The caller resumes only after that, and other messages may be processed in between.
     @discardableResult
     func request(
         _ call: DBusMethodCall, timeout: Duration? = .seconds(25),
@@ -50,7 +54,7 @@ extension DBusConnection {
         guard !Task.isCancelled else { return batch.map { _ in .failure(.taskCancelled) } }
         let ticket = newTicket()
         return await withTaskCancellationHandler {
-            // Without this line, the closure would not run on the actor, and the compiler would not report it.
+            // This use captures `self`. Without it, the closure would run outside the actor without a compiler warning.
             _ = self
             return await withCheckedContinuation { continuation in
                 preconditionIsolated()
@@ -68,7 +72,7 @@ extension DBusConnection {
         }
     }
 
-    /// Logs a failed call, without its arguments: they can contain secrets.
+    /// Logs a failed call without its arguments, because the arguments can contain secrets.
     private static func logFailure(of call: DBusMethodCall, _ error: DBusError, _ logger: Logger) {
         logger.debug(
             "a D-Bus call failed",
@@ -77,8 +81,8 @@ extension DBusConnection {
             ])
     }
 
-    /// Sends a call. `finish` runs on this actor before any later message is processed. If nothing was sent, it runs at
-    /// once.
+    /// Sends a call. `finish` runs on this actor before any message after the reply is processed. If the call cannot be sent,
+    /// `finish` runs before this method returns.
     func begin(
         _ call: DBusMethodCall, ticket: UInt64, timeout: Duration?, finish: @escaping (PendingCalls.CallResult) -> Void
     ) {
@@ -90,7 +94,7 @@ extension DBusConnection {
     }
 }
 
-/// Collects replies and waits for the last one.
+/// Collects the replies to a batch of calls. Calls `onCompletion` when the last reply is there.
 private final class AnswerCollector {
     private var answers: [PendingCalls.CallResult?]
     private var missing: Int
@@ -128,13 +132,13 @@ public struct DBusMethodCall: Sendable, Hashable {
         self.arguments = arguments
     }
 
-    /// Creates a call of the bus itself.
+    /// Returns a call to the bus itself.
     static func bus(_ member: String, _ arguments: [DBusValue] = []) -> DBusMethodCall {
         DBusMethodCall(Bus.name, Bus.path, Bus.name, member, arguments)
     }
 }
 
-/// The message bus of the D-Bus specification.
+/// The name and the object path of the bus itself (D-Bus specification, "Message Bus Messages").
 enum Bus {
     static let name = "org.freedesktop.DBus"
     static let path: DBusObjectPath = "/org/freedesktop/DBus"
@@ -145,17 +149,17 @@ struct PendingCalls {
     typealias CallResult = Result<[DBusValue], DBusError>
 
     private struct Pending {
-        /// The ticket of the waiting task.
+        /// The identifier that the task of this call passes to `cancel`.
         var ticket: UInt64
         var deadline: ContinuousClock.Instant?
         var finish: (CallResult) -> Void
     }
 
     private var pending: [UInt32: Pending] = [:]
-    /// A lower bound of all deadlines. It may belong to a call that already has its reply; the thread then wakes up and
-    /// checks again.
+    /// The time of the next check for timeouts. No pending call has an earlier deadline. If the call with this deadline
+    /// already has its reply, the check finds nothing and computes a new time.
     private(set) var deadline: ContinuousClock.Instant?
-    /// The time of the last check for replies.
+    /// The time of the previous call of `expire`.
     private var lastLook = ContinuousClock.now
 
     mutating func add(_ serial: UInt32, ticket: UInt64, timeout: Duration?, finish: @escaping (CallResult) -> Void) {
@@ -175,8 +179,9 @@ struct PendingCalls {
         }
     }
 
-    /// Fails the calls whose deadline was before the last check for replies. If the machine slept or the thread was not
-    /// scheduled for some time, a reply that arrived in time may still be unread.
+    /// Fails the calls whose deadline had already passed at the previous call of `expire`. Between the two calls, the thread
+    /// reads the received replies. Therefore a reply that arrived in time is accepted, even if the machine slept or the thread
+    /// was not scheduled for some time.
     mutating func expire() {
         let look = lastLook
         lastLook = .now

@@ -25,8 +25,8 @@ extension DBusConnection {
         return (DBusStream(elements: elements, connection: self), feed)
     }
 
-    /// Subscribes to signals. They are delivered on this actor, in order with all other messages, at the latest when this
-    /// method returns.
+    /// Subscribes to signals and returns the identifier for `unsubscribe`. `deliver` gets the signals on this actor, in order
+    /// with all other messages. It can get the first signal before this method returns.
     func subscribe(
         _ match: DBusMatch, deliver: @escaping (DBusSignal) -> Void, end: @escaping (DBusError) -> Void
     ) async throws(DBusError) -> UInt64 {
@@ -43,7 +43,8 @@ extension DBusConnection {
 
     func unsubscribe(_ ticket: UInt64) {
         guard let rule = try? subscriptions.remove(ticket)?.match.rule() else { return }
-        // The bus returns an error if it refused the rule before. The error is not relevant here.
+        // The result is not needed. The removal fails only if the bus did not accept the rule in `subscribe`, or if the
+        // connection has ended.
         try? send(withoutReply: .bus("RemoveMatch", [.string(rule)]))
     }
 }

@@ -2,10 +2,11 @@ import CDBus
 import DescriptorIO
 public import Logging
 
-/// A private connection to a bus, on its own thread.
+/// A private connection to a bus. It has its own thread.
 ///
-/// When the connection ends, every waiting call, stream and handler ends with `disconnected`. A stream or a socket of the
-/// connection keeps it alive. It is closed by `close` or when the last reference is released.
+/// When the connection ends, every waiting call and stream ends with `disconnected`, and the running method handlers are
+/// cancelled. `close` closes the connection. The release of the last reference also closes it. Each stream of the connection
+/// holds a reference.
 public actor DBusConnection {
     public nonisolated let executor: DBusExecutor
     public nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }
@@ -33,12 +34,13 @@ public actor DBusConnection {
     }
 
     isolated deinit {
-        // No task waits for a reply, because it would hold a reference. The wire is closed here, on its own thread.
+        // At this point no task waits for a reply, because a waiting task holds a reference to this actor. The deinitializer
+        // is isolated, so that the wire is closed on its own thread.
         wire = nil
     }
 
-    /// Connects to a bus. Throws `connectionFailed`, `timedOut`, `cancelled`, and `remote` if the bus refuses the
-    /// registration.
+    /// Connects to a bus. Throws `connectionFailed`, `timedOut`, `cancelled`, `resourcesExhausted`, `invalidArguments` for an
+    /// address with a NUL character, and `remote` if the bus replies to `Hello` with an error.
     public static func open(
         _ bus: DBusBus = .system, timeout: Duration = .seconds(10), logger: Logger = Logger(label: "dbus")
     ) async throws(DBusError) -> DBusConnection {
@@ -66,8 +68,9 @@ public actor DBusConnection {
         }
     }
 
-    /// Closes the connection. Every call, stream and handler ends with `disconnected`. Messages that libdbus has not
-    /// written yet are lost; to avoid this, await the reply to the last call first. May be called more than once.
+    /// Closes the connection. Pending calls and streams end with `disconnected`, and running method handlers are cancelled.
+    /// Messages that libdbus has not written yet are lost. To avoid this, wait for the reply to the last call before you call
+    /// `close`. A second call has no effect.
     public func close() { end(with: DBusError(.disconnected, "the connection was closed")) }
 
     private func start(_ address: String, _ timeout: Duration) async throws(DBusError) {
@@ -77,7 +80,7 @@ public actor DBusConnection {
         self.wire = wire
         let answer: [DBusValue]
         do throws(DBusError) { answer = try await request(.bus("Hello"), timeout: timeout) } catch {
-            // A bus that closes the connection before it assigns a name has refused the connection.
+            // If the bus closes the connection before it replies to `Hello`, the bus has refused the connection.
             throw error.code == .disconnected
                 ? DBusError(.connectionFailed, "\(address): the D-Bus daemon refused the connection") : error
         }
@@ -94,7 +97,7 @@ public actor DBusConnection {
         calls.failAll(error)
         subscriptions.endAll(error)
         followers = [:]
-        // The handlers of the objects may hold a reference to this connection.
+        // Release the method handlers, because they may hold references to this connection.
         objects.removeAll()
         for task in handlers.values { task.cancel() }
         handlers = [:]
@@ -112,13 +115,14 @@ public actor DBusConnection {
         if wire == nil { throw end }
     }
 
-    /// Queues a message. Returns its serial number. Throws `disconnected`.
+    /// Queues a message. Returns its serial number. Throws `disconnected` and `resourcesExhausted`.
     func send(_ message: Message) throws(DBusError) -> UInt32 {
         guard let wire else { throw end }
         return try wire.send(message)
     }
 
-    /// The maximum number of messages per round. The limit ensures that calls can be sent during a flood of signals.
+    /// The maximum number of received messages that are processed in one round of the event loop. The limit ensures that calls
+    /// can be sent during a flood of signals.
     private static let messagesPerRound = 64
 
     private func turn() -> Bool {
@@ -177,7 +181,8 @@ extension DBusConnection {
         let signal = DBusSignal(
             sender: message.sender, path: message.path, interface: message.interface, member: message.member,
             arguments: arguments)
-        // Only libdbus itself can send this signal: it refuses messages with this interface from the bus.
+        // This signal reports the end of the connection. Only libdbus itself creates it: libdbus rejects received messages
+        // with this interface.
         if signal.interface == Standard.local, signal.member == "Disconnected" {
             end(with: DBusError(.disconnected, "the bus closed the connection"))
             return
@@ -189,7 +194,7 @@ extension DBusConnection {
     }
 }
 
-/// The thread of a connection, as an executor.
+/// An executor that runs actors on the thread of a connection.
 ///
 /// An actor that uses the same executor calls its connection and its packet sockets without a thread switch:
 ///
@@ -198,7 +203,7 @@ extension DBusConnection {
 ///         nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }
 ///     }
 ///
-/// The thread ends when the last reference to the executor is released. Therefore such an actor must hold the executor itself, not
+/// The thread ends when the last reference to the executor is released. Therefore the actor must hold the executor itself, not
 /// only its `unownedExecutor`. Code on the thread must not block.
 public final class DBusExecutor: Sendable {
     private let thread: LoopThread

@@ -1,6 +1,6 @@
 /// A received signal.
 public struct DBusSignal: Sendable, Hashable {
-    /// The unique name of the connection that sent it, or the name of the bus.
+    /// The unique name of the sender, or the name of the bus for the bus's own signals.
     public var sender: String
     public var path: DBusObjectPath
     public var interface: String
@@ -24,7 +24,7 @@ struct NameOwnerChange {
 
 /// A rule that selects signals (specification, "Match Rules"). A field that is nil matches every value.
 public struct DBusMatch: Sendable, Hashable {
-    /// A unique name, or a well-known name. A well-known name means its current owner.
+    /// The unique name or the well-known name of the sender. A well-known name selects the signals of its current owner.
     public var sender: String?
     public var path: DBusObjectPath?
     /// This path and all paths below it. Do not combine it with `path`.
@@ -51,13 +51,14 @@ public struct DBusMatch: Sendable, Hashable {
             sender: Bus.name, path: Bus.path, interface: Bus.name, member: "NameOwnerChanged", firstArgument: name)
     }
 
-    /// The sender, if it is a well-known name. The bus delivers its signals under the unique name of the owner.
+    /// The sender if it is a well-known name, otherwise nil. A received signal contains only the unique name of its sender.
+    /// Therefore the owner of a well-known name must be tracked.
     var wellKnownSender: String? {
         guard let sender, !sender.hasPrefix(":"), sender != Bus.name else { return nil }
         return sender
     }
 
-    /// The rule in the text format of the bus. Throws `invalidArguments`.
+    /// Returns the rule in the text format of the bus. Throws `invalidArguments`.
     func rule() throws(DBusError) -> String {
         if let sender { try Names.check(bus: sender) }
         if let path { try Names.check(path: path) }
@@ -71,13 +72,14 @@ public struct DBusMatch: Sendable, Hashable {
         return parts.compactMap { key, value in value.map { "\(key)='\($0)'" } }.joined(separator: ",")
     }
 
-    /// A quoted string cannot contain an apostrophe; each one is written outside the quotes.
+    /// Returns a string for use between apostrophes in a rule. The rule format allows no apostrophe inside a quoted string.
+    /// Therefore this method closes the quotation, writes `\'`, and opens a new quotation.
     private static func quoted(_ text: String) -> String {
         text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "'\\''")
     }
 
-    /// Whether the signal matches. The bus sends a signal once, even if several rules match; therefore each rule is checked
-    /// again here.
+    /// Returns whether the signal matches this rule. The bus sends a signal only once, even if several rules match, and does
+    /// not report the matching rules. Therefore the connection checks each rule again.
     func fits(_ signal: DBusSignal, ownerOf: (String) -> String?) -> Bool {
         if let wellKnownSender {
             guard ownerOf(wellKnownSender) == signal.sender else { return false }

@@ -1,6 +1,6 @@
-/// A sequence of elements from the bus, for one reader. Elements stay in order and are buffered until they are read. It
-/// throws when the connection ends. It ends without an error when the reading task is cancelled. The stream keeps the
-/// connection alive.
+/// A sequence of elements from the bus, for one reader. Elements stay in order and are buffered until the reader reads them.
+/// The sequence throws when the connection ends. It ends without an error when the reading task is cancelled. The stream keeps
+/// the connection open.
 public struct DBusStream<Element: Sendable>: AsyncSequence, Sendable {
     typealias Elements = AsyncStream<Result<Element, DBusError>>
 

@@ -1,14 +1,17 @@
 import Logging
 
 extension DBusConnection {
-    /// Exports an object with the interfaces Introspectable, Properties and Peer. With `managesObjects`, it also has an
-    /// ObjectManager that announces every object below it.
+    /// Exports an object with these interfaces and the standard interfaces Introspectable, Properties and Peer.
     ///
     /// The object exists until `unexport` or until the connection ends. Until then, everything that its handlers reference
-    /// stays alive. Throws `invalidArguments` and `disconnected`.
+    /// stays alive.
     ///
-    /// - Parameter caller: a well-known name such as `org.bluez`. Only the owner of this name at the time of a call may
-    ///   call the object. Other callers get `AccessDenied`. Nil: every program may call it.
+    /// - Parameters:
+    ///   - managesObjects: whether the object also has an ObjectManager, which announces every object below `path`.
+    ///   - caller: a well-known name, such as `org.bluez`. At the time of a call, only the owner of this name may call the
+    ///     object. Other callers get `AccessDenied`. Nil: every program may call it.
+    ///
+    /// - Throws: `invalidArguments` and `disconnected`. If `caller` is set, also the errors of `call`.
     public func export(
         _ path: DBusObjectPath, _ interfaces: [DBusInterface] = [], managesObjects: Bool = false,
         onlyFor caller: String? = nil
@@ -22,7 +25,7 @@ extension DBusConnection {
         }
     }
 
-    /// Removes an object and all objects below it. Running handlers continue.
+    /// Removes an object and all objects below it. Running method handlers continue.
     public func unexport(_ path: DBusObjectPath) {
         for (path, object) in objects.remove(path) {
             for manager in objects.managers(of: path) {
@@ -32,8 +35,10 @@ extension DBusConnection {
         }
     }
 
-    /// Sets new values of properties and announces them, also when they equal the old values. Throws `invalidArguments` for
-    /// a value of another type, `remote` if the object, interface or property does not exist, and `disconnected`.
+    /// Sets new values of properties and announces them, even if they equal the old values.
+    ///
+    /// - Throws: `invalidArguments` for a value of the wrong type or a constant property; `remote` if the object, interface or
+    ///   property does not exist; `disconnected`.
     public func update(
         _ path: DBusObjectPath, _ interface: String, _ values: [String: DBusValue]
     ) throws(DBusError) {
@@ -89,8 +94,8 @@ extension DBusConnection {
         }
     }
 
-    /// Throws `AccessDenied` unless the sender may call the object. Changes of `owners` and messages are processed in the
-    /// order of their arrival.
+    /// Throws `remote` with the name `AccessDenied` if the sender may not call the object. The check is reliable, because
+    /// changes of `owners` and calls are processed in the order of their arrival.
     private func checkCaller(_ message: Message) throws(DBusError) {
         guard let name = objects.objects[message.path]?.caller, owners[name] != .some(message.sender) else { return }
         throw .remote(DBusError.Name.accessDenied, "only the owner of \(name) may call \(message.path)")
@@ -123,7 +128,7 @@ extension DBusConnection {
 
     private func refuse(_ address: ReturnAddress?, _ error: DBusError) {
         logger.debug("a call failed", metadata: ["error": "\(error)"])
-        // If even this message cannot be sent, the connection has ended. The bus then answers the caller.
+        // An error here means that the connection has ended. In this case, the bus sends an error reply to the caller.
         if let address { _ = try? send(.failure(to: address, error)) }
     }
 }

@@ -1,6 +1,6 @@
 /// An interface of an exported object.
 public struct DBusInterface: Sendable {
-    /// A signal, as introspection shows it. `DBusConnection.emit` can also send signals that are not declared.
+    /// The declaration of a signal, for introspection. `DBusConnection.emit` can also send signals without a declaration.
     public struct Signal: Sendable, Hashable {
         public var name: String
         public var arguments: [DBusArgument]
@@ -25,7 +25,7 @@ public struct DBusInterface: Sendable {
         self.signals = signals
     }
 
-    /// Checks the names. Throws `invalidArguments`.
+    /// Checks the names, the types of arguments and the property values. Throws `invalidArguments`.
     func check() throws(DBusError) {
         try Names.check(interface: name)
         guard !Standard.all.contains(name) else {
@@ -60,9 +60,10 @@ public struct DBusMethod: Sendable {
     /// The code that answers calls of the method.
     ///
     /// Handlers start in the order in which the calls arrive. They run on the connection's thread and must not block it. A
-    /// handler may suspend for any time; other handlers run meanwhile. The connection cancels its handlers when it ends.
+    /// handler may suspend for any time. Other handlers can run while it is suspended. The connection cancels its handlers
+    /// when it ends.
     ///
-    /// A thrown error is sent to the caller. A `DBusError` with code `remote` keeps its D-Bus name. One with code
+    /// A thrown error is sent to the caller. A `DBusError` with code `remote` keeps its D-Bus name. A `DBusError` with code
     /// `unexpectedValue` becomes `InvalidArgs`. Every other error becomes `Failed`.
     public typealias Handler = @Sendable (DBusIncomingCall) async throws -> [DBusValue]
 
@@ -71,7 +72,8 @@ public struct DBusMethod: Sendable {
     public let outputs: [DBusArgument]
     let handler: Handler
 
-    /// Creates a method. The connection refuses a call whose arguments do not match `inputs`, with `InvalidArgs`.
+    /// Creates a method. If the arguments of a call do not match `inputs`, the connection replies with the error
+    /// `InvalidArgs`.
     public init(
         _ name: String, takes inputs: [DBusArgument] = [], returns outputs: [DBusArgument] = [],
         _ handler: @escaping Handler
@@ -96,10 +98,11 @@ public struct DBusIncomingCall: Sendable, Hashable {
     public var wantsReply: Bool
 }
 
-/// A property of an exported interface. The connection keeps its value and answers reads. `DBusConnection.update` changes
-/// the value.
+/// A property of an exported interface. The connection stores the value and answers read requests. `DBusConnection.update`
+/// changes the value.
 public struct DBusProperty: Sendable {
-    /// How `PropertiesChanged` announces a new value (annotation `EmitsChangedSignal`).
+    /// The way in which the signal `PropertiesChanged` announces a new value. The raw values are those of the introspection
+    /// annotation `EmitsChangedSignal`.
     public enum Announcement: String, Sendable {
         case value = "true"
         /// The signal contains the property's name, but not the new value.
@@ -109,8 +112,9 @@ public struct DBusProperty: Sendable {
         case constant = "const"
     }
 
-    /// The code that accepts or refuses a value from another program. It runs before the value is stored, and the value has
-    /// the declared type. A thrown error refuses the value; it is sent like an error of a `DBusMethod.Handler`.
+    /// The code that accepts or refuses a new value from another program. It runs before the connection stores the value. The
+    /// value already has the declared type. To refuse the value, the code throws an error. The caller gets this error in the
+    /// same way as an error of a `DBusMethod.Handler`.
     public typealias Setter = @Sendable (DBusValue) async throws -> Void
 
     public let name: String
@@ -129,7 +133,7 @@ public struct DBusProperty: Sendable {
     }
 }
 
-/// An argument of a method or a signal, as introspection shows it.
+/// An argument of a method or a signal. The name is used only for introspection.
 public struct DBusArgument: Sendable, Hashable {
     public var name: String
     public var type: DBusType

@@ -25,7 +25,7 @@ struct ExportedObjects {
 
     private(set) var objects: [DBusObjectPath: Object] = [:]
 
-    /// Adds an object. Throws `invalidArguments`.
+    /// Adds an object. Throws `invalidArguments` if a name, a path or a value is malformed, or if the path is already in use.
     mutating func add(
         _ path: DBusObjectPath, _ interfaces: [DBusInterface], managesObjects: Bool, caller: String? = nil
     ) throws(DBusError) {
@@ -43,7 +43,7 @@ struct ExportedObjects {
             caller: caller)
     }
 
-    /// Removes `path` and all objects below it. The result lists the deepest paths first.
+    /// Removes `path` and all objects below it. Returns the removed objects. Each object comes before the objects above it.
     mutating func remove(_ path: DBusObjectPath) -> [(DBusObjectPath, Object)] {
         objects.keys.filter { $0 == path || $0.isDescendant(of: path) }.sorted(by: >).compactMap { path in
             objects.removeValue(forKey: path).map { (path, $0) }
@@ -59,17 +59,18 @@ struct ExportedObjects {
         return object
     }
 
-    /// The objects above `path` that have an ObjectManager.
+    /// Returns the paths of the objects above `path` that have an ObjectManager.
     func managers(of path: DBusObjectPath) -> [DBusObjectPath] {
         objects.filter { $0.value.managesObjects && path.isDescendant(of: $0.key) }.keys.sorted()
     }
 
-    /// The objects below `path`.
+    /// Returns the objects below `path`.
     private func descendants(of path: DBusObjectPath) -> [DBusObjectPath: Object] {
         objects.filter { $0.key.isDescendant(of: path) }
     }
 
-    /// The next path elements below `path`. An element counts even if only objects below it exist.
+    /// Returns the path elements directly below `path`. An element without an object is included if objects exist
+    /// below it.
     private func children(of path: DBusObjectPath) -> [String] {
         let skipped = path == .root ? 1 : path.text.utf8.count + 1
         let elements = descendants(of: path).keys.compactMap { descendant in
@@ -78,7 +79,8 @@ struct ExportedObjects {
         return Set(elements).sorted()
     }
 
-    /// Sets new values of properties. Throws `invalidArguments`, and `remote` if a property does not exist.
+    /// Sets new values of properties. Throws `invalidArguments` for a value of the wrong type or a constant property, and
+    /// `remote` if the object, interface or property does not exist.
     mutating func update(
         _ path: DBusObjectPath, _ interface: String, _ values: [String: DBusValue]
     ) throws(DBusError) {
@@ -115,7 +117,7 @@ enum Route {
 }
 
 extension ExportedObjects {
-    /// Returns the action for a call. Throws the error for the caller if the call is refused.
+    /// Returns the action for a call. If the call must be refused, throws the error that the caller gets.
     func route(_ call: DBusIncomingCall) throws(DBusError) -> Route {
         switch call.interface {
         case Standard.peer: return .answer(try peer(call))
@@ -126,7 +128,8 @@ extension ExportedObjects {
         }
     }
 
-    /// Adds the interface to a call that omits it (specification, "Message Types").
+    /// Returns the call with an interface. If the caller omitted the interface, this method finds it by the method's name
+    /// (D-Bus specification, "Message Types").
     func completed(_ call: DBusIncomingCall) -> DBusIncomingCall {
         guard call.interface.isEmpty else { return call }
         var call = call
@@ -158,8 +161,8 @@ extension ExportedObjects {
         guard call.member == "Introspect" else { throw .unknownMethod(call) }
         try call.expect([])
         let children = children(of: call.path)
-        // A path without an object may have objects below it. Clients find these from the root, so introspection must work
-        // here.
+        // A path without an object may have objects below it. Clients search for objects from the root downwards. Therefore
+        // introspection must also work for this path.
         let object = objects[call.path]
         if object == nil, children.isEmpty, call.path != .root { _ = try self.object(call.path) }
         return [.string(Introspection.describe(object, children: children))]

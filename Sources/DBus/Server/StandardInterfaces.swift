@@ -6,7 +6,7 @@ enum Standard {
     static let objectManager = "org.freedesktop.DBus.ObjectManager"
     static let introspectable = "org.freedesktop.DBus.Introspectable"
     static let peer = "org.freedesktop.DBus.Peer"
-    /// The interface of the signals that libdbus itself creates.
+    /// The interface of the signals that libdbus itself creates, such as `Disconnected`.
     static let local = "org.freedesktop.DBus.Local"
 
     static let all: Set<String> = [properties, objectManager, introspectable, peer, local]
@@ -15,7 +15,7 @@ enum Standard {
         declarations(managesObjects: true).first { $0.methods.contains { $0.name == name } }?.name
     }
 
-    /// The declarations for introspection. `ExportedObjects.route` implements the methods.
+    /// Returns the declarations for introspection. Their handlers do nothing. `ExportedObjects.route` implements the methods.
     static func declarations(managesObjects: Bool) -> [DBusInterface] {
         managesObjects ? everywhere + [manager] : everywhere
     }
@@ -76,7 +76,7 @@ enum Standard {
 }
 
 enum Machine {
-    /// Returns the machine ID. Throws `remote`, which is sent to the caller.
+    /// Returns the machine ID. If the machine has no ID, throws `remote`, and the caller gets this error.
     static func id() throws(DBusError) -> String {
         guard let text = dbus_try_get_local_machine_id(nil) else {
             throw .remote(DBusError.Name.failed, "this machine has no machine ID")
@@ -86,8 +86,9 @@ enum Machine {
     }
 }
 
-/// Introspection data (specification, "Introspection Data Format"). All names except those of arguments were checked and
-/// need no escaping. Characters that are not allowed are removed from the names of arguments.
+/// Creates introspection data (D-Bus specification, "Introspection Data Format"). `DBusInterface.check` has checked all names
+/// except the names of arguments. Checked names need no escaping. From the names of arguments, `describe` removes the
+/// characters that are not allowed.
 enum Introspection {
     static func describe(_ object: ExportedObjects.Object?, children: [String]) -> String {
         var lines = [

@@ -1,8 +1,9 @@
 import DescriptorIO
 import Glibc
 
-/// The owner of an open file descriptor. It closes the descriptor when the last reference is released. A message is sent
-/// with a duplicate, so the sender's descriptor stays open. Equality compares the identity of the owners.
+/// The owner of an open file descriptor. The descriptor is closed when the last reference to its owner is released. A sent
+/// message contains a duplicate of the descriptor, so the descriptor of the sender stays open. Two owners are equal only if
+/// they are the same object.
 public final class DBusFileDescriptor: Sendable {
     private let held: Guarded<CInt?>
 
@@ -11,15 +12,17 @@ public final class DBusFileDescriptor: Sendable {
 
     deinit { close() }
 
-    /// Transfers ownership to the caller, which must close the descriptor. Nil if it was already transferred or closed.
+    /// Transfers ownership to the caller, which must close the descriptor. Returns nil if the descriptor was already
+    /// transferred or closed.
     public func take() -> CInt? { held.exchange(nil) }
 
-    /// Closes the descriptor. Does nothing if it was already transferred or closed.
+    /// Closes the descriptor. Does nothing if the descriptor was already transferred or closed.
     public func close() {
         if let descriptor = take() { _ = Glibc.close(descriptor) }
     }
 
-    /// Runs `body` with the open descriptor, or with nil. The descriptor stays open while `body` runs.
+    /// Runs `body` with the open descriptor. The descriptor stays open while `body` runs. `body` gets nil if the descriptor
+    /// was already transferred or closed.
     public func withDescriptor<Result>(_ body: (CInt?) -> Result) -> Result { held.with { body($0) } }
 }
 

@@ -1,5 +1,5 @@
-/// The path of an object, such as `/org/bluez/hci0`. The syntax is checked at the first use: a call with a malformed path
-/// throws `invalidArguments`. Received paths are always well-formed.
+/// The path of an object, such as `/org/bluez/hci0`. The initializer does not check the syntax. A method that gets a malformed
+/// path throws `invalidArguments`. Received paths are always well-formed.
 public struct DBusObjectPath: Sendable, Hashable {
     public let text: String
 

@@ -109,7 +109,8 @@ public indirect enum DBusType: Sendable, Hashable {
         }
     }
 
-    /// The character for the type in libdbus. libdbus treats a dictionary as an array of entries.
+    /// The type code in libdbus, as an ASCII character. A dictionary has the code of an array, because libdbus treats a
+    /// dictionary as an array of entries.
     var code: CInt {
         let character: Unicode.Scalar =
             switch self {

@@ -1,11 +1,11 @@
 /// A D-Bus value.
 ///
-/// Values are checked when they are sent; a malformed value throws `invalidArguments`. Elements of an array and keys and
+/// Values are checked when they are sent. A malformed value throws `invalidArguments`. Elements of an array and keys and
 /// values of a dictionary must have the declared type. Paths must be well-formed. Strings must not contain a NUL.
 ///
-/// Literals: a string, Boolean or floating-point literal has the corresponding D-Bus type. An integer literal is an
-/// `int32`. An array literal has the type of its first element; an empty one is an array of variants. A dictionary literal
-/// is `a{sv}`: values that are not variants are put into variants.
+/// Literals: a string, Boolean or floating-point literal has the corresponding D-Bus type. An integer literal is an `int32`.
+/// An array literal has the type of its first element. An empty array literal is an array of variants. A dictionary literal is
+/// `a{sv}`: values that are not variants are put into variants.
 public indirect enum DBusValue: Sendable, Hashable {
     case byte(UInt8)
     case boolean(Bool)
@@ -21,7 +21,7 @@ public indirect enum DBusValue: Sendable, Hashable {
     case signature(DBusSignature)
     case unixFileDescriptor(DBusFileDescriptor)
     case variant(DBusValue)
-    /// An array of bytes (`ay`). This is its only form; `array` does not accept bytes.
+    /// An array of bytes (`ay`). Every array of bytes uses this case. The case `array` does not accept bytes.
     case bytes([UInt8])
     case array(of: DBusType, [DBusValue])
     case dictionary(key: DBusType, value: DBusType, [DBusValue: DBusValue])
@@ -50,15 +50,15 @@ public indirect enum DBusValue: Sendable, Hashable {
         }
     }
 
-    /// An array of strings (`as`).
+    /// Returns an array of strings (`as`).
     public static func strings(_ strings: [String]) -> DBusValue { .array(of: .string, strings.map { .string($0) }) }
 
-    /// An array of object paths (`ao`).
+    /// Returns an array of object paths (`ao`).
     public static func objectPaths(_ paths: [DBusObjectPath]) -> DBusValue {
         .array(of: .objectPath, paths.map { .objectPath($0) })
     }
 
-    /// A dictionary `a{sv}`. Values that are not variants are put into variants.
+    /// Returns a dictionary `a{sv}`. Values that are not variants are put into variants.
     public static func properties(_ properties: [String: DBusValue]) -> DBusValue {
         let entries = properties.map { (DBusValue.string($0), $1.inVariant) }
         return .dictionary(key: .string, value: .variant, Dictionary(entries) { _, last in last })
@@ -86,8 +86,8 @@ extension DBusValue: ExpressibleByStringLiteral, ExpressibleByBooleanLiteral, Ex
     }
 }
 
-/// Typed access to the content of a value. Each accessor returns nil for a value of another type. Variants are removed
-/// first.
+/// Typed access to the content of a value. Each property first removes the variants around the value. It is nil if the value
+/// has another type.
 extension DBusValue {
     /// The value without the variants around it.
     public var unwrapped: DBusValue {
@@ -108,7 +108,7 @@ extension DBusValue {
     public var signature: DBusSignature? { if case .signature(let value) = unwrapped { value } else { nil } }
     public var bytes: [UInt8]? { if case .bytes(let value) = unwrapped { value } else { nil } }
     public var structure: [DBusValue]? { if case .structure(let value) = unwrapped { value } else { nil } }
-    /// The elements of an array. Nil for an array of bytes.
+    /// The elements of an array. Nil for an array of bytes, because `bytes` returns it.
     public var array: [DBusValue]? { if case .array(_, let value) = unwrapped { value } else { nil } }
     public var dictionary: [DBusValue: DBusValue]? {
         if case .dictionary(_, _, let value) = unwrapped { value } else { nil }
@@ -117,7 +117,7 @@ extension DBusValue {
         if case .unixFileDescriptor(let value) = unwrapped { value } else { nil }
     }
 
-    /// An integer of any width; nil if it does not fit into `Int`.
+    /// The value of an integer of any width. Nil if it does not fit into `Int`.
     public var integer: Int? {
         switch unwrapped {
         case .byte(let value): Int(value)
@@ -148,7 +148,7 @@ extension DBusValue {
         return Dictionary(pairs) { _, last in last }
     }
 
-    /// Returns the content or throws `unexpectedValue`. Example: `try value.require(\.string)`.
+    /// Returns the content. Throws `unexpectedValue` if the value has another type. Example: `try value.require(\.string)`.
     public func require<Content>(_ content: KeyPath<DBusValue, Content?>) throws(DBusError) -> Content {
         guard let found = self[keyPath: content] else {
             throw DBusError(.unexpectedValue, "expected \(Content.self), got type \(unwrapped.type.text)")
@@ -158,7 +158,8 @@ extension DBusValue {
 }
 
 extension [DBusValue] {
-    /// Returns the content of one argument or throws `unexpectedValue`. Example: `try reply.require(0, \.objectPath)`.
+    /// Returns the content of one argument. Throws `unexpectedValue` if the argument is missing or has another type. Example:
+    /// `try reply.require(0, \.objectPath)`.
     public func require<Content>(
         _ index: Int, _ content: KeyPath<DBusValue, Content?>
     ) throws(DBusError) -> Content {

@@ -47,8 +47,8 @@ final class Message {
         return message
     }
 
-    /// Creates an error reply. A malformed error name is replaced by the general one; without a reply, the caller would
-    /// wait until its timeout.
+    /// Creates an error reply. If the error name is malformed, the reply has the name `Failed`. Without a reply, the caller
+    /// would wait until its timeout.
     static func failure(to address: ReturnAddress, _ error: DBusError) throws(DBusError) -> Message {
         let message = try reply(to: address, DBUS_MESSAGE_TYPE_ERROR)
         let general = error.code == .unexpectedValue ? DBusError.Name.invalidArguments : DBusError.Name.failed
@@ -95,16 +95,17 @@ struct ReturnAddress: Sendable {
     var sender: String
 }
 
-/// Converts messages between values and wire bytes, without a bus. Incoming bytes pass the checks of libdbus first, as on a
+/// Converts messages between values and wire bytes, without a bus. libdbus first checks incoming bytes, as it does on a
 /// connection.
 package enum WireMessage {
-    /// Reads the arguments of a message. Throws `unexpectedValue` if libdbus refuses the message, and the errors of reading
-    /// values.
+    /// Returns the arguments of a message. Throws `unexpectedValue` if the message or a value is malformed, and
+    /// `resourcesExhausted`.
     package static func arguments(of bytes: [UInt8]) throws(DBusError) -> [DBusValue] {
         try MessageReader.arguments(of: message(bytes))
     }
 
-    /// Reads the object change in a method return, such as that of GetManagedObjects, or in a signal.
+    /// Reads an object change. The message is a signal, or the reply to `GetManagedObjects`. Returns nil if the signal does
+    /// not report an object change.
     package static func objectChange(of bytes: [UInt8]) throws(DBusError) -> DBusObjectChange? {
         let message = try message(bytes)
         let arguments = try MessageReader.arguments(of: message)
@@ -115,7 +116,7 @@ package enum WireMessage {
                 arguments: arguments))
     }
 
-    /// Creates the bytes of a signal with these arguments.
+    /// Returns the bytes of a signal with these arguments.
     package static func bytes(
         of arguments: [DBusValue], interface: String = "org.example.Wire", member: String = "Said"
     ) throws(DBusError) -> [UInt8] {

@@ -2,7 +2,8 @@ import CDBus
 
 /// Reads values that libdbus has validated: strings are UTF-8, paths are well-formed, and nesting is limited.
 enum MessageReader {
-    /// Reads the arguments. Throws `resourcesExhausted` if a file descriptor cannot be duplicated, and `unexpectedValue`.
+    /// Returns the arguments of a message. Throws `resourcesExhausted` if a file descriptor cannot be duplicated, and
+    /// `unexpectedValue`.
     static func arguments(of message: Message) throws(DBusError) -> [DBusValue] {
         var iterator = DBusMessageIter()
         guard dbus_message_iter_init(message.pointer, &iterator) != 0 else { return [] }
@@ -43,7 +44,7 @@ enum MessageReader {
         case .objectPath: return .objectPath(DBusObjectPath(text(&iterator)))
         case .signature: return .signature(try DBusSignature(text(&iterator)))
         case .unixFileDescriptor:
-            // libdbus returns a duplicate.
+            // libdbus returns a duplicate. The value is negative if libdbus could not create the duplicate.
             let descriptor = basic(CInt(-1), &iterator)
             guard descriptor >= 0 else {
                 throw DBusError(.resourcesExhausted, "the received file descriptor cannot be duplicated")

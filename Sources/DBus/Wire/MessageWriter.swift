@@ -50,9 +50,9 @@ enum MessageWriter {
 
     private static let entryCode = CInt(UInt8(ascii: "e"))
 
-    /// The entries, sorted by key if the keys are text, so that the same dictionary is always written in the same order.
-    /// bluetoothd numbers the attributes of a GATT application in the order of its dictionary, and centrals cache these
-    /// numbers.
+    /// Returns the entries, sorted by key if the keys are strings or object paths. The order must be the same each time,
+    /// because bluetoothd assigns the attribute handles of a GATT application in the order of the entries, and centrals cache
+    /// these handles.
     private static func ordered(_ entries: [DBusValue: DBusValue]) -> [(key: DBusValue, value: DBusValue)] {
         func text(_ key: DBusValue) -> String { key.string ?? key.objectPath?.text ?? "" }
         return entries.sorted { text($0.key) < text($1.key) }
@@ -92,7 +92,7 @@ enum MessageWriter {
         try container(DBusType.bytes.code, DBusType.byte.text, &iterator) { inside throws(DBusError) in
             guard !bytes.isEmpty else { return }
             let appended = bytes.withUnsafeBufferPointer { buffer in
-                // libdbus expects a pointer to the pointer.
+                // libdbus expects a pointer to the pointer to the bytes.
                 withUnsafePointer(to: buffer.baseAddress) {
                     dbus_message_iter_append_fixed_array(&inside, DBusType.byte.code, $0, CInt(buffer.count))
                 }

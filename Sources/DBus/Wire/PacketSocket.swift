@@ -1,8 +1,9 @@
 import DescriptorIO
 import Glibc
 
-/// A socket that keeps packet boundaries (SOCK_SEQPACKET). A service can give such a socket to a client, so that the data
-/// bypasses the bus. The socket runs on a connection's thread; sending needs no thread switch per packet.
+/// A socket that keeps packet boundaries (SOCK_SEQPACKET). A service can give one end of a socket pair to a client. Their data
+/// then bypasses the bus. The actor runs on the thread of a bus connection. Therefore an actor on the same thread can send
+/// packets without a thread switch.
 public actor PacketSocket {
     public nonisolated let executor: DBusExecutor
     public nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }
@@ -11,7 +12,7 @@ public actor PacketSocket {
     private var scratch: [UInt8] = []
     private static let longestPacket = 1 << 16
 
-    /// Takes ownership of the descriptor. Throws `socketClosed` if it already has another owner or is closed, and
+    /// Takes ownership of the descriptor. Throws `socketClosed` if the descriptor was already transferred or closed, and
     /// `socketFailed`.
     public init(_ owner: DBusFileDescriptor, on executor: DBusExecutor) throws(DBusError) {
         guard let descriptor = owner.take() else { throw .socketIsClosed }
@@ -36,8 +37,8 @@ public actor PacketSocket {
     public func close() { descriptor.close() }
 
     /// Sends the packets in this order, each as a whole, and waits while the socket is full. Only one caller may send at a
-    /// time; otherwise the packets of two callers mix. Throws `socketClosed`, `socketFailed` and `cancelled`. After an
-    /// error, the first packets may have been sent.
+    /// time. Otherwise the packets of two callers mix. Throws `socketClosed`, `socketFailed` and `cancelled`. Before an error,
+    /// some of the packets may have been sent.
     public func send(_ packets: [[UInt8]]) async throws(DBusError) {
         for packet in packets {
             do throws(DescriptorError) {
@@ -54,7 +55,8 @@ public actor PacketSocket {
     public var isDrained: Bool {
         get throws(DBusError) {
             guard try hasOtherEnd else { throw .socketIsClosed }
-            // SIOCOUTQ returns the memory of all unreceived packets, in bytes.
+            // TIOCOUTQ (the same number as SIOCOUTQ) returns the memory of all packets that the other end has not received, in
+            // bytes.
             var waiting: CInt = 0
             guard ioctl(try number, UInt(TIOCOUTQ), &waiting) == 0 else {
                 throw .socket(.system("ioctl failed", errno))
@@ -63,15 +65,16 @@ public actor PacketSocket {
         }
     }
 
-    /// Waits until `isDrained`. It polls every millisecond, because no event reports this state. Also throws `cancelled`.
+    /// Waits until the other end has received every sent packet. It polls every millisecond, because no event reports this
+    /// state. Throws `socketClosed`, `socketFailed` and `cancelled`.
     public func waitUntilDrained() async throws(DBusError) {
         while try !isDrained {
             do { try await Task.sleep(for: .milliseconds(1)) } catch { throw .taskCancelled }
         }
     }
 
-    /// Returns the available packets (a small number at most) and waits for the first. The result is empty if the other end
-    /// was closed.
+    /// Waits for a packet and returns all available packets, at most 32. Returns an empty array if the other end was closed.
+    /// Throws `socketClosed`, `socketFailed` and `cancelled`.
     func receive() async throws(DBusError) -> [[UInt8]] {
         if scratch.isEmpty { scratch = Array(repeating: 0, count: Self.longestPacket) }
         var packets: [[UInt8]] = []
@@ -85,16 +88,17 @@ public actor PacketSocket {
             guard count <= scratch.count else {
                 throw DBusError(.socketFailed, "received a packet of \(count) bytes; the maximum is \(scratch.count)")
             }
-            // An empty result is an empty packet, or the end of the stream.
+            // A count of 0 means an empty packet or the end of the stream.
             if count == 0, try !hasOtherEnd { return packets }
             packets.append(Array(scratch[..<count]))
-            // An error ends only this batch, so that the received packets are not lost.
+            // An error ends only this batch, so that the packets received before it are not lost.
             next = packets.count < 32 ? try? descriptor.attempt("receive failed") { receivePacket(from: $0) } : nil
         }
         return packets
     }
 
-    /// Receives a packet into `scratch`. With MSG_TRUNC, the result is the packet's full length, even if `scratch` is shorter.
+    /// Receives a packet into `scratch`. With MSG_TRUNC, recv returns the full length of the packet, even if `scratch` is
+    /// shorter.
     private func receivePacket(from descriptor: CInt) -> Int {
         recv(descriptor, &scratch, scratch.count, CInt(MSG_TRUNC))
     }
@@ -127,9 +131,9 @@ extension DBusError {
 }
 
 extension PacketSocket {
-    /// The received packets, for one reader. Only a few packets are read ahead of the reader, so the socket's flow control
-    /// limits the sender. The sequence ends when either end is closed or the reading task is cancelled. It throws
-    /// `socketFailed`.
+    /// The received packets, for one reader. Only a few packets are read before the reader asks for them. Therefore the
+    /// socket's flow control limits the sender. The sequence ends when either end is closed or the reading task is cancelled.
+    /// It throws `socketFailed`.
     public nonisolated var packets: PacketSequence { PacketSequence(socket: self) }
 }
 

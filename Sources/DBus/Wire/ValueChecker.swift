@@ -1,12 +1,12 @@
 import CDBus
 
-/// Checks values before they are sent. libdbus aborts the process on some malformed values; the bus closes the connection
-/// on others.
+/// Checks values before they are sent. On some malformed values, libdbus aborts the process. On other malformed values, the
+/// bus closes the connection.
 struct ValueChecker {
     /// The maximum number of nested containers (specification, "Valid Signatures" and "Message Protocol").
     private static let deepest = 64
-    /// The maximum size of all arguments together, in bytes; the count is rounded up. The specification allows the same
-    /// size for a single array.
+    /// The maximum size of all arguments of a message, in bytes. `count` rounds sizes up. The D-Bus specification limits a
+    /// single array to the same size.
     private static let largest = 1 << 26
     /// The maximum number of descriptors that the kernel transfers in one message (SCM_MAX_FD).
     private static let mostDescriptors = 253
@@ -74,7 +74,7 @@ struct ValueChecker {
         }
     }
 
-    /// Adds `bytes` and at most 16 bytes for the length and the padding.
+    /// Adds the size of a value: `bytes`, and 16 bytes as an upper limit for the length field and the padding.
     private mutating func count(_ bytes: Int) throws(DBusError) {
         size += bytes + 16
         guard size <= Self.largest else {
@@ -83,7 +83,7 @@ struct ValueChecker {
     }
 }
 
-/// Checks names before libdbus gets them, because libdbus aborts the process on a malformed name. Each check throws
+/// Checks names before they are passed to libdbus, because libdbus aborts the process on a malformed name. Each check throws
 /// `invalidArguments`.
 enum Names {
     static func check(path: DBusObjectPath) throws(DBusError) {

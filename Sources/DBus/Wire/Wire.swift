@@ -2,23 +2,24 @@ import CDBus
 import DescriptorIO
 import Glibc
 
-/// The owner of a private libdbus connection. All use of libdbus is confined to the thread of its loop.
+/// The owner of a private libdbus connection. All its calls to libdbus run on the thread of its event loop.
 ///
-/// The wire takes each message from libdbus itself. It uses no pending calls, handlers or timeouts of libdbus. When a bus
-/// dies, libdbus does not finish its pending calls; this module can always end its own.
+/// It reads the received messages from libdbus one by one. It does not use the pending calls, handlers and timeouts of
+/// libdbus, because libdbus does not finish its pending calls when the bus exits. `PendingCalls` finishes the calls of this
+/// module in every case.
 final class Wire: LoopClient {
     private let connection: OpaquePointer
     private let watches = WatchList()
     private var polled: [OpaquePointer] = []
-    /// Runs on the loop's thread in each round. Returns true if work remains.
+    /// Runs on the loop's thread in each round. Returns true if work remains for the next round.
     var onTurn: () -> Bool = { false }
     var deadline: ContinuousClock.Instant?
 
-    /// By default, libdbus ignores SIGPIPE for the whole process. This library does not change that setting of the program;
-    /// libdbus sends with MSG_NOSIGNAL anyway.
+    /// By default, libdbus makes the whole process ignore SIGPIPE. This call turns that off, so that the program keeps its own
+    /// setting. libdbus does not depend on it, because libdbus sends with MSG_NOSIGNAL.
     private static let leaveSignalsAlone: Void = dbus_connection_set_change_sigpipe(0)
 
-    /// Connects, but sends no message. Throws `connectionFailed`.
+    /// Connects, but sends no message. Throws `connectionFailed` and `resourcesExhausted`.
     init(address: String) throws(DBusError) {
         _ = Self.leaveSignalsAlone
         var error = CDBus.DBusError()
@@ -44,7 +45,7 @@ final class Wire: LoopClient {
         dbus_connection_can_send_type(connection, DBusType.unixFileDescriptor.code) != 0
     }
 
-    /// Queues the message and writes as much as the socket accepts. Returns the serial number.
+    /// Queues the message and writes as much as the socket accepts. Returns the serial number. Throws `resourcesExhausted`.
     func send(_ message: Message) throws(DBusError) -> UInt32 {
         if dbus_message_contains_unix_fds(message.pointer) != 0, !canCarryDescriptors {
             throw DBusError(.resourcesExhausted, "this bus does not support file descriptors")
@@ -72,7 +73,7 @@ final class Wire: LoopClient {
     }
 
     func ready(_ entries: ArraySlice<pollfd>) {
-        // The first watch may have removed the second.
+        // The handling of one watch can remove a later watch in `polled`.
         for (watch, entry) in zip(polled, entries) where entry.revents != 0 && watches.all.contains(watch) {
             let events = CInt(entry.revents)
             var flags: UInt32 = 0
@@ -87,8 +88,8 @@ final class Wire: LoopClient {
     func turn() -> Bool { onTurn() }
 }
 
-/// The events that libdbus wants to receive for its socket. libdbus calls back as long as the list is attached. Therefore
-/// the list must outlive the connection.
+/// The watches of a libdbus connection. A watch is a set of socket events for which libdbus waits. libdbus calls the functions
+/// below as long as the connection exists. Therefore the list must outlive the connection.
 private final class WatchList {
     private(set) var all: [OpaquePointer] = []
 
@@ -101,7 +102,8 @@ private final class WatchList {
                 return 1
             },
             { watch, context in WatchList.from(context)?.all.removeAll { $0 == watch } },
-            // No action: each poll asks whether a watch is enabled.
+            // libdbus calls this function when it enables or disables a watch. It does nothing, because `interests` reads that
+            // state before each poll.
             { _, _ in }, Unmanaged.passUnretained(self).toOpaque(), nil)
         return added != 0
     }
