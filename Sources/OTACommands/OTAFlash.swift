@@ -62,10 +62,24 @@ public enum OTAFlash {
             }
         }
         let reported =
-            failure ?? CommandTable.root?.read(arguments).unknownOption
-            ?? Failure(parsing: RootCommand.message(for: error), fullMessage: RootCommand.fullMessage(for: error))
+            failure ?? CommandTable.root?.read(arguments).unknownOption ?? Self.failure(parsing: error, of: arguments)
         console.fail(reported, of: command(in: arguments))
         return reported.exit
+    }
+
+    /// Returns the failure for arguments that argument-parser rejected, with the usage of the innermost command.
+    ///
+    /// argument-parser shows the usage of the outermost command for an invalid value of an output option, because that command has these
+    /// options, too.
+    private static func failure(parsing error: any Error, of arguments: [String]) -> Failure {
+        let path = CommandTable.root?.read(arguments).path ?? []
+        var command: any ParsableCommand.Type = RootCommand.self
+        for name in path {
+            command = command.configuration.subcommands.first { $0.configuration.commandName == name } ?? command
+        }
+        return Failure(
+            parsing: RootCommand.message(for: error), usage: RootCommand.usageString(for: command),
+            help: (["otaflash"] + path + ["--help"]).joined(separator: " "))
     }
 
     private static func names(_ command: any ParsableCommand.Type) -> [String] {

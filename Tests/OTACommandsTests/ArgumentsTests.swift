@@ -154,8 +154,8 @@ import Testing
             (["scan", "--rssi", "21"], "from -127 to 20"),
             (["gatt", "notify", "ble:AA:BB:CC:DD:EE:FF", "2a19", "--count", "0"], "from 1 to"),
             (
-                ["simulate", "create", "d", "--product", "d", "--version", "1.0.0", "--trial", "65536"],
-                "from 0 to 65535"
+                ["simulate", "create", "d", "--product", "d", "--version", "1.0.0", "--trial", "3601"],
+                "from 0 to 3600"
             ),
             (
                 [
@@ -167,5 +167,40 @@ import Testing
     func ranges(words: [String], range: String) async throws {
         let run = try await Sandbox().run(words)
         #expect(run.exit == 64 && run.err.contains("expected a whole number \(range)"), "\(run.err)")
+    }
+
+    @Test(
+        "the hint for invalid arguments names the command that was given, and a command or option that exists",
+        arguments: [
+            (["push", "--format", "xml", "f", "--device", "sim:"], "show the help: otaflash push --help"),
+            (["simulate", "create", "--progress", "x"], "show the help: otaflash simulate create --help"),
+            (["push", "-q"], "show the options: otaflash push --help"),
+            (["--verison"], "did you mean --version?"),
+            (["keygen", "key", "--log", "none/x"], "create the folder: mkdir -p none"),
+            (["verify", ""], "give a file; a variable in your script may be empty"),
+            (["inspect", ""], "give a file; a variable in your script may be empty"),
+            (["sign", "", "--key", "k"], "give a file; a variable in your script may be empty"),
+            (["push", "", "--device", "sim:"], "give a file; a variable in your script may be empty"),
+        ])
+    func hintsForInvalidArguments(words: [String], hint: String) async throws {
+        let run = try await Sandbox().run(words)
+        #expect(run.exit == (words[0] == "keygen" ? 73 : 64))
+        let lines = run.err.split(separator: "\n")
+        #expect(lines.contains { $0 == "otaflash: hint: \(hint)" }, "\(run.err)")
+        #expect(lines.allSatisfy { $0.hasPrefix("otaflash: ") && !$0.contains("did you mean -h") }, "\(run.err)")
+    }
+
+    @Test("lines of progress begin with the address without the parameters of a virtual device")
+    func progressLinesNameTheDeviceBriefly() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        for (address, prefix) in [("sim:?pace=virtual", "sim: "), ("sim:kitchen?pace=virtual", "sim:kitchen: ")] {
+            if prefix == "sim:kitchen: " { try await sandbox.create() }
+            let run = try await sandbox.run(
+                "push", "fw.otaf", "--device", address, "--trust", "release.pub.pem", "--progress", "lines")
+            #expect(run.exit == 0)
+            #expect(run.err.contains("\(prefix)100 %, "), "\(run.err)")
+            #expect(!run.err.contains("pace") && !run.err.contains("::"), "\(run.err)")
+        }
     }
 }

@@ -155,7 +155,7 @@ import Testing
     @Test(
         "a signal that ends keygen at the passphrase prompt restores the echo and discards the typed characters",
         arguments: [
-            "HUP", "TERM", "ALRM", "USR1", "USR2", "VTALRM", "PROF", "XCPU", "XFSZ", "IO", "PWR", "16", "34", "64",
+            "HUP", "TERM", "ALRM", "USR1", "USR2", "VTALRM", "PROF", "XCPU", "IO", "PWR", "16", "34", "64",
         ])
     func endedBySignal(signal: String) async throws {
         let sandbox = try Sandbox()

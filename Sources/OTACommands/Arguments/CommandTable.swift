@@ -100,7 +100,8 @@ extension CommandTable.Reading {
         guard let word = options.first(where: { $0.argument == nil })?.word else { return nil }
         let name = String(word.prefix { $0 != "=" })
         let help = "show the options: \((["otaflash"] + path).joined(separator: " ")) --help"
-        let known = (command.arguments ?? []).flatMap(\.words)
+        // --version is not in the table (`OTAFlash.asksForVersion`).
+        let known = (command.arguments ?? []).flatMap(\.words) + ["--version"]
         let nearest = Suggestion.nearest(to: name, in: known)
         return Failure(
             "usage", .usage, "there is no option '\(name)'",
@@ -130,12 +131,12 @@ enum Suggestion {
     /// Returns the word with the fewest changes from `text`; nil: no word is similar.
     ///
     /// A similar word differs in one change, or in at most one change for each three letters. A change is a wrong, missing or added
-    /// letter, or two letters in the wrong order.
+    /// letter, or two letters in the wrong order. A word of one letter is never similar.
     static func nearest(to text: String, in words: [String]) -> String? {
         let distances = words.map { (word: $0, distance: distance(text, $0)) }
         guard let best = distances.min(by: { $0.distance < $1.distance }) else { return nil }
         let letters = best.word.filter(\.isLetter).count
-        return best.distance <= max(1, letters / 3) ? best.word : nil
+        return letters > 1 && best.distance <= max(1, letters / 3) ? best.word : nil
     }
 
     /// Returns the number of changes between two words (optimal string alignment distance).

@@ -49,7 +49,7 @@ enum HelpPage {
     }
 
     /// Wraps a usage line to 80 columns, between its parts. argument-parser wraps all other lines of the page.
-    private static func wrapped(_ usage: Substring) -> [Substring] {
+    static func wrapped(_ usage: Substring) -> [Substring] {
         var lines: [String] = [""]
         var part = ""
         for word in usage.split(separator: " ") {

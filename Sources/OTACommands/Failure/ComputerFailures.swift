@@ -57,7 +57,11 @@ extension Failure {
             return (.malformed, "the stored device is damaged; create it again: \(remove), then \(create)")
         case .fromNewerVersion:
             return (.malformed, "use the otaflash version that created the device; this is version \(Version.number)")
-        case .io: return (.inputOutput, "check that its folder is writable and that the disk has free space: df")
+        case .io:
+            return (
+                .inputOutput,
+                "check that its folder is writable, that the disk has free space: df, and the maximum size of a file: ulimit -f"
+            )
         }
     }
 }

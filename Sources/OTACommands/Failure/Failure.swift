@@ -73,15 +73,11 @@ extension Failure {
     ///
     /// - Parameters:
     ///   - message: the reason.
-    ///   - fullMessage: the reason, followed by the usage text of the command.
-    init(parsing message: String, fullMessage: String) {
-        let lines = fullMessage.split(separator: "\n", omittingEmptySubsequences: false)
-        // The message before the usage text can repeat an argument with line feeds. So the usage text starts at the last line
-        // with `Usage:`.
-        let usage = lines[(lines.lastIndex { $0.hasPrefix("Usage:") } ?? lines.endIndex)...]
-        let help = usage.last.flatMap { $0.split(separator: "'").dropFirst().first } ?? "otaflash --help"
+    ///   - usage: the usage of the command, without the word `Usage`.
+    ///   - help: the command that shows the help.
+    init(parsing message: String, usage: String, help: String) {
         self = .usage(message.isEmpty ? "invalid arguments" : message, hint: "show the help: \(help)")
-        self.usage = usage.prefix { !$0.hasPrefix("  See '") }.map(String.init)
+        self.usage = HelpPage.wrapped("Usage: \(usage)").map(String.init)
     }
 
     /// Creates the failure for a command line without the name of a subcommand.

@@ -7,7 +7,7 @@ import OTAFirmware
 extension Failure {
     /// Creates the failure for a parse error of a bundle.
     init(_ error: BundleError, in invocation: Invocation) {
-        let file = invocation.file ?? "the bundle"
+        let file = invocation.title(or: "the bundle")
         self.init(
             error.code.rawValue, .malformed, "\(file) is not a valid bundle: \(error.description)",
             hint: Self.advice(for: error.code, file))
@@ -47,7 +47,7 @@ extension Failure {
 extension Failure {
     /// Creates the failure for a parse error of a firmware image.
     init(_ error: ImageError, in invocation: Invocation) {
-        let file = invocation.file ?? "the image"
+        let file = invocation.title(or: "the image")
         self.init(
             error.code.rawValue, .malformed, "\(file) is not a valid image: \(error.description)",
             hint: error.hint ?? Self.advice(for: error.code))
@@ -70,7 +70,7 @@ extension Failure {
 extension Failure {
     /// Creates the failure for a parse error of an Intel HEX file.
     init(_ error: IntelHexError, in invocation: Invocation) {
-        let file = invocation.file ?? "the image"
+        let file = invocation.title(or: "the image")
         self.init(
             error.code.rawValue, .malformed, "\(file) is not a valid Intel HEX file of one image: \(error.description)",
             hint: error.hint ?? Self.advice(for: error.code))
@@ -91,14 +91,14 @@ extension Failure {
 extension Failure {
     /// Creates the failure for a parse error of a zip archive.
     init(_ error: ZipError, in invocation: Invocation) {
-        let file = invocation.file ?? "the archive"
+        let file = invocation.title(or: "the archive")
         let hint =
             switch error.code {
             case .truncated: "the file is incomplete: fetch it again, and compare its length and digest"
             case .malformed, .damaged:
                 "the file is damaged, or two programs could read different contents: fetch it again"
             case .unsupported: "create it again as a plain zip archive; or unpack it, and give the image in it"
-            case .tooLarge: "check that this is the intended file: ls -l \(Shell.quoted(file))"
+            case .tooLarge: StandardFile.hint("check that this is the intended file", for: invocation.file ?? "FILE")
             }
         self.init(
             error.code.rawValue, .malformed, "\(file) is not a valid archive: \(error.context)", hint: hint)
@@ -106,7 +106,7 @@ extension Failure {
 
     /// Creates the failure for invalid contents of an update package.
     init(_ error: PackageError, in invocation: Invocation) {
-        let file = invocation.file ?? "the package"
+        let file = invocation.title(or: "the package")
         let hint =
             switch error.code {
             case .noManifest, .badManifest:

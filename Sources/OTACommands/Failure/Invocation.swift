@@ -39,6 +39,9 @@ package struct Invocation: Sendable {
         updateProtocol = target.updateProtocol.forced?.rawValue
     }
 
+    /// The name of the file in messages, or `other` if the command uses no file.
+    func title(or other: String) -> String { file.map(StandardFile.title) ?? other }
+
     var isBluetooth: Bool { device.map { $0.hasPrefix("ble:") } ?? true }
 
     /// The name of the virtual device; nil: the device is not virtual.
@@ -89,6 +92,8 @@ package struct Invocation: Sendable {
         if other == nil { for path in trust { words += ["--trust", Shell.quoted(path)] } }
         if other == nil { words += without(extra).options.map(Shell.quoted) }
         if !extra.isEmpty { words.append(extra) }
+        // The command has already read standard input to its end.
+        if withFile, file == StandardFile.name { words.append("< FILE") }
         return words.joined(separator: " ")
     }
 }

@@ -62,14 +62,14 @@ extension Failure {
     }
 
     private static func advice(for code: SigningError.Code, in invocation: Invocation) -> (ExitStatus, hint: String) {
-        let path = Shell.quoted(invocation.file ?? "IMAGE")
+        let file = invocation.file ?? "IMAGE"
         let inspect = Invocation(command: "inspect", file: invocation.file ?? "IMAGE").line()
         switch code {
-        case .noSuchFile: return (.noInput, "check the path: ls -l \(path)")
+        case .noSuchFile: return (.noInput, StandardFile.hint("check the path", for: file))
         case .notAFile: return (.noInput, "give a file, not a folder or a pipe")
-        case .readFailed: return (.inputOutput, "check the read permission: ls -l \(path)")
+        case .readFailed: return (.inputOutput, StandardFile.hint("check the read permission", for: file))
         case .emptyImage: return (.malformed, "the build may have failed: build the image again")
-        case .imageTooLarge: return (.malformed, "check that this is the intended file: ls -l \(path)")
+        case .imageTooLarge: return (.malformed, StandardFile.hint("check that this is the intended file", for: file))
         case .imageChanged: return (.inputOutput, "sign the image after the build has ended")
         case .productRequired: return (.usage, "give --product NAME, such as --product acme-thermostat")
         case .versionRequired: return (.usage, "give --version X.Y.Z, such as --version 1.4.0")
@@ -102,7 +102,7 @@ extension Failure {
 extension Failure {
     /// Creates the failure for a failed verification.
     init(_ error: VerificationError, in invocation: Invocation) {
-        let file = invocation.file ?? "the file"
+        let file = invocation.title(or: "the file")
         self.init(
             error.code.rawValue, .refused, "\(file) was refused: \(error.context)",
             hints: [Self.advice(for: error.code, in: invocation)] + Self.consent(to: error.code, in: invocation))
@@ -110,7 +110,7 @@ extension Failure {
 
     private static func advice(for code: VerificationError.Code, in invocation: Invocation) -> String {
         let inspect = Invocation(command: "inspect", file: invocation.file ?? "BUNDLE").line()
-        let sign = "otaflash sign --as mcuboot APP.bin --key KEY.pem"
+        let sign = "otaflash sign --as mcuboot APP.bin --key KEY.pem --version X.Y.Z --header-size 0x200"
         switch code {
         case .unknownCriticalField: return "the file requires a newer otaflash; this is version \(Version.number)"
         case .untrustedKey:
@@ -122,7 +122,8 @@ extension Failure {
         case .unsupportedSignature:
             return "sign the image again with a key and a digest that otaflash supports: \(sign)"
         case .encryptedImage:
-            return "sign the encrypted image into a bundle: otaflash sign IMAGE --key KEY.pem --product P"
+            return
+                "sign the encrypted image into a bundle: otaflash sign IMAGE --key KEY.pem --product P --version X.Y.Z"
         case .noDigest: return "create the image again with a digest: \(sign)"
         case .ambiguousImage:
             return "do not use the file: no tool signs an image in this way; fetch it again from its source"

@@ -89,8 +89,7 @@ struct Console: Sendable {
         if style == .json { return write(ProgressEvent(failure)) }
         writeLine(TerminalLine("error:", .red), failure.message)
         failure.usage.forEach { write(TerminalLine($0)) }
-        writeLine(TerminalLine("hint:", .cyan), failure.hints.first ?? "")
-        failure.hints.dropFirst().forEach { write(TerminalLine($0)) }
+        failure.hints.forEach { writeLine(TerminalLine("hint:", .cyan), $0) }
     }
 
     /// Writes a note to stderr, as text or as a JSON event. `--quiet` suppresses notes.

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Glibc
+import OTASigning
 import Synchronization
 import SystemPackage
 
@@ -22,8 +23,6 @@ final class LogFile: Sendable {
     /// - Throws: `output-exists`, `cannot-create`.
     init(_ path: String, onFailure: @escaping @Sendable (Errno) -> Void) throws(Failure) {
         self.onFailure = onFailure
-        // The shell can limit the size of files (ulimit -f). At this limit, the signal SIGXFSZ would end the command.
-        signal(SIGXFSZ, SIG_IGN)
         try StandardFile.refuse(path, "the log is a file", hint: "give a name: --log otaflash.log; or use --verbose")
         do throws(Errno) {
             // Opening a FIFO without a reader must not block.
@@ -33,9 +32,13 @@ final class LogFile: Sendable {
                     permissions: .ownerReadWrite)
             }
         } catch {
+            let parent = FilePath(path).removingLastComponent()
+            let folder = Shell.quoted(parent.isEmpty ? "." : parent.string)
             throw Failure(
                 "cannot-create", .cannotCreate, "cannot write the log \(path): \(error)",
-                hint: "check that the folder exists and that you may write to it: ls -ld \(Shell.quoted(path))")
+                hint: error == .noSuchFileOrDirectory
+                    ? "create the folder: mkdir -p \(folder)"
+                    : "check that you may write to the folder: ls -ld \(folder)")
         }
         guard accepts() else {
             try? file.close()
@@ -84,7 +87,7 @@ final class LogFile: Sendable {
         guard !hasFailed.load(ordering: .relaxed) else { return }
         do throws(Errno) {
             // Each line is written with one call, so that the lines of two processes do not mix.
-            _ = try Self.systemCall { try file.writeAll(text.utf8) }
+            try file.writeAllWaiting(text)
         } catch {
             if hasFailed.exchange(true, ordering: .relaxed) == false { onFailure(error) }
         }

@@ -2,8 +2,9 @@ import OTAUpdate
 
 /// Reports progress as lines for files and logs: one line for each phase, each tenth of the image and each event.
 struct ProgressLines: ProgressRenderer {
-    /// The address that the user gave; nil: no device. Each line begins with this address, because a log can contain several devices.
-    let device: String?
+    /// The beginning of each line, because a log can contain several devices: the address that the user gave, without the parameters of a
+    /// virtual device. Empty: no device.
+    private let prefix: String
     let write: @Sendable (TerminalLine) -> Void
     private var rate = RateMeter()
     private var tenth = 0
@@ -11,7 +12,8 @@ struct ProgressLines: ProgressRenderer {
     private var completed: Int?
 
     init(device: String?, write: @escaping @Sendable (TerminalLine) -> Void) {
-        self.device = device
+        let address = device.map { String($0.prefix { $0 != "?" }) } ?? ""
+        prefix = address.isEmpty || address.hasSuffix(":") ? address : "\(address):"
         self.write = write
     }
 
@@ -35,7 +37,7 @@ struct ProgressLines: ProgressRenderer {
         }
     }
 
-    private func writeLine(_ text: String) { write(TerminalLine((device.map { "\($0): " } ?? "") + text)) }
+    private func writeLine(_ text: String) { write(TerminalLine(prefix.isEmpty ? text : "\(prefix) \(text)")) }
 
     private mutating func advance(to offset: Int, of total: Int, at time: Duration) {
         rate.add(offset: offset, at: time)

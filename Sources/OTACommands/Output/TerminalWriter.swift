@@ -1,4 +1,5 @@
 import Glibc
+import OTASigning
 import SystemPackage
 
 /// An element of the output for the user: text, or a control sequence.
@@ -39,18 +40,7 @@ struct TerminalWriter: Sendable {
 
     /// Writes without a buffer, so that no output is lost if the process crashes or is killed.
     private func write(_ text: String) throws(Errno) {
-        var text = text
-        let failure: Errno? = text.withUTF8 { bytes in
-            var rest = UnsafeRawBufferPointer(bytes)
-            while !rest.isEmpty {
-                let count = Glibc.write(descriptor, rest.baseAddress, rest.count)
-                if count < 0, errno == EINTR { continue }
-                guard count >= 0 else { return Errno(rawValue: errno) }
-                rest = UnsafeRawBufferPointer(rebasing: rest[count...])
-            }
-            return nil
-        }
-        if let failure { throw failure }
+        try FileDescriptor(rawValue: descriptor).writeAllWaiting(text)
     }
 }
 
@@ -79,12 +69,14 @@ enum StandardStream: Int32 {
     /// A writer to the stream, without colours.
     var writer: TerminalWriter { TerminalWriter(descriptor: rawValue) }
 
-    /// Ignores SIGPIPE, and opens `/dev/null` for each closed standard stream.
+    /// Ignores SIGPIPE and SIGXFSZ, and opens `/dev/null` for each closed standard stream.
     ///
-    /// Without SIGPIPE, a write to a closed pipe fails with an error that can be reported. If a standard stream stayed closed, the next
-    /// opened file, such as a bundle, would get the descriptor of this stream. Output would then be written into that file.
+    /// Without these signals, a write to a closed pipe, or beyond the maximum file size (`ulimit -f`), fails with an error that can be
+    /// reported. If a standard stream stayed closed, the next opened file, such as a bundle, would get the descriptor of this stream.
+    /// Output would then be written into that file.
     static func secure() {
         signal(SIGPIPE, SIG_IGN)
+        signal(SIGXFSZ, SIG_IGN)
         for stream in [input, output, error] where fcntl(stream.rawValue, F_GETFD) == -1 {
             // `open` returns the lowest free descriptor, which is the descriptor of this stream. Use of the stream still fails, because
             // stdout and stderr are read-only, and stdin is write-only.

@@ -87,7 +87,7 @@ enum PassphraseSource {
                 while count < buffer.count {
                     // The loop reads single bytes, because the rest of a pipe may be for another reader.
                     let place = UnsafeMutableRawBufferPointer(rebasing: buffer[count..<count + 1])
-                    guard try file.read(into: place) > 0, place[0] != UInt8(ascii: "\n") else { break }
+                    guard try file.readWaiting(into: place) > 0, place[0] != UInt8(ascii: "\n") else { break }
                     count += 1
                 }
                 if count > 0, buffer[count - 1] == UInt8(ascii: "\r") { count -= 1 }

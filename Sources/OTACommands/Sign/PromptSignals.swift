@@ -16,7 +16,7 @@ struct PromptSignals: ~Copyable {
     private static let ending =
         [
             SIGHUP, SIGINT, SIGQUIT, SIGALRM, SIGTERM, SIGUSR1, SIGUSR2, SIGSTKFLT, SIGVTALRM, SIGPROF, SIGXCPU,
-            SIGXFSZ, SIGIO, SIGPWR,
+            SIGIO, SIGPWR,
         ] + Array(__libc_current_sigrtmin()...__libc_current_sigrtmax())
 
     /// The write end of the pipe. It is atomic, because any thread may receive a signal.

@@ -61,7 +61,8 @@ struct SimulateList: Command {
                 unreadable.append(.init(address: "sim:\(name)", code: failure.code))
             }
         }
-        let none: TerminalLine = "No virtual devices. To create one: otaflash simulate create NAME, or push to sim:"
+        let none: TerminalLine =
+            "No virtual devices. To create one: otaflash simulate create NAME --product demo --version 1.0.0; or push to sim:"
         let lines = devices.isEmpty && unreadable.isEmpty ? [none] : VirtualDevicesAnswer.table(devices)
         return VirtualDevicesAnswer(
             devices: devices, lines: lines, unreadable: unreadable.isEmpty ? nil : unreadable)

@@ -62,10 +62,9 @@ struct SimulateCreate: Command {
     @Option(
         help: ArgumentHelp(
             "The trial time in seconds, 0 to 3600: the device rolls back a new image that is not confirmed within this time "
-                + "after boot; 0: the "
-                + "device has no trial; default: 60. Only with --protocol ota.",
+                + "after boot; 0: the device has no trial; default: 60. Only with --protocol ota.",
             valueName: "seconds"),
-        transform: WholeNumber.in(0...65535))
+        transform: WholeNumber.in(0...3600))
     var trial: Int?
 
     @OptionGroup var smp: SMPDeviceOptions

@@ -120,7 +120,9 @@ extension Wiring {
             guard transport.protocols.contains(.ota) else {
                 throw Failure.usage(
                     "sim:\(name) uses the GATT OTA profile, which is available only over Bluetooth",
-                    hint: "create a device with SMP: otaflash simulate create NAME --protocol smp")
+                    hint:
+                        "create a device with SMP: otaflash simulate create NAME --protocol smp --product demo --version 1.0.0"
+                )
             }
             return try store.open(name) { configuration in
                 // BlueZ 5.66 as a peripheral accepts 512 bytes for a value and its 2-byte handle together.

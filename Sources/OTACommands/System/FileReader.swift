@@ -1,3 +1,4 @@
+import OTASigning
 import SystemPackage
 
 /// Reads a file once into memory. So the sent bytes are the verified bytes, even if the file changes later.
@@ -21,7 +22,7 @@ enum FileReader {
     private static func read(_ name: String) throws(Failure) -> [UInt8] {
         do {
             if name == StandardFile.name {
-                return try read(StandardFile.input(), expecting: 0, as: StandardFile.inputTitle)
+                return try read(StandardFile.input(), expecting: 0, as: name)
             }
             let file = try FileDescriptor.open(FilePath(name), .readOnly, options: .closeOnExec)
             return try file.closeAfter {
@@ -43,7 +44,7 @@ enum FileReader {
         let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: pieceLength, alignment: 16)
         defer { piece.deallocate() }
         while true {
-            let count = try file.read(into: piece)
+            let count = try file.readWaiting(into: piece)
             guard count > 0 else { return bytes }
             bytes.append(contentsOf: piece[..<count])
             guard bytes.count <= limit else { throw tooLarge(name) }
@@ -57,24 +58,25 @@ enum FileReader {
 
     private static func tooLarge(_ name: String) -> Failure {
         Failure(
-            "file-too-large", .malformed, "\(name) is larger than the limit of \(limit >> 20) MiB",
-            hint: "check that this is the intended file: ls -l \(Shell.quoted(name))")
+            "file-too-large", .malformed,
+            "\(StandardFile.title(of: name)) is larger than the limit of \(limit >> 20) MiB",
+            hint: StandardFile.hint("check that this is the intended file", for: name))
     }
 
     private static func unreadable(_ name: String, _ error: any Error) -> Failure {
-        let path = Shell.quoted(name)
         switch error as? Errno {
         case .noSuchFileOrDirectory, .notDirectory:
             return Failure(
-                "no-such-file", .noInput, "there is no file \(name)", hint: "check the path: ls -l \(path)")
+                "no-such-file", .noInput, "there is no file \(name)",
+                hint: StandardFile.hint("check the path", for: name))
         case .permissionDenied:
             return Failure(
                 "read-failed", .inputOutput, "no permission to read \(name): \(error)",
-                hint: "check its permissions: ls -l \(path)")
+                hint: StandardFile.hint("check its permissions", for: name))
         default:
             return Failure(
-                "read-failed", .inputOutput, "cannot read \(name): \(error)",
-                hint: "check that the file is complete: ls -l \(path)")
+                "read-failed", .inputOutput, "cannot read \(StandardFile.title(of: name)): \(error)",
+                hint: StandardFile.hint("check that the file is complete", for: name))
         }
     }
 }
@@ -87,6 +89,12 @@ enum StandardFile {
 
     /// Returns the name of an input file for messages.
     static func title(of name: String) -> String { name == Self.name ? inputTitle : name }
+
+    /// Returns a hint for an input file: the advice with the command `ls`, or a hint that fits standard input.
+    static func hint(_ advice: String, for name: String) -> String {
+        name == Self.name
+            ? "check the program or the file that standard input comes from" : "\(advice): ls -l \(Shell.quoted(name))"
+    }
 
     /// Returns the descriptor of standard input.
     ///

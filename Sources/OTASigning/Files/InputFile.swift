@@ -35,16 +35,13 @@ package final class InputFile {
     ///   longer than 256 MiB.
     package init(copying stream: FileDescriptor, as name: FilePath) throws(SigningError) {
         path = name
-        do { file = try OpenFile.scratch() } catch {
-            throw .refused(
-                .cannotCreate, context: "cannot create a temporary file in \(OpenFile.scratchFolder): \(error)")
-        }
+        do { file = try OpenFile.scratch() } catch { throw OpenFile.scratchFailed(.cannotCreate, error) }
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.pieceLength, alignment: 4096)
         defer { buffer.deallocate() }
         var length = 0
         while true {
             let count: Int
-            do { count = try Errno.typed { try stream.read(into: buffer) } } catch {
+            do { count = try stream.readWaiting(into: buffer) } catch {
                 throw .refused(.readFailed, context: "\(name): \(error)")
             }
             guard count > 0 else { break }
@@ -55,7 +52,7 @@ package final class InputFile {
                     hint: "save it to a file first, and give the name of the file")
             }
             do { try file.write(UnsafeRawBufferPointer(rebasing: buffer[..<count])) } catch {
-                throw .refused(.writeFailed, context: "a temporary file in \(OpenFile.scratchFolder): \(error)")
+                throw OpenFile.scratchFailed(.writeFailed, error)
             }
         }
         do { status = try file.status() } catch { throw .refused(.readFailed, context: "\(name): \(error)") }

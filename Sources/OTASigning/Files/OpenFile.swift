@@ -1,5 +1,5 @@
 internal import Glibc
-internal import SystemPackage
+package import SystemPackage
 
 /// Owns an open file descriptor and closes it when the last reference is released.
 final class OpenFile {
@@ -27,6 +27,14 @@ final class OpenFile {
             unlink(name.string)
             return file
         }
+    }
+
+    /// The error for a scratch file that cannot be created or written.
+    static func scratchFailed(_ code: SigningError.Code, _ error: Errno) -> SigningError {
+        .refused(
+            code, context: "a temporary file in \(scratchFolder): \(error)",
+            hint: error.writeHint
+                ?? "set TMPDIR to a folder with free space that you may write to: export TMPDIR=FOLDER")
     }
 
     /// The folder for temporary files: `$TMPDIR` if it is an absolute path, else `/tmp`.
@@ -78,12 +86,65 @@ extension Errno {
     var isMissing: Bool { self == .noSuchFileOrDirectory || self == .notDirectory }
 }
 
+extension FileDescriptor {
+    /// Calls `call` until it succeeds or fails with an error other than EINTR, EAGAIN and EWOULDBLOCK.
+    ///
+    /// A descriptor from another process can be non-blocking, for example a pipe to a program with an event loop. This method waits with
+    /// poll(2) until such a descriptor is ready.
+    ///
+    /// - Parameters:
+    ///   - events: the events of poll(2) for which this method waits: `POLLIN` or `POLLOUT`.
+    ///   - call: a system call. A negative result is an error, with its reason in `errno`.
+    private func waiting(for events: CInt, _ call: () -> Int) throws(Errno) -> Int {
+        while true {
+            let count = call()
+            guard count < 0 else { return count }
+            switch errno {
+            case EINTR: continue
+            case EAGAIN:
+                var file = pollfd(fd: rawValue, events: Int16(events), revents: 0)
+                guard poll(&file, 1, -1) >= 0 || errno == EINTR else { throw Errno(rawValue: errno) }
+            default: throw Errno(rawValue: errno)
+            }
+        }
+    }
+
+    /// Reads from the current position, and waits for data also if the descriptor is non-blocking.
+    ///
+    /// - Returns: the number of bytes read; 0 at the end of the stream.
+    package func readWaiting(into buffer: UnsafeMutableRawBufferPointer) throws(Errno) -> Int {
+        try waiting(for: POLLIN) { Glibc.read(rawValue, buffer.baseAddress, buffer.count) }
+    }
+
+    /// Writes all bytes, and waits for a slow reader also if the descriptor is non-blocking.
+    package func writeAllWaiting(_ bytes: UnsafeRawBufferPointer) throws(Errno) {
+        var rest = bytes
+        while !rest.isEmpty {
+            let count = try waiting(for: POLLOUT) { Glibc.write(rawValue, rest.baseAddress, rest.count) }
+            rest = UnsafeRawBufferPointer(rebasing: rest[count...])
+        }
+    }
+
+    /// Writes a text as UTF-8, and waits for a slow reader also if the descriptor is non-blocking.
+    package func writeAllWaiting(_ text: String) throws(Errno) {
+        var text = text
+        try text.withUTF8 { bytes in
+            Result { () throws(Errno) in try writeAllWaiting(UnsafeRawBufferPointer(bytes)) }
+        }.get()
+    }
+}
+
 extension FileDescriptor.OpenOptions {
     /// The flags of `O_TMPFILE`. Swift does not import this macro of asm-generic/fcntl.h. The number is the same on x86 and on ARM.
     static let temporaryFile: FileDescriptor.OpenOptions = [.directory, .init(rawValue: 0o20_000_000)]
 }
 
 extension Errno {
+    /// The hint for a write that failed with this error; nil: the error needs no special hint.
+    var writeHint: String? {
+        self == .fileTooLarge ? "raise the maximum size of a file: ulimit -f unlimited" : nil
+    }
+
     /// Whether open(2) with `O_TMPFILE` fails with this error on a file system that does not support `O_TMPFILE`.
     var lacksTemporaryFiles: Bool { [Errno.notSupported, .isDirectory, .invalidArgument].contains(self) }
 }

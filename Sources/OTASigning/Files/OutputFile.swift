@@ -50,10 +50,7 @@ package final class OutputFile {
         path = name
         replaces = false
         self.stream = stream
-        do { file = try OpenFile.scratch() } catch {
-            throw .refused(
-                .cannotCreate, context: "cannot create a temporary file in \(OpenFile.scratchFolder): \(error)")
-        }
+        do { file = try OpenFile.scratch() } catch { throw OpenFile.scratchFailed(.cannotCreate, error) }
     }
 
     deinit {
@@ -64,7 +61,7 @@ package final class OutputFile {
     ///
     /// - Throws: `write-failed`.
     package func write(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) throws(SigningError) {
-        try writing(.writeFailed) { () throws(Errno) in try file.write(bytes, at: Int64(offset)) }
+        try writing { () throws(Errno) in try file.write(bytes, at: Int64(offset)) }
     }
 
     /// Waits until all bytes are on the storage device, then gives the file its name. For a stream, copies all bytes to the stream.
@@ -72,7 +69,7 @@ package final class OutputFile {
     /// - Throws: `output-exists`, `cannot-create`, `write-failed`.
     package func commit() throws(SigningError) {
         if let stream { return try copy(to: stream) }
-        try writing(.writeFailed) { () throws(Errno) in try file.synchronize() }
+        try writing { () throws(Errno) in try file.synchronize() }
         do {
             if temporary != nil {
                 // rename() overwrites an existing file. The exclusive creation of an empty file at `path` fails if another process has
@@ -106,13 +103,26 @@ package final class OutputFile {
     private func copy(to stream: FileDescriptor) throws(SigningError) {
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: InputFile.pieceLength, alignment: 4096)
         defer { buffer.deallocate() }
-        try writing(.writeFailed) { () throws(Errno) in
-            var offset: Int64 = 0
-            while case let count = try file.read(into: buffer, at: offset), count > 0 {
-                _ = try Errno.typed { try stream.writeAll(UnsafeRawBufferPointer(rebasing: buffer[..<count])) }
-                offset += Int64(count)
+        var offset: Int64 = 0
+        while case let count = try writing({ () throws(Errno) in try file.read(into: buffer, at: offset) }), count > 0 {
+            do throws(Errno) {
+                try stream.writeAllWaiting(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+            } catch {
+                throw .refused(.writeFailed, context: "\(path): \(error)", hint: Self.streamHint(error))
             }
+            offset += Int64(count)
         }
+    }
+
+    private static func streamHint(_ error: Errno) -> String {
+        if let hint = error.writeHint { return hint }
+        let cause =
+            switch error {
+            case .brokenPipe: "the program that reads the output has ended: check this program"
+            case .noSpace: "the disk of the output is full: free space on it"
+            default: "check the destination of the output"
+            }
+        return "\(cause); or write a file: -o FILE"
     }
 
     private func link(to name: FilePath) throws(Errno) {
@@ -122,10 +132,13 @@ package final class OutputFile {
         }
     }
 
-    private func writing<Result>(
-        _ code: SigningError.Code, _ body: () throws(Errno) -> Result
-    ) throws(SigningError) -> Result {
-        do { return try body() } catch { throw .refused(code, context: "\(path): \(error)") }
+    private func writing<Result>(_ body: () throws(Errno) -> Result) throws(SigningError) -> Result {
+        do {
+            return try body()
+        } catch {
+            guard stream == nil else { throw OpenFile.scratchFailed(.writeFailed, error) }
+            throw .refused(.writeFailed, context: "\(path): \(error)", hint: error.writeHint)
+        }
     }
 
     private static func exists(_ path: FilePath) -> SigningError {

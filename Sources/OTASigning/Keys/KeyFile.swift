@@ -78,7 +78,7 @@ public enum KeyFile {
             try file.synchronize()
         } catch {
             unlink(path.string)
-            throw KeyError(.writeFailed, "\(path): \(error)")
+            throw KeyError(.writeFailed, "\(path): \(error)", hint: error.writeHint)
         }
     }
 }
