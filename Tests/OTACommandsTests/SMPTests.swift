@@ -273,6 +273,8 @@ import Testing
             ])
         // A push of the same image changes nothing, so it is not refused. A bundle for another product is an error also then.
         #expect(try await pushBundle(sandbox, fields).json().outcome?.string == "already-running")
+        let other = try await pushBundle(sandbox, ["--product", "toaster"])
+        #expect(try other.exit == 77 && other.json().error?.code?.string == "wrong-product", "\(other.out)")
     }
 
     @Test("over SMP, a device that does not report its board accepts a bundle only with --unchecked-target")
