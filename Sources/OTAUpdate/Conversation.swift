@@ -66,6 +66,8 @@ package struct ConversationState: Sendable {
     package var budget: ProgressBudget?
     /// The JSON names of the bundle's fields that could not be checked against the device.
     package var unchecked: [String] = []
+    /// The slot that the task `discard` erases or has erased; nil: none.
+    package var erased: ErasedSlot?
 
     /// The number of the last request. The first one is random.
     var number: UInt8 = 0
@@ -137,7 +139,7 @@ extension Conversation {
             .finish(
                 UpdateReport(
                     outcome: outcome, updateProtocol: Self.updateProtocol, device: device, transfer: shared.transfer,
-                    unchecked: shared.unchecked)))
+                    unchecked: shared.unchecked, erased: shared.erased)))
     }
 
     /// Handles the answer *busy*. Returns the time at which the request is sent again, or nil if the session has failed.

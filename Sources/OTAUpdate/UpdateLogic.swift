@@ -68,6 +68,8 @@ public enum UpdateProgress: Sendable, Equatable {
     /// The device has acknowledged all bytes of an image. `duration` is the time of the transfer so far.
     case uploaded(TransferReport)
     case confirmed(version: String)
+    /// The version of the update is lower than the running one, and `UpdateOptions.refusesDowngrade` was not given.
+    case downgrade(version: String, running: String)
     case note(String)
 }
 

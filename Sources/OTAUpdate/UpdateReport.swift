@@ -18,16 +18,38 @@ public struct UpdateReport: Sendable, Equatable {
     public var transfer: TransferReport?
     /// The JSON names of the bundle's fields that could not be checked against the device.
     public var unchecked: [String]
+    /// The slot that the task `discard` erased; nil: none. Only SMP erases a slot.
+    public var erased: ErasedSlot?
 
     public init(
         outcome: Outcome, updateProtocol: UpdateProtocol, device: DeviceDescription, transfer: TransferReport? = nil,
-        unchecked: [String] = []
+        unchecked: [String] = [], erased: ErasedSlot? = nil
     ) {
         self.outcome = outcome
         self.updateProtocol = updateProtocol
         self.device = device
         self.transfer = transfer
         self.unchecked = unchecked
+        self.erased = erased
+    }
+}
+
+/// A slot that a device has erased on request.
+public struct ErasedSlot: Sendable, Equatable {
+    /// The image number; 0 on a device with one processor.
+    public var image: Int
+    /// The slot as in `DeviceDescription.ImageSlot`: 0 or 1 of this image.
+    public var slot: Int
+    /// The complete image that the slot had before; nil: none. The slot was then empty or had a partial upload.
+    public var held: DeviceDescription.ImageSlot?
+    /// True if the device reported that the slot was empty.
+    public var wasEmpty: Bool
+
+    public init(image: Int = 0, slot: Int, held: DeviceDescription.ImageSlot? = nil, wasEmpty: Bool = false) {
+        self.image = image
+        self.slot = slot
+        self.held = held
+        self.wasEmpty = wasEmpty
     }
 }
 

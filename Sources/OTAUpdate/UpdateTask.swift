@@ -62,7 +62,7 @@ public struct UpdateOptions: Sendable, Equatable {
     }
     public var resume: Resume
     public var ending: Ending
-    /// Refuses a version lower than the running one. If false, the session only reports a note.
+    /// Refuses a version lower than the running one. If false, the session reports `UpdateProgress.downgrade`.
     public var refusesDowngrade: Bool
     /// Pushes a bundle even if SMP cannot check all of its fields against the device. The GATT OTA profile checks all fields.
     public var acceptsUncheckedTarget: Bool

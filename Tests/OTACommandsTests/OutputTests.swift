@@ -30,7 +30,7 @@ import Testing
         let last = try #require(events.last { $0.event?.string == "progress" })
         #expect(last.phase?.string == "transfer" && last.offset?.number == 20_000 && last.total?.number == 20_000)
         #expect(last.bytes_per_second?.number ?? 0 > 0 && last.eta_seconds?.number == 0)
-        #expect(events.allSatisfy { $0.device?.string == "sim:?pace=virtual&drop-at=0.5" })
+        #expect(events.allSatisfy { $0.device?.given?.string == "sim:?pace=virtual&drop-at=0.5" })
 
         let failed = try await sandbox.run(
             "push", "fw.otaf", "--device", "sim:nobody?pace=virtual", "--trust", "release.pub.pem", "--progress", "json"
@@ -56,7 +56,7 @@ import Testing
             #expect(json.ok?.bool == false && json.device?.given?.string == device, "\(words)")
             #expect(json.device?.members == device.map { _ in ["given"] })
             let event = try await sandbox.run(words + ["--progress", "json"]).events().last
-            #expect(event?.event?.string == "error" && event?.device?.string == device, "\(words)")
+            #expect(event?.event?.string == "error" && event?.device?.given?.string == device, "\(words)")
         }
         // Two devices: the failure cannot name one of them.
         let both = try await sandbox.run("push", "--device", "sim:a", "--device", "sim:b", "--format", "json").json()

@@ -145,7 +145,7 @@ import Testing
         #expect(
             run.exit == 0 && run.err.contains("The device discards a partial upload") == !continues, "\(run.err)")
         #expect((try run.json().transfer?.resumed_from?.number ?? 0 > 0) == continues)
-        #expect(!run.err.contains("Nothing to resume"))
+        #expect(!run.err.contains("nothing to resume"))
     }
 
     @Test(
@@ -167,7 +167,7 @@ import Testing
                 + options)
         #expect(run.exit == 0 && run.err.contains("The device discards a partial upload"), "\(run.err)")
         #expect(try run.json().transfer?.resumed_from?.number == 0)
-        #expect(run.err.contains("Nothing to resume") == !options.isEmpty)
+        #expect(run.err.contains("nothing to resume") == !options.isEmpty)
     }
 
     @Test("push --resume warns if there is nothing to continue, and --resume with --restart is refused")
@@ -181,7 +181,8 @@ import Testing
         #expect(try await sandbox.run(words + ["--restart"]).exit == 64)
         let run = try await sandbox.run(words)
         #expect(
-            run.exit == 0 && run.err.contains("Nothing to resume: the device has no partial upload of this file"),
+            run.exit == 0
+                && run.err.contains("Warning: nothing to resume: the device has no partial upload of this file"),
             "\(run.err)")
     }
 
@@ -193,7 +194,31 @@ import Testing
         try await sandbox.release()
         let words = ["push", "fw.otaf", "--device", "sim:?pace=virtual", "--trust", "release.pub.pem", "--resume"]
         let run = try await sandbox.run(words + options)
-        #expect(run.exit == 0 && run.err.contains("warning: Nothing to resume"), "\(run.err)")
+        #expect(run.exit == 0 && run.err.contains("warning: nothing to resume"), "\(run.err)")
+    }
+
+    @Test("push of a lower version is a warning as a JSON event, in lines, and with --quiet")
+    func aDowngradeIsAWarning() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        let text = "version 1.1.0 is lower than 9.0.0, the running version"
+        for (options, line) in [
+            (["--quiet"], "otaflash: warning: \(text)\n"), (["--progress", "none"], "otaflash: warning: \(text)\n"),
+            (["--progress", "lines"], "Warning: \(text)\n"), (["--progress", "json"], nil),
+        ] as [([String], String?)] {
+            try await sandbox.run("simulate", "remove", "kitchen")
+            let created = try await sandbox.run(
+                "simulate", "create", "kitchen", "--product", "demo", "--version", "9.0.0", "--trust",
+                "release.pub.pem")
+            #expect(created.exit == 0, "\(created.err)")
+            let run = try await sandbox.run(
+                ["push", "fw.otaf", "--device", "sim:kitchen?pace=virtual", "--trust", "release.pub.pem"] + options)
+            #expect(run.exit == 0, "\(run.err)")
+            if let line { #expect(run.err.contains(line), "\(run.err)") }
+            guard line == nil else { continue }
+            let warnings = try run.events().filter { $0.event?.string == "warning" }
+            #expect(warnings.map { $0.message?.string } == [text])
+        }
     }
 
     /// The long connection interval ends the trial of 1 s before the confirmation arrives.

@@ -73,6 +73,27 @@ import Testing
         #expect(try permanent.json().device?.running_version?.string == "1.1.0")
     }
 
+    @Test("discard over SMP reports the erased slot and the image that it held")
+    func discardReportsWhatItErased() async throws {
+        let sandbox = try await Self.sandbox()
+        for _ in 1...2 {
+            #expect(try await sandbox.push(Self.device, image: "fw.signed.bin", "--upload-only").exit == 0)
+            let slots = try await sandbox.run("status", "--device", Self.device, "--format", "json").json().slots
+            let digest = try #require(slots?[1]?.sha256?.string)
+            let json = try await sandbox.run("discard", "--device", Self.device, "--format", "json").json()
+            #expect(json.erased?.members == ["empty", "image", "sha256", "slot", "version"])
+            #expect(json.erased?.version?.string == "1.1.0" && json.erased?.slot?.number == 1)
+            #expect(json.erased?.sha256?.string == digest && json.device?.running_version?.string == "1.0.0")
+        }
+        #expect(try await sandbox.push(Self.device, image: "fw.signed.bin", "--upload-only").exit == 0)
+        let held = try await sandbox.run("discard", "--device", Self.device)
+        #expect(held.out.contains("erased slot 1, which held version 1.1.0, SHA-256 "), "\(held.out)")
+        let none = try await sandbox.run("discard", "--device", Self.device)
+        #expect(none.out.contains("had an empty slot 1, with nothing to erase, and runs 1.0.0"), "\(none.out)")
+        let json = try await sandbox.run("discard", "--device", Self.device, "--format", "json").json()
+        #expect(json.erased?.members == ["empty", "image", "slot"] && json.erased?.empty?.bool == true)
+    }
+
     @Test("an image with an untrusted key is refused by push, and by the bootloader after --unverified-image")
     func aKeyThatTheDeviceDoesNotTrust() async throws {
         let sandbox = try await Self.sandbox()
@@ -250,8 +271,10 @@ import Testing
             try accepted.json().unchecked?.array?.compactMap(\.string) == [
                 "hardware", "security_counter", "minimum_battery",
             ])
-        // A push of the same image changes nothing, so it is not refused.
+        // A push of the same image changes nothing, so it is not refused. A bundle for another product is an error also then.
         #expect(try await pushBundle(sandbox, fields).json().outcome?.string == "already-running")
+        let other = try await pushBundle(sandbox, ["--product", "toaster"])
+        #expect(try other.exit == 77 && other.json().error?.code?.string == "wrong-product", "\(other.out)")
     }
 
     @Test("over SMP, a device that does not report its board accepts a bundle only with --unchecked-target")

@@ -1,5 +1,6 @@
 import ArgumentParser
 import OTAClient
+import OTAFirmware
 import OTAUpdate
 
 /// The command `confirm`, which makes the image on trial permanent.
@@ -35,8 +36,9 @@ struct Discard: DeviceCommand {
         commandName: name, abstract: "Discard a partial upload, or roll back the image on trial.",
         discussion: """
             If an image is on trial, the device restarts and returns to the old image. If not, the device discards a \
-            partial upload. Over SMP, the device then erases its other slot, even if it holds a complete image. An SMP \
-            image that is already marked for the next boot cannot be discarded (exit 77).
+            partial upload. Over SMP, the device then erases the slot that does not run, even if it holds a complete image; \
+            the result reports the slot and the image. An SMP image that is already marked for the next boot cannot be \
+            discarded (exit 77).
 
             Example: otaflash discard --device ble:AA:BB:CC:DD:EE:FF
                      otaflash discard --device sim:
@@ -51,9 +53,25 @@ struct Discard: DeviceCommand {
         let outcome = try await Wiring(console: console, invocation: invocation)
             .perform(.discard, on: target)
         return DeviceAnswer(outcome) { device in
-            let what = device.previousVersion.map { "rolled back from \($0)" } ?? "has no partial upload"
+            let what =
+                device.previousVersion.map { "rolled back from \($0)" } ?? outcome.report.erased.map {
+                    Self.text(of: $0)
+                }
+                ?? "has no partial upload"
             return "\(device.title) \(what) and runs \(device.runningVersion), confirmed."
         }
+    }
+
+    /// Returns the part of the result's sentence about the slot that an SMP device erased.
+    private static func text(of erased: ErasedSlot) -> String {
+        guard let held = erased.held else {
+            return erased.wasEmpty
+                ? "had an empty slot \(erased.slot), with nothing to erase,"
+                : "erased slot \(erased.slot), which held no complete image,"
+        }
+        let digest = held.digest.map { ", \(ImageDigest.text($0))" } ?? ""
+        return "erased slot \(erased.slot), which held version \(held.version)\(digest),"
+
     }
 }
 
@@ -91,13 +109,33 @@ struct Identify: DeviceCommand {
 
 /// The result of the command `confirm`, `discard` or `identify`.
 struct DeviceAnswer: CommandAnswer {
+    /// A slot that was erased. The names are those of the slots of `status`.
+    struct Erased: Encodable, Sendable {
+        let image, slot: Int
+        /// The version of the complete image that the slot had; nil: it had none.
+        let version: String?
+        /// The digest from the TLVs of that image; nil: no image, or the device does not report the digest.
+        let sha256: String?
+        /// True if the device reported that the slot was already empty.
+        let empty: Bool
+
+        init(_ erased: ErasedSlot) {
+            image = erased.image
+            slot = erased.slot
+            version = erased.held?.version
+            sha256 = erased.held?.digest.map { Hex.encode($0) }
+            empty = erased.wasEmpty
+        }
+    }
     let device: DeviceSummary
     let updateProtocol: UpdateProtocol
+    /// The slot that `discard` erased on an SMP device; nil: no slot was erased.
+    let erased: Erased?
     let lines: [TerminalLine]
     var describesDevice: Bool { true }
 
     private enum CodingKeys: String, CodingKey {
-        case device
+        case device, erased
         case updateProtocol = "protocol"
     }
 
@@ -107,6 +145,7 @@ struct DeviceAnswer: CommandAnswer {
     init(_ outcome: UpdateResult, text: (DeviceSummary) -> String) {
         device = DeviceSummary(outcome)
         updateProtocol = outcome.report.updateProtocol
+        erased = outcome.report.erased.map { Erased($0) }
         lines = [TerminalLine(text(device))]
     }
 }

@@ -34,6 +34,14 @@ struct Status: DeviceCommand {
     }
 }
 
+/// The text of a digest that an SMP device lists.
+enum ImageDigest {
+    /// Returns the name of the algorithm, which follows from the length, and the first 8 bytes.
+    static func text(_ digest: [UInt8]) -> String {
+        "SHA-\(digest.count * 8) \(Hex.encode(Array(digest.prefix(8))))…"
+    }
+}
+
 /// The result of the command `status`.
 struct StatusAnswer: CommandAnswer {
     struct Transfer: Encodable, Sendable {
@@ -53,18 +61,24 @@ struct StatusAnswer: CommandAnswer {
         let version: String
         /// The SHA-256 digest from the TLVs of the image; nil: the device does not report the digest.
         let sha256: String?
+        let digest: [UInt8]?
         let active, pending, confirmed, permanent, bootable: Bool
 
         init(_ slot: DeviceDescription.ImageSlot) {
             image = slot.image
             self.slot = slot.slot
             version = slot.version
+            digest = slot.digest
             sha256 = slot.digest.map { Hex.encode($0) }
             active = slot.isActive
             pending = slot.isPending
             confirmed = slot.isConfirmed
             permanent = slot.isPermanent
             bootable = slot.isBootable
+        }
+
+        private enum CodingKeys: CodingKey {
+            case image, slot, version, sha256, active, pending, confirmed, permanent, bootable
         }
 
         /// The state of the image as text for the user.
@@ -100,7 +114,7 @@ struct StatusAnswer: CommandAnswer {
         let hasSeveralImages = slots?.contains { $0.image > 0 } == true
         for slot in slots ?? [] {
             let label = hasSeveralImages ? "Image \(slot.image), slot \(slot.slot)" : "Slot \(slot.slot)"
-            let digest = slot.sha256.map { ", SHA-256 \($0.prefix(16))…" } ?? ""
+            let digest = slot.digest.map { ", \(ImageDigest.text($0))" } ?? ""
             rows.append((label, "\(slot.version)\(digest); \(slot.meaning)"))
         }
         if let transfer {

@@ -33,21 +33,22 @@ struct JSONObject<Members: Encodable>: Encodable {
         case schema, command, ok, exit, device
     }
 
-    /// The member `device`. It is a JSON object in the result of every command.
-    private struct Device: Encodable {
-        let given: String
-    }
-
     func encode(to encoder: any Encoder) throws {
         var container = encoder.container(keyedBy: CodingKeys.self)
         try container.encode(Self.schema, forKey: .schema)
         try container.encode(command, forKey: .command)
         try container.encode(exit == .done, forKey: .ok)
         try container.encode(exit.rawValue, forKey: .exit)
-        try container.encodeIfPresent(device.map { Device(given: $0) }, forKey: .device)
+        try container.encodeIfPresent(device.map { GivenDevice(given: $0) }, forKey: .device)
         try members.encode(to: encoder)
         try failure?.encode(to: encoder)
     }
+}
+
+/// The member `device` of a failure and of an event. It has the shape of the device in a result, with only the first member.
+struct GivenDevice: Encodable {
+    /// The address that the user gave.
+    let given: String
 }
 
 /// The members that a failure adds to the JSON object on stdout.

@@ -37,7 +37,7 @@ struct CommandLog: LogHandler {
             return
         }
         var object = ProgressEvent(.log, message: text)
-        object.device = device
+        object.device = device.map { GivenDevice(given: $0) }
         object.level = event.level.rawValue
         if let line = try? JSONLine(object) { try? writer.write(line) }
     }

@@ -108,7 +108,9 @@ struct Console: Sendable {
         file?.write("warning", text)
         if let hint { file?.write("hint", hint) }
         if style == .json {
-            write(ProgressEvent(.note, message: hint.map { "\(text) Hint: \($0)." } ?? text))
+            var event = ProgressEvent(.warning, message: text)
+            event.hint = hint
+            write(event)
         } else {
             writeLine(TerminalLine("warning:", .yellow), text)
             if let hint { writeLine(TerminalLine("hint:", .cyan), hint) }
@@ -143,7 +145,7 @@ struct Console: Sendable {
 
     private func write(_ event: ProgressEvent) {
         var event = event
-        event.device = device
+        event.device = device.map { GivenDevice(given: $0) }
         if let line = try? JSONLine(event) { try? StandardStream.error.writer.write(line) }
     }
 

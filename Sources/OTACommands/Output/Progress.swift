@@ -41,8 +41,8 @@ final class ProgressReporter: @unchecked Sendable {
     func report(_ progress: UpdateProgress, at time: Duration) {
         console.debug("\(Figures.decimal(time.seconds, places: 3)) s: \(ProgressText.logLine(for: progress))")
         guard renderer != nil else {
-            // Without a renderer (`--quiet`, `--progress none`) the user still needs the warning that `--resume` promises.
-            if case .nothingToResume = progress, let line = ProgressText.line(for: progress) { console.warn(line) }
+            // Without a renderer (`--quiet`, `--progress none`) the user still needs the warnings.
+            if let text = ProgressText.warning(for: progress) { console.warn(text) }
             return
         }
         renderer?.show(progress, at: time)
@@ -76,6 +76,17 @@ enum ProgressText {
         }
     }
 
+    /// Returns the text of an event that is a warning; nil for other events. `--quiet` does not suppress warnings.
+    static func warning(for progress: UpdateProgress) -> String? {
+        switch progress {
+        case .nothingToResume:
+            "nothing to resume: the device has no partial upload of this file; the transfer starts at 0"
+        case .downgrade(let version, let running):
+            "version \(version) is lower than \(running), the running version"
+        default: nil
+        }
+    }
+
     /// Returns the text of an event for the user; nil for phases and transferred bytes, which the renderers show in another way.
     static func line(for progress: UpdateProgress) -> String? {
         switch progress {
@@ -86,10 +97,10 @@ enum ProgressText {
         case .resumed(let offset, let total): "Resuming at byte \(offset) of \(total)"
         case .discarded(let offset):
             "The device discards a partial upload of \(Figures.bytes(offset)); the transfer starts at 0"
-        case .nothingToResume:
-            "Nothing to resume: the device has no partial upload of this file; the transfer starts at 0"
+        case .nothingToResume, .downgrade: warning(for: progress).map { "Warning: \($0)" }
         case .gap(let offset): "Chunks were lost; resuming at byte \(offset)"
-        case .deviceReset(let offset): "The device restarted unexpectedly; resuming at byte \(offset)"
+        case .deviceReset(let offset):
+            "The device has lost received bytes, for example by a restart; resuming at byte \(offset)"
         case .confirmed(let version): "Version \(version) is confirmed"
         case .note(let text): text.prefix(1).uppercased() + text.dropFirst()
         }

@@ -48,7 +48,7 @@ struct ProgressBar: ProgressRenderer {
         case .linkLost:
             (isLinkDown, rate) = (true, RateMeter())
             keep(progress)
-        case .connectionFailed, .discarded, .nothingToResume, .deviceReset, .note: keep(progress)
+        case .connectionFailed, .discarded, .nothingToResume, .downgrade, .deviceReset, .note: keep(progress)
         case .uploaded(let transfer): finalRate = transfer.bytesPerSecond
         case .reconnected:
             isLinkDown = false

@@ -27,7 +27,7 @@ struct ProgressLines: ProgressRenderer {
             completed = nil
             fallthrough
         case .connectionFailed, .linkLost, .reconnected, .discarded, .nothingToResume, .gap, .deviceReset, .confirmed,
-            .note:
+            .downgrade, .note:
             if case .linkLost = progress { rate = RateMeter() }
             if let line = ProgressText.line(for: progress) { writeLine(line) }
         case .uploaded(let transfer):
@@ -114,7 +114,9 @@ struct ProgressEvents: ProgressRenderer {
         case .confirmed(let version):
             event.event = .confirmed
             event.version = version
-        case .nothingToResume: event.message = ProgressText.line(for: progress)
+        case .nothingToResume, .downgrade:
+            event.event = .warning
+            event.message = ProgressText.warning(for: progress)
         case .note(let text): event.message = text
         }
         write(event)
@@ -124,14 +126,14 @@ struct ProgressEvents: ProgressRenderer {
 /// A JSON event, one line of `--progress json`. Members without a value are absent.
 struct ProgressEvent: Encodable {
     enum Kind: String, Encodable {
-        case progress, phase, reconnected, resumed, gap, confirmed, note, log, error
+        case progress, phase, reconnected, resumed, gap, confirmed, note, warning, log, error
         case connectionFailed = "connection-failed"
         case linkLost = "link-lost"
         case deviceReset = "device-reset"
     }
     var event: Kind
-    /// The address that the user gave; nil: the command has no device.
-    var device: String?
+    /// The device of the command; nil: the command has no device.
+    var device: GivenDevice?
     var phase: String?
     /// The offset and the image size, in bytes.
     var offset, total: Int?
@@ -141,8 +143,10 @@ struct ProgressEvent: Encodable {
     var version: String?
     var message: String?
     var level: String?
+    /// The next step of a warning or an error.
+    var hint: String?
     // Only error events contain the next members.
-    var code, hint: String?
+    var code: String?
     var exit: Int32?
 
     init(_ event: Kind, message: String? = nil) {

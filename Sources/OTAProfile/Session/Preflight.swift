@@ -40,9 +40,9 @@ struct Preflight {
 
     /// Checks each field of the bundle against the device.
     ///
-    /// - Returns: a note for the user, or nil.
+    /// - Returns: a warning for the user, or nil.
     /// - Throws: the error with which the device would refuse the bundle.
-    func check(_ device: DeviceSnapshot) throws(UpdateError) -> String? {
+    func check(_ device: DeviceSnapshot) throws(UpdateError) -> UpdateProgress? {
         let info = device.info
         guard info.product == manifest.product.text else {
             throw UpdateError(.wrongProduct, "the bundle is for \(manifest.product), the device is \(info.product)")
@@ -106,11 +106,13 @@ struct Preflight {
         }
     }
 
-    private func checkVersion(_ device: DeviceSnapshot) throws(UpdateError) -> String? {
+    private func checkVersion(_ device: DeviceSnapshot) throws(UpdateError) -> UpdateProgress? {
         guard device.version.takesPrecedence(over: manifest.version) else { return nil }
-        let remark = "version \(manifest.version) is lower than \(device.version), the running version"
-        guard !options.refusesDowngrade else { throw UpdateError(.downgrade, remark) }
-        return remark
+        let (version, running) = ("\(manifest.version)", "\(device.version)")
+        guard !options.refusesDowngrade else {
+            throw UpdateError(.downgrade, "version \(version) is lower than \(running), the running version")
+        }
+        return .downgrade(version: version, running: running)
     }
 
     private func name(of format: UInt8) -> String {

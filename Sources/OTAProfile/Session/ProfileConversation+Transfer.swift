@@ -68,7 +68,7 @@ extension ProfileConversation {
             }
             let remark = try push.preflight.check(snapshot)
             if push.previous == nil {
-                if let remark { report(.note(remark)) }
+                if let remark { report(remark) }
                 self.push?.previous = snapshot
                 report(.phase(.envelope))
             }

@@ -122,6 +122,10 @@ extension SMPConversation {
                         + "the mark: discard the image after it has booted"))
         }
         guard let slot = list.slotToErase(0) else { return finish(.done, describe(list)) }
+        // If the answer to the erase is lost, the next list does not have the image any more.
+        if shared.erased == nil {
+            shared.erased = ErasedSlot(slot: slot, held: list.others(0).first.map { DeviceDescription.ImageSlot($0) })
+        }
         erase(slot: slot)
     }
 
@@ -131,9 +135,13 @@ extension SMPConversation {
     }
 
     /// Handles the answer to an erase.
-    mutating func erased() {
+    ///
+    /// - Parameter wasEmpty: true if the device refused the erase because the slot is empty.
+    mutating func erased(wasEmpty: Bool = false) {
         if let number = push?.toErase { return begin(afterErasing: number) }
         guard let list else { return }
+        // After a lost answer, a refusal shows only that the earlier request has erased the slot.
+        if shared.erased?.held == nil { shared.erased?.wasEmpty = wasEmpty }
         finish(.done, describe(list))
     }
 }

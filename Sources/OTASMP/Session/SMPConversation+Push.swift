@@ -93,7 +93,7 @@ extension SMPConversation {
         let preflight = SMPPreflight(
             push: push, device: device, list: list, valueLength: valueLength)
         do throws(UpdateError) {
-            for remark in try preflight.check() { report(.note(remark)) }
+            for remark in try preflight.check() { report(remark) }
         } catch {
             fail(error)
             return false

@@ -131,7 +131,7 @@ extension SMPConversation {
 }
 
 extension DeviceDescription.ImageSlot {
-    fileprivate init(_ entry: SMPImageList.Entry) {
+    init(_ entry: SMPImageList.Entry) {
         self.init()
         image = entry.image
         slot = entry.slot

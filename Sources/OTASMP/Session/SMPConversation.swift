@@ -376,7 +376,7 @@ package struct SMPConversation: Conversation {
         case .system: device.wasAskedForBoard = true
         case .parameters, .bootloader, .bootloaderMode, .slots: break
         case .setState(nil, confirm: false): device.marksImages = error != .unsupported
-        case .erase where push?.toErase != nil || isEmptySlot(error): return erased()
+        case .erase where push?.toErase != nil || isEmptySlot(error): return erased(wasEmpty: true)
         default: return fail(error.update(request))
         }
         askNext()

@@ -12,9 +12,9 @@ struct SMPPreflight {
 
     /// Checks all images and the ending.
     ///
-    /// - Returns: notes for the user.
-    func check() throws(UpdateError) -> [String] {
-        var remarks: [String] = []
+    /// - Returns: warnings for the user.
+    func check() throws(UpdateError) -> [UpdateProgress] {
+        var remarks: [UpdateProgress] = []
         for image in push.images {
             try checkDigest(image)
             try checkSize(image)
@@ -43,13 +43,15 @@ struct SMPPreflight {
         }
     }
 
-    private func checkVersion(_ image: SMPImage) throws(UpdateError) -> String? {
+    private func checkVersion(_ image: SMPImage) throws(UpdateError) -> UpdateProgress? {
         guard let running = list.running(image.number),
             let theirs = SMPVersion(running.version), SMPVersion(image.verified.image.version) < theirs
         else { return nil }
-        let remark = "version \(image.version) is lower than \(running.version), the running version"
-        guard !push.options.refusesDowngrade else { throw UpdateError(.downgrade, remark) }
-        return remark
+        guard !push.options.refusesDowngrade else {
+            throw UpdateError(
+                .downgrade, "version \(image.version) is lower than \(running.version), the running version")
+        }
+        return .downgrade(version: image.version, running: running.version)
     }
 
     /// Checks that the header of the image fits the first chunk.

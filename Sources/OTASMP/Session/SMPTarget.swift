@@ -43,7 +43,9 @@ struct SMPTarget {
     }
 
     /// Compares the product with the board. Returns false if the device does not report its board.
-    private func checkProduct() throws(UpdateError) -> Bool {
+    ///
+    /// - Throws: `wrongProduct`.
+    func checkProduct() throws(UpdateError) -> Bool {
         guard let board, !board.isEmpty else { return false }
         guard Self.names(ofBoard: board).contains(manifest.product.text) else {
             throw UpdateError(
@@ -83,8 +85,6 @@ extension SMPConversation {
     /// - Returns: false if the session asks for the board first, or has failed.
     mutating func isForTarget(_ plan: SMPPlan, _ list: SMPImageList) -> Bool {
         guard let push, !push.isTargetChecked else { return true }
-        // The device already runs the image, so nothing will change.
-        if case .finish = plan.step { return true }
         let bundled = push.images.compactMap { image in image.verified.manifest.map { (image, $0) } }
         guard !bundled.isEmpty else { return true }
         guard device.wasAskedForBoard else {
@@ -112,6 +112,11 @@ extension SMPConversation {
         let target = SMPTarget(
             manifest: manifest, image: image.verified.image, board: device.hardware,
             previousVersion: previous?.version)
+        // If the device already runs the image, nothing will change. Only a bundle for another product is then an error.
+        if case .finish = plan.step {
+            _ = try target.checkProduct()
+            return
+        }
         let unchecked = try target.uncheckedFields()
         if unchecked.isEmpty { return }
         let names = unchecked.joined(separator: ", ")

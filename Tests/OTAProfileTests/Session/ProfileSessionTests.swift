@@ -313,12 +313,12 @@ import Testing
         #expect(talk.error == code)
     }
 
-    @Test("a push of an older version reports a note and continues if downgrades are allowed")
+    @Test("a push of an older version reports a downgrade and continues if downgrades are allowed")
     func notesADowngradeAndGoesOn() throws {
         var talk = try push(UpdateOptions())
         talk.comeUp(Device(version: "1.2.0"))
         #expect(talk.outcome == nil)
-        #expect(talk.reports.contains { if case .note = $0 { true } else { false } })
+        #expect(talk.reports.contains { if case .downgrade = $0 { true } else { false } })
     }
 
     @Test("a push that never resumes is refused while the device is on trial")

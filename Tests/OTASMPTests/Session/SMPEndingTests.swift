@@ -90,6 +90,8 @@ import Testing
         }
         #expect(played.report?.outcome == .done, "\(String(describing: played.outcome))")
         #expect(erases == [runningSlot == 1 ? 0 : nil])
+        let erased = played.report?.erased
+        #expect(erased?.slot == 1 - runningSlot && erased?.held?.digest == image(2).digest && erased?.wasEmpty == false)
     }
 
     @Test("discard fails if the erase fails and the slot holds an image", arguments: [true, false])
@@ -99,5 +101,17 @@ import Testing
             frame.group == 1 && frame.command == 5 ? .fields(["rc": CBORValue(1)]) : slots.answer(frame)
         }
         #expect((played.report?.outcome == .done) == !isFull, "\(String(describing: played.outcome))")
+        if !isFull { #expect(played.report?.erased == ErasedSlot(slot: 1, wasEmpty: true)) }
+    }
+
+    @Test("discard reports the erased image also if the answer to the erase gets lost")
+    func aLostAnswerToAnErase() {
+        let full = PlayedSlots(running: [0: image(1)], others: [0: image(2)], known: [:])
+        let empty = PlayedSlots(running: [0: image(1)], known: [:])
+        let played = PlayedDevice(.discard) { frame, link in
+            guard frame.group == 1, frame.command == 5 else { return (link == 1 ? full : empty).answer(frame) }
+            return link == 1 ? .loss : .fields(["rc": CBORValue(1)])
+        }
+        #expect(played.report?.erased?.held?.digest == image(2).digest && played.report?.erased?.wasEmpty == false)
     }
 }
