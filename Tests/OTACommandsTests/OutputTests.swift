@@ -72,7 +72,7 @@ import Testing
         }
         #expect(!run.err.contains("\u{1B}"))
         let lines = run.err.split(separator: "\n").filter { !$0.hasPrefix("otaflash: note: ") }
-        #expect(lines.allSatisfy { $0.hasPrefix("sim:?pace=virtual: ") }, "\(lines)")
+        #expect(lines.allSatisfy { $0.hasPrefix("sim: ") }, "\(lines)")
     }
 
     /// The radio needs several seconds of virtual time. The rate of the last 3 s is higher than the average with a lost link.

@@ -124,7 +124,8 @@ import Testing
             ("sign fw.bin --key release.pem --product demo --version 1.2.0 -o x", "write-failed"),
             ("sign - --key release.pem --product demo --version 1.2.0 -o x <fw.bin", "write-failed"),
             ("sign fw.bin --key release.pem --product demo --version 1.2.0 -o - >stream", "write-failed"),
-            ("keygen x", "write-failed"), ("simulate create kitchen --product demo --version 1.0.0", "device-io"),
+            ("keygen x", "write-failed"),
+            ("simulate create kitchen --product demo --version 1.0.0 --trust release.pub.pem", "device-io"),
         ])
     func tooLargeFile(command: String, code: String) async throws {
         let sandbox = try Sandbox()

@@ -159,8 +159,8 @@ extension Failure {
         default: return []
         }
         guard invocation.command == "push", invocation.hasImages else { return [] }
-        return [
-            "to push the image without verification, at your own risk: \(invocation.line(adding: PushFlag.unverifiedImage.argument))"
-        ]
+        let condition = code == .unsupportedSignature ? "if the device's bootloader supports this signature, " : ""
+        let line = invocation.line(adding: PushFlag.unverifiedImage.argument)
+        return ["\(condition)to push the image without verification, at your own risk: \(line)"]
     }
 }

@@ -19,7 +19,8 @@ struct Verify: Command {
             required version is not newer than the previous version.
 
             Example: otaflash verify app.bin.otaf --trust release.pub.pem --product demo
-                     otaflash verify app.bin.otaf --trust keys/ --previous last.otaf --signatures 2
+                     otaflash verify app.bin.otaf --trust release.pub.pem \\
+                       --previous last.otaf
             """)
 
     @Argument(

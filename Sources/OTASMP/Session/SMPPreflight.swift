@@ -30,8 +30,8 @@ struct SMPPreflight {
         guard image.digest(ofLength: length) != nil else {
             throw UpdateError(
                 .wrongImageFormat,
-                "the image has no digest of \(length) bytes (SHA-\(length * 8)) among its records: the device would accept it "
-                    + "and never list it")
+                "the image has no SHA-\(length * 8) digest among its records, so the device would accept the image and never list "
+                    + "it; sign the image again with --sha \(length * 8)")
         }
     }
 
