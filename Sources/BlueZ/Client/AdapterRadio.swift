@@ -59,7 +59,8 @@ actor AdapterRadio {
     // MARK: - Connecting
 
     /// Waits for the turn to connect: the exclusive permission to connect over this adapter. Returns when this task has the
-    /// turn and no scan of this program is active. Call `endTurn` afterwards, even after a cancellation.
+    /// turn and no scan of this program is active. If the task is cancelled while it waits, returns without the turn. Call `endTurn`
+    /// afterwards in both cases.
     func takeTurn(_ ticket: Int) async {
         if turn == nil {
             turn = ticket

@@ -70,7 +70,7 @@ package struct ConnectionMachine: Sendable {
     /// attempt during that time fails in one of three ways, the slowest after 30 s (5.66: with this wait, 0 of 16 attempts
     /// failed).
     package static let settleTime = Duration.milliseconds(500)
-    /// The maximum number of new attempts after a link is lost before it is ready.
+    /// The maximum number of new attempts after a link is lost before it is ready, or after bluetoothd has removed the device's object.
     package static let repetitions = 2
 
     let request: ConnectionRequest

@@ -3,15 +3,16 @@ public struct ConnectionRequest: Sendable {
     public var target: DeviceTarget
     /// The adapter's name, such as `hci1`. Nil: the first powered adapter.
     public var adapter: String?
-    /// The expected services; the device must have at least one. If it has none of them, or lacks one that it advertised,
-    /// bluetoothd's cache is stale and is read again.
+    /// The expected services. They detect a stale cache of bluetoothd: if the device has none of them, or lacks one that it advertises,
+    /// bluetoothd reads the services of the device again. The connection does not fail if the device still has none of them.
     public var services: Set<BluetoothUUID>
     /// Whether to end a link of another program first, for exclusive use of the device. If false, the link is shared. A
     /// shared link stays connected at the end.
     public var takesOver: Bool
     /// Whether bluetoothd must read the device's attributes again. This removes a bond.
     public var refreshesCache: Bool
-    /// Approves the found device before any action on it. A thrown error ends the attempt.
+    /// A check of the found device before this library connects to it; nil: every device is accepted. If the check throws, the attempt to
+    /// connect ends with that error.
     public var admits: (@Sendable (BluetoothDevice) async throws(BlueZError) -> Void)?
     /// The time limit of each step: waiting, scanning, connecting, discovering.
     package var limit = Duration.seconds(10)

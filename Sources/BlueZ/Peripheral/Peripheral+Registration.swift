@@ -134,7 +134,8 @@ struct Registration {
         return lastNumber
     }
 
-    /// Clears the registered state: bluetoothd has restarted and has no registrations.
+    /// Clears the registered state. Call this method when bluetoothd restarts or the adapter is removed, because no registration remains
+    /// then.
     mutating func reset() {
         isApplicationRegistered = false
         for number in advertisements.keys { advertisements[number]?.isRegistered = false }
