@@ -1,25 +1,27 @@
 package import Glibc
 
-/// An object that the event loop serves in each round in addition to jobs, such as a bus connection. The loop calls it only on the
-/// loop's thread.
+/// An object that an event loop calls in each round, such as a D-Bus connection. All calls are on the loop's thread.
+///
+/// In a round, the loop runs its queued jobs, calls `turn`, waits with poll(2), and then calls `ready` if an event occurred.
 package protocol LoopClient: AnyObject {
-    /// The descriptors and events to wait for in the next round.
+    /// The descriptors and the events that the loop must wait for.
     var interests: [pollfd] { get }
     /// Receives the results of poll(2) for `interests`, in the same order.
     func ready(_ entries: ArraySlice<pollfd>)
-    /// Does work that needs no waiting. Returns true if work is left for the next round.
+    /// Does the work that is possible without waiting. Returns true if more such work is left. Then the loop does not wait.
     func turn() -> Bool
-    /// The latest time for the next call of `turn`; nil for no limit.
+    /// The latest time of the next call of `turn`; nil if there is no limit.
     var deadline: ContinuousClock.Instant? { get }
 }
 
-/// Runs an actor's jobs on its own thread, and waits with poll(2) for descriptors and a deadline.
+/// Runs the jobs of actors on a separate thread. Between jobs, the thread waits with poll(2) for descriptors and a deadline.
 ///
-/// Blocking calls would starve the cooperative thread pool, and libdbus needs one thread for all its calls. A `LoopThread` owns the loop.
+/// There are two reasons for the thread. A blocking call on Swift's cooperative thread pool delays other tasks. libdbus needs one
+/// thread for all its calls. A `LoopThread` owns the loop.
 package final class EventLoop: SerialExecutor, @unchecked Sendable {
     private struct Queue {
         var work: [Work] = []
-        /// Whether the thread waits or is about to wait, so that it must be woken.
+        /// Whether the thread waits in poll(2) or is about to. Then new work must wake the thread.
         var asleep = false
         var stopping = false
     }
@@ -45,12 +47,12 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
     private var lastWaiter: UInt64 = 0
     package weak var client: (any LoopClient)?
 
-    /// Starts a loop and its thread. The thread retains the loop until `stop`.
+    /// Starts a loop and its thread. The thread retains the loop until the thread ends.
     static func start() throws(DescriptorError) -> EventLoop {
         let loop = EventLoop(alarm: try WakePipe())
         var thread = pthread_t()
         let context = Unmanaged.passRetained(loop)
-        // The loop's thread handles no signals. A new thread inherits the mask.
+        // All signals are blocked during pthread_create, because the new thread inherits the signal mask and must not handle signals.
         var all = sigset_t()
         var before = sigset_t()
         sigfillset(&all)
@@ -73,7 +75,7 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
 
     private init(alarm: consuming WakePipe) { self.alarm = alarm }
 
-    /// Ends the thread after all queued work has run. Work that is enqueued later never runs.
+    /// Ends the thread as soon as the queue is empty. Work that is enqueued after the end of the thread never runs.
     func stop() {
         change { $0.stopping = true }
     }
@@ -85,7 +87,7 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
         change { $0.work.append(.job(job)) }
     }
 
-    /// Runs `body` on the thread, after all work that was queued before.
+    /// Adds `body` to the end of the queue. It runs on the loop's thread.
     package func perform(_ body: @escaping @Sendable () -> Void) {
         change { $0.work.append(.closure(body)) }
     }
@@ -156,15 +158,16 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
     private static func milliseconds(until deadline: ContinuousClock.Instant) -> CInt {
         let left = ContinuousClock.now.duration(to: deadline)
         guard left > .zero else { return 0 }
-        // The timeout is rounded up, so that the deadline is over when poll returns. It is at most a minute; then the loop checks again.
+        // The timeout is rounded up, so that the deadline has passed when poll(2) returns. A deadline more than 60 s away needs several
+        // rounds with a timeout of 60 s each.
         return left > .seconds(60) ? 60_000 : CInt(left / .milliseconds(1)) + 1
     }
 
     // MARK: - Waiting for a descriptor
 
-    /// Waits for one of `events` on `descriptor`, once.
+    /// Waits until one of `events`, which are flags of poll(2), occurs on `descriptor`.
     ///
-    /// - Throws: `cancelled` if the task is cancelled, `closed` after `endWaits`.
+    /// - Throws: `cancelled` if the task is cancelled, `closed` if `endWaits(on:)` is called during the wait.
     package func wait(
         for events: CInt, on descriptor: CInt, isolation: isolated (any Actor) = #isolation
     ) async throws(DescriptorError) {
@@ -186,7 +189,7 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
         try result.get()
     }
 
-    /// Ends all waits on a descriptor with `closed`. Call it before the descriptor is closed.
+    /// Ends all waits on a descriptor with the error `closed`. Call it before the descriptor is closed.
     package func endWaits(on descriptor: CInt) {
         for waiter in waiters where waiter.entry.fd == descriptor { endWait(waiter.id, .failure(.closed)) }
     }
@@ -200,7 +203,7 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
 
 /// Owns an event loop. The loop's thread ends when the last reference to this object is released.
 ///
-/// So an actor on the loop must keep a reference to this object, because `unownedExecutor` retains nothing. Code on the loop must not
+/// An actor on the loop must keep a reference to this object, because `unownedExecutor` does not retain it. Code on the loop must not
 /// block while other actors use the loop.
 package final class LoopThread: Sendable {
     package let loop: EventLoop
@@ -217,7 +220,7 @@ package final class LoopThread: Sendable {
     }
 }
 
-/// Wakes poll(2) from another thread. It is a pair of sockets, because Swift's Glibc provides neither eventfd nor pipe2.
+/// A pair of sockets that can wake poll(2) from another thread. Swift's Glibc module does not provide eventfd or pipe2.
 private struct WakePipe: ~Copyable, Sendable {
     private let reading: CInt
     private let writing: CInt
@@ -239,7 +242,7 @@ private struct WakePipe: ~Copyable, Sendable {
     var interest: pollfd { pollfd(fd: reading, events: Int16(POLLIN), revents: 0) }
 
     func signal() {
-        // An error is ignored: if the buffer is full, poll(2) wakes anyway.
+        // Errors are ignored. If the socket's buffer is full, the bytes in the buffer already wake poll(2).
         var byte: UInt8 = 0
         _ = send(writing, &byte, 1, CInt(MSG_NOSIGNAL))
     }

@@ -1,8 +1,9 @@
 import Glibc
 
-/// A mutex. It is a class because a mutex must not move in memory.
+/// A mutex of pthread. The type is a class because the mutex must not move in memory.
 ///
-/// It does not use `Synchronization.Mutex`: the thread sanitizer does not detect that mutex's futex and reports false races.
+/// `Synchronization.Mutex` is not used, because it locks with a futex. The thread sanitizer does not detect these locks, and reports
+/// false data races.
 package final class Lock: @unchecked Sendable {
     private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
 

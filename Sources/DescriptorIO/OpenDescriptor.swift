@@ -1,6 +1,8 @@
 import Glibc
 
-/// Reads and writes a datagram socket or a terminal without blocking, on a loop's thread. It is closed when the last reference is released.
+/// Reads and writes a datagram socket or a terminal. All calls run on a loop's thread and do not block it.
+///
+/// The descriptor is closed when the last reference to this object is released.
 package actor OpenDescriptor {
     package nonisolated let thread: LoopThread
     package nonisolated var unownedExecutor: UnownedSerialExecutor { thread.unownedExecutor }
@@ -8,9 +10,10 @@ package actor OpenDescriptor {
     private let descriptor: LoopDescriptor
     private var scratch = [UInt8](repeating: 0, count: 1 << 16)
 
-    /// Takes ownership of the descriptor, even if the initializer throws.
+    /// Takes ownership of the descriptor. The descriptor is closed if the initializer throws.
     ///
-    /// - Parameter release: releases resources of the descriptor, such as a lock. It is called just before the close.
+    /// - Parameter release: releases resources of the descriptor, such as a lock. It is called immediately before the descriptor is closed.
+    /// - Throws: `system`.
     package init(
         adopting descriptor: CInt, on thread: LoopThread, release: @escaping @Sendable (CInt) -> Void = { _ in }
     ) throws(DescriptorError) {
@@ -21,8 +24,9 @@ package actor OpenDescriptor {
     /// Closes the descriptor. Pending reads and writes throw `closed`. Further calls have no effect.
     package func close() { descriptor.close() }
 
-    /// Writes all bytes, and waits while the system's buffer is full. A datagram is sent whole. Only one caller may write at a time;
-    /// otherwise the bytes of two callers are mixed.
+    /// Writes all bytes, and waits while the system's buffer is full. On a datagram socket, the bytes become one datagram.
+    ///
+    /// Only one caller may write at a time. Otherwise the bytes of two callers are mixed.
     package func write(_ bytes: [UInt8]) async throws(DescriptorError) {
         var written = 0
         repeat {
@@ -34,7 +38,8 @@ package actor OpenDescriptor {
         } while written < bytes.count
     }
 
-    /// Waits for data and returns it: one datagram, or at most 64 KiB. An empty result means an empty datagram or the end of the data.
+    /// Waits for data and returns one datagram, or at most 64 KiB from a terminal. An empty result is an empty datagram or the end of the
+    /// data.
     package func read() async throws(DescriptorError) -> [UInt8] {
         let count = try await descriptor.retry("read failed", waitingFor: POLLIN) {
             Glibc.read($0, &scratch, scratch.count)
@@ -43,7 +48,7 @@ package actor OpenDescriptor {
     }
 }
 
-/// Owns a non-blocking descriptor and waits for it on a loop. The descriptor is closed when this object is released.
+/// Owns a non-blocking descriptor and waits for its events on a loop. The descriptor is closed when this object is released.
 ///
 /// An actor on the loop's thread owns this object. The actor must keep a reference to the `LoopThread`.
 package final class LoopDescriptor {
@@ -52,10 +57,11 @@ package final class LoopDescriptor {
     private var descriptor: CInt
     private let release: @Sendable (CInt) -> Void
 
-    /// Takes ownership of the descriptor, even if the initializer throws, and makes it non-blocking.
+    /// Takes ownership of the descriptor and makes it non-blocking. The descriptor is closed if the initializer throws.
     ///
-    /// - Parameter release: releases resources of the descriptor, such as a lock. It is called just before the close. Without it, a lock
-    ///   lasts until all copies of the descriptor are closed, and a child process has a copy until it calls exec.
+    /// - Parameter release: releases resources of the descriptor, such as a lock. It is called immediately before the descriptor is closed.
+    ///   A lock that is not released lasts until all copies of the descriptor are closed. A child process has a copy until it calls exec.
+    /// - Throws: `system`.
     package init(
         adopting descriptor: CInt, on loop: EventLoop, release: @escaping @Sendable (CInt) -> Void = { _ in }
     ) throws(DescriptorError) {
@@ -96,11 +102,11 @@ package final class LoopDescriptor {
         }
     }
 
-    /// Calls `body` once. Returns nil if the call would block, or if a signal interrupted it.
+    /// Calls `body` once and returns its result. Returns nil if the system call would block or was interrupted by a signal.
     ///
     /// - Parameters:
-    ///   - what: the failed action, for messages.
-    ///   - body: a system call. A negative result is an error, with its reason in errno.
+    ///   - what: the text for an error, such as `read failed`.
+    ///   - body: a system call. If its result is negative, errno contains the error.
     /// - Throws: `closed`, `system`.
     package func attempt(_ what: String, _ body: (CInt) -> Int) throws(DescriptorError) -> Int? {
         let count = body(try value)
@@ -110,9 +116,12 @@ package final class LoopDescriptor {
         return nil
     }
 
-    /// Calls `body` until it does not block, and waits for `events` before each further call.
+    /// Calls `attempt` until the result is not nil, and waits for `events` before each new attempt.
     ///
-    /// - Parameters: those of `attempt`.
+    /// - Parameters:
+    ///   - what: the text for an error, such as `read failed`.
+    ///   - events: the flags of poll(2) to wait for.
+    ///   - body: a system call. If its result is negative, errno contains the error.
     /// - Throws: `closed`, `cancelled`, `system`.
     package func retry(
         _ what: String, waitingFor events: CInt, isolation: isolated (any Actor) = #isolation, _ body: (CInt) -> Int
@@ -128,12 +137,12 @@ package final class LoopDescriptor {
 package enum DescriptorError: Error, Sendable, Equatable {
     /// The waiting task was cancelled.
     case cancelled
-    /// This process closed the descriptor, or the peer ended the data.
+    /// This process closed the descriptor, or there is no more data from the peer.
     case closed
-    /// A system call failed: the failed action for messages, and errno.
+    /// A system call failed. The values are a text such as `read failed`, and errno.
     case system(String, CInt)
 
-    /// Returns the system's text for an errno.
+    /// Returns the system's text for a value of errno.
     package static func text(of error: CInt) -> String {
         withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { buffer in
             guard let base = buffer.baseAddress, strerror_r(error, base, buffer.count) == 0 else {

@@ -3,8 +3,8 @@ internal import OTAFirmware
 
 /// A zip archive in memory (PKWARE APPNOTE 6.3.10).
 ///
-/// The parser is strict. It refuses an archive that another program could read differently. Entry names are only compared and never
-/// opened as paths. An entry is unpacked only on request.
+/// The parser is strict. It refuses an archive that another program could read differently. Entry names are only compared. They are
+/// never used as paths of files. An entry is unpacked only by `contents(of:)`.
 public struct ZipArchive: Sendable {
     /// The largest number of entries.
     public static let maximumEntries = 256
@@ -31,12 +31,12 @@ public struct ZipArchive: Sendable {
         try checkSizes()
     }
 
-    /// Returns the entry with a name.
+    /// Returns the entry with this name; nil if the archive does not contain it.
     public subscript(name: String) -> ZipEntry? { entries.first { $0.name == name } }
 
     /// Returns the unpacked bytes of an entry.
     ///
-    /// - Throws: `damaged-archive`.
+    /// - Throws: `damaged-archive` if the entry cannot be unpacked or its CRC-32 is wrong.
     public func contents(of entry: ZipEntry) throws(ZipError) -> [UInt8] {
         let packed = bytes[entry.packed]
         let contents: [UInt8]
@@ -59,13 +59,15 @@ public struct ZipArchive: Sendable {
         guard Set(entries.map(\.name)).count == entries.count else {
             throw ZipError(.malformed, "two entries have the same name")
         }
-        // The sum cannot overflow: there are at most 256 sizes below 2^32.
+        // The sum cannot overflow, because there are at most 256 sizes and each is below 2^32.
         guard entries.reduce(0, { $0 + $1.size }) <= Self.maximumLength else {
             throw ZipError(.tooLarge, "its unpacked size is above the limit of \(Self.maximumLength >> 20) MiB")
         }
     }
 
-    /// Returns the entries with the positions of their bytes. Each local header must agree with the directory.
+    /// Returns the entries with the positions of their packed bytes.
+    ///
+    /// - Throws: `malformed-archive` if a local header does not agree with the directory or if entries overlap, `truncated-archive`.
     private static func located(
         _ entries: [ZipEntry], in bytes: [UInt8], before directory: Int
     ) throws(ZipError) -> [ZipEntry] {
@@ -85,7 +87,7 @@ public struct ZipArchive: Sendable {
         return located
     }
 
-    /// Converts an error of `ByteReader` to `ZipError`.
+    /// Runs `body` and converts an error of `ByteReader` to `truncated-archive`.
     private static func reading<Result>(_ body: () throws -> Result) throws(ZipError) -> Result {
         do {
             return try body()
@@ -100,11 +102,11 @@ public struct ZipArchive: Sendable {
 /// An error in a zip archive. Two errors are equal if their codes are equal.
 public struct ZipError: Error, Sendable, Equatable {
     public enum Code: String, Sendable, CaseIterable {
-        /// There are fewer bytes than the records state, or there is no end record.
+        /// The archive has fewer bytes than its records state, or it has no end record.
         case truncated = "truncated-archive"
         /// The records contradict each other or overlap, or two entries have the same name.
         case malformed = "malformed-archive"
-        /// The archive is encrypted, split into parts or in the 64-bit format, or uses a method other than stored and deflated.
+        /// The archive is encrypted, split into parts, or in the 64-bit format. Or its compression method is not stored or deflated.
         case unsupported = "unsupported-archive"
         /// The archive has too many entries, or its unpacked size is too large.
         case tooLarge = "archive-too-large"
@@ -124,23 +126,23 @@ public struct ZipError: Error, Sendable, Equatable {
     public static func == (left: ZipError, right: ZipError) -> Bool { left.code == right.code }
 }
 
-/// A decompressor for DEFLATE (RFC 1951). It uses zlib.
+/// A decompressor for DEFLATE (RFC 1951) that uses zlib.
 private enum Inflater {
-    /// Unpacks a stream that ends with `packed` and contains `count` bytes. Returns nil for every other stream.
+    /// Unpacks the stream `packed` and returns `count` bytes.
     ///
-    /// It never writes more than `count` bytes.
+    /// Returns nil unless the stream fills `packed` exactly and has exactly `count` unpacked bytes. It never writes more bytes.
     static func inflate(_ packed: ArraySlice<UInt8>, to count: Int) -> [UInt8]? {
         guard let available = UInt32(exactly: packed.count), let wanted = UInt32(exactly: count) else { return nil }
         var stream = z_stream()
-        // A negative value selects a stream without a zlib header.
+        // A negative window size selects a raw DEFLATE stream without a zlib header.
         let begun = inflateInit2_(&stream, -MAX_WBITS, ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size))
         guard begun == Z_OK else { return nil }
         defer { inflateEnd(&stream) }
         var isWhole = false
-        // zlib requires an output buffer, also if there is nothing to write.
+        // zlib requires an output buffer even if `count` is 0.
         let bytes = [UInt8](unsafeUninitializedCapacity: max(count, 1)) { output, initialized in
             isWhole = packed.withUnsafeBufferPointer { input in
-                // zlib does not write to its input.
+                // The pointer must be mutable for C, but zlib does not write to its input.
                 stream.next_in = UnsafeMutablePointer(mutating: input.baseAddress)
                 stream.avail_in = available
                 stream.next_out = output.baseAddress

@@ -14,16 +14,16 @@ public struct ZipEntry: Sendable, Hashable {
     let method: Method
     /// The CRC-32 of the unpacked bytes.
     let checksum: UInt32
-    /// The position of the local header in the archive.
+    /// The position of the entry's local header in the archive, in bytes.
     let headerOffset: Int
     private let packedSize: Int
     private let nameBytes: [UInt8]
-    /// Whether CRC-32 and sizes follow the packed bytes. Then they may be missing in the local header.
+    /// Whether the CRC-32 and the sizes are stored after the packed bytes. Then the local header does not need to contain them.
     private let hasTrailingSizes: Bool
-    /// The position of the packed bytes in the archive. It is empty before `locate(with:)`.
+    /// The position of the packed bytes in the archive. The range is empty before the call of `locate(with:)`.
     private(set) var packed: Range<Int> = 0..<0
 
-    /// Parses an entry of the directory (APPNOTE 4.3.12).
+    /// Parses an entry of the archive's directory (APPNOTE 4.3.12).
     init(from reader: inout ByteReader) throws {
         guard try reader.read(UInt32.self) == 0x0201_4B50 else {
             throw ZipError(.malformed, "its directory contains a record that is not an entry")
@@ -66,7 +66,7 @@ public struct ZipEntry: Sendable, Hashable {
         hasTrailingSizes = flags & 0x8 != 0
     }
 
-    /// Parses the local header (APPNOTE 4.3.7), and sets `packed`. The header must agree with the directory.
+    /// Parses the entry's local header (APPNOTE 4.3.7), and sets `packed`. The header must agree with the directory.
     mutating func locate(with reader: inout ByteReader) throws {
         guard try reader.read(UInt32.self) == 0x0403_4B50 else {
             throw ZipError(.malformed, "there is no header at the position that the directory states for \(name)")
@@ -92,11 +92,11 @@ public struct ZipEntry: Sendable, Hashable {
         }
     }
 
-    /// The flags of traditional encryption, strong encryption and a masked directory.
+    /// The flags for traditional encryption, strong encryption and an encrypted directory with masked local headers.
     private static let encryptionFlags: UInt16 = 0x1 | 0x40 | 0x2000
 }
 
-/// The record at the end of an archive (APPNOTE 4.3.16). It has the position of the directory.
+/// The record at the end of an archive (APPNOTE 4.3.16). It contains the position of the directory.
 struct ZipEndRecord {
     private static let signature: [UInt8] = [0x50, 0x4B, 0x05, 0x06]
     private static let length = 22
@@ -104,7 +104,7 @@ struct ZipEndRecord {
     let entryCount: Int
     let directory: Range<Int>
 
-    /// Finds the record whose comment ends at the end of the archive. A second such record makes the archive ambiguous.
+    /// Finds the end record. Its comment must end at the end of the archive. An archive with two end records is ambiguous and is refused.
     init(in bytes: [UInt8]) throws(ZipError) {
         let lowest = max(0, bytes.count - Self.length - Int(UInt16.max))
         let starts = stride(from: bytes.count - Self.length, through: lowest, by: -1).filter { start in

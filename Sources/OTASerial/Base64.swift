@@ -1,5 +1,4 @@
-/// Encodes and decodes Base64 (RFC 4648, with padding). The decoder accepts the text in parts; Foundation's decoder needs the
-/// whole text.
+/// Encodes and decodes Base64 (RFC 4648, with padding). Unlike the decoder of Foundation, this decoder accepts the text in parts.
 enum Base64 {
     private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
     private static let padding = UInt8(ascii: "=")
@@ -18,7 +17,7 @@ enum Base64 {
         return text
     }
 
-    /// Decodes a text that arrives in parts of any length.
+    /// Decodes a Base64 text that arrives in parts of any length.
     struct Decoder: Sendable {
         /// The decoded bytes.
         private(set) var bytes: [UInt8] = []

@@ -1,20 +1,21 @@
-/// The framing of MCUmgr packets on a serial line that a console may share (Zephyr, `smp_transport.rst`, "UART/serial and console").
+/// The framing of MCUmgr packets on a serial line (Zephyr, `smp_transport.rst`, "UART/serial and console"). A console can use the same
+/// line.
 ///
-/// A frame contains a length, the packet and its CRC-16. The length (16 bits, big-endian) is that of the packet and the CRC. The CRC is
-/// big-endian. The frame is encoded in Base64 and split into lines of at most 127 bytes. The first line starts with 06 09, each further
-/// line with 04 14. A line feed ends each line.
+/// A frame contains a length, a packet and the packet's CRC-16. The length is the number of bytes of the packet and the CRC together.
+/// The length and the CRC have 16 bits each, big-endian. The frame is encoded in Base64 and split into lines of at most 127 bytes. The
+/// first line starts with the bytes 06 09, and each further line starts with 04 14. A line feed ends each line.
 public enum ConsoleFraming {
     static let start: [UInt8] = [0x06, 0x09]
     static let continuation: [UInt8] = [0x04, 0x14]
     static let lineFeed = UInt8(ascii: "\n")
-    /// The number of Base64 characters in a line, a multiple of four. A line then has 123 bytes, as in the package `smp` of PyPI, and
-    /// there is space for a carriage return.
+    /// The largest number of Base64 characters in a line, a multiple of four. A full line has 123 bytes, as in the Python package `smp`.
+    /// With 124 characters, a line would have 127 bytes. A carriage return would then exceed the limit.
     static let longestText = 120
 
-    /// The longest packet, in bytes. The length has 16 bits and includes the 2 bytes of the CRC.
+    /// The length of the longest packet, in bytes. The frame's length field has 16 bits and includes the 2 bytes of the CRC.
     public static let longestPacket = Int(UInt16.max) - 2
 
-    /// Encodes a packet as lines. Returns nil if it is longer than `longestPacket`.
+    /// Encodes a packet as lines. Returns nil if the packet is longer than `longestPacket`.
     public static func lines(carrying packet: [UInt8]) -> [UInt8]? {
         guard packet.count <= longestPacket else { return nil }
         let body = bigEndian(UInt16(packet.count + 2)) + packet + bigEndian(CRC16.checksum(packet))
@@ -31,13 +32,13 @@ public enum ConsoleFraming {
     private static func bigEndian(_ value: UInt16) -> [UInt8] { [UInt8(value >> 8), UInt8(value & 0xFF)] }
 }
 
-/// Extracts packets from the bytes of a console, which may also contain lines of a log.
+/// Extracts packets from the bytes of a serial line. The bytes may also contain log lines of a console.
 public struct ConsoleDecoder: Sendable {
-    /// The longest accepted line, in bytes. Zephyr sends at most 127 bytes in a line; other senders use longer lines.
+    /// The length of the longest accepted line, in bytes. Zephyr sends at most 127 bytes in a line, but other senders use longer lines.
     private static let longestLine = 16_384
 
     private var line: [UInt8] = []
-    /// Whether the current line is longer than `longestLine`, so the decoder discards it.
+    /// Whether the current line is longer than `longestLine`. The decoder discards an overlong line.
     private var isOverlong = false
     /// The decoder of the current packet; nil if no packet has started.
     private var text: Base64.Decoder?
@@ -75,8 +76,10 @@ public struct ConsoleDecoder: Sendable {
         return packet(in: text.bytes)
     }
 
-    /// Finds the last marker in the line. A prompt may precede the marker, or part of a line from before a reset of the sender. The bytes
-    /// of a marker do not occur in Base64.
+    /// Returns the last marker in the line and the Base64 text after the marker.
+    ///
+    /// Other bytes may precede the marker: a prompt, or an incomplete line that the sender sent before a reset. Base64 text does not
+    /// contain the bytes of a marker.
     private func lastMarker() -> (marker: [UInt8], rest: ArraySlice<UInt8>)? {
         guard line.count > 1 else { return nil }
         for first in line.indices.dropLast().reversed() {
@@ -95,7 +98,7 @@ public struct ConsoleDecoder: Sendable {
         guard bytes.count >= 2 + length else { return nil }
         text = nil
         let body = bytes[2...]
-        // More bytes than the announced length mean that lines of two packets were mixed.
+        // If there are more bytes than the length field states, the lines of two packets were mixed.
         guard body.count == length, length >= 2, CRC16.checksum(body) == 0 else { return nil }
         return Array(body.dropLast(2))
     }

@@ -1,7 +1,7 @@
 import Glibc
 public import OTATransport
 
-/// The part of a device address after `serial:`. It is the path of a serial port, with `?baud=RATE` for a rate other than 115200.
+/// The part of a device address after `serial:`. It is the path of a serial port. `?baud=RATE` follows for a baud rate other than 115200.
 public struct SerialAddress: Sendable, Hashable {
     public static let defaultBaudRate = 115_200
 
@@ -43,7 +43,7 @@ extension SerialAddress: CustomStringConvertible {
 
 /// The supported baud rates, in bits per second. They are the rates that Linux defines as constants.
 enum BaudRate {
-    // The conversions are for the type of the constants: Int32 before glibc 2.42, UInt32 since then.
+    // The constants are Int32 before glibc 2.42, and UInt32 since then. The conversions accept both types.
     private static let speeds: KeyValuePairs<Int, speed_t> = [
         9600: speed_t(B9600), 19_200: speed_t(B19200), 38_400: speed_t(B38400), 57_600: speed_t(B57600),
         115_200: speed_t(B115200), 230_400: speed_t(B230400), 460_800: speed_t(B460800), 500_000: speed_t(B500000),

@@ -3,7 +3,7 @@ import Glibc
 public import OTATransport
 public import OTAUpdate
 
-/// The transport over a serial line. It has one channel, and each packet of the console framing is one value of that channel.
+/// The transport over a serial line. It has one channel, and each packet of `ConsoleFraming` is one value of that channel.
 ///
 /// The link opens as soon as the port is open. The first response shows whether a device is connected.
 public struct SerialTransport: Transport {
@@ -34,7 +34,7 @@ private enum SerialPort {
     ///
     /// - Throws: `noSuchDevice`, `inUse`, `unavailable`.
     static func open(_ address: SerialAddress) throws(LinkError) -> CInt {
-        // O_NONBLOCK: otherwise open() waits for a carrier.
+        // Without O_NONBLOCK, open() waits for the carrier signal (DCD) of a modem.
         let port = Glibc.open(address.path, O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC)
         guard port >= 0 else { throw failure(errno, address) }
         do throws(LinkError) {
@@ -47,15 +47,18 @@ private enum SerialPort {
         }
     }
 
-    /// Locks the port against other programs: with flock, which terminal programs check, and with TIOCEXCL, which the kernel enforces.
+    /// Locks the port against other programs in two ways. Terminal programs check the lock of flock(2). The kernel enforces TIOCEXCL.
+    ///
+    /// - Throws: `unavailable` if the path is not a serial port, `inUse` if another program has locked it.
     private static func take(_ port: CInt, _ address: SerialAddress) throws(LinkError) {
         guard isatty(port) == 1 else { throw LinkError(.unavailable, "\(address.path) is not a serial port") }
         guard flock(port, LOCK_EX | LOCK_NB) == 0 else { throw failure(EBUSY, address) }
-        // The kernel keeps TIOCEXCL until the last descriptor is closed. The other end of a pseudo-terminal may stay open forever.
+        // TIOCEXCL is not used for a pseudo-terminal. If this program is killed, the kernel keeps TIOCEXCL until all descriptors of the
+        // terminal are closed. The program at the other end of a pseudo-terminal may keep its descriptor open forever.
         if !address.path.hasPrefix("/dev/pts/") { _ = ioctl(port, UInt(TIOCEXCL)) }
     }
 
-    /// Removes both locks.
+    /// Removes the locks of flock(2) and TIOCEXCL.
     static func release(_ port: CInt) {
         _ = flock(port, LOCK_UN)
         _ = ioctl(port, UInt(TIOCNXCL))
@@ -66,13 +69,13 @@ private enum SerialPort {
         guard tcgetattr(port, &settings) == 0 else { throw failure(errno, address) }
         cfmakeraw(&settings)
         settings.c_cflag |= tcflag_t(CREAD | CLOCAL)
-        // Without HUPCL, DTR stays set after the close. On many boards a change of DTR resets the device, and the next command would
-        // reach a device that is still booting.
+        // Without HUPCL, the signal DTR stays set after the port is closed. On many boards, a change of DTR resets the device. The next
+        // command would then reach a device that is still booting.
         settings.c_cflag &= ~(tcflag_t(HUPCL | CSTOPB) | CRTSCTS)
         guard let speed = BaudRate.speed(of: address.baudRate), cfsetspeed(&settings, speed) == 0,
             tcsetattr(port, TCSANOW, &settings) == 0
         else { throw failure(errno, address) }
-        // Bytes that arrived before the open belong to no packet of this session.
+        // Discard the bytes that arrived before the port was opened, because they do not belong to this link.
         _ = tcflush(port, TCIFLUSH)
     }
 

@@ -2,7 +2,7 @@ import Glibc
 public import Subprocess
 public import SystemPackage
 
-/// The result of a program that has ended.
+/// The exit status and the output of a program that has ended.
 public struct Command: Sendable {
     public let status: TerminationStatus
     public let output: [UInt8]
@@ -14,11 +14,11 @@ public struct Command: Sendable {
 
     /// Runs a program until it ends.
     ///
-    /// Its standard streams are files, not pipes: under load the end of the output of a pipe was once missing.
+    /// The program's standard streams are files, not pipes. With pipes, the end of the output was once missing under load.
     ///
     /// - Parameters:
     ///   - program: the path or the name of the program.
-    ///   - input: the contents of its standard input.
+    ///   - input: the contents of the program's standard input.
     public static func run(
         _ program: String, _ arguments: [String], environment: Environment = .inherit,
         in workingDirectory: FilePath? = nil, input: [UInt8] = []
@@ -62,7 +62,7 @@ private final class NamelessFile: Sendable {
     }
 }
 
-/// The Python environment that scripts/setup creates. It contains third-party programs for the tests.
+/// The Python environment that `scripts/setup` creates. It contains third-party programs for the tests.
 public enum PythonEnvironment {
     /// The path of the Python interpreter.
     public static var python: String {

@@ -6,15 +6,15 @@ package struct Footprint: Sendable {
     package let memory: Int
     package let descriptors: Int
 
-    /// Measures a process; nil: this process.
+    /// Measures the process with this id. Nil selects the current process.
     package init(of process: pid_t? = nil) {
         let folder = "/proc/\(process.map(String.init) ?? "self")"
         memory = Self.residentPages(folder) * sysconf(Int32(_SC_PAGESIZE))
         descriptors = Self.openDescriptors(folder)
     }
 
-    /// True if no more descriptors are open than before and the memory has grown by at most `slack` bytes. An allocator keeps some
-    /// freed memory.
+    /// Returns whether the number of descriptors has not grown and the memory has grown by at most `slack` bytes. Some growth is normal,
+    /// because an allocator keeps freed memory.
     package func isStable(since earlier: Footprint, slack: Int) -> Bool {
         descriptors <= earlier.descriptors && memory - earlier.memory <= slack
     }
@@ -23,7 +23,7 @@ package struct Footprint: Sendable {
         "memory +\((memory - earlier.memory) >> 10) KiB, file descriptors +\(descriptors - earlier.descriptors)"
     }
 
-    /// The number of resident pages: the second number in statm.
+    /// Returns the number of resident memory pages, which is the second number in the file `statm`.
     private static func residentPages(_ folder: String) -> Int {
         guard let file = fopen("\(folder)/statm", "r") else { return 0 }
         defer { fclose(file) }

@@ -1,12 +1,12 @@
 public import OTAUpdate
 
 extension SplitMix64 {
-    /// Returns random bytes.
+    /// Returns `count` random bytes.
     public mutating func bytes(_ count: Int) -> [UInt8] {
         (0..<count).map { _ in UInt8(truncatingIfNeeded: next()) }
     }
 
-    /// Returns `bytes` with 1 to 4 random changes: a replaced byte, a flipped bit, removed bytes, inserted bytes, or a removed end.
+    /// Returns `bytes` with 1 to 4 random changes. A change replaces a byte, flips a bit, removes or inserts bytes, or removes the end.
     public mutating func mutation(of bytes: [UInt8]) -> [UInt8] {
         var bytes = bytes
         for _ in 0..<Int.random(in: 1...4, using: &self) where !bytes.isEmpty {

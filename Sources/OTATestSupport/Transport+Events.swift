@@ -1,11 +1,11 @@
 package import OTATransport
 package import OTAUpdate
 
-/// The events of a link as a stream. The stream ends with the reason of the link's end as an error.
+/// The events of a link as a stream. When the link ends, the stream throws the reason as a `LinkError`.
 package typealias LinkEvents = AsyncThrowingStream<LinkEvent, any Error>
 
 extension Transport {
-    /// Opens a link, runs `body` with it and its events, and closes the link when `body` ends.
+    /// Opens a link, runs `body` with the link and its events, and closes the link when `body` ends.
     ///
     /// - Throws: the errors of `body`; `LinkError` if the link could not be opened.
     package func withLink<Result: Sendable>(
@@ -34,7 +34,7 @@ extension Transport {
 }
 
 extension LinkEvents {
-    /// Returns the next `count` events and, if the link ends before, the reason.
+    /// Returns the next `count` events. If the link ends earlier, the result has fewer events and the reason in `end`.
     package func collect(_ count: Int = .max) async -> (events: [LinkEvent], end: LinkError?) {
         var events: [LinkEvent] = []
         do {

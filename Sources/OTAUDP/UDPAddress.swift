@@ -2,8 +2,8 @@ import Glibc
 public import OTATransport
 import OTAUpdate
 
-/// The part of a device address after `udp:`. It is `HOST` or `HOST:PORT`, where HOST is a name, an IPv4 address, or an IPv6 address
-/// in brackets.
+/// The part of a device address after `udp:`. It is `HOST` or `HOST:PORT`. HOST is a name, an IPv4 address, or an IPv6 address in
+/// brackets.
 public struct UDPAddress: Sendable, Hashable {
     /// The port of MCUmgr over UDP in Zephyr's default configuration.
     public static let defaultPort: UInt16 = 1337
@@ -78,10 +78,10 @@ package struct SocketAddress: Sendable, Hashable {
     /// The port. IPv4 and IPv6 store it at the same offset, big-endian.
     var port: UInt16 { bytes.count < 4 ? 0 : UInt16(bytes[2]) << 8 | UInt16(bytes[3]) }
 
-    /// Returns all addresses of a host. IPv4 comes before IPv6, because devices with a small IP stack support IPv4. The call blocks during
-    /// a DNS query.
+    /// Returns all socket addresses of a host. IPv4 addresses come first, because devices with a small IP stack support IPv4. The call
+    /// blocks during a DNS query.
     ///
-    /// - Throws: `noSuchDevice`.
+    /// - Throws: `noSuchDevice` if the host cannot be resolved.
     static func all(of address: UDPAddress) throws(LinkError) -> [SocketAddress] {
         var hints = addrinfo()
         hints.ai_socktype = CInt(SOCK_DGRAM.rawValue)
@@ -102,7 +102,7 @@ package struct SocketAddress: Sendable, Hashable {
         return found.filter { $0.family == AF_INET } + found.filter { $0.family != AF_INET }
     }
 
-    /// Returns the local address of an open socket.
+    /// Returns the local address of an open socket; nil if the system call fails.
     static func local(of socket: CInt) -> SocketAddress? {
         var bytes = [UInt8](repeating: 0, count: MemoryLayout<sockaddr_storage>.size)
         var length = socklen_t(bytes.count)

@@ -2,7 +2,7 @@ import DescriptorIO
 import Glibc
 package import OTAUpdate
 
-/// The device's datagram socket. It receives datagrams from any sender.
+/// The datagram socket of a virtual device. It receives datagrams from any sender.
 package actor UDPListener {
     package nonisolated var unownedExecutor: UnownedSerialExecutor { thread.unownedExecutor }
 
@@ -12,7 +12,7 @@ package actor UDPListener {
     private let descriptor: LoopDescriptor
     private var scratch = [UInt8](repeating: 0, count: 1 << 16)
 
-    /// Opens a socket.
+    /// Opens a socket and binds it to an address.
     ///
     /// - Parameter address: an address of this machine; port 0 selects any free port.
     /// - Throws: `noSuchDevice` if the host cannot be resolved, `unavailable` if the socket cannot be bound.
@@ -61,13 +61,13 @@ package actor UDPListener {
                 }
                 return (Array(scratch[..<count]), SocketAddress(peer.prefix(Int(length))))
             } catch {
-                // ECONNREFUSED means that one peer is gone. The listener continues for the others.
+                // ECONNREFUSED means that the port of one peer is closed. The listener continues for the other peers.
                 guard case .system(_, ECONNREFUSED) = error else { return nil }
             }
         }
     }
 
-    /// Sends a datagram. If the socket's buffer is full, the datagram is lost, as it could be in the network.
+    /// Sends a datagram. If the socket's buffer is full, the datagram is lost. A datagram can also be lost in the network.
     package func send(_ value: [UInt8], to peer: SocketAddress) {
         guard let descriptor = try? descriptor.value else { return }
         _ = peer.withPointer { sendto(descriptor, value, value.count, 0, $0, $1) }

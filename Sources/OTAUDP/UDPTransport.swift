@@ -37,7 +37,7 @@ private struct UDPSocket: ValuePipe {
     init(connectedTo address: UDPAddress) async throws(LinkError) {
         let thread: LoopThread
         do throws(DescriptorError) { thread = try LoopThread() } catch { throw Self.failure(error, address) }
-        // A DNS query blocks. No other code uses this thread yet.
+        // A DNS query blocks the thread. This is safe, because no other code uses the new thread yet.
         let opened = await thread.run { Result { () throws(LinkError) in try Self.open(address) } }
         let (socket, family) = try opened.get()
         do throws(DescriptorError) {
@@ -46,8 +46,8 @@ private struct UDPSocket: ValuePipe {
             throw Self.failure(error, address)
         }
         self.address = address
-        // The payload of an Ethernet frame has 1500 bytes. The IP header needs 20 or 40 of them, the UDP header 8. A larger datagram is
-        // fragmented, and the loss of one fragment loses the whole datagram.
+        // The payload of an Ethernet frame has 1500 bytes. It includes an IP header of 20 bytes (IPv4) or 40 bytes (IPv6), and a UDP
+        // header of 8 bytes. A longer datagram is fragmented, and the whole datagram is lost if one fragment is lost.
         maximumValueLength = 1500 - (family == AF_INET ? 20 : 40) - 8
     }
 
