@@ -42,8 +42,8 @@ actor PairingAgent {
 
     // MARK: - Responders
 
-    /// Adds a responder. Returns when the agent is registered with bluetoothd, or when the registration has failed. Call `remove` afterwards
-    /// in both cases.
+    /// Adds a responder. Returns when the agent is registered with bluetoothd, or when the registration has failed. Call `remove`
+    /// afterwards in both cases.
     func add(
         _ responder: PairingResponder, for device: DBusObjectPath
     ) async -> (ticket: Int, Result<Void, BlueZError>) {

@@ -44,8 +44,8 @@ struct SMPDevice {
     /// free buffer.
     var questionsInFlight: Int { needsSequentialQuestions ? 1 : parameters?.window ?? 1 }
 
-    /// Returns the maximum length of a packet to the device, in bytes. A device that reassembles packets accepts a packet in several values,
-    /// so only its buffer limits the length. For other devices, a packet must also fit in one value.
+    /// Returns the maximum length of a packet to the device, in bytes. A device that reassembles packets accepts a packet in several
+    /// values, so only its buffer limits the length. For other devices, a packet must also fit in one value.
     ///
     /// - Parameter valueLength: the maximum length of a sent value, in bytes.
     func longestFrame(valueLength: Int) -> Int {
