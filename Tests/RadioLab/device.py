@@ -48,7 +48,7 @@ class Flash:
             "pending": None,  # the image to boot next, with or without a trial
             "trial": False,
             "previous": None,  # the image to roll back to, in a trial
-            "held": None,  # {"manifest": hex, "offset"} of a half-received image
+            "held": None,  # {"manifest": hex, "offset"} of a partial upload
         }
         if self.folder:
             self.folder.mkdir(parents=True, exist_ok=True)
