@@ -25,7 +25,7 @@ public import SystemPackage
 ///
 /// A task locks the device, so that no other process of the same user uses the device at the same time. Each task connects, retries after
 /// lost links, and closes the link. To stop a task, cancel the Swift task that called it. After a stopped push, the device keeps the
-/// received bytes. A later push with `UpdateOptions.resume` continues after these bytes.
+/// received bytes. A later push of the same update continues after these bytes, unless `UpdateOptions.resume` is `.never`.
 ///
 /// All tasks throw `UpdateError` for an error of the session, `ClientError` for an error on this computer, and `VirtualDeviceError` for an
 /// error of a virtual device.

@@ -9,7 +9,7 @@ package struct ConnectionMachine: Sendable {
         case idle
         /// Waits for bluetoothd, for the adapter, or for the adapter's power.
         case waiting(until: Duration)
-        /// `decision`: the time when a single candidate has been the only one for long enough.
+        /// Scans for the device. `decision`: the time when the scan ends if no second device matches; nil: no device matches yet.
         case scanning(until: Duration, decision: Duration?)
         /// The device is known. The caller has not yet approved it.
         case admitting
@@ -84,9 +84,9 @@ package struct ConnectionMachine: Sendable {
     /// of the device at that time.
     var advertised: Set<BluetoothUUID> = []
     var hadServices = false
-    /// Whether another program has connected the device. If so, this program must not end the link.
+    /// Whether another program has opened the link to the device. Then this program must not end the link.
     package internal(set) var isShared = false
-    /// The number of ended links to the device when the current link began.
+    /// The number of links to the device that had ended before the current link began.
     var endedLinks = 0
 
     var now = Duration.zero
