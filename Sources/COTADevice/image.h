@@ -10,10 +10,11 @@
  * read. Then the device has no partial upload, and `wear` is that of the newest readable record. */
 bool ota_record_load(struct ota_device *device);
 
-/* Returns the number of pages from one record to the next, for an image of `size` bytes. */
+/* Returns the number of image pages that are written between two progress records, for an image of `size` bytes. */
 uint32_t ota_record_interval(const struct ota_device *device, uint32_t size);
 
-/* Appends the record that `offset` bytes of the image `held_digest` are in flash. Returns false if the flash failed. */
+/* Appends a record with the progress of the image with the digest `held_digest`: its first `offset` bytes are in flash. Returns
+ * false if the flash failed. */
 bool ota_record_append(struct ota_device *device, uint32_t offset);
 
 /* ---- wear.c ---- */

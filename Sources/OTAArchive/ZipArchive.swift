@@ -106,7 +106,8 @@ public struct ZipError: Error, Sendable, Equatable {
         case truncated = "truncated-archive"
         /// The records contradict each other or overlap, or two entries have the same name.
         case malformed = "malformed-archive"
-        /// The archive is encrypted, split into parts, or in the 64-bit format. Or its compression method is not stored or deflated.
+        /// The archive is encrypted, split into parts, or in the 64-bit format. Or it uses a compression method other than
+        /// "stored" and "deflated".
         case unsupported = "unsupported-archive"
         /// The archive has too many entries, or its unpacked size is too large.
         case tooLarge = "archive-too-large"

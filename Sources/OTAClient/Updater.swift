@@ -24,7 +24,7 @@ public import SystemPackage
 /// ```
 ///
 /// A task locks the device, so that no other process of the same user uses the device at the same time. Each task connects, retries after
-/// lost links, and closes the link. To stop a task, cancel the Swift task that called it. After a stopped push, the device keeps the
+/// lost links, and closes the link. To stop it, cancel the Swift `Task` that called the method. After a stopped push, the device keeps the
 /// received bytes. A later push of the same update continues after these bytes, unless `UpdateOptions.resume` is `.never`.
 ///
 /// All tasks throw `UpdateError` for an error of the session, `ClientError` for an error on this computer, and `VirtualDeviceError` for an
@@ -42,7 +42,8 @@ public struct Updater: Sendable {
         /// The logger of the links and frames. The Bluetooth connection is logged at level `debug`, and each frame as hex digits at level
         /// `trace`.
         public var logger = Logger(label: "ota.client")
-        /// Records which Bluetooth links are open. The links can then be closed if this process is killed; nil: the links stay open.
+        /// Records which Bluetooth links are open, so that another process can close them if this process is killed; nil: the links
+        /// of a killed process stay open.
         public var links: (any LinkAccount)?
         /// The trusted keys of the virtual device that the first push to `sim:` creates; nil: a push creates no device.
         public var keysOfNewDevice: TrustStore?

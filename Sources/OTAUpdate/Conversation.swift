@@ -18,9 +18,9 @@ package protocol Conversation: Sendable {
     /// The longest duration of one restart of the device. If the link is lost after the restart, the restart window is extended by this
     /// time.
     var restartTime: Duration { get }
-    /// The highest number of bytes of the current image that were passed to the link.
+    /// The number of bytes of the current image that were passed to the link, up to the furthest offset. A rewind does not lower it.
     var sentOffset: Int { get }
-    /// The time at which the session calls `deadlinePassed()`. It is never nil while a link is open and no decision is made.
+    /// The time at which the session calls `deadlinePassed()`. It is never nil while a link is open and the task has no result yet.
     var deadline: Duration? { get }
 
     /// Starts the exchange on a link that has just opened: the first link or a later one.

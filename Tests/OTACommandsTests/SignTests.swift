@@ -352,4 +352,15 @@ import Testing
         #expect(result.terminationStatus == .signaled(SIGINT))
         #expect(try sandbox.names() == before)
     }
+
+    @Test("sign --force does not replace a key", arguments: ["release.pem", "release.pub.pem"])
+    func doesNotReplaceAKey(name: String) async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        let before = try sandbox.read(name)
+        let run = try await sandbox.run(
+            "sign", "fw.bin", "--key", "release.pem", "--product", "demo", "--version", "1.2.0", "-o", name, "--force")
+        #expect(run.exit == 73 && run.err.contains("\(name) is a key or a certificate"), "\(run.err)")
+        #expect(try sandbox.read(name) == before)
+    }
 }

@@ -127,7 +127,7 @@ import Testing
             ("keygen x", "write-failed"),
             ("simulate create kitchen --product demo --version 1.0.0 --trust release.pub.pem", "device-io"),
         ])
-    func tooLargeFile(command: String, code: String) async throws {
+    func noFileSizeForTheOutput(command: String, code: String) async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         // The limit has the unit 512 bytes. A private key is smaller.

@@ -32,8 +32,8 @@ public actor BlueZClient {
     var reasons: [DBusObjectPath: DisconnectReason] = [:]
     var connections: [DBusObjectPath: DeviceConnection] = [:]
 
-    /// The pairing agent, with the value of `tree.generation` at its creation. After a stop of bluetoothd, a new agent is
-    /// necessary.
+    /// The pairing agent, with the value of `tree.generation` at its creation. The value changes when bluetoothd stops. Then a new agent
+    /// is necessary.
     private var agent: (generation: Int, PairingAgent)?
 
     private init(_ bus: DBusConnection, _ logger: Logger, _ links: (any LinkAccount)?) {

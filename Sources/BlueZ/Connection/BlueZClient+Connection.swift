@@ -44,7 +44,7 @@ extension BlueZClient {
             self, device, tree.table(of: device.path), mtu: tree.mtu(of: device.path),
             isShared: established.machine.isShared)
         connections[device.path] = connection
-        // The path of the object has the adapter: /org/bluez/hci0/dev_….
+        // The path of the object contains the adapter (/org/bluez/hci0/dev_…), so the log needs no separate entry for it.
         logger.debug(
             "connected", metadata: ["object": "\(device.path)", "mtu": "\(connection.mtu)"])
         return (connection, established.attempt, Task { await self.watch(connection, established) })
@@ -163,7 +163,8 @@ extension BlueZClient {
                 case .fail(let error): return .failure(error)
                 }
             }
-            // A timer that fires early checks the deadline again.
+            // A new timer is needed only if the deadline is earlier than the armed timer. A timer that fires before a later deadline
+            // arms the next timer.
             guard let deadline = machine.deadline,
                 armed.map({ deadline < $0 || $0 <= start.duration(to: .now) }) ?? true
             else { continue }

@@ -45,7 +45,8 @@ package struct ConnectionTable: Sendable {
         entries.max { $0.value.connection.number < $1.value.connection.number }?.key
     }
 
-    /// Records a read or write by `device`. Returns nil if the device is not connected, as far as bluetoothd has reported.
+    /// Records a read or write by the remote device `device`, which is therefore a central. Returns nil if bluetoothd has not
+    /// reported a connection of the device.
     package mutating func use(by device: DBusObjectPath) -> PeripheralConnection? {
         entries[device]?.isCentral = true
         return entries[device]?.connection

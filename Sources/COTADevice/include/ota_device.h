@@ -127,8 +127,8 @@ struct ota_config {
 #define OTA_MCUBOOT_LARGEST_IMAGE(slot_size, page_size, write_unit, max_sectors) \
     ((slot_size)-OTA_MCUBOOT_TRAILER(page_size, write_unit, max_sectors) - (page_size))
 
-/* A parsed manifest. Its pointers point into the core's envelope buffer and are valid only during the callback. Texts
- * do not end with NUL. */
+/* A parsed manifest. Its pointers point into the core's envelope buffer and are valid only during the callback that receives
+ * the manifest. Texts do not end with NUL. */
 struct ota_manifest {
     const uint8_t *digest;       /* SHA-256 of the manifest, 32 bytes; identifies the release */
     const uint8_t *image_digest; /* SHA-256 of the image, 32 bytes */
@@ -294,7 +294,8 @@ enum ota_start_error {
 
 /* Returns the largest permitted `largest_image` in bytes. It is the size of the slot. With OTA_FORMAT_MCUBOOT and a
  * trial it is OTA_MCUBOOT_LARGEST_IMAGE for the slot's number of pages. With OTA_FORMAT_MCUBOOT and no trial it is the
- * slot without the flags. OTA_FORMAT_ANY deducts nothing. 0: the slot is too small. The bootloader's configuration may require a smaller value. */
+ * slot without the flags. OTA_FORMAT_ANY deducts nothing. 0: the slot is too small. The bootloader's configuration may require
+ * a smaller value. */
 uint32_t ota_largest_image(const struct ota_config *config);
 
 /*

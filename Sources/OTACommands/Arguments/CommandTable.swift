@@ -130,8 +130,8 @@ extension CommandTable.Reading {
 enum Suggestion {
     /// Returns the word with the fewest changes from `text`; nil: no word is similar.
     ///
-    /// A similar word differs in one change, or in at most one change for each three letters. A change is a wrong, missing or added
-    /// letter, or two letters in the wrong order. A word of one letter is never similar.
+    /// A word of n letters is similar if it differs from `text` in at most n / 3 changes, and in any case if it differs in one. A change
+    /// is a wrong, missing or added letter, or two letters in the wrong order. A word of one letter is never similar.
     static func nearest(to text: String, in words: [String]) -> String? {
         let distances = words.map { (word: $0, distance: distance(text, $0)) }
         guard let best = distances.min(by: { $0.distance < $1.distance }) else { return nil }

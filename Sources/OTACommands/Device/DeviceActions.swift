@@ -36,7 +36,7 @@ struct Discard: DeviceCommand {
         commandName: name, abstract: "Discard a partial upload, or roll back the image on trial.",
         discussion: """
             If an image is on trial, the device restarts and returns to the old image. If not, the device discards a \
-            partial upload. Over SMP, the device then erases the slot that does not run, even if it holds a complete image; \
+            partial upload. Over SMP, this erases the slot whose image does not run, even if that image is complete; \
             the result reports the slot and the image. An SMP image that is already marked for the next boot cannot be \
             discarded (exit 77).
 

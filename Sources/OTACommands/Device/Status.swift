@@ -10,7 +10,7 @@ struct Status: DeviceCommand {
         commandName: name,
         abstract: "Show the running image, the trial state and a partial upload.",
         discussion: """
-            A device with the GATT OTA profile also reports a partial upload, which the same push resumes. A device with \
+            A device with the GATT OTA profile also reports a partial upload, which a push of the same file resumes. A device with \
             SMP reports the image in each slot; SMP cannot report a partial upload.
 
             Example: otaflash status --device ble:AA:BB:CC:DD:EE:FF

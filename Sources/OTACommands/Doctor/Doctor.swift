@@ -10,7 +10,7 @@ struct Doctor: Command {
     static let name = "doctor"
     static let configuration = CommandConfiguration(
         commandName: name,
-        abstract: "List the missing requirements for a push, each with a command.",
+        abstract: "Check the requirements for a push on this machine.",
         discussion: """
             doctor checks this machine for pushes over Bluetooth, serial ports and UDP. It needs no device. Each check has one of \
             these results:

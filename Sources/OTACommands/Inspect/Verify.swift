@@ -10,13 +10,14 @@ struct Verify: Command {
         commandName: name, abstract: "Check that a trusted key has signed a file.",
         discussion: """
             verify checks the signatures and the digest of a bundle or an MCUboot image. Run it before you publish a release. \
-            Exit 0: the file is complete and is signed by a trusted key. Exit 65 or 77: it is not. A device can still refuse a \
-            verified file, for example because it is for another product. For an MCUboot image, the output also lists the \
-            parts that verify cannot check.
+            Exit 0: the file is complete and is signed by a trusted key. Exit 65: the file is not a valid bundle or image. \
+            Exit 77: a signature, a digest or a condition of the options fails. A device can still refuse a verified file, for \
+            example because it is for another product. For an MCUboot image, the output also lists the parts that verify \
+            cannot check.
 
-            With --previous, verify also checks that devices with the previous bundle can install the new one: the product is \
-            the same, the version is newer, the security counter is not lower, a trusted key has signed both, and the \
-            required version is not newer than the previous version.
+            With --previous, verify also checks that devices with the previous bundle can install <file>: the product is the \
+            same, the version is newer, the security counter is not lower, a trusted key has signed both bundles, and <file> \
+            requires no version that is newer than the previous one.
 
             Example: otaflash verify app.bin.otaf --trust release.pub.pem --product demo
                      otaflash verify app.bin.otaf --trust release.pub.pem \\
@@ -33,14 +34,14 @@ struct Verify: Command {
 
     @Option(
         help:
-            "Refuse a bundle for another product, and each MCUboot image, which has no product (example: acme-lamp); default: any product."
+            "Refuse a bundle for another product (example: acme-lamp), and every MCUboot image, as it has no product; default: any."
     )
     var product: String?
 
     @Option(
         help: ArgumentHelp(
-            "Refuse a bundle that is not for this hardware revision, 0 to 65535, and each MCUboot image, which has no revision; "
-                + "default: any revision.",
+            "Refuse a bundle that is not for this hardware revision, 0 to 65535, and every MCUboot image, because it names no "
+                + "revision; default: any revision.",
             valueName: "revision"),
         transform: WholeNumber.in(0...UInt16.max))
     var hardware: UInt16?
@@ -53,14 +54,14 @@ struct Verify: Command {
 
     @Option(
         help: ArgumentHelp(
-            "Refuse a bundle that must not be published after this one, for the reasons above; default: not checked.",
+            "The bundle of the previous release. Refuse <file> if devices with that release cannot install it; default: not checked.",
             valueName: "bundle"),
         completion: .file())
     var previous: String?
 
     @Option(
         help: ArgumentHelp(
-            "Refuse a file with valid signatures by fewer trusted keys than this, 1 to 4; default: 1.", valueName: "n"),
+            "The number of different trusted keys that must have signed the file, 1 to 4; default: 1.", valueName: "n"),
         transform: WholeNumber.in(1...4))
     var signatures: Int?
 

@@ -41,8 +41,8 @@ struct OutputOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Append a log for a bug report to this file. It has the versions, the arguments, and each frame with the sent firmware. It has "
-                + "no private keys, passphrases or passkeys.",
+            "Append a log for a bug report to this file. It has the versions of otaflash and its libraries, the arguments, and every "
+                + "frame, so also the sent firmware. It has no private keys, passphrases or passkeys.",
             valueName: "file"),
         completion: .file())
     var log: String?

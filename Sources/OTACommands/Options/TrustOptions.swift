@@ -12,8 +12,8 @@ struct TrustOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "A trusted public key, or a folder with trusted keys (*.pub.pem); repeatable; default: the paths in $OTAFLASH_TRUST, separated "
-                + "by ':', or else the folder ~/.config/otaflash/trust. A file KEY.pub.pem.scope limits KEY.pub.pem to products or "
-                + "formats.",
+                + "by ':', or else the folder ~/.config/otaflash/trust. A file KEY.pub.pem.scope beside the key limits it to the "
+                + "products or formats that the file lists.",
             valueName: "path"),
         completion: .file())
     var trust: [String] = []

@@ -155,7 +155,7 @@ enum PushFlag: String, EnumerableFlag {
         case .permanent:
             ArgumentHelp(
                 "Install without a trial, so that the device cannot roll back. A device with the GATT OTA profile accepts this only "
-                    + "if it has no trial.")
+                    + "if its bootloader does not support trials.")
         case .uploadOnly: "Upload the image, and do not mark it for boot. Only over SMP."
         case .noDowngrade: "Refuse a version that is lower than the running version (exit 77); default: only warn."
         case .allowDemoKey:

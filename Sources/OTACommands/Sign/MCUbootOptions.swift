@@ -18,8 +18,8 @@ struct MCUbootOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "The size of the slot, at most 0x10000000 bytes; refuse an image that does not fit with its trailer (example: "
-                + "0x64000); default: "
+            "The size of the slot, at most 0x10000000 bytes; sign refuses an image that, with its trailer, is larger than the slot "
+                + "(example: 0x64000); default: "
                 + "not checked.",
             valueName: "bytes"))
     var slotSize: String?
@@ -58,7 +58,7 @@ struct MCUbootOptions: ParsableArguments {
 
     @Flag(
         help:
-            "Fill the output to --slot-size and write the boot trailer, for a flash programmer. push sends only the image."
+            "Fill the output to --slot-size and write the boot trailer, for a flash programmer. push does not send these bytes."
     )
     var pad = false
 

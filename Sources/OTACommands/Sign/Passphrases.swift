@@ -15,7 +15,7 @@ struct PassphraseOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Read the passphrase of the private key from this environment variable; default: ask on the terminal.",
+            "Read the passphrase of the private key from this environment variable; default: ask on the terminal, if the key is encrypted.",
             valueName: "name"))
     var passphraseEnv: String?
 

@@ -11,11 +11,11 @@ struct Sign: Command {
         commandName: name, abstract: "Sign an image: create a bundle or an MCUboot image.",
         discussion: """
             Bundle (default): <image> is a raw binary, an ESP-IDF application, an MCUboot image or Intel HEX. The key is an \
-            Ed25519 key. --product and --version are required if <image> does not contain them. If <image> contains another \
-            value, sign refuses it (exit 65).
+            Ed25519 key. --product and --version are required if <image> does not contain them. If <image> contains a product \
+            or version that differs from the option, sign fails (exit 65).
 
-            Another signature: if <image> is a bundle, sign adds one signature for each key. -o FILE writes another file, \
-            and --force replaces the bundle.
+            Another signature: if <image> is a bundle, sign adds one signature for each key. Give -o FILE to write another file, or \
+            --force to replace the bundle.
 
             MCUboot image (--as mcuboot): <image> is a raw binary or Intel HEX. The key is an Ed25519, ECDSA P-256, RSA-2048 \
             or RSA-3072 key. --version and --header-size are required. With an Ed25519 key, the output is the same to the \
@@ -27,7 +27,7 @@ struct Sign: Command {
             """)
 
     @Argument(
-        help: "An image, or a bundle that gets another signature; - for stdin, with -o.", completion: .file())
+        help: "An image, or a bundle that gets another signature; - for stdin, which requires -o.", completion: .file())
     var image: String
 
     @Option(
@@ -64,7 +64,7 @@ struct Sign: Command {
 
     @Option(
         help: ArgumentHelp(
-            "The lowest version that must run on the device before the update (example: 1.2.0); default: any.",
+            "The lowest version that may run on the device before the update (example: 1.2.0); default: any.",
             valueName: "version"))
     var requires: String?
 
@@ -220,7 +220,7 @@ struct Sign: Command {
     private func outputFile(at path: String) throws -> OutputFile {
         path == StandardFile.name
             ? try OutputFile(to: StandardFile.output(), as: FilePath(StandardFile.outputTitle))
-            : try OutputFile(FilePath(path), replaces: force)
+            : try OutputFile(FilePath(path), replaces: replaces(path))
     }
 
     private func warn(ofKey id: KeyID, _ console: Console) {
@@ -231,6 +231,19 @@ struct Sign: Command {
                 "this is a sample key of MCUboot: its private key is public, so its signature proves nothing",
                 hint: "create your own key (otaflash keygen NAME, imgtool keygen), and build it into the bootloader")
         }
+    }
+
+    /// Returns whether `--force` was given.
+    ///
+    /// - Throws: `output-exists` if the file to replace contains a key or a certificate. The only copy of a signing key would be lost.
+    private func replaces(_ path: String) throws(Failure) -> Bool {
+        guard force, let beginning = FileReader.beginning(of: path) else { return force }
+        guard !String(decoding: beginning, as: UTF8.self).contains("-----BEGIN") else {
+            throw Failure(
+                "output-exists", .cannotCreate, "\(path) is a key or a certificate, and sign does not replace it",
+                hint: "use another name for the output: -o FILE")
+        }
+        return true
     }
 
     private var target: String { output ?? (image.hasSuffix(".otaf") ? image : image + ".otaf") }

@@ -162,7 +162,7 @@ struct SMPDeviceOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Remove this ability; repeatable; default: all abilities. Only with --protocol smp.",
+            "Remove this ability from the device; repeatable; default: remove none. Only with --protocol smp.",
             valueName: "ability"))
     var without: [Ability] = []
 

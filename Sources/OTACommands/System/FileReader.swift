@@ -19,6 +19,19 @@ enum FileReader {
         return bytes
     }
 
+    /// Returns the first bytes of a file, at most 4096; nil if it cannot be read or is not a regular file.
+    static func beginning(of name: String) -> [UInt8]? {
+        guard
+            let file = try? FileDescriptor.open(
+                FilePath(name), .readOnly, options: [.closeOnExec, .nonBlocking])
+        else { return nil }
+        defer { try? file.close() }
+        guard let status = try? file.stat(), status.type == .regular else { return nil }
+        var bytes = [UInt8](repeating: 0, count: 4096)
+        guard let count = try? bytes.withUnsafeMutableBytes({ try file.read(into: $0) }) else { return nil }
+        return Array(bytes[..<count])
+    }
+
     private static func read(_ name: String) throws(Failure) -> [UInt8] {
         do {
             if name == StandardFile.name {

@@ -21,7 +21,7 @@ struct Push {
     var beganImage = false
     /// The number of image bytes that had been sent when the last transfer ended.
     var sentOffset = 0
-    /// The number of image bytes that the device acknowledged, as far as known.
+    /// The number of image bytes in the last acknowledgement that arrived.
     var acknowledgedOffset = 0
     /// The highest acknowledged offset of this run. Only bytes after this offset count as progress.
     var furthestOffset = 0

@@ -121,7 +121,8 @@ package struct SMPFrameAssembler {
 
 /// The channel of SMP: its only characteristic over GATT (Zephyr, `smp_transport.rst`).
 ///
-/// The characteristic has the properties write without response and notify. UDP and serial links have only this channel.
+/// The characteristic has the properties write without response and notify. UDP and serial links have no characteristics; they use this
+/// value as the name of their only channel.
 public enum SMPChannel {
     public static let value = Channel(
         service: 0x8D53DC1D_1DB7_4CD3_868B_8A527460AA84, characteristic: 0xDA2E7828_FBCE_4E01_AE9E_261174997C48)

@@ -20,7 +20,7 @@ package struct SMPConversation: Conversation {
     }
     /// The step that follows a pause.
     enum Step {
-        /// Send the request again, because the device was busy.
+        /// Send the request again, because the device was busy. `busyEnd`: the time after which *busy* ends the task.
         case ask(SMPRequest, busyEnd: Duration)
         /// Send chunks, after the device had time to free its buffers.
         case upload

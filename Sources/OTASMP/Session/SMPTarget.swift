@@ -4,7 +4,8 @@ import OTAUpdate
 
 /// Checks whether a bundle is for the device, as far as SMP can answer.
 ///
-/// A device with the GATT OTA profile checks these fields itself. An SMP server receives the MCUboot image without the manifest.
+/// A device with the GATT OTA profile itself compares the manifest's product, hardware revisions and required version. An SMP server
+/// receives only the MCUboot image, without the manifest, so otaflash compares these fields.
 struct SMPTarget {
     /// The bundle's manifest.
     let manifest: Manifest

@@ -56,8 +56,8 @@ public enum FlashError: Error, Sendable, Equatable {
     case outside
     /// The offset or the length is not a multiple of the page size (erase) or of the write unit (program). This is a violation.
     case unaligned
-    /// A program wrote to a byte that was not erased. Because a program can only clear bits, the byte may have a wrong value. This is a
-    /// violation.
+    /// A program operation wrote to a byte that was not erased. The operation can only clear bits, so the byte may have a wrong value.
+    /// This is a violation.
     case notErased
     /// A write to the flash's file failed. `errno` is the system's error number.
     case notStored(errno: Int32)
