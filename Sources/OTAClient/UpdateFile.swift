@@ -9,17 +9,17 @@ public enum UpdateFile: Sendable {
 
     /// Detects the format from the bytes and parses a bundle, an MCUboot image, an Intel HEX file of an image, or a package.
     ///
-    /// - Throws: `BundleError` for an invalid bundle or an unknown format; `ImageError` for an invalid image, or for an ELF, UF2 or
-    ///   ESP-IDF file; `PackagedImageError`, `IntelHexError`, `ZipError`, `PackageError`.
+    /// - Throws: `BundleError` for an invalid bundle or an unknown format; `ImageError` for an invalid image, or for a key, or an ELF, UF2
+    ///   or ESP-IDF file; `PackagedImageError`, `IntelHexError`, `ZipError`, `PackageError`.
     public init(parsing bytes: [UInt8]) throws {
         let kind = FirmwareFileKind.detect(prefix: bytes)
         switch kind {
         case .zip: self = .images(try ImagePackage.images(in: bytes))
         case .intelHex: try self.init(image: IntelHex(parsing: bytes).bytes)
-        case .elf, .uf2:
+        case .elf, .uf2, .pem:
             if let refusal = kind.refusal { throw refusal }
             try self.init(image: bytes)
-        case .bundle, .binary, .pem: try self.init(image: bytes)
+        case .bundle, .binary: try self.init(image: bytes)
         }
     }
 

@@ -55,10 +55,6 @@ extension Command {
 
     private func perform(_ console: Console) async -> ExitStatus {
         do {
-            if invocation.file?.isEmpty == true {
-                throw Failure.usage(
-                    "the name of the file is empty", hint: "give a file; a variable in your script may be empty")
-            }
             let answer = try await answer(console)
             try console.answer(answer, to: Self.name)
             guard let failure = answer.failure else { return .done }

@@ -62,7 +62,8 @@ public enum OTAFlash {
             }
         }
         let reported =
-            failure ?? CommandTable.root?.read(arguments).unknownOption ?? Self.failure(parsing: error, of: arguments)
+            failure ?? CommandTable.root?.read(arguments).absentValue ?? CommandTable.root?.read(arguments)
+            .unknownOption ?? Self.failure(parsing: error, of: arguments)
         console.fail(reported, of: command(in: arguments))
         return reported.exit
     }
@@ -98,7 +99,20 @@ public enum OTAFlash {
         if arguments.contains(where: { $0.contains("\u{FFFD}") }) {
             return .usage("an argument is not valid UTF-8", hint: "rename the file, or use another name")
         }
-        return nil
+        return emptyArgument(in: arguments)
+    }
+
+    /// Returns the failure for an empty argument; nil: no empty argument. No argument of otaflash may be empty.
+    private static func emptyArgument(in arguments: [String]) -> Failure? {
+        let hint = "give a value; a variable in your script may be empty"
+        let options = arguments.prefix { $0 != "--" }
+        if let option = options.first(where: { $0.hasPrefix("--") && $0.firstIndex(of: "=") == $0.indices.last }) {
+            return .usage("the value of \(option.dropLast()) is empty", hint: hint)
+        }
+        guard let index = arguments.firstIndex(of: "") else { return nil }
+        let before = index > 0 ? arguments[index - 1] : ""
+        let isValue = index < options.count && before.hasPrefix("-")
+        return .usage(isValue ? "the value of \(before) is empty" : "an argument is empty", hint: hint)
     }
 
     /// Returns the failure for an error that argument-parser accepts or cannot explain; nil: argument-parser checks the arguments.

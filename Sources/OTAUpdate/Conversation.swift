@@ -68,6 +68,8 @@ package struct ConversationState: Sendable {
     package var unchecked: [String] = []
     /// The slot that the task `discard` erases or has erased; nil: none.
     package var erased: ErasedSlot?
+    /// The partial upload that the task `discard` removes or has removed; nil: none.
+    package var discarded: DeviceDescription.HeldImage?
 
     /// The number of the last request. The first one is random.
     var number: UInt8 = 0
@@ -139,7 +141,7 @@ extension Conversation {
             .finish(
                 UpdateReport(
                     outcome: outcome, updateProtocol: Self.updateProtocol, device: device, transfer: shared.transfer,
-                    unchecked: shared.unchecked, erased: shared.erased)))
+                    unchecked: shared.unchecked, erased: shared.erased, discarded: shared.discarded)))
     }
 
     /// Handles the answer *busy*. Returns the time at which the request is sent again, or nil if the session has failed.

@@ -20,10 +20,12 @@ public struct UpdateReport: Sendable, Equatable {
     public var unchecked: [String]
     /// The slot that the task `discard` erased; nil: none. Only SMP erases a slot.
     public var erased: ErasedSlot?
+    /// The partial upload that the task `discard` removed; nil: none. Only the OTA profile reports it.
+    public var discarded: DeviceDescription.HeldImage?
 
     public init(
         outcome: Outcome, updateProtocol: UpdateProtocol, device: DeviceDescription, transfer: TransferReport? = nil,
-        unchecked: [String] = [], erased: ErasedSlot? = nil
+        unchecked: [String] = [], erased: ErasedSlot? = nil, discarded: DeviceDescription.HeldImage? = nil
     ) {
         self.outcome = outcome
         self.updateProtocol = updateProtocol
@@ -31,6 +33,7 @@ public struct UpdateReport: Sendable, Equatable {
         self.transfer = transfer
         self.unchecked = unchecked
         self.erased = erased
+        self.discarded = discarded
     }
 }
 
@@ -212,11 +215,14 @@ public struct UpdateError: Error, Sendable, Equatable {
 
     /// The product name that a bundle for the device's board must have; nil if it is not known. Only `wrongProduct` over SMP has it.
     public var boardProduct: String?
+    /// True if the device refuses the task because another image is marked for its next boot. Only `inTrial` over SMP sets it.
+    public var isMarkedForBoot: Bool
 
-    public init(_ code: Code, _ context: String, boardProduct: String? = nil) {
+    public init(_ code: Code, _ context: String, boardProduct: String? = nil, isMarkedForBoot: Bool = false) {
         self.code = code
         self.context = context
         self.boardProduct = boardProduct
+        self.isMarkedForBoot = isMarkedForBoot
     }
 
     public static func == (left: UpdateError, right: UpdateError) -> Bool { left.code == right.code }

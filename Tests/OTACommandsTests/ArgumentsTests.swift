@@ -180,10 +180,16 @@ import Testing
             (["push", "-q"], "show the options: otaflash push --help"),
             (["--verison"], "did you mean --version?"),
             (["keygen", "key", "--log", "none/x"], "create the folder: mkdir -p none"),
-            (["verify", ""], "give a file; a variable in your script may be empty"),
-            (["inspect", ""], "give a file; a variable in your script may be empty"),
-            (["sign", "", "--key", "k"], "give a file; a variable in your script may be empty"),
-            (["push", "", "--device", "sim:"], "give a file; a variable in your script may be empty"),
+            (["verify", ""], "give a value; a variable in your script may be empty"),
+            (["inspect", ""], "give a value; a variable in your script may be empty"),
+            (["sign", "", "--key", "k"], "give a value; a variable in your script may be empty"),
+            (["push", "", "--device", "sim:"], "give a value; a variable in your script may be empty"),
+            (["sign", "f", "--key", ""], "give a value; a variable in your script may be empty"),
+            (["verify", "f", "--previous="], "give a value; a variable in your script may be empty"),
+            (["sign", "f", "--key", "k", "--counter", "-1"], "if -1 is the value, write --counter=-1"),
+            (["simulate", "serve", "d", "--udp", "99999"], "use --udp 1337, for example, or --udp 192.168.1.5:1337"),
+            (["simulate", "serve", "d", "--udp", "abc"], "use --udp 1337, for example, or --udp 192.168.1.5:1337"),
+            (["sign", "f", "--key", "k", "-o", "./q", "--log", "q"], "use another file for the log"),
         ])
     func hintsForInvalidArguments(words: [String], hint: String) async throws {
         let run = try await Sandbox().run(words)

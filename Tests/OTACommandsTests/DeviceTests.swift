@@ -140,7 +140,24 @@ import Testing
         #expect(try await sandbox.push(device + "&gone-at=0.5").exit == 75)
         let gone = try await sandbox.run("discard", "--device", device, "--format", "json")
         #expect(try gone.exit == 0 && gone.json().device?.state?.string == "idle")
+        #expect(try gone.json().discarded?.members == ["manifest_sha256_prefix", "offset"])
+        #expect(try (gone.json().discarded?.offset?.number ?? 0) > 0)
+        let nothing = try await sandbox.run("discard", "--device", device)
+        #expect(
+            nothing.out == "kitchen (sim:kitchen) had nothing to discard and runs 1.0.0, confirmed.\n", "\(nothing.out)"
+        )
         #expect(try await sandbox.run("status", "--device", device, "--format", "json").json().transfer == nil)
+    }
+
+    @Test("simulate create and remove accept the address sim:NAME of a virtual device")
+    func addressesAsNames() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        let created = try await sandbox.run(
+            "simulate", "create", "sim:hall", "--product", "demo", "--version", "1.0.0", "--trust", "release.pub.pem")
+        #expect(created.exit == 0 && created.out.hasPrefix("Created sim:hall: "), "\(created.err)")
+        #expect(try await sandbox.run("simulate", "remove", "sim:hall").out == "Removed sim:hall.\n")
+        #expect(try await sandbox.run("simulate", "remove", "sim:hall?mtu=23").exit == 64)
     }
 
     @Test(

@@ -45,6 +45,24 @@ import Testing
         }
     }
 
+    @Test("the hint for an image marked for boot does not recommend confirm, which the device would refuse")
+    func anImageMarkedForBoot() {
+        let error = UpdateError(.inTrial, "context", isMarkedForBoot: true)
+        let complete = "otaflash push FILE --device udp:192.0.2.1"
+        let discard = "otaflash discard --device udp:192.0.2.1"
+        for (command, trust) in [("push", " --trust k.pub.pem"), ("discard", "")] {
+            let failure = Failure(
+                error,
+                in: Invocation(
+                    command: command, file: trust.isEmpty ? nil : "fw.bin", device: "udp:192.0.2.1",
+                    trust: trust.isEmpty ? [] : ["k.pub.pem"]))
+            #expect(
+                failure.hint
+                    == "to install the marked image, push its file again: \(complete)\(trust); to discard it, restart the device, which "
+                    + "then runs it on trial, and run: \(discard)")
+        }
+    }
+
     @Test("the hint for a bundle of another board has the commands to sign the image for the board and to push it")
     func anotherBoard() {
         let invocation = Invocation(command: "push", file: "fw.otaf", device: "udp:192.0.2.1", trust: ["k.pub.pem"])

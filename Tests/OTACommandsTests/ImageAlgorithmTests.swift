@@ -109,8 +109,10 @@ import Testing
         try await sandbox.mcuboot()
         try await makeKey(sandbox, "rsa", "RSA", "rsa_keygen_bits:2048")
         try await makeKey(sandbox, "p384", "EC", "ec_paramgen_curve:P-384")
+        try sandbox.write("alone.pem", sandbox.read("rsa.pem"))
         for (trust, code, message) in [
-            ("rsa.pem", "not-a-key", "openssl pkey -in KEY -pubout"),
+            ("rsa.pem", "not-a-key", "give the public key of the same pair: --trust rsa.pub.pem"),
+            ("alone.pem", "not-a-key", "openssl pkey -in KEY -pubout"),
             ("p384.pub.pem", "wrong-algorithm", "ECDSA P-384"),
         ] {
             let run = try await sandbox.run("verify", "fw.signed.bin", "--trust", trust, "--format", "json")

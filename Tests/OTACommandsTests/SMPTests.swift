@@ -297,6 +297,10 @@ import Testing
         let run = try await sandbox.push(Self.device, image: "fw.signed.bin")
         #expect(run.exit == 77)
         #expect(try run.json().error?.code?.string == "wrong-image-format")
+        #expect(
+            try run.json().error?.hint?.string?.hasSuffix(
+                "otaflash simulate remove kitchen; otaflash simulate create kitchen --protocol smp --product demo --version 0.0.0 "
+                    + "--trust release.pub.pem") == true, "\(run.err)")
         let status = try await sandbox.run("status", "--device", Self.device, "--format", "json")
         #expect(try status.json().protocol?.string == "ota")
         let forced = try await sandbox.run("status", "--device", Self.device, "--protocol", "smp", "--format", "json")

@@ -82,6 +82,19 @@ import Testing
         #expect(try sandbox.read("there").count > 20_000)
     }
 
+    @Test("sign --force does not replace the image that it signs", arguments: ["fw.bin", "./link"])
+    func doesNotReplaceTheImage(output: String) async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        _ = try await sandbox.shell("ln -s fw.bin link")
+        let image = try sandbox.read("fw.bin")
+        let run = try await sandbox.run(
+            "sign", "fw.bin", "--key", "release.pem", "--product", "demo", "--version", "1.0.0", "--force", "-o", output
+        )
+        #expect(run.exit == 73 && run.err.contains("is the image itself"), "\(run.err)")
+        #expect(try sandbox.read("fw.bin") == image)
+    }
+
     @Test(
         "sign refuses an invalid option or value with 64 and writes no bundle",
         arguments: [

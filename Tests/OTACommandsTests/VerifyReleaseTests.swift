@@ -64,10 +64,19 @@ import Testing
             "sign", "fw.bin", "--key", "other.pem", "--product", "demo", "--version", "1.0.0", "-o", "forged.otaf")
         let forged = try await sandbox.run(["verify", "new.otaf", "--previous", "forged.otaf"] + trust)
         #expect(
-            forged.exit == 77 && forged.err.contains("forged.otaf was refused: not signed by a trusted key"),
+            forged.exit == 77
+                && forged.err.contains("the previous bundle: forged.otaf was refused: not signed by a trusted key"),
             "\(forged.err)")
+        // The hint keeps the comparison. Without --previous, the command would succeed.
+        #expect(
+            forged.err.contains(
+                "otaflash verify new.otaf --trust release.pub.pem --previous forged.otaf --trust KEY.pub.pem\n"),
+            "\(forged.err)")
+        let accepted = try await sandbox.run(
+            ["verify", "new.otaf", "--previous", "forged.otaf", "--trust", "other.pub.pem"] + trust)
+        #expect(accepted.exit == 77 && accepted.err.contains("not signed by a key that signed the previous bundle"))
         let missing = try await sandbox.run(["verify", "new.otaf", "--previous", "none.otaf"] + trust)
-        #expect(missing.exit == 66 && missing.err.contains("none.otaf"))
+        #expect(missing.exit == 66 && missing.err.contains("the previous bundle: there is no file none.otaf"))
         try await sandbox.mcuboot()
         for pair in [("fw.signed.bin", "old.otaf"), ("new.otaf", "fw.signed.bin")] {
             let run = try await sandbox.run(["verify", pair.0, "--previous", pair.1] + trust)
@@ -93,12 +102,37 @@ import Testing
             #expect(run.exit == 77)
             #expect(try run.json().error?.code?.string == "too-few-signatures")
         }
+        // The second signer of the bundle is only untrusted here.
+        let untrusted = try await sandbox.run("verify", "fw.otaf", "--signatures", "2", "--trust", "release.pub.pem")
+        #expect(
+            untrusted.err.contains("which is not trusted here")
+                && untrusted.err.contains(
+                    "otaflash verify fw.otaf --trust release.pub.pem --signatures 2 --trust KEY.pub.pem\n"),
+            "\(untrusted.err)")
         for count in ["0", "5", "x"] { #expect(try await verify(count, "release").exit == 64) }
         try await sandbox.mcuboot()
         for (count, exit) in [("1", 0), ("2", 77)] as [(String, Int32)] {
             let image = try await sandbox.run(
                 "verify", "fw.signed.bin", "--trust", "release.pub.pem", "--signatures", count)
             #expect(image.exit == exit, "\(image.err)")
+            #expect(image.err.contains("an MCUboot image has only one signature") == (exit != 0))
+        }
+    }
+
+    @Test("the hint of version-not-raised depends on whether the image contains its version")
+    func hintsForAVersion() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release(version: "1.0.0", as: "raw.otaf")
+        try await sandbox.mcuboot()
+        let signed = try await sandbox.run(
+            "sign", "fw.signed.bin", "--key", "release.pem", "--product", "demo", "-o", "image.otaf")
+        #expect(signed.exit == 0, "\(signed.err)")
+        try await sandbox.release(version: "9.0.0", as: "last.otaf")
+        for (file, hint) in [
+            ("raw.otaf", "with a higher version"), ("image.otaf", "raise the version in the firmware"),
+        ] {
+            let run = try await sandbox.run("verify", file, "--previous", "last.otaf", "--trust", "release.pub.pem")
+            #expect(run.exit == 77 && run.err.contains(hint), "\(run.err)")
         }
     }
 }

@@ -170,7 +170,10 @@ import Testing
             #expect(run.exit == 77)
             let error = try #require(try run.json().error)
             #expect(error.code?.string == "no-trusted-key")
-            #expect(error.hint?.string?.contains("mkdir -p") == true && error.hint?.string?.contains("cp ") == true)
+            #expect(error.hint?.string?.contains("otaflash verify fw.otaf --trust KEY.pub.pem\n") == true)
+            #expect(
+                error.hint?.string?.contains("mkdir -p") == true
+                    && error.hint?.string?.contains("install -m 644") == true)
         }
     }
 

@@ -55,6 +55,8 @@ extension CommandTable {
         var options: [(word: String, argument: Argument?)] = []
         /// A word that is not the name of a command, where such a name is required; nil: no unknown word.
         var unknownCommand: String?
+        /// The first option without a value, and the word after it, which looks like an option; nil: all options have values.
+        var missingValue: (option: String, word: String)?
     }
 
     /// Parses a command line up to the word `--`. After `help`, each word is the name of a command.
@@ -66,7 +68,12 @@ extension CommandTable {
                 // An option that the subcommand does not have can be an option of the outermost command.
                 let argument = reading.command.argument(word) ?? self.argument(word)
                 reading.options.append((word, argument))
-                if argument?.takesValue == true, !word.contains("=") { _ = rest.popFirst() }
+                guard argument?.takesValue == true, !word.contains("=") else { continue }
+                if let next = rest.first, next.hasPrefix("-"), next != "-" {
+                    reading.missingValue = reading.missingValue ?? (word, next)
+                } else {
+                    rest = rest.dropFirst()
+                }
             } else if word == "help", !reading.command.names.isEmpty {
                 continue
             } else if let next = reading.command.subcommand(word) {
@@ -106,6 +113,15 @@ extension CommandTable.Reading {
         return Failure(
             "usage", .usage, "there is no option '\(name)'",
             hints: nearest.map { ["did you mean \($0)?", help] } ?? [help])
+    }
+
+    /// The failure for an option without its value, such as `--counter -1`; nil: all options have values.
+    var absentValue: Failure? {
+        guard let missingValue, !missingValue.word.hasPrefix("--") else { return nil }
+        let (option, word) = missingValue
+        return .usage(
+            "\(option) has no value, because '\(word)' is read as an option",
+            hint: "if \(word) is the value, write \(option)=\(word)")
     }
 
     /// The failure for a repeated option that takes one value; nil: no such option. argument-parser would use only the last value.

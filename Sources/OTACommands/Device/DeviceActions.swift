@@ -57,7 +57,8 @@ struct Discard: DeviceCommand {
                 device.previousVersion.map { "rolled back from \($0)" } ?? outcome.report.erased.map {
                     Self.text(of: $0)
                 }
-                ?? "has no partial upload"
+                ?? outcome.report.discarded.map { "discarded a partial upload of \(Figures.bytes($0.offset))" }
+                ?? "had nothing to discard"
             return "\(device.title) \(what) and runs \(device.runningVersion), confirmed."
         }
     }
@@ -131,11 +132,13 @@ struct DeviceAnswer: CommandAnswer {
     let updateProtocol: UpdateProtocol
     /// The slot that `discard` erased on an SMP device; nil: no slot was erased.
     let erased: Erased?
+    /// The partial upload that `discard` removed from a device with the GATT OTA profile; nil: there was none.
+    let discarded: StatusAnswer.Transfer?
     let lines: [TerminalLine]
     var describesDevice: Bool { true }
 
     private enum CodingKeys: String, CodingKey {
-        case device, erased
+        case device, erased, discarded
         case updateProtocol = "protocol"
     }
 
@@ -146,6 +149,7 @@ struct DeviceAnswer: CommandAnswer {
         device = DeviceSummary(outcome)
         updateProtocol = outcome.report.updateProtocol
         erased = outcome.report.erased.map { Erased($0) }
+        discarded = outcome.report.discarded.map { StatusAnswer.Transfer($0) }
         lines = [TerminalLine(text(device))]
     }
 }

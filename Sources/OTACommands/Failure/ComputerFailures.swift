@@ -38,8 +38,9 @@ extension Failure {
     private static func advice(
         for code: VirtualDeviceError.Code, in invocation: Invocation
     ) -> (ExitStatus, hint: String) {
-        let create = "otaflash simulate create NAME --product P --version V"
-        let remove = "otaflash simulate remove \(Shell.quoted(invocation.virtualDevice ?? "NAME"))"
+        let name = Shell.quoted(invocation.virtualDevice ?? "NAME")
+        let create = "otaflash simulate create \(name) --product P --version V --trust KEY.pub.pem"
+        let remove = "otaflash simulate remove \(name)"
         switch code {
         case .badAddress:
             return (
@@ -51,7 +52,7 @@ extension Failure {
         case .noSuchDevice:
             return (
                 .unavailable,
-                "list the virtual devices: otaflash simulate list; create one: \(create); the first push to plain sim: creates it"
+                "list the virtual devices: otaflash simulate list; or create one: \(create); or push to sim:, which creates 'demo'"
             )
         case .malformed:
             return (.malformed, "the stored device is damaged; create it again: \(remove), then \(create)")

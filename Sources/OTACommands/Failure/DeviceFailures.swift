@@ -48,6 +48,7 @@ extension Failure {
         let fresh = invocation.without(PushFlag.resume.argument).line(adding: PushFlag.restart.argument)
         let status = invocation.line("status", withFile: false)
         let inspect = Invocation(command: "inspect", file: invocation.file ?? "BUNDLE").line()
+        let image = Shell.quoted(invocation.file ?? "IMAGE")
         let created = invocation.virtualDeviceAgain.map { "; or create the virtual device again: \($0)" } ?? ""
         switch error.code {
         case .linkUnavailable:
@@ -118,7 +119,11 @@ extension Failure {
                 .refused, "show the target of the bundle: \(inspect); if the bundle is for this device: \(accepted)"
             )
         case .wrongImageFormat:
-            return (.refused, "show the image format: \(inspect); the device's protocol and bootloader must support it")
+            let signed =
+                invocation.hasImages
+                ? "sign the image into a bundle, and push the bundle: otaflash sign \(image) --key KEY.pem --product P"
+                : "show the image format, which the device's bootloader must support: \(inspect)"
+            return (.refused, signed + created)
         case .counterTooLow:
             return (
                 .refused,
@@ -135,6 +140,16 @@ extension Failure {
                     + "security counter, sign with a lower --counter; then run: \(again)"
             )
         case .downgrade: return (.refused, "to install the lower version, omit \(PushFlag.noDowngrade.argument)")
+        case .inTrial where error.isMarkedForBoot:
+            var update = invocation
+            update.file = "FILE"
+            let complete = invocation.command == "push" ? update.line() : update.line("push")
+            let discard = invocation.line("discard", withFile: false)
+            return (
+                .refused,
+                "to install the marked image, push its file again: \(complete); to discard it, restart the device, which then runs "
+                    + "it on trial, and run: \(discard)"
+            )
         case .inTrial:
             let confirm = invocation.line("confirm", withFile: false)
             return (

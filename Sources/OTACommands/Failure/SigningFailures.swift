@@ -9,7 +9,11 @@ extension Failure {
         self.init(
             error.code.rawValue, exit, error.context.isEmpty ? error.code.rawValue : error.context,
             hint: error.hint ?? hint)
-        if error.hint == nil, error.code == .noTrustedKey { hints.append(TrustOptions.secondHint) }
+        guard error.hint == nil, error.code == .noTrustedKey else { return }
+        let option = "--trust KEY.pub.pem"
+        let isComplete = [Verify.name, Push.name].contains(invocation.command)
+        hints = ["give the signer's public key: \(isComplete ? invocation.line(adding: option) : option)"]
+        hints += TrustOptions.folderHints
     }
 
     private static func advice(for code: KeyError.Code) -> (ExitStatus, hint: String) {
@@ -39,7 +43,7 @@ extension Failure {
             )
         case .keyIDConflict:
             (.malformed, "one of the two keys is forged: remove it, and get the correct key from its owner")
-        case .noTrustedKey: (.refused, TrustOptions.firstHint)
+        case .noTrustedKey: (.refused, "give the signer's public key: --trust KEY.pub.pem")
         case .cryptography: (.fault, "check that memory is free, and check the version of libcrypto: openssl version")
         }
     }

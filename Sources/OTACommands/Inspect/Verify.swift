@@ -2,6 +2,7 @@ import ArgumentParser
 import OTAClient
 import OTAFirmware
 import OTASigning
+import SystemPackage
 
 /// The command `verify`, which verifies a file against the trusted keys.
 struct Verify: Command {
@@ -94,7 +95,10 @@ struct Verify: Command {
         let verifier = Verifier(trust: try trust.store(console), policy: policy)
         switch update {
         case .bundle(let signed):
-            let verified = try verifier.verify(signed)
+            let verified: VerifiedBundle
+            do throws(VerificationError) { verified = try verifier.verify(signed) } catch {
+                throw failure(error, of: signed.envelope, verifier)
+            }
             var answer = VerifyAnswer(verified, file: StandardFile.title(of: file))
             if let previous {
                 try answer.add(previous: checked(verified, after: previous, trust: verifier.trust, console))
@@ -106,7 +110,14 @@ struct Verify: Command {
                     "--previous compares bundles, and \(StandardFile.title(of: file)) is not a bundle",
                     hint: "omit --previous; --counter compares the security counter of an MCUboot image")
             }
-            _ = try update.verified(by: verifier)
+            do throws(VerificationError) { _ = try update.verified(by: verifier) } catch {
+                guard error.code == .tooFewSignatures else { throw error }
+                var failure = Failure(error, in: invocation)
+                failure.hints = [
+                    "an MCUboot image has only one signature: omit --signatures, or sign the image into a bundle with several keys"
+                ]
+                throw failure
+            }
             return VerifyAnswer(
                 images.map { PackagedImage($0, verifier.report(on: $0.file)) }, file: StandardFile.title(of: file))
         }
@@ -129,10 +140,14 @@ struct Verify: Command {
             }
             previous = try Verifier(trust: trust, policy: TrustPolicy(allowsDemoKey: allowDemoKey)).verify(signed)
         } catch {
-            throw Failure(error, in: Invocation(command: Self.name, file: name, trust: self.trust.trust))
+            throw failure(error, ofPrevious: name)
         }
         let isSame = bundle.manifestDigest == previous.manifestDigest
-        if !isSame { try bundle.check(after: previous) }
+        if !isSame {
+            do throws(VerificationError) { try bundle.check(after: previous) } catch {
+                throw failure(error, of: bundle.manifest)
+            }
+        }
         if !bundle.keepsHardware(of: previous) {
             let (old, new) = (previous.manifest.hardware, bundle.manifest.hardware)
             console.note(
@@ -141,6 +156,65 @@ struct Verify: Command {
             )
         }
         return VerifyAnswer.Previous(file: title, previous, isSame: isSame)
+    }
+}
+
+/// The failures whose hints depend on the options of `verify`.
+extension Verify {
+    /// Returns the failure for a bundle that the trusted keys or the policy refuse.
+    private func failure(_ error: VerificationError, of envelope: Envelope, _ verifier: Verifier) -> Failure {
+        var failure = Failure(error, in: invocation)
+        let untrusted = verifier.report(on: envelope).filter { !$0.trusted && !$0.isOutOfScope }
+        guard error.code == .tooFewSignatures, !untrusted.isEmpty else { return failure }
+        let ids = untrusted.map(\.keyID.description).joined(separator: ", ")
+        failure.message += "; also signed by \(ids), which is not trusted here"
+        let trusted = completed.line(adding: "--trust KEY.pub.pem")
+        failure.hints.insert("if you trust the other signer, give its public key too: \(trusted)", at: 0)
+        return failure
+    }
+
+    /// Returns the failure for the file of `--previous`. Its hints repeat the whole command. A command that verifies only the previous
+    /// bundle could succeed, and the release would then be published without the comparison.
+    private func failure(_ error: any Error, ofPrevious name: String) -> Failure {
+        var failure = Failure(error, in: Invocation(command: Self.name, file: name))
+        failure.message = "the previous bundle: \(failure.message)"
+        guard let error = error as? VerificationError else { return failure }
+        switch error.code {
+        case .untrustedKey:
+            failure.hints = [
+                "if you trust the signer of the previous bundle, give its public key too: "
+                    + completed.line(adding: "--trust KEY.pub.pem")
+            ]
+        case .demoKey:
+            failure.hints = ["to accept the demo key in a test: \(completed.line(adding: "--allow-demo-key"))"]
+        default: break
+        }
+        return failure
+    }
+
+    /// Returns the failure for a bundle that must not follow the previous bundle.
+    private func failure(_ error: VerificationError, of manifest: Manifest) -> Failure {
+        var failure = Failure(error, in: invocation)
+        let sign = "sign the image again"
+        switch error.code {
+        case .versionNotRaised where manifest.imageFormat != .raw:
+            failure.hints = [
+                "raise the version in the firmware project, build the image, and sign it; sign takes the version from the image"
+            ]
+        case .requiresNewer:
+            failure.hints = [
+                "\(sign) with a lower --requires; or publish a release between the two, and compare with that release"
+            ]
+        default: break
+        }
+        return failure
+    }
+
+    /// The invocation with the paths of all trusted keys. With only `--trust KEY.pub.pem`, the default keys would not apply.
+    private var completed: Invocation {
+        var completed = invocation
+        completed.trust = trust.paths.map(\.string)
+        return completed
     }
 }
 

@@ -18,9 +18,14 @@ struct TrustOptions: ParsableArguments {
         completion: .file())
     var trust: [String] = []
 
-    /// The hints with the commands that add the first trusted key.
-    static var firstHint: String { "create the trust folder: mkdir -p \(quotedFolder)" }
-    static var secondHint: String { "add the signer's public key: cp KEY.pub.pem \(quotedFolder)/" }
+    /// The hints with the commands that add a trusted key for all later commands. They also work with a umask that lets the group write,
+    /// such as 002, although otaflash refuses such a folder or key.
+    static var folderHints: [String] {
+        [
+            "or trust it in all commands: create the trust folder: (umask 022; mkdir -p \(quotedFolder))",
+            "then add the signer's public key: install -m 644 KEY.pub.pem \(quotedFolder)/",
+        ]
+    }
 
     private static var quotedFolder: String { Shell.quoted((defaultFolder ?? "~/.config/otaflash/trust").string) }
 

@@ -82,15 +82,22 @@ struct Push: DeviceCommand {
     /// Returns the user's arguments for hints. They include the options of a virtual device that accepts the bundle.
     private func invocation(for update: VerifiedUpdate) -> Invocation {
         var invocation = invocation
-        guard let name = invocation.virtualDevice, case .bundle(let bundle) = update else { return invocation }
+        let trusted = trust.trust.flatMap { ["--trust", $0] }
+        guard case .bundle(let bundle) = update else {
+            invocation.hasImages = true
+            invocation.acceptingDevice = ["--protocol", "smp", "--product", "demo", "--version", "0.0.0"] + trusted
+            return invocation
+        }
+        guard let name = invocation.virtualDevice else { return invocation }
         let manifest = bundle.manifest
-        let isSMP = (try? VirtualDevices().store.updateProtocol(of: name)) == .smp
+        // A device with SMP boots only MCUboot images.
+        let isSMP = manifest.imageFormat == .mcuboot && (try? VirtualDevices().store.updateProtocol(of: name)) == .smp
         var options = isSMP ? ["--protocol", "smp"] : []
         options += ["--product", manifest.product.text, "--version", manifest.requires?.description ?? "0.0.0"]
         if !isSMP, let hardware = manifest.hardware?.ranges.first?.lowerBound {
             options += ["--hardware", "\(hardware)"]
         }
-        invocation.acceptingDevice = options + trust.trust.flatMap { ["--trust", $0] }
+        invocation.acceptingDevice = options + trusted
         return invocation
     }
 

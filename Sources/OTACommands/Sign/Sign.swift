@@ -208,6 +208,11 @@ struct Sign: Command {
                 "standard output cannot be both the signed file and the JSON result",
                 hint: "use -o FILE with --format json")
         }
+        if let log = options.log, let output,
+            FilePath(log).lexicallyNormalized() == FilePath(output).lexicallyNormalized()
+        {
+            throw Failure.usage("-o and --log name the same file \(log)", hint: "use another file for the log")
+        }
         if output == StandardFile.name { _ = try StandardFile.output() }
     }
 
@@ -235,9 +240,16 @@ struct Sign: Command {
 
     /// Returns whether `--force` was given.
     ///
-    /// - Throws: `output-exists` if the file to replace contains a key or a certificate. The only copy of a signing key would be lost.
+    /// - Throws: `output-exists` if the file to replace contains a key or a certificate, or is the image to sign. The only copy of a
+    ///   signing key or of a build would be lost. A bundle is replaced, because it then gets another signature.
     private func replaces(_ path: String) throws(Failure) -> Bool {
         guard force, let beginning = FileReader.beginning(of: path) else { return force }
+        let isBundle = FirmwareFileKind.detect(prefix: beginning) == .bundle
+        guard isBundle || !FileReader.isSameFile(path, image) else {
+            throw Failure(
+                "output-exists", .cannotCreate, "\(path) is the image itself, and sign does not replace it",
+                hint: "use another name for the output: -o FILE")
+        }
         guard !String(decoding: beginning, as: UTF8.self).contains("-----BEGIN") else {
             throw Failure(
                 "output-exists", .cannotCreate, "\(path) is a key or a certificate, and sign does not replace it",

@@ -152,7 +152,7 @@ private struct DeviceObserver {
         var changes: [String] = []
         let reception = device.imageReception
         if let reception, imageSize == nil {
-            changes.append("receiving an image of \(reception.size) bytes, from byte \(reception.offset)")
+            changes.append("receiving an image of \(reception.size) bytes")
         }
         if reception == nil, imageSize != nil { changes.append("reception ended") }
         imageSize = reception?.size

@@ -37,6 +37,21 @@ struct Simulate: ParsableCommand, CommandGroupWithHint {
         subcommands: [SimulateCreate.self, SimulateList.self, SimulateRemove.self, SimulateServe.self])
 }
 
+/// The argument of a subcommand of `simulate`: the name of a virtual device. Its address `sim:NAME` is also accepted, because `simulate
+/// list` prints addresses.
+struct VirtualDeviceName: ExpressibleByArgument {
+    let text: String
+
+    init(argument: String) {
+        guard argument.hasPrefix("sim:") else {
+            text = argument
+            return
+        }
+        let name = argument.dropFirst("sim:".count)
+        text = name.isEmpty ? VirtualDevices.demoName : String(name)
+    }
+}
+
 /// The command `simulate list`, which lists the virtual devices.
 struct SimulateList: Command {
     static let name = "simulate list"
@@ -62,7 +77,7 @@ struct SimulateList: Command {
             }
         }
         let none: TerminalLine =
-            "No virtual devices. To create one: otaflash simulate create NAME --product demo --version 1.0.0; or push to sim:"
+            "No virtual devices. To create one: otaflash simulate create NAME --product demo --version 1.0.0 --trust KEY.pub.pem; or push to sim:"
         let lines = devices.isEmpty && unreadable.isEmpty ? [none] : VirtualDevicesAnswer.table(devices)
         return VirtualDevicesAnswer(
             devices: devices, lines: lines, unreadable: unreadable.isEmpty ? nil : unreadable)
@@ -76,14 +91,15 @@ struct SimulateRemove: Command {
         commandName: "remove", abstract: "Remove a virtual device.",
         discussion: "Example: otaflash simulate remove kitchen")
 
-    @Argument(help: "The name of the virtual device, without sim:.", completion: Completions.virtualDevices)
-    var name: String
+    @Argument(help: "The name of the virtual device, or its address sim:NAME.", completion: Completions.virtualDevices)
+    var name: VirtualDeviceName
 
     @OptionGroup(title: "Output options") var options: OutputOptions
 
-    var invocation: Invocation { Invocation(command: Self.name, device: "sim:\(name)") }
+    var invocation: Invocation { Invocation(command: Self.name, device: "sim:\(name.text)") }
 
     func answer(_ console: Console) throws -> VirtualDevicesAnswer {
+        let name = name.text
         let devices = try VirtualDevices()
         let lock = try devices.lock(name)
         defer { withExtendedLifetime(lock) {} }

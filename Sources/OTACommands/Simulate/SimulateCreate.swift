@@ -27,7 +27,7 @@ struct SimulateCreate: Command {
             """)
 
     @Argument(help: "The name of the new device (example: kitchen). Its address is sim:<name>.")
-    var name: String
+    var name: VirtualDeviceName
 
     @Option(help: "The product of the device, or with --protocol smp the name of its board (example: demo). Required.")
     var product: String
@@ -79,7 +79,7 @@ struct SimulateCreate: Command {
 
     @OptionGroup(title: "Output options") var options: OutputOptions
 
-    var invocation: Invocation { Invocation(command: Self.name, device: "sim:\(name)") }
+    var invocation: Invocation { Invocation(command: Self.name, device: "sim:\(name.text)") }
 
     func answer(_ console: Console) throws -> VirtualDevicesAnswer {
         let product = try Self.read(product, "product", ProductName.rule) { ProductName($0) }
@@ -88,6 +88,7 @@ struct SimulateCreate: Command {
             ImageFormat.allCases.first { $0.name == text }
         }
         try checkOptions()
+        let name = name.text
         let store = try VirtualDevices().store
         var keys = TrustOptions()
         keys.trust = trust

@@ -21,8 +21,8 @@ struct SimulateServe: Command {
                      otaflash simulate serve board --udp 1337
             """)
 
-    @Argument(help: "The name of the virtual device, without sim:.", completion: Completions.virtualDevices)
-    var name: String
+    @Argument(help: "The name of the virtual device, or its address sim:NAME.", completion: Completions.virtualDevices)
+    var name: VirtualDeviceName
 
     @Option(
         help: ArgumentHelp(
@@ -46,9 +46,10 @@ struct SimulateServe: Command {
         if given.count > 1 { throw ValidationError("'\(given[0])' and '\(given[1])' cannot be used together.") }
     }
 
-    var invocation: Invocation { Invocation(command: Self.name, device: "sim:\(name)") }
+    var invocation: Invocation { Invocation(command: Self.name, device: "sim:\(name.text)") }
 
     func answer(_ console: Console) async throws -> VirtualDevicesAnswer {
+        let name = name.text
         try await Wiring(console: console, invocation: invocation).serve(name, over: transport)
         let devices = try VirtualDevices().store.list().filter { $0.name == name }
         let lines: [TerminalLine] = devices.map {
@@ -84,11 +85,15 @@ private enum ServedTransport: Sendable {
     /// - Throws: `Failure` with the code `usage`.
     static func udp(parsing text: String) throws(Failure) -> ServedTransport {
         if let port = UInt16(text) { return .udp(UDPAddress(host: "127.0.0.1", port: port)) }
+        let hint = "use --udp 1337, for example, or --udp 192.168.1.5:1337"
+        // The text after the last colon is the port. In brackets, that colon is a part of an IPv6 address.
+        guard text.contains(":"), !text.hasSuffix("]") else {
+            throw Failure.usage("'\(text)' is not a UDP port from 0 to 65535, or HOST:PORT", hint: hint)
+        }
         do {
             return .udp(try UDPAddress(parsing: text))
         } catch {
-            throw Failure.usage(
-                "'\(text)' is not a valid UDP port or HOST:PORT: \(error.context)", hint: "use --udp 1337, for example")
+            throw Failure.usage("'\(text)' is not a UDP port or HOST:PORT: \(error.context)", hint: hint)
         }
     }
 }
@@ -121,7 +126,7 @@ extension Wiring {
                 throw Failure.usage(
                     "sim:\(name) uses the GATT OTA profile, which is available only over Bluetooth",
                     hint:
-                        "create a device with SMP: otaflash simulate create NAME --protocol smp --product demo --version 1.0.0"
+                        "create a device with SMP: otaflash simulate create NAME --protocol smp --product demo --version 1.0.0 --trust KEY.pub.pem"
                 )
             }
             return try store.open(name) { configuration in

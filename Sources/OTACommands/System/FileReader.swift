@@ -32,6 +32,12 @@ enum FileReader {
         return Array(bytes[..<count])
     }
 
+    /// Returns true if both names belong to the same file, also through a link.
+    static func isSameFile(_ first: String, _ second: String) -> Bool {
+        guard let first = try? FilePath(first).stat(), let second = try? FilePath(second).stat() else { return false }
+        return first.deviceID == second.deviceID && first.inode == second.inode
+    }
+
     private static func read(_ name: String) throws(Failure) -> [UInt8] {
         do {
             if name == StandardFile.name {

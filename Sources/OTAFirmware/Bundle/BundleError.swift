@@ -91,7 +91,8 @@ extension ByteReader {
     func expectEnd(of whole: String) throws(BundleError) {
         guard remaining == 0 else {
             throw BundleError(
-                .trailingBytes, offset: offset, expected: "the end of the \(whole)", found: "\(remaining) more bytes")
+                .trailingBytes, offset: offset, expected: "the end of the \(whole)",
+                found: "\(remaining) bytes after it")
         }
     }
 }

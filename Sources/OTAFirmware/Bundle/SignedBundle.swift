@@ -25,7 +25,7 @@ public struct SignedBundle: Sendable, Hashable {
         guard found <= envelope.bundleLength else {
             throw BundleError(
                 .trailingBytes, offset: Int(envelope.bundleLength), expected: "the end of the bundle",
-                found: "\(found - envelope.bundleLength) more bytes")
+                found: "\(found - envelope.bundleLength) bytes after it")
         }
         guard found == envelope.bundleLength else {
             throw BundleError(

@@ -56,7 +56,11 @@ extension FirmwareFileKind {
             Self.refusal(
                 "a UF2 file, which is for a USB bootloader",
                 "copy it to the USB drive of the board; or give the binary from which it was made")
-        case .pem: Self.refusal("a key or a certificate", "give the image as the argument, and the key with --key FILE")
+        case .pem:
+            Self.refusal(
+                "a key or a certificate",
+                "give the image or the bundle as the argument; a private key is for sign --key FILE, a public key for --trust FILE"
+            )
         case .zip: Self.refusal("a zip archive", "unpack it, and give the image in it")
         }
     }

@@ -148,6 +148,9 @@ extension ProfileConversation {
                 return fail(UpdateError(.didNotReturn, "the device accepts DISCARD and stays on trial"))
             }
             shared.restartDeadline = end
+        } else if let held = snapshot.description.held {
+            // After a lost answer, the next status no longer lists the partial upload.
+            shared.discarded = held
         }
         ask(.discard)
     }

@@ -105,7 +105,8 @@ package struct SMPError: Error, Sendable, Equatable {
 extension SMPError {
     /// Returns the update's error for this answer to a request.
     func update(_ request: SMPRequest) -> UpdateError {
-        UpdateError(updateCode, "the device refused \(request.name): \(meaning)")
+        UpdateError(
+            updateCode, "the device refused \(request.name): \(meaning)", isMarkedForBoot: (group, code) == (1, 28))
     }
 
     private var updateCode: UpdateError.Code {

@@ -119,7 +119,7 @@ extension SMPConversation {
                 UpdateError(
                     .inTrial,
                     "version \(pending.version) in slot \(pending.slot) is marked for the next boot, and SMP cannot remove "
-                        + "the mark: discard the image after it has booted"))
+                        + "the mark: discard the image after it has booted", isMarkedForBoot: true))
         }
         guard let slot = list.slotToErase(0) else { return finish(.done, describe(list)) }
         // If the answer to the erase is lost, the next list does not have the image any more.

@@ -76,7 +76,7 @@ extension SMPConversation {
         case .leaveOnTrial: finish(.onTrial(seconds: 0), describe(list))
         case .leaveHeld: finish(.done, describe(list))
         case .finish: finish(list)
-        case .blocked(let reason): fail(UpdateError(.inTrial, reason))
+        case .blocked(let error): fail(error)
         }
     }
 

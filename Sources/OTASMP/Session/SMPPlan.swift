@@ -12,8 +12,8 @@ struct SMPPlan {
         /// The images are on the device and are not marked. For an upload-only task, this is the end.
         case leaveHeld
         case finish
-        /// Another update is in progress on the device. The string is the reason that the user sees.
-        case blocked(String)
+        /// Another update is in progress on the device.
+        case blocked(UpdateError)
     }
     /// The state of an image on the device: its slot and its mark.
     enum ImageState {
@@ -66,15 +66,17 @@ struct SMPPlan {
         image.digest(ofLength: list.running(image.number)?.digest?.count ?? SMPImage.usualDigestLength)
     }
 
-    /// The reason why the device would refuse an upload or a mark; nil if there is none.
-    private var blocker: String? {
+    /// The error with which the device would refuse an upload or a mark; nil if there is none.
+    private var blocker: UpdateError? {
         for image in images {
             let digest = digest(of: image)
             if let running = list.running(image.number), !running.confirmed, running.digest != digest {
-                return "version \(running.version) runs and is not confirmed"
+                return UpdateError(.inTrial, "version \(running.version) runs and is not confirmed")
             }
             if let other = list.others(image.number).first(where: { $0.pending && $0.digest != digest }) {
-                return "version \(other.version) in slot \(other.slot) is marked for the next boot"
+                return UpdateError(
+                    .inTrial, "version \(other.version) in slot \(other.slot) is marked for the next boot",
+                    isMarkedForBoot: true)
             }
         }
         return nil

@@ -46,7 +46,8 @@ public enum KeyFile {
         _ key: PrivateKey, name: FilePath, passphrase: Passphrase? = nil
     ) throws(KeyError) -> (privateKey: FilePath, publicKey: FilePath) {
         guard name.lastComponent?.kind == .regular else {
-            throw KeyError(.cannotCreate, "\(name): not the name of a file")
+            throw KeyError(
+                .cannotCreate, "'\(name)' is not the name of a file", hint: "give a name: otaflash keygen release")
         }
         let privatePath = FilePath(name.string + ".pem")
         let publicPath = FilePath(name.string + ".pub.pem")
@@ -142,6 +143,14 @@ struct SmallFile {
     /// Reads the public key in the file.
     func publicKey() throws(KeyError) -> ImagePublicKey {
         let text = try contents()
-        do { return try ImagePublicKey(pem: text) } catch { throw error.at(path.string) }
+        do { return try ImagePublicKey(pem: text) } catch {
+            var error = error.at(path.string)
+            // The user often gives the private key NAME.pem instead of NAME.pub.pem.
+            let publicPath = path.string.hasSuffix(".pem") ? "\(path.string.dropLast(".pem".count)).pub.pem" : ""
+            if error.code == .notAKey, access(publicPath, F_OK) == 0 {
+                error.hint = "give the public key of the same pair: --trust \(publicPath.shellQuoted)"
+            }
+            throw error
+        }
     }
 }

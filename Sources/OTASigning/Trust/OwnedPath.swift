@@ -22,7 +22,8 @@ enum OwnedPath {
         // The components that are not checked yet, in reverse order. popLast() removes the next one.
         var rest = Array(absolute(path).components.reversed())
         var links = 0
-        try check(place, isLast: false, of: path)
+        var writable: [FilePath] = []
+        try check(place, isLast: false, of: path, &writable)
         while let component = rest.popLast() {
             switch component.kind {
             case .currentDirectory: continue
@@ -33,7 +34,7 @@ enum OwnedPath {
             case .regular: break
             }
             let next = place.appending(component)
-            guard try check(next, isLast: false, of: path) else {
+            guard try check(next, isLast: false, of: path, &writable) else {
                 place = next
                 continue
             }
@@ -45,15 +46,27 @@ enum OwnedPath {
         }
         // Unlike a sticky folder on the path, a sticky folder at the end must not be writable. This check is not in the loop, because the
         // last component can be `.` or `..`.
-        try check(place, isLast: true, of: path)
+        try check(place, isLast: true, of: path, &writable)
+        guard writable.isEmpty else {
+            let places = writable.map(\.string)
+            let origin = writable == [path] ? "" : " (from \(path))"
+            throw KeyError(
+                .trustPermissions,
+                "other users can write to \(places.joined(separator: ", ")), so they can change the trusted keys\(origin)",
+                hint: "chmod go-w \(places.map(\.shellQuoted).joined(separator: " "))")
+        }
     }
 
     /// Checks one folder, link or file on `path`.
     ///
-    /// - Parameter isLast: whether `place` is the end of the path.
+    /// - Parameters:
+    ///   - isLast: whether `place` is the end of the path.
+    ///   - writable: gets `place` if other users can write to it. One error lists all these folders, so that one command fixes them.
     /// - Returns: whether `place` is a symbolic link.
     @discardableResult
-    private static func check(_ place: FilePath, isLast: Bool, of path: FilePath) throws(KeyError) -> Bool {
+    private static func check(
+        _ place: FilePath, isLast: Bool, of path: FilePath, _ writable: inout [FilePath]
+    ) throws(KeyError) -> Bool {
         guard place != "/proc" else {
             throw KeyError(
                 .relativeTrustPath, "the trust path \(path) leads through /proc, where paths depend on the process",
@@ -78,11 +91,7 @@ enum OwnedPath {
         // In a sticky folder, other users cannot rename or delete an entry that belongs to root or to the caller. The next call of this
         // function checks the owner of the entry.
         let isSticky = type == S_IFDIR && status.st_mode & S_ISVTX != 0 && !isLast
-        guard status.st_mode & (S_IWGRP | S_IWOTH) == 0 || isSticky else {
-            throw KeyError(
-                .trustPermissions, "other users can write to \(place), so they can change the trusted keys\(origin)",
-                hint: "chmod go-w \(place.string.shellQuoted)")
-        }
+        if status.st_mode & (S_IWGRP | S_IWOTH) != 0, !isSticky, !writable.contains(place) { writable.append(place) }
         return false
     }
 

@@ -76,6 +76,8 @@ import Testing
         let slots = PlayedSlots(running: [0: image(1)], others: [0: image(2, pending: true)], known: [:])
         let played = PlayedDevice(.discard) { frame, _ in slots.answer(frame) }
         #expect(played.error == .inTrial && !played.frames.contains { $0.group == 1 && $0.command == 5 })
+        let error = #expect(throws: UpdateError(.inTrial, "")) { try played.outcome?.get() }
+        #expect(error?.isMarkedForBoot == true)
     }
 
     @Test("discard erases the slot that does not run", arguments: [0, 1])

@@ -99,6 +99,14 @@ import Testing
         }
     }
 
+    @Test("one error lists all folders of a path that others can write to")
+    func allWritableFolders() throws {
+        let (trust, _) = try trustFolder()
+        for place in ["parent", "parent/trust"] { try changeMode(folder / place, FilePermissions(rawValue: 0o775)) }
+        let error = #expect(throws: KeyError(.trustPermissions, "")) { try TrustStore(paths: [trust]) }
+        #expect(error?.hint == "chmod go-w \(folder / "parent") \(trust)")
+    }
+
     @Test("a trust folder below a sticky folder is accepted, and a sticky trust folder is refused")
     func sticky() throws {
         let (trust, _) = try trustFolder()
