@@ -16,8 +16,8 @@ public struct VirtualDeviceConfiguration: Sendable, Equatable {
     public var window = 64
     /// The maximum length of a value of the Data characteristic in bytes, 20...512. The length includes the sequence number (2 bytes).
     public var longestData = 512
-    /// The longest time in seconds from the answer to APPLY until a host can connect again, 1...3600. The device only reports this value to
-    /// the host. The simulated boot takes `bootTime` (800 ms).
+    /// The longest time in seconds from the answer to APPLY until a host can connect again, 1...3600. The device reports this value to the
+    /// host, but does not use it for the simulation. The simulated boot takes `bootTime` (800 ms).
     public var restartSeconds = 10
     /// The time in seconds from the boot of an image on trial until the host must confirm the image, 0...3600. The value 0 means that the
     /// bootloader cannot roll back.

@@ -13,8 +13,8 @@ public struct FlashFault: Sendable, Hashable {
         /// half of the page.
         case silently
     }
-    /// The number of the operation. Writes and erases have a common count that starts at 1. In a `VirtualFlash` the count starts at the
-    /// creation of the flash. In a `FaultPlan` the count starts at the creation of the transport.
+    /// The number of the operation. The first write or erase has the number 1. In a `VirtualFlash` the count starts at the creation of the
+    /// flash. In a `FaultPlan` the count starts at the creation of the transport.
     public var operation: Int
     public var kind: Kind
 
@@ -35,8 +35,8 @@ public struct PowerCut: Sendable, Hashable {
         /// The power fails after the operation is complete. The operation still throws `noPower`.
         case after
     }
-    /// The number of the operation. Writes and erases have a common count that starts at 1. In a `VirtualFlash` the count starts at the
-    /// creation of the flash. In a `FaultPlan` the count starts at the creation of the transport.
+    /// The number of the operation. The first write or erase has the number 1. In a `VirtualFlash` the count starts at the creation of the
+    /// flash. In a `FaultPlan` the count starts at the creation of the transport.
     public var operation: Int
     public var moment: Moment
 

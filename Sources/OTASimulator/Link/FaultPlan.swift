@@ -22,12 +22,12 @@ public struct FaultPlan: Sendable, Equatable {
     public var cutAfterHostEvents: [Int] = []
     /// The link breaks after each packet to the device with one of these numbers. `SimulationStatistics.devicePackets` counts the packets.
     public var cutAfterDevicePackets: [Int] = []
-    /// The flash operations at which the device loses power. The number of the first operation is 1.
+    /// The flash operations at which the device loses power. The first operation has the number 1.
     public var powerCuts: [PowerCut] = []
-    /// The flash operations that fail or store wrong data while the device has power. The number of the first operation is 1.
+    /// The flash operations that fail or store wrong data while the device has power. The first operation has the number 1.
     public var flashFaults: [FlashFault] = []
-    /// The numbers of writes to the flash that store one wrong bit and report success. The number of the first flash operation is 1. A
-    /// number has no effect on an erase, or on a write outside the slots.
+    /// The numbers of flash operations, from 1, that store one wrong bit and report success. A number has an effect only on a write in a
+    /// slot.
     public var wornPrograms: [Int] = []
 
     public init() {}

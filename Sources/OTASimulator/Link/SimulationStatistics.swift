@@ -41,8 +41,8 @@ struct WindowObserver {
     mutating func hostSends(_ chunk: [UInt8]) {
         guard chunk.count > 2 else { return }
         let inFlight = Self.sequence(chunk, 0) &+ 1 &- acknowledged
-        // The host may submit old chunks before it has handled a rewind. They do not count. The rewind has increased `acknowledged` by
-        // 4096, so for an old chunk the subtraction wraps to a number of 4096 or more.
+        // After a rewind, the host may still submit old chunks until it handles the rewind. This check ignores the old chunks: the rewind
+        // has increased `acknowledged` by 4096, so the subtraction wraps to a number of 4096 or more.
         if inFlight < 4096 { maximum = max(maximum, Int(inFlight)) }
     }
 
@@ -66,7 +66,7 @@ struct WindowObserver {
     }
 }
 
-/// Counts the link-layer packets of the current value in one direction. The packets of a value may need more than one connection event.
+/// Counts the unsent link-layer packets of the current value in one direction. One value may need several connection events.
 struct PacketMeter {
     private var left = 0
 

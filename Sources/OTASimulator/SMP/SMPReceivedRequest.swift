@@ -61,7 +61,7 @@ struct SMPReassembler {
     /// value, and the next value is the start of a packet.
     ///
     /// - Parameter hasRoom: whether a buffer is free.
-    /// - Returns: the packet that this value completes. Nil if the packet is incomplete or the server drops it.
+    /// - Returns: the packet that this value completes. Nil if the packet is still incomplete, or if the server drops the packet.
     mutating func add(_ value: [UInt8], hasRoom: Bool) -> [UInt8]? {
         guard reassembles else { return hasRoom && value.count <= bufferSize ? value : nil }
         if collected.isEmpty {

@@ -47,7 +47,7 @@ struct SMPSlots {
     }
 
     /// Erases the image that the next boot would start, if no trusted key has signed the image. MCUboot also erases such an image and does
-    /// not boot it.
+    /// not boot the image.
     static func refuseForeignImages(on flash: VirtualFlash, _ verifier: Verifier) throws(FlashError) {
         guard let state = VirtualBootloader(flash: flash).state else { return }
         let next = state.trial == .pending ? state.other : state.permanent
