@@ -3,7 +3,7 @@ public import OTAFirmware
 /// A record of a boot state in the flash: 512 bytes, little-endian. The record with the highest generation is the newest. The CRC-32
 /// detects a record that is incomplete because of a power cut.
 ///
-/// Each field of the record, with its offset, its length in bytes, and its contents:
+/// The table lists the offset of each field in bytes, its length in bytes, and its contents:
 ///
 ///      0  4  magic "VBR1"            12  140  image in slot 0
 ///      4  4  generation             152  140  image in slot 1

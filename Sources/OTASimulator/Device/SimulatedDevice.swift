@@ -66,7 +66,7 @@ public protocol SimulatedDevice: AnyObject, Sendable {
 }
 
 /// The GATT table of a virtual device with the GATT OTA profile (docs/ota-profile.md). The host has its own copy of these constants, so
-/// that tests detect an error in either copy.
+/// that tests detect an error in one of the two copies.
 public enum VirtualGATT {
     public static let service: UInt128 = 0xc7e10001_63a0_486d_9bcb_a18d79d9acd9
     public static let info = Channel(service: service, characteristic: 0xc7e10002_63a0_486d_9bcb_a18d79d9acd9)

@@ -36,7 +36,7 @@ public final class VirtualDeviceOf<Firmware: VirtualFirmware>: SimulatedDevice, 
     /// The time from a restart or a power cut until the firmware runs. A swap of the images takes additional time.
     public static var bootTime: Duration { OTASimulator.bootTime }
 
-    /// Creates a device that is switched on at time zero. Its first boot takes no time.
+    /// Creates a device that is switched on at time zero. The first boot takes no time.
     init(_ configuration: Firmware.Configuration, flash: VirtualFlash, memory: Firmware.Memory) {
         self.configuration = configuration
         self.flash = flash
@@ -246,9 +246,9 @@ extension VirtualDeviceOf {
     public var now: Duration { lock.locked { time } }
 
     public var flashOperationCount: Int { lock.locked { flash.operationCount } }
-    /// The number of flash operations that correct firmware never requests (see ``FlashError``).
+    /// The number of violations by the firmware (see ``FlashError``). Correct firmware causes no violation.
     public var flashViolationCount: Int { lock.locked { flash.violationCount } }
-    /// The number of restarts and power cuts so far.
+    /// The number of restarts so far, including restarts after a power cut.
     public var restartCount: Int { lock.locked { restarts } }
     public var identifyRequests: [Int] { withMemory { Firmware.identifyRequests($0) } }
 

@@ -22,7 +22,7 @@ public struct VirtualDeviceConfiguration: Sendable, Equatable {
     /// The time in seconds from the boot of an image on trial until the host must confirm the image, 0...3600. The value 0 means that the
     /// bootloader cannot roll back.
     public var trialSeconds = 60
-    /// Whether the device core limits how often it erases each page of the slot (docs/ota-profile.md, "What the device does", 7).
+    /// Whether the device core limits the number of erases of each page of the slot (docs/ota-profile.md, "What the device does", 7).
     public var limitsWear = true
 
     public init(product: ProductName, trustedKeys: [PublicKey]) {

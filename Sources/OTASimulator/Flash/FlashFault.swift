@@ -46,7 +46,8 @@ public struct PowerCut: Sendable, Hashable {
     }
 }
 
-/// An error of a flash operation. Some of these errors are violations: correct firmware never requests such an operation.
+/// An error of a flash operation. Some errors are violations. A violation means that the firmware is faulty, because correct firmware never
+/// requests the operation.
 public enum FlashError: Error, Sendable, Equatable {
     /// The flash has no power, or a `PowerCut` interrupted the operation.
     case noPower

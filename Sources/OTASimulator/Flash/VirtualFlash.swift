@@ -11,7 +11,7 @@ public final class VirtualFlash {
 
     /// The number of writes and erases since the creation of this object, including operations that a power cut interrupted.
     public private(set) var operationCount = 0
-    /// The number of violations: operations that correct firmware never requests (see ``FlashError``).
+    /// The number of violations (see ``FlashError``). Correct firmware causes no violation.
     public private(set) var violationCount = 0
     /// The scheduled power cuts. The flash removes each power cut when it happens.
     public var powerCuts: [PowerCut] = []

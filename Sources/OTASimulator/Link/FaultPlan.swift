@@ -18,9 +18,9 @@ public struct FaultPlan: Sendable, Equatable {
     public var notificationRefusal = 0.0
     /// The time for which the device is out of reach after a fault of this plan has broken the link.
     public var outOfReach: Duration = .zero
-    /// The link breaks after each event to the host with one of these numbers. `SimulationStatistics.hostEvents` counts the events.
+    /// The numbers of the events to the host after which the link breaks. `SimulationStatistics.hostEvents` counts these events.
     public var cutAfterHostEvents: [Int] = []
-    /// The link breaks after each packet to the device with one of these numbers. `SimulationStatistics.devicePackets` counts the packets.
+    /// The numbers of the packets to the device after which the link breaks. `SimulationStatistics.devicePackets` counts these packets.
     public var cutAfterDevicePackets: [Int] = []
     /// The flash operations at which the device loses power. The first operation has the number 1.
     public var powerCuts: [PowerCut] = []
@@ -60,8 +60,8 @@ struct FaultCounter {
 
     /// Returns the fault that is due after the device has received `offset` of `size` bytes of the image. Returns nil if no fault is due.
     ///
-    /// If several faults are due, the function returns only the most severe fault and discards the others. A broken link is the least
-    /// severe fault. An absent device is the most severe fault.
+    /// If several faults are due, the function returns the most severe fault and discards the others. `deviceGoesAway` is more severe than
+    /// `powerFails`, and `powerFails` is more severe than `linkBreaks`.
     mutating func imageReached(_ offset: Int, of size: Int) -> ImageFault? {
         let isDue = { (part: Double) in Double(offset) >= part * Double(size) }
         var fault: ImageFault?

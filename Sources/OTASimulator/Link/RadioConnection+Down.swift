@@ -42,8 +42,8 @@ extension RadioConnection {
         return nil
     }
 
-    /// The length of the next value to the device in bytes. Nil if the host cannot send a value now. A read request or a subscription
-    /// counts as 4 bytes, because it fits in one link-layer packet.
+    /// The length of the next value to the device in bytes. Nil if the host cannot send a value now. A read request and a subscription
+    /// count as 4 bytes each, because each fits in one link-layer packet.
     var nextLength: Int? {
         if hasMoreToRead, !downMeter.isInMidValue { return 4 }
         guard let command = down.first else { return nil }
@@ -104,7 +104,7 @@ extension RadioConnection {
             return world.transcript.note(.lost, value, at: now)
         }
         world.transcript.note(.toDevice, value, at: now)
-        // The function ignores an error, because the host gets no error for a write without response.
+        // This call ignores the device's error, because the host gets no error for a write without response.
         try? world.device.write(handle, channel, value, at: now)
     }
 

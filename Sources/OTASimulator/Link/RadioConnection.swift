@@ -10,8 +10,8 @@ final class RadioConnection {
     enum Next {
         /// The time of the next call of `advance(to:)`.
         case at(Duration)
-        /// No data is queued in either direction. The next call is due when `wakes` yields an element or when the device's next timer is
-        /// due. `until` is the time of this timer; nil if no timer runs.
+        /// No data is queued in either direction. The next call of `advance(to:)` is due when `wakes` yields an element or when the
+        /// device's next timer is due. `until` is the time of this timer; nil if no timer runs.
         case idle(until: Duration?)
         case over
     }
@@ -124,8 +124,8 @@ final class RadioConnection {
 
     func wakeIfIdle() { if isIdle { wake.yield() } }
 
-    /// Applies a due fault of the image transfer, and breaks the link. Also breaks the link if the device has ended the connection. Call
-    /// this function after each call to the device.
+    /// Applies a fault of the image transfer if a fault is due, and then breaks the link. Also breaks the link if the device has ended the
+    /// connection. Call this function after each call to the device.
     func checkDevice(at now: Duration) {
         guard isOpen else { return }
         if let (offset, size) = world.device.imageReception, let fault = world.faults.imageReached(offset, of: size) {
@@ -165,9 +165,9 @@ final class RadioConnection {
 extension RadioConnection {
     /// A value from the device to the host.
     enum UplinkValue {
-        /// A response other than the value of a read. It contains the event for the host.
+        /// A response, except the response to a successful read. `LinkEvent` is the event for the host.
         case answer(LinkEvent)
-        /// The value of a read, or one part of a long value.
+        /// The response to a successful read: a whole value, or one part of a long value.
         case readPart([UInt8])
         case notification([UInt8], Channel)
 

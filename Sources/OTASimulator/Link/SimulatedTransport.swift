@@ -56,7 +56,7 @@ public final class SimulatedTransport<C: Clock>: Transport, Sendable where C.Dur
     /// The time since the device was switched on.
     var now: Duration { origin + start.duration(to: clock.now) }
 
-    /// Sleeps until `time`. Returns false if the task was cancelled.
+    /// Sleeps until the device's time is `time`. Returns false if the task was cancelled.
     func sleep(until time: Duration) async -> Bool {
         do {
             try await clock.sleep(until: start.advanced(by: time - origin), tolerance: nil)
@@ -114,7 +114,7 @@ final class SimulatedLink<C: Clock>: Link, @unchecked Sendable where C.Duration 
                     guard await transport.sleep(until: time) else { break running }
                     world.lock.locked { connection.advance(to: time) }
                 case .idle(let timer):
-                    // If the time `earliest` has passed, its timer task has ended. Then a new timer task may be necessary.
+                    // When the time `earliest` has passed, the timer task for this time has ended. Then a new timer task may be necessary.
                     if let due = earliest, due <= transport.now { earliest = nil }
                     if let timer, earliest.map({ timer < $0 }) ?? true {
                         earliest = timer

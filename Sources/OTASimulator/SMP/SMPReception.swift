@@ -5,7 +5,8 @@ import OTASigning
 /// The state of an upload in progress. This state is in RAM, so a restart discards it. The written bytes remain in the flash.
 struct SMPReception {
     let size: Int
-    /// The digest of the image from the host. If the host starts an upload with the same digest again, the server resumes this upload.
+    /// The digest that the host sent for the image. If the host starts an upload with the same digest again, the server resumes this
+    /// upload.
     let digest: [UInt8]
     /// The number of received bytes. It includes bytes that the server has not yet written, because they do not fill a write unit.
     private(set) var offset = 0

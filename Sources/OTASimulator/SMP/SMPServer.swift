@@ -5,8 +5,9 @@ import OTAUpdate
 /// The SMP server of a virtual device during one boot. It reproduces the observed behaviour of Zephyr's server: it has few buffers for
 /// waiting packets, and answers one packet at a time.
 ///
-/// The server has its own copy of the protocol's constants, so that tests detect an error in either copy. The server and the host share
-/// only the code that decodes CBOR and encodes CBOR scalars. Tests check this code against frames from other implementations.
+/// The server and the host each have their own copy of the protocol's constants, so that tests detect an error in one of the two copies.
+/// They share only the code that decodes CBOR and encodes CBOR scalars. Tests check the shared code against frames from other
+/// implementations.
 final class SMPServer {
     /// The fields of an answer.
     typealias Fields = [IndefiniteCBOR.Field]
@@ -158,7 +159,7 @@ extension SMPServer {
         if let running = slots.running {
             images.append(entry(running, slot: 0, pending: false, confirmed: slots.isConfirmed, permanent: false))
         }
-        // During an upload, the list does not contain the other slot, as in Zephyr's server.
+        // During an upload, Zephyr's server does not list the slot that receives the upload.
         if reception == nil, let held = slots.held {
             images.append(
                 entry(
@@ -216,7 +217,7 @@ extension SMPServer {
         return []
     }
 
-    /// Whether the next boot or a rollback needs the image in the other slot.
+    /// Whether the next boot or a rollback needs the image in the slot that does not contain the running image.
     var isInUse: Bool { slots.isPending || !slots.isConfirmed }
 
     func onFlash(_ operation: () throws(FlashError) -> Void) throws(SMPRefusal) {

@@ -16,11 +16,11 @@ public struct VirtualSMPConfiguration: Sendable {
     /// The ECDSA and RSA keys that the bootloader also trusts.
     public var otherTrustedKeys: [ImagePublicKey] = []
     public var layout = FlashLayout()
-    /// The maximum length of a packet in bytes, including the header. The server drops a longer packet without an error. The default was
-    /// observed with Zephyr's sample server over Bluetooth LE.
+    /// The maximum length of a packet in bytes, including the header. The server drops a longer packet without an error. The default is the
+    /// value of an observed Zephyr 3.4 server over Bluetooth LE.
     public var bufferSize = 2475
     /// The number of buffers. Each waiting packet, an incomplete packet, the last request and its answer need one buffer each. The default
-    /// is Zephyr's default for Bluetooth LE.
+    /// is the value of an observed Zephyr 3.4 server over Bluetooth LE.
     public var bufferCount = 4
     /// Whether the server supports the command "MCUmgr parameters". The command reports the size and the number of buffers.
     public var reportsParameters = true
@@ -51,8 +51,8 @@ public struct VirtualSMPConfiguration: Sendable {
     /// The time from an answer until the buffers of the packet and its answer are free. The next packet waits until then, because Zephyr
     /// frees these buffers only after it has sent the answer.
     public var releaseDelay = Duration.zero
-    /// The time from the answer to a reset command until the restart. The server continues to answer during this time. The default was
-    /// observed with Zephyr.
+    /// The time from the answer to a reset command until the restart. The server continues to answer during this time. The default is the
+    /// time of an observed Zephyr 3.4 server.
     public var restartDelay = Duration.milliseconds(250)
     /// The time that the bootloader needs to swap the images.
     public var swapTime = Duration.zero

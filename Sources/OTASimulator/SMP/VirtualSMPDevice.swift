@@ -77,7 +77,8 @@ extension VirtualSMPDevice {
     /// this property returns the highest count.
     public var overflowCount: Int { withMemory { $0.overflows } }
 
-    /// The bytes of the image in the other slot. Nil if the slot contains no complete image or the device does not run.
+    /// The bytes of the image in the slot that does not contain the running image. Nil if this slot contains no complete image or the
+    /// device does not run.
     public var heldImage: [UInt8]? {
         withFirmware { firmware in
             firmware.slots.held.flatMap { held in
@@ -99,7 +100,8 @@ public final class SMPFirmware: VirtualFirmware {
         fileprivate var overflows = 0
 
         init(_ configuration: VirtualSMPConfiguration, _ trust: TrustStore) {
-            // The user chose the trusted keys when the device was created. If the demo key is one of them, the device must accept it.
+            // The user chose the trusted keys when the device was created. If the demo key is one of them, the device must accept the demo
+            // key.
             verifier = Verifier(trust: trust, policy: TrustPolicy(allowsDemoKey: true))
             isBonded = !configuration.isAuthenticated
         }
