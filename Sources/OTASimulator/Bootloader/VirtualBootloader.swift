@@ -37,7 +37,7 @@ public struct VirtualBootloader {
         try append(BootState(permanent: 0, trial: .none, images: [factory, nil]))
     }
 
-    /// Selects the image to boot after a power-up.
+    /// Selects the image to boot after a power-up or a restart.
     ///
     /// The bootloader records the start of a trial before the image runs. Therefore every restart without `confirm` rolls back.
     ///

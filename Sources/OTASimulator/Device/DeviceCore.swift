@@ -3,9 +3,9 @@ import OTAFirmware
 import OTASigning
 import OTAUpdate
 
-/// One boot of the device core, the C code of the target `COTADevice`. This class contains the core's configuration and its callbacks.
+/// One boot of the device core, the C code of the target `COTADevice`. This class contains the configuration and the callbacks of the core.
 ///
-/// `VirtualDevice` calls this class for each event of the Bluetooth stack. The last extension contains the callbacks, which the core calls.
+/// `VirtualDevice` calls this class for each event of the Bluetooth stack. The core calls the callbacks, which are in the last extension.
 /// All times are measured from the first power-up of the device.
 public final class DeviceCore {
     let flash: VirtualFlash
@@ -157,7 +157,7 @@ extension DeviceCore {
         return (Int(device.pointee.object_offset), Int(device.pointee.object_size))
     }
 
-    /// The partially received image in the core's newest record: the digest of its manifest and the number of recorded bytes.
+    /// The partially received image in the core's newest record: the digest of the image's manifest, and the number of recorded bytes.
     ///
     /// Nil if the core has no record of an image, if a trial runs, or if the recorded image already runs.
     var record: (manifest: SHA256Digest, size: Int)? {
@@ -242,8 +242,8 @@ extension DeviceCore {
         _ connection: UInt16, _ characteristic: ota_characteristic, _ bytes: UnsafePointer<UInt8>?, _ count: UInt16
     ) -> Bool {
         let channel = characteristic == OTA_CONTROL ? VirtualGATT.control : VirtualGATT.progress
-        // After a power cut in the flash, the core runs until the end of this call. The device sends no notification without power. The
-        // return value is true, so that the core does not retry the notification.
+        // After a power cut during a flash operation, the core still runs until the end of the current call. The device sends no
+        // notification without power. The return value is true, so that the core does not retry the notification.
         return !flash.isPowered
             || send(connection, channel, Array(UnsafeBufferPointer(start: bytes, count: Int(count))))
     }

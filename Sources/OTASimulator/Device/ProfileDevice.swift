@@ -37,8 +37,8 @@ extension VirtualDevice {
         try VirtualBootloader(flash: flash).install(image, version: version, securityCounter: securityCounter)
     }
 
-    /// The partially received image in the core's newest record: the digest of its manifest and the recorded bytes of the slot. A later
-    /// update with the same manifest resumes after these bytes.
+    /// The partially received image in the core's newest record: the digest of the image's manifest, and the recorded bytes of the slot. A
+    /// later update with the same manifest resumes after these bytes.
     ///
     /// Nil if the device does not run, or if the core has no record that an update could resume.
     public var recordedImage: (manifest: SHA256Digest, bytes: [UInt8])? {
@@ -97,10 +97,11 @@ extension DeviceCore: VirtualFirmware {
         return true
     }
 
-    /// The maximum number of polls in one call of `run`. It prevents an endless loop. After this number of polls, the device continues 1 ms
-    /// later.
+    /// The maximum number of polls in one call of `run`. The limit prevents an endless loop. After this number of polls, the device
+    /// continues 1 ms later.
     ///
-    /// One poll handles one page of the flash, at most 4 KiB. The verification of an image of 2 MiB in pages of 4 KiB takes 512 polls.
+    /// One poll handles at most 4 KiB of one flash page. For example, the verification of an image of 2 MiB in pages of 4 KiB takes 512
+    /// polls.
     private static var pollsAtOnce: Int { 100_000 }
 
     public func connect(_ connection: UInt16, valueLength: Int, at now: Duration) -> Bool {

@@ -116,8 +116,8 @@ public final class VirtualDeviceOf<Firmware: VirtualFirmware>: SimulatedDevice, 
         }
     }
 
-    /// Writes a value to a characteristic. A write with response and a write without response have the same effect on the device, because
-    /// the link sends the response.
+    /// Writes a value to a characteristic. The device handles a write with response and a write without response in the same way. The link
+    /// sends the response.
     public func write(
         _ connection: UInt16, _ channel: Channel, _ value: [UInt8], at now: Duration
     ) throws(ATTError) {

@@ -51,7 +51,7 @@ public struct PowerCut: Sendable, Hashable {
 public enum FlashError: Error, Sendable, Equatable {
     /// The flash has no power, or a `PowerCut` interrupted the operation.
     case noPower
-    /// The operation failed while the flash had power. The cause is a `FlashFault`, or a boot record that differs from the written record.
+    /// The operation failed while the flash had power. The cause is a `FlashFault`, or a boot record that the flash stored incorrectly.
     case failed
     /// The operation's range of bytes is not completely inside the flash. This error is a violation.
     case outside

@@ -4,8 +4,8 @@ public import SystemPackage
 
 /// A simulated NOR flash with power cuts and faults. An erase sets all bytes of a page to 0xFF. Firmware may write only to erased bytes.
 ///
-/// If the flash has a file, each write and each erase changes the file before it returns. Therefore the end of the process has the same
-/// effect as a power cut.
+/// If the flash has a file, each write and each erase changes the file immediately. Therefore the end of the process has the same effect as
+/// a power cut.
 public final class VirtualFlash {
     public let layout: FlashLayout
 
@@ -13,7 +13,7 @@ public final class VirtualFlash {
     public private(set) var operationCount = 0
     /// The number of violations (see ``FlashError``). Correct firmware causes no violation.
     public private(set) var violationCount = 0
-    /// The scheduled power cuts. The flash removes each power cut when it happens.
+    /// The scheduled power cuts. The flash removes each power cut when the power cut happens.
     public var powerCuts: [PowerCut] = []
     /// The scheduled faults. The flash removes each fault when the fault happens.
     public var faults: [FlashFault] = []

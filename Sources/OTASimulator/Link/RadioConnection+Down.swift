@@ -54,7 +54,7 @@ extension RadioConnection {
         }
     }
 
-    /// Sends queued commands to the device until the packets of one connection event are used up.
+    /// Sends queued commands to the device in one connection event, in at most `RadioModel.perEvent` link-layer packets.
     func moveDown(at now: Duration) {
         var budget = world.radio.perEvent
         while isOpen, budget > 0, let length = nextLength {

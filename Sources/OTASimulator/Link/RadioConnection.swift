@@ -198,7 +198,7 @@ extension RadioConnection {
         return true
     }
 
-    /// Sends queued values to the host until the packets of one connection event are used up. Sends at most the first `count` values.
+    /// Sends the first `count` queued values to the host in one connection event, in at most `RadioModel.perEvent` link-layer packets.
     func moveUp(_ count: Int, at now: Duration) {
         var budget = world.radio.perEvent
         for _ in 0..<count {

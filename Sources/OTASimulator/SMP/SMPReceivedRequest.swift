@@ -5,7 +5,7 @@ import OTASMP
 struct SMPReceivedRequest {
     let version, operation, sequence, command: UInt8
     let group: UInt16
-    /// Whether the packet has at least the number of bytes that its header requires.
+    /// Whether the packet has at least the length in its header.
     let isWhole: Bool
     /// The body as a CBOR map. An empty body is an empty map. Nil if the body is not a map.
     let map: [String: CBORValue]?

@@ -6,8 +6,8 @@ import OTAUpdate
 /// waiting packets, and answers one packet at a time.
 ///
 /// The server and the host each have their own copy of the protocol's constants, so that tests detect an error in one of the two copies.
-/// They share only the code that decodes CBOR and encodes CBOR scalars. Tests check the shared code against frames from other
-/// implementations.
+/// The server and the host share only the code that decodes CBOR and encodes CBOR scalars. Tests check the shared code against frames from
+/// other implementations.
 final class SMPServer {
     /// The fields of an answer.
     typealias Fields = [IndefiniteCBOR.Field]
@@ -73,7 +73,8 @@ final class SMPServer {
     /// - Throws: `FlashError` if a flash operation failed.
     func answer(at now: Duration) throws(FlashError) -> (connection: UInt16, bytes: [UInt8])? {
         guard let packet = waiting.first else { return nil }
-        // If all buffers are occupied, no buffer is left for the answer. The server then answers with an error.
+        // If all buffers are occupied, no buffer is left for a normal answer. As observed with Zephyr, the server then answers with the
+        // error code 2 (no memory).
         let isFull = buffersInUse(at: now) >= configuration.bufferCount
         waiting.removeFirst()
         packets += 1
@@ -229,7 +230,7 @@ extension SMPServer {
     }
 }
 
-/// An error that the server returns for a request.
+/// An error that the server returns for a request. The version field of an SMP header is 0 for SMP version 1, and 1 for SMP version 2.
 enum SMPRefusal: Error {
     /// An error code that is the same in both versions of SMP.
     case general(Int)

@@ -39,7 +39,7 @@ public final class VirtualTime: TaskExecutor, Clock, @unchecked Sendable {
         lock.locked { jobs.append(job) }
     }
 
-    /// Suspends the calling task until `deadline`. Even if `deadline` is in the past, all other tasks that can run do so first.
+    /// Suspends the calling task until `deadline`. All other tasks that can run do so first, even if `deadline` is in the past.
     ///
     /// - Throws: `CancellationError` if the task is cancelled.
     public func sleep(until deadline: Instant, tolerance: Duration?) async throws {
