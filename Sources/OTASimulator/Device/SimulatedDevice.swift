@@ -57,7 +57,7 @@ public protocol SimulatedDevice: AnyObject, Sendable {
     ///   - worn: the operation numbers of the worn writes.
     /// - Returns: the number of flash operations so far.
     func schedule(_ cuts: [PowerCut], worn: [Int]) -> Int
-    /// Schedules faults of flash operations while the flash has power. Operation number 1 is the next flash operation.
+    /// Schedules flash faults. They happen while the flash has power. Operation number 1 is the next flash operation.
     func schedule(_ faults: [FlashFault])
     /// The number of writes and erases since the creation of the device's ``VirtualFlash``.
     var flashOperationCount: Int { get }

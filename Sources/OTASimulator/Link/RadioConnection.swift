@@ -198,7 +198,7 @@ extension RadioConnection {
         return true
     }
 
-    /// Sends the first `count` queued values to the host in one connection event, in at most `RadioModel.perEvent` link-layer packets.
+    /// Sends up to `count` queued values to the host in one connection event, in at most `RadioModel.perEvent` link-layer packets.
     func moveUp(_ count: Int, at now: Duration) {
         var budget = world.radio.perEvent
         for _ in 0..<count {

@@ -48,8 +48,8 @@ public struct VirtualSMPConfiguration: Sendable {
     public var marksImages = true
     /// The time from the arrival of a packet to its answer.
     public var answerDelay = Duration.zero
-    /// The time from an answer until the buffers of the packet and its answer are free. The next packet waits until then, because Zephyr
-    /// frees these buffers only after it has sent the answer.
+    /// The time from an answer until the buffers of the packet and its answer are free. The next packet waits until these buffers are free,
+    /// because Zephyr frees them only after it has sent the answer.
     public var releaseDelay = Duration.zero
     /// The time from the answer to a reset command until the restart. The server continues to answer during this time. The default is the
     /// time of an observed Zephyr 3.4 server.
