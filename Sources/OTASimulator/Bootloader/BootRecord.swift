@@ -1,15 +1,17 @@
 public import OTAFirmware
 
-/// A boot state as a record in the flash: 512 bytes, little-endian. The generation identifies the newest record. The CRC-32 detects a
-/// record that a power cut left incomplete.
+/// A record of a boot state in the flash: 512 bytes, little-endian. The record with the highest generation is the newest. The CRC-32
+/// detects a record that is incomplete because of a power cut.
 ///
-///     0  4  magic "VBR1"            12  140  image in slot 0
-///     4  4  generation             152  140  image in slot 1
-///     8  1  permanent slot         292  216  zero
-///     9  1  trial                  508    4  CRC-32 of the 508 bytes before it
-///    10  2  zero
+/// The table lists the offset of each field in bytes, its length in bytes, and its contents:
 ///
-/// An image: present u8, manifest present u8, version length u8, version 63 bytes, zero u16, counter u32, size u32,
+///      0  4  magic "VBR1"            12  140  image in slot 0
+///      4  4  generation             152  140  image in slot 1
+///      8  1  permanent slot         292  216  zero
+///      9  1  trial                  508    4  CRC-32 of bytes 0 to 507
+///     10  2  zero
+///
+/// Each image has these fields: present u8, manifest present u8, version length u8, version 63 bytes, zero u16, counter u32, size u32,
 /// digest 32 bytes, manifest digest 32 bytes. All bytes are zero if the slot has no image.
 struct BootRecord: Equatable {
     static let size = 512
@@ -24,7 +26,7 @@ struct BootRecord: Equatable {
         self.state = state
     }
 
-    /// Parses a record. Returns nil if the bytes are not a complete record, or if its generation is not greater than `other`.
+    /// Parses a record. Returns nil if the bytes are not a complete record, or if the record's generation is not greater than `other`.
     init?(_ bytes: UnsafeRawBufferPointer, newerThan other: UInt32? = nil) {
         guard bytes.count == Self.size, bytes.starts(with: Self.magic) else { return nil }
         let claimed = UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: 4, as: UInt32.self))
@@ -95,14 +97,14 @@ public struct BootState: Sendable, Equatable {
         case none = 0
         /// The next boot starts the image on trial.
         case pending = 1
-        /// The image on trial was booted once and is not confirmed. The next boot rolls back.
+        /// The image on trial has booted once and is not confirmed. The next boot rolls back.
         case running = 2
     }
     /// The slot of the permanent image: 0 or 1.
     public var permanent: Int
-    /// The trial of the image in the other slot.
+    /// The trial of the image in the slot `other`.
     public var trial: Trial
-    /// The images in slot 0 and slot 1. An image is listed only if it is the factory image or was marked for boot.
+    /// The images in slot 0 and slot 1. The list contains only the factory image and images that were marked for boot.
     public var images: [BootImage?]
 
     /// The slot that does not contain the permanent image.
@@ -114,7 +116,8 @@ public struct BootImage: Sendable, Equatable {
     /// The version as SemVer text, at most 63 bytes.
     public var version: String
     public var securityCounter: UInt32
-    /// The SHA-256 of the image's manifest. Nil for the factory image and for images received over SMP, because they have no manifest.
+    /// The SHA-256 of the image's manifest. Nil for the factory image and for images received over SMP, because these images have no
+    /// manifest.
     public var manifestDigest: SHA256Digest?
     /// The size in bytes.
     public var size: Int

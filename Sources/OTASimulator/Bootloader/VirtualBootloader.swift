@@ -1,10 +1,10 @@
 public import OTAFirmware
 import OTASigning
 
-/// Selects the slot to boot, as ESP-IDF's bootloader does with its `otadata` partition. An image on trial boots once. If it is not
-/// confirmed, the next boot rolls back.
+/// A bootloader that selects the slot to boot, as ESP-IDF's bootloader does with its `otadata` partition. An image on trial boots once. If
+/// the image is not confirmed, the next boot rolls back.
 ///
-/// The bootloader's state is in two pages of the flash. Each change appends one record, so a power cut leaves either the old state or the
+/// Two pages of the flash contain the bootloader's state. Each change appends one record, so a power cut leaves either the old state or the
 /// new state. When a page is full, the bootloader erases the other page and writes the next record there.
 public struct VirtualBootloader {
     /// The image that the bootloader selected for one boot.
@@ -13,7 +13,7 @@ public struct VirtualBootloader {
         public var slot: Int
         public var isOnTrial: Bool
         public var image: BootImage
-        /// The security counter of the permanent image. During a trial, a rollback would start the permanent image.
+        /// The security counter of the permanent image. During a trial, `image` is not the permanent image.
         public var permanentCounter: UInt32
     }
 
@@ -24,7 +24,7 @@ public struct VirtualBootloader {
     /// The newest state in the flash; nil if the flash contains no valid record.
     public var state: BootState? { newest?.record.state }
 
-    /// Writes an image to slot 0 of an erased flash and makes it permanent.
+    /// Writes an image to slot 0 of an erased flash and makes the image permanent.
     public func install(
         _ image: [UInt8], version: SemanticVersion, securityCounter: UInt32
     ) throws(FlashError) {
@@ -37,11 +37,11 @@ public struct VirtualBootloader {
         try append(BootState(permanent: 0, trial: .none, images: [factory, nil]))
     }
 
-    /// Selects the image to boot after a power-up.
+    /// Selects the image to boot after a power-up or a restart.
     ///
-    /// The bootloader records the start of a trial before the image runs. Therefore any reset without `confirm` rolls back.
+    /// The bootloader records the start of a trial before the image runs. Therefore every restart without `confirm` rolls back.
     ///
-    /// - Returns: nil if the flash contains no state, or if no slot contains an image that matches its recorded digest.
+    /// - Returns: the selected image. Nil if the flash contains no state, or if no slot contains an image that matches its recorded digest.
     public func boot() throws(FlashError) -> Boot? {
         guard var state else { return nil }
         if state.trial == .pending, let image = try intactImage(state, in: state.other) {
@@ -63,9 +63,9 @@ public struct VirtualBootloader {
         return Boot(slot: state.permanent, isOnTrial: false, image: image, permanentCounter: image.securityCounter)
     }
 
-    /// Marks the image in the other slot for the next boot.
+    /// Marks the image in the slot `BootState.other` for the next boot. Does nothing if the flash contains no state.
     ///
-    /// - Parameter forGood: true makes the image permanent; false boots it on trial.
+    /// - Parameter forGood: true makes the image permanent; false boots the image on trial.
     public func mark(_ image: BootImage, forGood: Bool) throws(FlashError) {
         guard var state else { return }
         state.images[state.other] = image
@@ -86,7 +86,7 @@ public struct VirtualBootloader {
         try append(state)
     }
 
-    /// Allows the image on trial to boot once more. Does nothing if no image runs on trial.
+    /// Allows the image on trial to boot on trial once more. Does nothing if no image runs on trial.
     public func renewTrial() throws(FlashError) {
         guard var state, state.trial == .running else { return }
         state.trial = .pending
@@ -108,8 +108,8 @@ public struct VirtualBootloader {
     private var newest: (record: BootRecord, offset: Int)? {
         let area = flash.layout.bootRecords..<flash.layout.coreRecords
         var newest: (record: BootRecord, offset: Int)?
-        // The search runs from the last record to the first, because later records of a page are newer. The generation decides which of the
-        // two pages has the newest record.
+        // The search starts at the last record, because the last record of a page is its newest. `BootRecord` returns nil for an older
+        // record without the calculation of its CRC.
         for offset in stride(from: area.lowerBound, to: area.upperBound, by: BootRecord.size).reversed() {
             let record = try? flash.withBytes(at: offset, count: BootRecord.size) {
                 BootRecord($0, newerThan: newest?.record.generation)
@@ -132,16 +132,17 @@ public struct VirtualBootloader {
         try write(record, at: otherPage)
     }
 
-    /// Writes a record and reads it back. Throws `failed` if the flash does not contain the record, so that `mark` and `confirm` report the
-    /// failure.
+    /// Writes a record, reads the record back, and compares the bytes.
+    ///
+    /// - Throws: `failed` if the bytes differ, so that `mark` and `confirm` report the failure.
     private func write(_ record: BootRecord, at offset: Int) throws(FlashError) {
         try flash.program(record.bytes, at: offset)
         let isThere = try flash.withBytes(at: offset, count: BootRecord.size) { $0.elementsEqual(record.bytes) }
         guard isThere else { throw .failed }
     }
 
-    /// Returns the offset of the first erased space in `page` after the newest record at `offset`. It skips a record that a power cut left
-    /// incomplete. Returns nil if `page` is full or `offset` is nil.
+    /// Returns the offset of the first erased space in `page` after the newest record at `offset`. The search skips incomplete records,
+    /// which a power cut can leave. Returns nil if `page` is full or `offset` is nil.
     private func firstErasedPlace(after offset: Int?, in page: Int) throws(FlashError) -> Int? {
         guard let offset else { return nil }
         let end = (page + 1) * flash.layout.pageSize

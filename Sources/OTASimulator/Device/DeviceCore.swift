@@ -3,10 +3,10 @@ import OTAFirmware
 import OTASigning
 import OTAUpdate
 
-/// The C device core during one boot, with its configuration and the functions that it calls.
+/// One boot of the device core, the C code of the target `COTADevice`. This class contains the configuration and the callbacks of the core.
 ///
-/// `VirtualDevice` calls the core for each event of the Bluetooth stack. The last extension contains the functions that the core calls.
-/// Times are measured from the first power-up of the device.
+/// `VirtualDevice` calls this class for each event of the Bluetooth stack. The core calls the callbacks, which are in the last extension.
+/// All times are measured from the first power-up of the device.
 public final class DeviceCore {
     let flash: VirtualFlash
     let bootloader: VirtualBootloader
@@ -18,9 +18,9 @@ public final class DeviceCore {
     private let memory: Memory
     private let send: (UInt16, Channel, [UInt8]) -> Bool
 
-    /// Whether the core has requested a reboot. After that, the core is not called again.
+    /// Whether the core has requested a reboot. `VirtualDevice` does not call the core after the request.
     var wantsReboot = false
-    /// The time of the next poll; nil if no poll is needed before the next event.
+    /// The time of the next poll. Nil if no poll is needed before the next event of the Bluetooth stack.
     var pollTime: Duration?
     var hash = SHA256()
 
@@ -51,7 +51,7 @@ public final class DeviceCore {
         fill(configuration)
         let context = Unmanaged.passUnretained(self).toOpaque()
         let error = ota_device_start(device, config, port, context, page, Self.milliseconds(now))
-        // `OTA_START_FLASH` means that the core could not read its records. The core has started, but it cannot resume an update.
+        // `OTA_START_FLASH` means that the core could not read its records. The core has started, but cannot resume an update.
         guard error == OTA_START_OK || error == OTA_START_FLASH else { return nil }
     }
 
@@ -86,7 +86,7 @@ public final class DeviceCore {
         config.pointee.wear_minutes = configuration.limitsWear ? 0 : UInt8(OTA_WEAR_UNLIMITED)
     }
 
-    /// Returns a copy of `bytes` that exists until this object is deallocated. The C core keeps pointers to it.
+    /// Returns a copy of `bytes` for the C core, which keeps the pointer. The copy exists until this object is deallocated.
     private func keep(_ bytes: [UInt8]) -> UnsafeMutablePointer<UInt8> {
         let copy = UnsafeMutablePointer<UInt8>.allocate(capacity: bytes.count)
         copy.initialize(from: bytes, count: bytes.count)
@@ -98,14 +98,14 @@ public final class DeviceCore {
         UnsafeRawPointer(keep(Array(text.utf8) + [0])).assumingMemoryBound(to: CChar.self)
     }
 
-    /// Converts a time to the core's clock, which wraps at 2^32 ms.
+    /// Converts a time to the core's clock. The core's clock counts milliseconds and wraps at 2^32 ms (49.7 days).
     private static func milliseconds(_ time: Duration) -> UInt32 { UInt32(truncatingIfNeeded: time.milliseconds) }
 }
 
 // MARK: Events of the Bluetooth stack
 
 extension DeviceCore {
-    /// Reports a new connection. Returns false if the core has no space for another connection.
+    /// Reports a new connection to the core. Returns false if the core has no space for another connection.
     func connected(_ connection: UInt16, at now: Duration) -> Bool {
         ota_device_connected(device, connection, Self.milliseconds(now))
     }
@@ -142,22 +142,24 @@ extension DeviceCore {
         return bytes
     }
 
-    /// Runs one poll of the core. Returns the time until the next poll. Zero means that the next poll is due immediately, and nil means
-    /// that no poll is needed before the next event.
+    /// Runs one poll of the core.
+    ///
+    /// - Returns: the time until the next poll. Zero means that the next poll is due immediately. Nil means that no poll is needed before
+    ///   the next event of the Bluetooth stack.
     func poll(at now: Duration) -> Duration? {
         let wait = ota_device_poll(device, Self.milliseconds(now))
         return wait == UInt32.max ? nil : .milliseconds(Int64(wait))
     }
 
-    /// The offset and the size of the image that the core is receiving, in bytes; nil if no image transfer is active.
+    /// The offset and the size of the image that the core is receiving, in bytes. Nil if no image transfer is active.
     public var imageReception: (offset: Int, size: Int)? {
         guard ota_device_state(device) == OTA_STATE_IMAGE else { return nil }
         return (Int(device.pointee.object_offset), Int(device.pointee.object_size))
     }
 
-    /// The partially received image in the core's newest record: the digest of its manifest and the number of recorded bytes.
+    /// The partially received image in the core's newest record: the digest of the image's manifest, and the number of recorded bytes.
     ///
-    /// Nil if the core has no usable record, for example because the image of the record already runs.
+    /// Nil if the core has no record of an image, if a trial runs, or if the recorded image already runs.
     var record: (manifest: SHA256Digest, size: Int)? {
         let manifest = withUnsafeBytes(of: device.pointee.held_digest) { SHA256Digest(bytes: $0) }
         let size = Int(device.pointee.held_recorded)
@@ -170,7 +172,7 @@ extension DeviceCore {
     }
 }
 
-/// The functions that the core calls: flash, SHA-256, signatures, notifications, the bootloader.
+/// The callbacks of the core: flash, SHA-256, signatures, notifications, bootloader.
 extension DeviceCore {
     static func callbacks(hasBattery: Bool) -> ota_port {
         var port = ota_port()
@@ -184,7 +186,7 @@ extension DeviceCore {
         port.notify = { DeviceCore.of($0).notify($1, $2, $3, $4) }
         port.mark = { DeviceCore.of($0).mark($1, $2) }
         port.confirm = { context, _, _ in DeviceCore.of(context).confirm() }
-        // No action is needed, because each boot without `confirm` rolls back.
+        // No action is needed, because the next boot without `confirm` rolls back.
         port.roll_back = { _ in }
         port.reboot = { DeviceCore.of($0).wantsReboot = true }
         if hasBattery { port.battery = { DeviceCore.of($0).batteryLevel() } }
@@ -192,8 +194,8 @@ extension DeviceCore {
         return port
     }
 
-    /// Returns the `DeviceCore` for a context pointer. The C core passes the pointer unchanged. It is valid, because the `DeviceCore`
-    /// exists longer than the C core.
+    /// Returns the `DeviceCore` for a context pointer. The C core passes the pointer unchanged. The pointer is valid, because the
+    /// `DeviceCore` exists longer than the C core.
     private static func of(_ context: UnsafeMutableRawPointer?) -> DeviceCore {
         guard let context else { preconditionFailure("the device core passed no context") }
         return Unmanaged<DeviceCore>.fromOpaque(context).takeUnretainedValue()
@@ -221,7 +223,7 @@ extension DeviceCore {
 
     private func finishHash(into digest: UnsafeMutablePointer<UInt8>?) -> Bool {
         let bytes = hash.finish().bytes
-        // A finished hash accepts no more data, so the next calculation needs a new hash.
+        // A finished `SHA256` accepts no more data, so the next calculation needs a new object.
         hash = SHA256()
         digest?.update(from: bytes, count: bytes.count)
         return digest != nil
@@ -240,8 +242,8 @@ extension DeviceCore {
         _ connection: UInt16, _ characteristic: ota_characteristic, _ bytes: UnsafePointer<UInt8>?, _ count: UInt16
     ) -> Bool {
         let channel = characteristic == OTA_CONTROL ? VirtualGATT.control : VirtualGATT.progress
-        // Without power, the device sends no notification. The core may still run, because it has not detected the power cut. The return
-        // value is then true, as for a sent notification.
+        // After a power cut during a flash operation, the core still runs until the end of the current call. The device sends no
+        // notification without power. The return value is true, so that the core does not retry the notification.
         return !flash.isPowered
             || send(connection, channel, Array(UnsafeBufferPointer(start: bytes, count: Int(count))))
     }

@@ -2,16 +2,16 @@ import COTADevice
 public import OTAFirmware
 public import OTAUpdate
 
-/// A virtual device with the GATT OTA profile. It runs the C device core.
+/// A virtual device with the GATT OTA profile. It runs the C device core (``DeviceCore``).
 public typealias VirtualDevice = VirtualDeviceOf<DeviceCore>
 
 extension VirtualDevice {
-    /// Creates a device that is switched on at time zero.
+    /// Creates a device that is switched on at time zero, with the contents of `flash`.
     public convenience init(_ configuration: VirtualDeviceConfiguration, flash: VirtualFlash) {
         self.init(configuration, flash: flash, memory: DeviceCore.Memory())
     }
 
-    /// Creates a new device in memory, with a factory image.
+    /// Creates a new device with a factory image. The device's flash exists only in memory.
     ///
     /// - Throws: `badConfiguration`, or `io` if a flash operation fails.
     public convenience init(
@@ -27,7 +27,8 @@ extension VirtualDevice {
         self.init(configuration, flash: flash)
     }
 
-    /// Writes the factory image to the erased flash of a new device. The image has no manifest, because it does not come from a bundle.
+    /// Writes the factory image to the erased flash of a new device. The factory image has no manifest, because it does not come from a
+    /// bundle.
     static func fillFromFactory(
         _ flash: VirtualFlash, _ configuration: VirtualDeviceConfiguration, _ version: SemanticVersion,
         _ securityCounter: UInt32
@@ -36,10 +37,10 @@ extension VirtualDevice {
         try VirtualBootloader(flash: flash).install(image, version: version, securityCounter: securityCounter)
     }
 
-    /// The partially received image in the core's records: the digest of its manifest and the recorded bytes of the slot. A later update
-    /// resumes this image.
+    /// The partially received image in the core's newest record: the digest of the image's manifest, and the recorded bytes of the slot. A
+    /// later update with the same manifest resumes after these bytes.
     ///
-    /// Nil if the device does not run or has no such record.
+    /// Nil if the device does not run, or if the core has no record that an update could resume.
     public var recordedImage: (manifest: SHA256Digest, bytes: [UInt8])? {
         withFirmware { core in
             guard let (manifest, size) = core.record else { return nil }
@@ -47,17 +48,17 @@ extension VirtualDevice {
         }
     }
 
-    /// Reports a new connection. The value length has no effect on the core: clients read long values in parts, and each notification fits
-    /// in 20 bytes.
+    /// Reports a new connection with a value length of 20 bytes, because all notifications of the profile fit in 20 bytes. Returns false if
+    /// the device is off or has no space for another connection.
     public func connect(_ connection: UInt16, at now: Duration) -> Bool {
         connect(connection, valueLength: 20, at: now)
     }
 }
 
 extension DeviceCore: VirtualFirmware {
-    /// The state that a restart does not reset.
+    /// The part of the state that a restart does not reset.
     public final class Memory {
-        /// The durations of all identify requests, in seconds.
+        /// The durations of all IDENTIFY requests in seconds.
         var identifications: [Int] = []
     }
 
@@ -88,7 +89,7 @@ extension DeviceCore: VirtualFirmware {
             guard flash.isPowered, !wantsReboot else { return false }
             let wait = poll(at: now)
             guard flash.isPowered, !wantsReboot else { return false }
-            // The core's clock has a resolution of 1 ms, so the wait starts at a whole millisecond.
+            // The core rounds `now` down to whole milliseconds, so `wait` also starts at a whole millisecond.
             pollTime = wait.map { .milliseconds(now.milliseconds) + $0 }
             if wait != .zero { return true }
         }
@@ -96,7 +97,10 @@ extension DeviceCore: VirtualFirmware {
         return true
     }
 
-    /// The maximum number of polls in one call of `run`. One poll handles one flash page or 4 KiB, so no single request needs this many
+    /// The maximum number of polls in one call of `run`. The limit prevents an endless loop. After this number of polls, the device
+    /// continues 1 ms later.
+    ///
+    /// One poll handles at most 4 KiB of one flash page. For example, the verification of an image of 2 MiB in pages of 4 KiB takes 512
     /// polls.
     private static var pollsAtOnce: Int { 100_000 }
 

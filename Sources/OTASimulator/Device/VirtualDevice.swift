@@ -1,21 +1,22 @@
 import DescriptorIO
 public import OTAUpdate
 
-/// A simulated device: firmware with a virtual flash and a virtual bootloader. `VirtualDevice` (OTA profile) and `VirtualSMPDevice` (SMP)
-/// are the two variants.
+/// A virtual device: firmware with a virtual flash and a virtual bootloader. There are two variants: ``VirtualDevice`` for the GATT OTA
+/// profile, and ``VirtualSMPDevice`` for SMP.
 ///
-/// The device does not depend on the kind of link. A simulated radio or a real GATT server calls it for each received value, in order. The
-/// device calls the closures of `observe` for each notification and each restart.
+/// The device does not depend on the kind of link. A simulated radio or a real GATT server calls the device for each received value, in
+/// order. The device calls the closures of `observe` for each notification and each restart.
 ///
-/// Each call passes the time since the device was switched on. This time must not decrease. Timers that are due earlier fire first, each at
-/// its own time.
+/// In each call, `now` is the time since the device was switched on, and must not decrease. The device first runs all timers that are due
+/// by `now`, each at its own time.
 ///
-/// The type is thread-safe. It calls the closures of `observe` while its lock is held, so these closures must not call the device.
+/// The type is thread-safe. The device calls the closures of `observe` while the device's lock is held, so these closures must not call the
+/// device.
 public final class VirtualDeviceOf<Firmware: VirtualFirmware>: SimulatedDevice, @unchecked Sendable {
     public let configuration: Firmware.Configuration
 
     enum Power {
-        /// The device is off or starts. The bootloader finishes at the time `until`.
+        /// The device has no power or is starting. The firmware starts at the time `until`.
         case off(until: Duration)
         case on(Firmware)
         /// The firmware cannot boot, for example because no slot contains a bootable image. The device never leaves this state.
@@ -32,10 +33,10 @@ public final class VirtualDeviceOf<Firmware: VirtualFirmware>: SimulatedDevice, 
     private var onNotification: @Sendable (UInt16, Channel, [UInt8]) -> Bool = { _, _, _ in true }
     private var onRestart: @Sendable () -> Void = {}
 
-    /// The time from a restart or a power-up until the firmware runs. A swap of the images takes additional time.
+    /// The time from a restart or a power cut until the firmware runs. A swap of the images takes additional time.
     public static var bootTime: Duration { OTASimulator.bootTime }
 
-    /// Creates a device that is switched on at time zero.
+    /// Creates a device that is switched on at time zero. The first boot takes no time.
     init(_ configuration: Firmware.Configuration, flash: VirtualFlash, memory: Firmware.Memory) {
         self.configuration = configuration
         self.flash = flash
@@ -115,7 +116,8 @@ public final class VirtualDeviceOf<Firmware: VirtualFirmware>: SimulatedDevice, 
         }
     }
 
-    /// Writes a value, with or without response. Both kinds of write have the same effect on the device. The link sends the response.
+    /// Writes a value to a characteristic. The device handles a write with response and a write without response in the same way. The link
+    /// sends the response.
     public func write(
         _ connection: UInt16, _ channel: Channel, _ value: [UInt8], at now: Duration
     ) throws(ATTError) {
@@ -126,7 +128,7 @@ public final class VirtualDeviceOf<Firmware: VirtualFirmware>: SimulatedDevice, 
         }
     }
 
-    /// Runs all work that is due. It must also be called when the Bluetooth stack has free buffers for notifications again.
+    /// Runs all work that is due at `now`. Also call this function when the Bluetooth stack has free buffers for notifications again.
     ///
     /// - Returns: the latest time for the next call; nil if no call is needed before the next event.
     public func poll(at now: Duration) -> Duration? {
@@ -153,10 +155,10 @@ public final class VirtualDeviceOf<Firmware: VirtualFirmware>: SimulatedDevice, 
         }
     }
 
-    /// Stops the device permanently. Call it before the process ends normally.
+    /// Stops the device permanently. Call this function before the process ends normally.
     ///
-    /// No time passes for the device until another process opens it, so an image on trial may boot once more. If the process is killed
-    /// instead, the effect is that of a power cut: the next boot rolls back.
+    /// No time passes for the device until another process opens it. Therefore `suspend` allows an image on trial to boot once more. If the
+    /// process is killed without this call, the next boot rolls back, as after a power cut.
     public func suspend() {
         lock.locked {
             if case .on(let firmware) = power, firmware.booted.isOnTrial {
@@ -181,7 +183,7 @@ public final class VirtualDeviceOf<Firmware: VirtualFirmware>: SimulatedDevice, 
         return firmware
     }
 
-    /// Advances the time to `now`. It performs each boot and each timer of the firmware that is due by then, each at its own time.
+    /// Advances the device's time to `now`. Performs each boot and each timer of the firmware that is due by `now`, each at its own time.
     private func advance(to now: Duration) {
         while true {
             switch power {
@@ -206,8 +208,8 @@ public final class VirtualDeviceOf<Firmware: VirtualFirmware>: SimulatedDevice, 
         // If a power cut interrupts this boot, the power returns before the next boot.
         defer { flash.isPowered = true }
         do throws(FlashError) {
-            // `unowned` is safe: only the device owns the firmware, so the firmware cannot call this closure after the device is
-            // deallocated.
+            // `unowned` is safe, because only the device owns the firmware. The firmware is deallocated with the device, and cannot call
+            // this closure later.
             let firmware = try Firmware.boot(configuration, memory, flash: flash, at: time) { [unowned self] in
                 onNotification($0, $1, $2)
             }
@@ -219,7 +221,7 @@ public final class VirtualDeviceOf<Firmware: VirtualFirmware>: SimulatedDevice, 
         }
     }
 
-    /// Restarts the device after a power cut or a failed flash operation during the boot.
+    /// Restarts the device after a power cut or a failed flash operation during a boot.
     private func bootAgain() {
         power = .off(until: time + Self.bootTime)
         restarts += 1
@@ -238,15 +240,15 @@ public final class VirtualDeviceOf<Firmware: VirtualFirmware>: SimulatedDevice, 
     }
 }
 
-/// Properties for tests and for status messages. They may be read at any time.
+/// Properties for tests and for status messages. Any thread may read them at any time.
 extension VirtualDeviceOf {
-    /// The latest time that was passed to the device, measured from its power-up.
+    /// The latest time that a caller passed to the device, measured from the device's first power-up.
     public var now: Duration { lock.locked { time } }
 
     public var flashOperationCount: Int { lock.locked { flash.operationCount } }
-    /// The number of flash operations that firmware must never request (see `FlashError`).
+    /// The number of violations by the firmware (see ``FlashError``). Correct firmware causes no violation.
     public var flashViolationCount: Int { lock.locked { flash.violationCount } }
-    /// The number of restarts and power cuts so far.
+    /// The number of restarts so far, including restarts after a power cut.
     public var restartCount: Int { lock.locked { restarts } }
     public var identifyRequests: [Int] { withMemory { Firmware.identifyRequests($0) } }
 
@@ -254,13 +256,13 @@ extension VirtualDeviceOf {
         lock.locked { if case .unbootable = power { true } else { false } }
     }
 
-    /// The state of the bootloader in the flash; nil if the flash contains no valid boot record.
+    /// The bootloader's state in the flash; nil if the flash contains no valid boot record.
     public var bootState: BootState? { lock.locked { VirtualBootloader(flash: flash).state } }
 
-    /// The running image; nil if the device is off, starting, unbootable or suspended.
+    /// The running image. Nil if the device is off, starting, unbootable or suspended.
     public var running: VirtualBootloader.Boot? { withFirmware { $0.booted } }
 
-    /// The bytes of the running image; nil if no image runs or the flash cannot be read.
+    /// The bytes of the running image. Nil if no image runs or the flash cannot be read.
     public var runningImage: [UInt8]? {
         withFirmware { firmware in
             firmware.runningImageLength.flatMap { length in
@@ -274,7 +276,7 @@ extension VirtualDeviceOf {
 
     public var imageReception: (offset: Int, size: Int)? { withFirmware { $0.imageReception } }
 
-    /// Calls `body` while the lock is held. Returns nil without a call if the firmware does not run.
+    /// Calls `body` with the firmware while the lock is held. If the firmware does not run, returns nil and does not call `body`.
     func withFirmware<Result>(_ body: (Firmware) -> Result?) -> Result? {
         lock.locked { if case .on(let firmware) = power { body(firmware) } else { nil } }
     }

@@ -1,27 +1,28 @@
 public import OTAFirmware
 public import OTASigning
 
-/// The configuration of a virtual device, fixed at its creation.
+/// The configuration of a virtual device with the GATT OTA profile. It is fixed when the device is created.
 public struct VirtualDeviceConfiguration: Sendable, Equatable {
     public var product: ProductName
     public var hardware: UInt16 = 1
-    /// The format of the images that the device boots. Nil means any format.
+    /// The format of the images that the device boots. Nil means that the device boots every format.
     public var imageFormat: ImageFormat? = .raw
-    /// The trusted keys, 1 to 16.
+    /// The device's trusted keys: 1 to 16 keys.
     public var trustedKeys: [PublicKey]
-    /// The battery level in per cent; nil for a mains-powered device.
+    /// The battery level in per cent, 0...100. Nil for a device without a battery.
     public var battery: Int?
     public var layout = FlashLayout()
     /// The maximum number of chunks in flight, 1...2047.
     public var window = 64
-    /// The maximum length of a value of the Data characteristic in bytes, including the sequence number, 20...512.
+    /// The maximum length of a value of the Data characteristic in bytes, 20...512. The length includes the sequence number (2 bytes).
     public var longestData = 512
-    /// The maximum time in seconds from the mark of an image for boot until the device accepts connections again, 1...3600.
+    /// The longest time in seconds from the answer to APPLY until a host can connect again, 1...3600. The device reports this value to the
+    /// host, but does not use it for the simulation. The simulated boot takes `bootTime` (800 ms).
     public var restartSeconds = 10
-    /// The time in seconds from the boot until an image on trial must be confirmed, 0...3600. The value 0 means that the bootloader does
-    /// not support rollback.
+    /// The time in seconds from the boot of an image on trial until the host must confirm the image, 0...3600. The value 0 means that the
+    /// bootloader cannot roll back.
     public var trialSeconds = 60
-    /// Whether the device core limits how often it erases each page of its slot.
+    /// Whether the device core limits the number of erases of each page of the slot (docs/ota-profile.md, "What the device does", 7).
     public var limitsWear = true
 
     public init(product: ProductName, trustedKeys: [PublicKey]) {
@@ -29,7 +30,7 @@ public struct VirtualDeviceConfiguration: Sendable, Equatable {
         self.trustedKeys = trustedKeys
     }
 
-    /// Checks the values.
+    /// Checks that all values are in range.
     ///
     /// - Throws: `badConfiguration` for the first value that is out of range.
     public func validate() throws(VirtualDeviceError) {

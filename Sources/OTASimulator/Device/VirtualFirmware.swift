@@ -2,44 +2,44 @@ public import OTAUpdate
 
 /// The firmware of a virtual device during one boot.
 ///
-/// `VirtualDeviceOf` calls the firmware while the device's lock is held. Times are measured from the first power-up, and do not decrease. A
-/// restart ends all connections and releases the firmware.
+/// ``VirtualDeviceOf`` calls the firmware while the device's lock is held. All times are measured from the first power-up, and never
+/// decrease. A restart ends all connections and releases the firmware.
 public protocol VirtualFirmware: AnyObject {
     associatedtype Configuration: Sendable
     /// The part of the state that a restart does not reset, such as counters for tests.
     associatedtype Memory: AnyObject
 
-    /// The characteristic that receives the image's bytes.
+    /// The characteristic that receives the bytes of the image.
     static var dataChannel: Channel { get }
-    /// Returns the characteristics of the device's GATT table, except those of the mandatory services such as Generic Access.
+    /// Returns the characteristics of the device's GATT table, except the characteristics of the mandatory services such as Generic Access.
     static func channels(_ configuration: Configuration) -> Set<Channel>
-    /// Boots the image that the bootloader selects.
+    /// Runs the bootloader, and starts the firmware of the selected image.
     ///
     /// - Parameter send: sends a notification to a connection. It returns false if no buffer is free.
-    /// - Returns: the firmware; nil if no slot contains a bootable image or the firmware refuses the configuration.
+    /// - Returns: the firmware. Nil if no slot contains a bootable image, or if the firmware refuses the configuration.
     /// - Throws: `FlashError` if a flash operation fails during the boot.
     static func boot(
         _ configuration: Configuration, _ memory: Memory, flash: VirtualFlash, at now: Duration,
         send: @escaping (_ connection: UInt16, _ channel: Channel, _ value: [UInt8]) -> Bool
     ) throws(FlashError) -> Self?
-    /// Returns the time that the next boot needs in addition to `bootTime`, for example to swap the images.
+    /// Returns the time that the next boot takes in addition to `bootTime`, for example to swap the images.
     static func extraBootTime(_ configuration: Configuration, flash: VirtualFlash) -> Duration
-    /// Returns the durations of all requests to blink, in seconds. A duration of 0 stops the blinking.
+    /// Returns the durations in seconds of all requests to blink. A duration of 0 stops the blinking.
     static func identifyRequests(_ memory: Memory) -> [Int]
 
     var booted: VirtualBootloader.Boot { get }
-    /// The length of the running image, in bytes; nil if it cannot be read.
+    /// The length of the running image in bytes. Nil if the firmware cannot read the length.
     var runningImageLength: Int? { get }
-    /// The offset and the size of the image that the device is receiving, in bytes; nil if no image transfer is active.
+    /// The offset and the size of the image that the device is receiving, in bytes. Nil if no image transfer is active.
     var imageReception: (offset: Int, size: Int)? { get }
-    /// The time at which the next work is due; nil if no work is due before the next event.
+    /// The time at which the firmware's next work is due. Nil if no work is due before the next event.
     var due: Duration? { get }
 
-    /// Runs all work that is due. The device calls this function after each event.
+    /// Runs all work that is due at `now`. The device calls this function after each event.
     ///
     /// - Returns: false if the device must restart.
     func run(at now: Duration) -> Bool
-    /// Sends the notifications that are waiting for a free buffer.
+    /// Sends the notifications that wait for a free buffer of the Bluetooth stack.
     func sendWaiting()
 
     /// Reports a new connection. Returns false if the firmware has no space for another connection.
@@ -51,7 +51,7 @@ public protocol VirtualFirmware: AnyObject {
     func write(_ connection: UInt16, _ channel: Channel, _ value: [UInt8], at now: Duration) throws(ATTError)
 }
 
-/// The time from a restart or a power-up until the firmware runs. A swap of the images takes additional time.
+/// The time from a restart or a power cut until the firmware runs. A swap of the images takes additional time.
 let bootTime = Duration.milliseconds(800)
 
 extension VirtualFirmware {

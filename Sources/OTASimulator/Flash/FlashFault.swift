@@ -1,19 +1,20 @@
-/// A fault in one flash operation while the power is on. The operation fails or stores wrong data.
+/// An injected fault in one flash operation (a write or an erase) while the flash has power. The operation reports an error or stores wrong
+/// data.
 public struct FlashFault: Sendable, Hashable {
     public enum Kind: Sendable, CaseIterable {
         /// The operation changes nothing and reports an error.
         case withoutTrace
-        /// The operation reports an error after half of its work. A program writes the first half of the bytes. An erase leaves random
-        /// bytes in the second half of the page.
+        /// The operation stops after half of its work and reports an error. A write stores the first half of the bytes. An erase leaves
+        /// random bytes in the second half of the page.
         case halfway
-        /// The operation completes, but it reports an error.
+        /// The operation completes, but reports an error.
         case afterwards
-        /// The operation reports success but stores wrong data. A program stores one wrong bit. An erase leaves random bytes in the second
+        /// The operation reports success but stores wrong data. A write stores one wrong bit. An erase leaves random bytes in the second
         /// half of the page.
         case silently
     }
-    /// The number of the erase or program. Number 1 is the first operation of the `VirtualFlash`. In a `FaultPlan`, number 1 is the first
-    /// operation after the creation of the transport.
+    /// The number of the operation. The first write or erase has the number 1. In a `VirtualFlash` the count starts at the creation of the
+    /// flash. In a `FaultPlan` the count starts at the creation of the transport.
     public var operation: Int
     public var kind: Kind
 
@@ -23,19 +24,19 @@ public struct FlashFault: Sendable, Hashable {
     }
 }
 
-/// A loss of power at one erase or program operation of the flash.
+/// A loss of power at one flash operation (a write or an erase).
 public struct PowerCut: Sendable, Hashable {
     public enum Moment: Sendable, CaseIterable {
         /// The power fails before the operation. The flash does not change.
         case before
-        /// The power fails during the operation. A program writes only the first half of the bytes. An erase leaves random bytes in the
+        /// The power fails during the operation. A write stores only the first half of the bytes. An erase leaves random bytes in the
         /// second half of the page.
         case during
         /// The power fails after the operation is complete. The operation still throws `noPower`.
         case after
     }
-    /// The number of the erase or program. Number 1 is the first operation of the `VirtualFlash`. In a `FaultPlan`, number 1 is the first
-    /// operation after the creation of the transport.
+    /// The number of the operation. The first write or erase has the number 1. In a `VirtualFlash` the count starts at the creation of the
+    /// flash. In a `FaultPlan` the count starts at the creation of the transport.
     public var operation: Int
     public var moment: Moment
 
@@ -45,20 +46,21 @@ public struct PowerCut: Sendable, Hashable {
     }
 }
 
-/// An error of a flash operation. A violation is an operation that real firmware must never request.
+/// An error of a flash operation. Some errors are violations. A violation means that the firmware is faulty, because correct firmware never
+/// requests the operation.
 public enum FlashError: Error, Sendable, Equatable {
-    /// The flash has no power, or the power failed before, during or just after the operation.
+    /// The flash has no power, or a `PowerCut` interrupted the operation.
     case noPower
-    /// The operation failed while the power was on, because of a `FlashFault` or because a written boot record does not read back
-    /// correctly.
+    /// The operation failed while the flash had power. The cause is a `FlashFault`, or a boot record that the flash stored incorrectly.
     case failed
-    /// The range is outside the flash. This is a violation.
+    /// The operation's range of bytes is not completely inside the flash. This error is a violation.
     case outside
-    /// The offset or the length is not a multiple of the page size (erase) or of the write unit (program). This is a violation.
+    /// The offset or the length is not a multiple of the page size (for an erase) or of the write unit (for a write). This error is a
+    /// violation.
     case unaligned
-    /// A program operation wrote to a byte that was not erased. The operation can only clear bits, so the byte may have a wrong value.
-    /// This is a violation.
+    /// A write changed a byte that was not erased. A write can only clear bits, so the byte may have a wrong value. This error is a
+    /// violation.
     case notErased
-    /// A write to the flash's file failed. `errno` is the system's error number.
+    /// The operating system could not write to the flash's file. `errno` is the system's error number.
     case notStored(errno: Int32)
 }

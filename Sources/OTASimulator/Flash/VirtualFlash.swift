@@ -2,24 +2,26 @@ import Glibc
 import OTAUpdate
 public import SystemPackage
 
-/// A simulated NOR flash with power cuts. An erase sets a whole page to 0xFF. Only an erased byte may be programmed.
+/// A simulated NOR flash with power cuts and faults. An erase sets all bytes of a page to 0xFF. Firmware may write only to erased bytes.
 ///
-/// If the flash has a file, each operation writes to the file before it returns. No state exists only in memory. Therefore the end of the
-/// process has the same effect as a power cut.
+/// If the flash has a file, each write and each erase changes the file immediately. Therefore the end of the process has the same effect as
+/// a power cut.
 public final class VirtualFlash {
     public let layout: FlashLayout
 
-    /// The number of erases and programs since the creation of this object. It includes operations that a power cut interrupted.
+    /// The number of writes and erases since the creation of this object, including operations that a power cut interrupted.
     public private(set) var operationCount = 0
-    /// The number of violations: operations that real firmware must never request (see `FlashError`).
+    /// The number of violations (see ``FlashError``). Correct firmware causes no violation.
     public private(set) var violationCount = 0
-    /// The scheduled power cuts.
+    /// The scheduled power cuts. The flash removes each power cut when the power cut happens.
     public var powerCuts: [PowerCut] = []
-    /// The scheduled faults that occur while the power is on.
+    /// The scheduled faults. The flash removes each fault when the fault happens.
     public var faults: [FlashFault] = []
-    /// The numbers of operations that store one wrong bit and report success, as a worn flash does. Only programs in a slot are affected.
+    /// The numbers of the operations that store one wrong bit and report success, as a worn flash does. A number has an effect only on a
+    /// write in a slot.
     var wornPrograms: Set<Int> = []
-    /// Whether the flash has power. A power cut sets this to false; the owner sets it to true when the power returns.
+    /// Whether the flash has power. A power cut sets the value to false. The owner of the flash sets the value to true when the power
+    /// returns.
     public var isPowered = true
 
     private let bytes: UnsafeMutableRawBufferPointer
@@ -34,7 +36,8 @@ public final class VirtualFlash {
         _ = bytes.initializeMemory(as: UInt8.self, repeating: 0xFF)
     }
 
-    /// Creates a flash with the contents of an open file of exactly `layout.size` bytes. The flash closes the file when it is deallocated.
+    /// Creates a flash with the contents of an open file of exactly `layout.size` bytes. The flash closes the file when the flash is
+    /// deallocated.
     ///
     /// - Throws: the `Errno` of a failed read; `ioError` if the file ends too early; `invalidArgument` if the file has a different size.
     public init(layout: FlashLayout, file: FileDescriptor) throws(Errno) {
@@ -57,8 +60,9 @@ public final class VirtualFlash {
         try? file?.close()
     }
 
-    /// Schedules power cuts and worn programs. Operation number 1 is the next operation.
+    /// Schedules power cuts and worn writes. Operation number 1 is the next operation.
     ///
+    /// - Parameter worn: the numbers for `wornPrograms`.
     /// - Returns: the number of operations so far.
     func schedule(_ cuts: [PowerCut], worn: [Int]) -> Int {
         wornPrograms.formUnion(worn.map { operationCount + $0 })
@@ -71,13 +75,13 @@ public final class VirtualFlash {
         self.faults += faults.map { FlashFault(operation: operationCount + $0.operation, kind: $0.kind) }
     }
 
-    /// Reads bytes, starting at `offset`, until the buffer is full.
+    /// Reads bytes from `offset` until the buffer is full.
     public func read(at offset: Int, into buffer: UnsafeMutableRawBufferPointer) throws(FlashError) {
         guard isPowered else { throw .noPower }
         buffer.copyMemory(from: UnsafeRawBufferPointer(rebasing: bytes[try range(offset, buffer.count)]))
     }
 
-    /// Calls `body` with the bytes of the flash, without a copy. The pointer is valid only during the call.
+    /// Calls `body` with `count` bytes of the flash from `offset`, without a copy. The pointer is valid only during the call.
     public func withBytes<Result>(
         at offset: Int, count: Int, _ body: (UnsafeRawBufferPointer) -> Result
     ) throws(FlashError) -> Result {
@@ -91,7 +95,7 @@ public final class VirtualFlash {
         }
     }
 
-    /// Programs erased bytes. The offset and the number of bytes must be multiples of the write unit.
+    /// Writes `new` to erased bytes of the flash. The offset and the number of bytes must be multiples of the write unit.
     public func program(_ new: UnsafeRawBufferPointer, at offset: Int) throws(FlashError) {
         guard isPowered else { throw .noPower }
         let range = try range(offset, new.count, alignment: layout.writeUnit)
@@ -127,7 +131,8 @@ public final class VirtualFlash {
         if let fault, fault != .silently { throw .failed }
     }
 
-    /// Removes the scheduled fault of the current operation from `faults` and returns it; nil if none is scheduled.
+    /// Removes the scheduled fault of the current operation from `faults` and returns the fault's kind. Returns nil if no fault is
+    /// scheduled.
     private func takeFault() -> FlashFault.Kind? {
         faults.firstIndex { $0.operation == operationCount }.map { faults.remove(at: $0).kind }
     }
@@ -143,7 +148,7 @@ public final class VirtualFlash {
         return error
     }
 
-    /// Counts an operation and switches the power off if a power cut is scheduled for it.
+    /// Counts an operation. Switches the power off if a power cut is scheduled for the operation.
     ///
     /// - Returns: the moment of the power cut; nil if no power cut is scheduled.
     private func nextOperation() -> PowerCut.Moment? {
@@ -166,13 +171,14 @@ public final class VirtualFlash {
     }
 }
 
-/// The layout of a virtual flash, in this order: two pages of boot records, two pages of the device core's records, two slots.
+/// The layout of a virtual flash. It contains two pages of boot records, two pages of the device core's records, and two slots, in this
+/// order.
 public struct FlashLayout: Sendable, Equatable {
     /// The size of a page in bytes. One erase operation erases one page.
     public let pageSize: Int
     /// The size of each of the two slots in bytes, a multiple of the page size.
     public let slotSize: Int
-    /// The size of the smallest write in bytes. The offset and the length of each program must be multiples of it.
+    /// The write unit in bytes. The offset and the length of each write must be multiples of the write unit.
     public let writeUnit: Int
 
     public init(pageSize: Int = 4096, slotSize: Int = 2 << 20, writeUnit: Int = 4) {
@@ -183,16 +189,16 @@ public struct FlashLayout: Sendable, Equatable {
 
     public var size: Int { 4 * pageSize + 2 * slotSize }
 
-    /// The offset of the boot records, in bytes. They fill two pages.
+    /// The offset of the boot records in bytes. The boot records fill two pages.
     var bootRecords: Int { 0 }
-    /// The offset of the device core's records, in bytes. They fill two pages.
+    /// The offset of the device core's records in bytes. The core's records fill two pages.
     var coreRecords: Int { 2 * pageSize }
-    /// Returns the offset of slot 0 or 1, in bytes.
+    /// Returns the offset of slot 0 or slot 1 in bytes.
     func slot(_ index: Int) -> Int { 4 * pageSize + index * slotSize }
 }
 
 extension FlashLayout {
-    /// Checks the sizes.
+    /// Checks the page size, the write unit and the slot size.
     ///
     /// - Throws: `badConfiguration` for the first value that is out of range.
     func validate() throws(VirtualDeviceError) {

@@ -1,39 +1,41 @@
 import OTAUpdate
 
-/// The faults of a simulation and their times. A `SimulatedTransport` counts events, packets and flash operations from its creation, over
-/// all its links.
+/// The faults that a ``SimulatedTransport`` injects. The transport counts events, packets and flash operations from its creation, over all
+/// its links.
 public struct FaultPlan: Sendable, Equatable {
-    /// The fractions of the image (0...1) at which the link breaks. Each fraction breaks the link once.
+    /// The fractions of the image (0...1) at which the link breaks. The link breaks once for each fraction, when the device has received
+    /// this part of the image.
     public var dropAt: [Double] = []
-    /// The fraction of the image (0...1) at which the link breaks and the device goes out of reach permanently.
+    /// The fraction of the image (0...1) at which the link breaks. The device then stays out of reach permanently.
     public var goneAt: Double?
-    /// The fractions of the image (0...1) at which the device loses power. Each fraction cuts the power once.
+    /// The fractions of the image (0...1) at which the device loses power. The device loses power once for each fraction.
     public var resetAt: [Double] = []
-    /// The probability that the device's Bluetooth stack drops a chunk.
+    /// The probability (0...1) that the device's Bluetooth stack drops a chunk.
     public var gap = 0.0
-    /// The probability that the device's Bluetooth stack accepts a notification but does not send it.
+    /// The probability (0...1) that the device's Bluetooth stack accepts a notification but does not send it.
     public var notificationLoss = 0.0
-    /// The probability that the device's Bluetooth stack refuses a notification, as if no buffer were free.
+    /// The probability (0...1) that the device's Bluetooth stack refuses a notification, as if no buffer were free.
     public var notificationRefusal = 0.0
     /// The time for which the device is out of reach after a fault of this plan has broken the link.
     public var outOfReach: Duration = .zero
-    /// The numbers of events to the host after which the link breaks (`SimulationStatistics.hostEvents`).
+    /// The numbers of the events to the host after which the link breaks. `SimulationStatistics.hostEvents` counts these events.
     public var cutAfterHostEvents: [Int] = []
-    /// The numbers of packets to the device after which the link breaks (`SimulationStatistics.devicePackets`).
+    /// The numbers of the packets to the device after which the link breaks. `SimulationStatistics.devicePackets` counts these packets.
     public var cutAfterDevicePackets: [Int] = []
-    /// The flash operations at which the device loses power. Operation numbers count from 1.
+    /// The flash operations at which the device loses power. The first operation has the number 1.
     public var powerCuts: [PowerCut] = []
-    /// The flash operations that fail or store wrong data while the device has power. Operation numbers count from 1.
+    /// The flash operations that fail or store wrong data while the device has power. The first operation has the number 1.
     public var flashFaults: [FlashFault] = []
-    /// The numbers of flash operations, from 1, that store one wrong bit and report success. Only programs in a slot are affected.
+    /// The numbers of flash operations, from 1, that store one wrong bit and report success. A number has an effect only on a write in a
+    /// slot.
     public var wornPrograms: [Int] = []
 
     public init() {}
 }
 
-/// Counts events and packets, and reports the faults of a plan that are due.
+/// Counts events and packets, and reports the due faults of a plan.
 struct FaultCounter {
-    /// A fault that happens during the image transfer.
+    /// A fault that happens during the transfer of an image.
     enum ImageFault {
         case linkBreaks, deviceGoesAway, powerFails
     }
@@ -44,21 +46,22 @@ struct FaultCounter {
 
     init(_ plan: FaultPlan) { self.plan = plan }
 
-    /// Counts an event to the host. Returns true if the link breaks now.
+    /// Counts an event to the host. Returns true if the link breaks after this event.
     mutating func countHostEvent() -> Bool {
         hostEvents += 1
         return plan.cutAfterHostEvents.contains(hostEvents)
     }
 
-    /// Counts a packet to the device. Returns true if the link breaks now.
+    /// Counts a packet to the device. Returns true if the link breaks after this packet.
     mutating func countDevicePacket() -> Bool {
         devicePackets += 1
         return plan.cutAfterDevicePackets.contains(devicePackets)
     }
 
-    /// Returns the fault that is due after the device has received `offset` of `size` bytes of the image; nil if no fault is due.
+    /// Returns the fault that is due after the device has received `offset` of `size` bytes of the image. Returns nil if no fault is due.
     ///
-    /// If several faults are due, it returns only the most severe fault and discards the others.
+    /// If several faults are due, the function returns the most severe fault and discards the others. `deviceGoesAway` is more severe than
+    /// `powerFails`, and `powerFails` is more severe than `linkBreaks`.
     mutating func imageReached(_ offset: Int, of size: Int) -> ImageFault? {
         let isDue = { (part: Double) in Double(offset) >= part * Double(size) }
         var fault: ImageFault?
@@ -79,8 +82,8 @@ struct FaultCounter {
 }
 
 extension SplitMix64 {
-    /// Returns true with the given probability. If the probability is 0, it does not draw a random number. An unused fault therefore does
-    /// not change the random numbers of a run.
+    /// Returns true with the given probability. If the probability is 0, the function draws no random number. Therefore a fault with
+    /// probability 0 does not change the random numbers of a run.
     mutating func happens(_ probability: Double) -> Bool {
         probability > 0 && Double(next() >> 11) * 0x1p-53 < probability
     }

@@ -1,12 +1,12 @@
 import OTAUpdate
 
-/// Commands from the host to the device.
+/// The commands from the host to the device.
 extension RadioConnection {
-    /// The request that waits for a response. ATT allows only one request at a time.
+    /// The request that waits for a response. ATT allows only one such request at a time.
     enum Request {
         case plain
-        /// A read of a value. The host's stack requests further parts until the device returns a part that is shorter than the maximum (MTU
-        /// − 1 bytes).
+        /// A read of a value. The host's stack requests further parts until a part is shorter than the maximum, MTU − 1 bytes. `collected`
+        /// contains the bytes of the received parts.
         case read(Channel, collected: [UInt8])
     }
 
@@ -24,7 +24,7 @@ extension RadioConnection {
         wakeIfIdle()
     }
 
-    /// Returns an error if the host's own Bluetooth stack refuses the command. Returns nil if the stack accepts it.
+    /// Returns an error if the host's own Bluetooth stack refuses the command. Returns nil if the stack accepts the command.
     private func refusal(of command: LinkCommand) -> (error: LinkError, channel: Channel)? {
         let (channel, longest) =
             switch command {
@@ -42,8 +42,8 @@ extension RadioConnection {
         return nil
     }
 
-    /// The length of the next value to the device, in bytes; nil if nothing can be sent now. A read request or a subscription counts as 4
-    /// bytes.
+    /// The length of the next value to the device in bytes. Nil if the host cannot send a value now. A read request and a subscription
+    /// count as 4 bytes each, because each fits in one link-layer packet.
     var nextLength: Int? {
         if hasMoreToRead, !downMeter.isInMidValue { return 4 }
         guard let command = down.first else { return nil }
@@ -54,7 +54,7 @@ extension RadioConnection {
         }
     }
 
-    /// Sends queued commands to the device, within the packets of one connection event.
+    /// Sends queued commands to the device in one connection event, in at most `RadioModel.perEvent` link-layer packets.
     func moveDown(at now: Duration) {
         var budget = world.radio.perEvent
         while isOpen, budget > 0, let length = nextLength {
@@ -104,7 +104,7 @@ extension RadioConnection {
             return world.transcript.note(.lost, value, at: now)
         }
         world.transcript.note(.toDevice, value, at: now)
-        // The host gets no error for a write without response.
+        // This call ignores the device's error, because the host gets no error for a write without response.
         try? world.device.write(handle, channel, value, at: now)
     }
 

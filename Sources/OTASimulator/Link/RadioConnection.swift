@@ -1,29 +1,32 @@
 import OTATransport
 import OTAUpdate
 
-/// One connection over the simulated radio. It simulates each connection event.
+/// One connection over the simulated radio. This class simulates each connection event.
 ///
-/// It has no clock. The caller uses `next(at:)` to get the time of the next `advance(to:)`. The caller must hold the world's lock.
+/// The class has no clock. The caller gets the time of the next event from `next(at:)`, and calls `advance(to:)` at this time. The caller
+/// must hold the world's lock.
 final class RadioConnection {
-    /// The time of the next call of `advance(to:)`.
+    /// The result of `next(at:)`.
     enum Next {
+        /// The time of the next call of `advance(to:)`.
         case at(Duration)
-        /// No data is queued in either direction. The next call is due when `wakes` yields an element, or when the device's next timer is
-        /// due. `until` is the time of that timer; nil if no timer runs.
+        /// No data is queued in either direction. The next call of `advance(to:)` is due when `wakes` yields an element or when the
+        /// device's next timer is due. `until` is the time of this timer; nil if no timer runs.
         case idle(until: Duration?)
         case over
     }
 
     private enum State {
         case open
-        /// The link carries no more packets. Both ends detect the loss at the time `noticed`.
+        /// The link carries no more packets. The host and the device detect the loss at the time `noticed`.
         case broken(noticed: Duration)
         case closed
     }
 
     unowned let world: SimulatedWorld
     let handle: UInt16
-    /// The closure that receives the events for the host. It is called while the world's lock is held, so it must not call the link.
+    /// The closure that receives the events for the host. It must not call the link, because the closure runs while the world's lock is
+    /// held.
     let receive: LinkSink
     /// A stream that yields an element when an idle connection must run again.
     let wakes: AsyncStream<Void>
@@ -34,8 +37,8 @@ final class RadioConnection {
     private let ending: AsyncStream<LinkError>.Continuation
     private let start: Duration
     private var state = State.open
-    /// The time of the latest connection event. Events of an idle connection are not simulated. After an idle time, `next(at:)` computes
-    /// this time.
+    /// The time of the latest connection event. While the connection is idle, the radio does not simulate events, and this time is out of
+    /// date. After an idle time, `next(at:)` updates this time.
     private var anchor: Duration
     private var isIdle = false
 
@@ -44,13 +47,14 @@ final class RadioConnection {
     var valueIndex = 0
     var downMeter = PacketMeter()
     var request: Request?
-    /// Whether a long read is incomplete, so that the host's stack must request its next part.
+    /// Whether a long read is incomplete. In this case, the host's stack must request the next part of the value.
     var hasMoreToRead = false
 
     var up = Fifo<UplinkValue>()
     var upMeter = PacketMeter()
     var notificationsQueued = 0
-    /// Whether the device could not queue a notification because no buffer was free.
+    /// Whether the device's Bluetooth stack has refused a notification because no buffer was free. The next `moveUp` then polls the device,
+    /// so that the device sends the notification again.
     var wasRefused = false
 
     init(world: SimulatedWorld, handle: UInt16, receive: @escaping LinkSink, at now: Duration) {
@@ -90,7 +94,8 @@ final class RadioConnection {
         return .at(anchor + world.radio.interval)
     }
 
-    /// Simulates the connection event that is due at `now`. Ends a broken connection if both ends have detected the loss by `now`.
+    /// Simulates the connection event that is due at `now`. Ends a broken connection if the host and the device have detected the loss by
+    /// `now`.
     func advance(to now: Duration) {
         switch state {
         case .closed: break
@@ -99,19 +104,19 @@ final class RadioConnection {
         case .open:
             _ = world.device.poll(at: now)
             checkDevice(at: now)
-            // If the connection is idle, `anchor` is out of date. The next call of `next(at:)` updates it.
+            // While the connection is idle, `anchor` is out of date. The next call of `next(at:)` updates it.
             guard isOpen, !isIdle, hasWork, anchor + world.radio.interval <= now else { return }
             anchor += world.radio.interval
             guard !world.random.happens(world.radio.loss) else { return }
-            // Only values that the device queued before this event are sent to the host in this event. Responses to this event's values
-            // follow in the next event.
+            // This event sends only the values that the device queued before the event. The next event sends the device's responses to the
+            // values of this event.
             let waiting = up.count
             moveDown(at: now)
             moveUp(waiting, at: now)
         }
     }
 
-    /// Ends the connection immediately, from the host's side.
+    /// Ends the connection immediately on request of the host.
     func close(at now: Duration) {
         if case .closed = state { return }
         end(LinkError(.lost, "the host closed the link"), at: now)
@@ -119,8 +124,8 @@ final class RadioConnection {
 
     func wakeIfIdle() { if isIdle { wake.yield() } }
 
-    /// Applies an image fault that is due and breaks the link. Also breaks the link if the device has ended the connection. It must run
-    /// after each call to the device.
+    /// Applies a fault of the image transfer if a fault is due, and then breaks the link. Also breaks the link if the device has ended the
+    /// connection. Call this function after each call to the device.
     func checkDevice(at now: Duration) {
         guard isOpen else { return }
         if let (offset, size) = world.device.imageReception, let fault = world.faults.imageReached(offset, of: size) {
@@ -138,7 +143,7 @@ final class RadioConnection {
         breakLink(at: now)
     }
 
-    /// Breaks the link. All queued values are lost. Both ends detect the loss after the supervision timeout.
+    /// Breaks the link. All queued values are lost. The host and the device detect the loss after the supervision timeout.
     private func breakLink(at now: Duration) {
         guard isOpen else { return }
         state = .broken(noticed: now + world.radio.supervisionTimeout)
@@ -156,13 +161,13 @@ final class RadioConnection {
     }
 }
 
-/// Values from the device to the host.
+/// The values from the device to the host.
 extension RadioConnection {
     /// A value from the device to the host.
     enum UplinkValue {
-        /// A response other than the value of a read. It contains the event for the host.
+        /// A response, except the response to a successful read. `LinkEvent` is the event for the host.
         case answer(LinkEvent)
-        /// The value of a read, or one part of a long value.
+        /// The response to a successful read: a whole value, or one part of a long value.
         case readPart([UInt8])
         case notification([UInt8], Channel)
 
@@ -179,7 +184,7 @@ extension RadioConnection {
 
     /// Queues a notification. Returns false if the device's Bluetooth stack has no free buffer.
     func offer(_ value: [UInt8], on channel: Channel) -> Bool {
-        // The stack accepts a notification for a broken link. The notification is lost with the link.
+        // The stack also accepts a notification for a broken link. Such a notification is lost.
         guard isOpen else { return true }
         defer { wakeIfIdle() }
         if notificationsQueued >= Self.notificationBuffers || world.random.happens(world.plan.notificationRefusal) {
@@ -193,7 +198,7 @@ extension RadioConnection {
         return true
     }
 
-    /// Sends queued values to the host, within the packets of one connection event. It sends at most the first `count` values.
+    /// Sends up to `count` queued values to the host in one connection event, in at most `RadioModel.perEvent` link-layer packets.
     func moveUp(_ count: Int, at now: Duration) {
         var budget = world.radio.perEvent
         for _ in 0..<count {
@@ -236,7 +241,7 @@ extension RadioConnection {
     }
 }
 
-/// A first-in, first-out queue in an array. The space of removed elements is reused only after the queue becomes empty.
+/// A first-in, first-out queue in an array. The queue reuses the space of removed elements only after it becomes empty.
 struct Fifo<Element> {
     private var elements: [Element?] = []
     private var head = 0

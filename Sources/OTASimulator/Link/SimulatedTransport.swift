@@ -2,13 +2,13 @@ import DescriptorIO
 public import OTATransport
 public import OTAUpdate
 
-/// The transport to a virtual device over a simulated radio. It runs in real time or in simulated time, depending on its clock.
+/// The transport to a virtual device over a simulated radio. The transport runs in real time or in simulated time, depending on its clock.
 public final class SimulatedTransport<C: Clock>: Transport, Sendable where C.Duration == Duration {
     public let device: any SimulatedDevice
     let world: SimulatedWorld
     private let clock: C
     private let start: C.Instant
-    /// The device's time at `start`.
+    /// The device's time when the clock's time is `start`.
     private let origin: Duration
 
     /// Creates a transport to `device`.
@@ -28,11 +28,11 @@ public final class SimulatedTransport<C: Clock>: Transport, Sendable where C.Dur
 
     public var statistics: SimulationStatistics { world.lock.locked { SimulationStatistics(world) } }
 
-    /// Opens a link and runs it until it ends.
+    /// Opens a link and runs the link until it ends.
     ///
     /// - Returns: the reason for the end of the link.
-    /// - Throws: `timedOut` if the connection does not succeed within the radio model's `connectTimeout`; `lost` if the task is cancelled
-    ///   before the connection.
+    /// - Throws: `timedOut` if the connection does not succeed within the radio model's `connectTimeout`. `lost` if the task is cancelled
+    ///   before the link is open.
     public func runLink(opened: (any Link) -> Void, receive: @escaping LinkSink) async throws(LinkError) -> LinkError {
         try await connect(receive).run(opened: opened)
     }
@@ -56,7 +56,7 @@ public final class SimulatedTransport<C: Clock>: Transport, Sendable where C.Dur
     /// The time since the device was switched on.
     var now: Duration { origin + start.duration(to: clock.now) }
 
-    /// Sleeps until `time`. Returns false if the task was cancelled.
+    /// Sleeps until the device's time is `time`. Returns false if the task was cancelled.
     func sleep(until time: Duration) async -> Bool {
         do {
             try await clock.sleep(until: start.advanced(by: time - origin), tolerance: nil)
@@ -67,7 +67,7 @@ public final class SimulatedTransport<C: Clock>: Transport, Sendable where C.Dur
     }
 }
 
-/// A link over the simulated radio. The transport's clock controls the times of its events.
+/// A link over the simulated radio. The transport's clock determines the time of each event of the link.
 final class SimulatedLink<C: Clock>: Link, @unchecked Sendable where C.Duration == Duration {
     let properties: LinkProperties
     private let transport: SimulatedTransport<C>
@@ -86,11 +86,12 @@ final class SimulatedLink<C: Clock>: Link, @unchecked Sendable where C.Duration 
 
     func close() { world.lock.locked { connection.close(at: transport.now) } }
 
-    /// Runs the link until it ends or the task is cancelled. Returns the reason for the end.
+    /// Runs the link until the link ends or the task is cancelled. Returns the reason for the end.
     func run(opened: (any Link) -> Void) async -> LinkError {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.runRadio() }
-            // The task of the radio may already run here. It delivers no event before the host's first command.
+            // The task of the radio may already run at this point. This order is safe, because the radio delivers no event before the
+            // host's first command.
             opened(self)
             var ends = connection.ends.makeAsyncIterator()
             let end = await ends.next(isolation: #isolation) ?? LinkError(.lost, "the task was cancelled")
@@ -100,8 +101,8 @@ final class SimulatedLink<C: Clock>: Link, @unchecked Sendable where C.Duration 
         }
     }
 
-    /// Runs the radio until the link ends or the task is cancelled. While no data is queued, it sleeps instead of simulating empty
-    /// connection events.
+    /// Runs the radio until the link ends or the task is cancelled. While no data is queued, this function sleeps and does not simulate
+    /// empty connection events.
     private func runRadio() async {
         await withDiscardingTaskGroup { timers in
             var wakes = connection.wakes.makeAsyncIterator()
@@ -113,7 +114,7 @@ final class SimulatedLink<C: Clock>: Link, @unchecked Sendable where C.Duration 
                     guard await transport.sleep(until: time) else { break running }
                     world.lock.locked { connection.advance(to: time) }
                 case .idle(let timer):
-                    // If the time of `earliest` has passed, its timer task has ended, and a new timer task may be needed.
+                    // When the time `earliest` has passed, the timer task for this time has ended. Then a new timer task may be necessary.
                     if let due = earliest, due <= transport.now { earliest = nil }
                     if let timer, earliest.map({ timer < $0 }) ?? true {
                         earliest = timer

@@ -2,7 +2,8 @@ import DescriptorIO
 import OTATransport
 import OTAUpdate
 
-/// The shared state of all links to one virtual device: the device, the scheduled faults and the counters. Every access must hold `lock`.
+/// The shared state of all links to one virtual device: the device, the scheduled faults and the counters. Every access requires that
+/// `lock` is held.
 final class SimulatedWorld: @unchecked Sendable {
     let lock = Lock()
     let device: any SimulatedDevice
@@ -16,9 +17,9 @@ final class SimulatedWorld: @unchecked Sendable {
     var links = 0
     /// The number of the device's flash operations before the creation of this object.
     let firstFlashOperation: Int
-    /// Whether the device is permanently out of reach (`FaultPlan.goneAt`).
+    /// Whether the device is out of reach permanently, because of `FaultPlan.goneAt`.
     var isGone = false
-    /// The device is out of reach until this time (`FaultPlan.outOfReach`).
+    /// The time until which the device is out of reach, because of `FaultPlan.outOfReach`.
     var outOfReachUntil = Duration.zero
 
     private let connections = RadioConnections()
@@ -39,14 +40,14 @@ final class SimulatedWorld: @unchecked Sendable {
 
     deinit { connections.all = [:] }
 
-    /// Returns the earliest time for a connection, not before `now`. Returns nil if the device is permanently unreachable.
+    /// Returns the earliest time for a connection, not before `now`. Returns nil if the device is out of reach permanently.
     func reachable(at now: Duration) -> Duration? {
         isGone ? nil : device.reachable(at: now).map { max($0, outOfReachUntil, now) }
     }
 
     /// Connects to the device. Returns nil if the device refuses the connection.
     ///
-    /// - Parameter receive: receives the events of the connection. It is called while `lock` is held.
+    /// - Parameter receive: receives the events of the connection. The closure runs while `lock` is held.
     func connect(_ receive: @escaping LinkSink, at now: Duration) -> RadioConnection? {
         links += 1
         let handle = UInt16(truncatingIfNeeded: links)
@@ -63,10 +64,10 @@ final class SimulatedWorld: @unchecked Sendable {
     func forget(_ handle: UInt16) { connections.all[handle] = nil }
 }
 
-/// The open connections.
+/// The open connections. The closures that the device stores reference this object and not the ``SimulatedWorld``.
 ///
-/// The device's closures reference this object instead of the `SimulatedWorld`, because the device may exist longer than the world. A weak
-/// reference to the world would be slower.
+/// A strong reference to the world would be a retain cycle, because the world references the device. An unowned reference could become
+/// invalid, because the device may exist longer than the world. A weak reference would be slower.
 private final class RadioConnections: @unchecked Sendable {
     var all: [UInt16: RadioConnection] = [:]
 }

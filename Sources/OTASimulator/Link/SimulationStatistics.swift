@@ -1,22 +1,22 @@
 import OTAUpdate
 
-/// The counters of a simulated transport since its creation, over all its links. The event, packet and operation numbers in a `FaultPlan`
-/// refer to these counters.
+/// The counters of a simulated transport since its creation, over all its links. The numbers of events, packets and flash operations in a
+/// ``FaultPlan`` refer to these counters.
 public struct SimulationStatistics: Sendable, Equatable {
-    /// The number of events that the radio has delivered to the host. The end of a link is not counted. A command that the host's own stack
-    /// refuses is not counted.
+    /// The number of events that the radio has delivered to the host. This number does not include the ends of links. It also does not
+    /// include commands that the host's own Bluetooth stack refused.
     public let hostEvents: Int
-    /// The number of packets to the device: writes with and without response, subscriptions, reads, and the requests for further parts of a
-    /// long read. Packets that the device's Bluetooth stack dropped are included.
+    /// The number of packets to the device, including packets that the device's Bluetooth stack dropped. A packet is a write with or
+    /// without response, a subscription, a read, or the request for a further part of a long read.
     public let devicePackets: Int
-    /// The number of erases and programs of the device's flash since the creation of the transport.
+    /// The number of writes and erases of the device's flash since the creation of the transport.
     public let flashOperations: Int
     /// The number of connection attempts that reached the device.
     public let links: Int
     /// The maximum number of chunks in flight. A chunk is in flight from its submission to the link until an acknowledgement reaches the
     /// host.
     public let maximumChunksInFlight: Int
-    /// A hash of all transmitted values and their times.
+    /// The hash of all transmitted values and their times. Two runs with equal hashes sent the same values at the same times.
     public let transcript: UInt64
 
     init(_ world: SimulatedWorld) {
@@ -29,7 +29,8 @@ public struct SimulationStatistics: Sendable, Equatable {
     }
 }
 
-/// Counts the chunks in flight, as the host sees them. A chunk is in flight until the host receives an offset that acknowledges it.
+/// Counts the chunks in flight from the host's point of view. A chunk is in flight until the host receives a sequence number that
+/// acknowledges the chunk.
 struct WindowObserver {
     private(set) var maximum = 0
     private var acknowledged: UInt16 = 0
@@ -40,8 +41,8 @@ struct WindowObserver {
     mutating func hostSends(_ chunk: [UInt8]) {
         guard chunk.count > 2 else { return }
         let inFlight = Self.sequence(chunk, 0) &+ 1 &- acknowledged
-        // The host may submit old chunks before it has handled a rewind. A rewind increases the sequence number by 4096, so the difference
-        // of an old chunk wraps around to 4096 or more.
+        // After a rewind, the host may still submit old chunks until it handles the rewind. This check ignores the old chunks: the rewind
+        // has increased `acknowledged` by 4096, so the subtraction wraps to a number of 4096 or more.
         if inFlight < 4096 { maximum = max(maximum, Int(inFlight)) }
     }
 
@@ -54,8 +55,8 @@ struct WindowObserver {
         }
     }
 
-    /// Updates the acknowledged sequence number. It ignores an older number, because values of Control and Progress may arrive in a
-    /// different order than the device sent them.
+    /// Updates the acknowledged sequence number. Ignores an older number, because values of Control and Progress may arrive in a different
+    /// order than the device sent them.
     private mutating func acknowledge(_ next: UInt16) {
         if next &- acknowledged < 0x8000 { acknowledged = next }
     }
@@ -65,13 +66,13 @@ struct WindowObserver {
     }
 }
 
-/// Counts the link-layer packets of the current value in one direction. A value may start in one connection event and end in a later event.
+/// Counts the unsent link-layer packets of the current value in one direction. One value may need several connection events.
 struct PacketMeter {
     private var left = 0
 
     var isInMidValue: Bool { left > 0 }
 
-    /// Sends packets of a value, at most `budget` packets. Returns true if the last packet of the value has been sent.
+    /// Sends packets of a value, at most `budget` packets. Returns true if the call has sent the last packet of the value.
     ///
     /// - Parameters:
     ///   - length: the length of the value in bytes.

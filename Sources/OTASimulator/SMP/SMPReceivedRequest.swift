@@ -1,16 +1,16 @@
 import OTAFirmware
 import OTASMP
 
-/// A request packet, with the fields of its header as numbers.
+/// A parsed SMP request packet. The fields of the header are numbers.
 struct SMPReceivedRequest {
     let version, operation, sequence, command: UInt8
     let group: UInt16
-    /// Whether the packet has at least the number of bytes that its header states.
+    /// Whether the packet has at least the length in its header.
     let isWhole: Bool
     /// The body as a CBOR map. An empty body is an empty map. Nil if the body is not a map.
     let map: [String: CBORValue]?
 
-    /// Parses a packet. Returns nil if the packet is shorter than a header. The server does not respond to this packet.
+    /// Parses a packet. Returns nil if the packet is shorter than a header (8 bytes). The server does not answer such a packet.
     init?(_ bytes: [UInt8]) {
         guard bytes.count >= 8 else { return nil }
         version = bytes[0] >> 3 & 3
@@ -57,11 +57,11 @@ struct SMPReassembler {
 
     mutating func reset() { collected = [] }
 
-    /// Adds a value. The first value of a packet needs a free buffer. Without a free buffer, the value is dropped, and the next value is
-    /// treated as the start of a packet.
+    /// Adds a value to the current packet. The first value of a packet needs a free buffer. Without a free buffer, the server drops the
+    /// value, and the next value is the start of a packet.
     ///
     /// - Parameter hasRoom: whether a buffer is free.
-    /// - Returns: the packet that this value completes; nil if the packet is incomplete or was dropped.
+    /// - Returns: the packet that this value completes. Nil if the packet is still incomplete, or if the server drops the packet.
     mutating func add(_ value: [UInt8], hasRoom: Bool) -> [UInt8]? {
         guard reassembles else { return hasRoom && value.count <= bufferSize ? value : nil }
         if collected.isEmpty {
@@ -71,15 +71,15 @@ struct SMPReassembler {
         let length = Self.length(of: collected)
         guard collected.count >= length else { return nil }
         defer { collected = [] }
-        // If the value contains more bytes than the packet still needs, the whole packet is dropped.
+        // If the value contains more bytes than the packet needs, the server drops the whole packet.
         return collected.count == length ? collected : nil
     }
 
     private static func length(of packet: [UInt8]) -> Int { headerLength + Int(packet[2]) << 8 + Int(packet[3]) }
 }
 
-/// Encodes CBOR in the format of Zephyr's server. Maps and arrays have indefinite length and end with a break byte (0xFF). Map entries keep
-/// the given order.
+/// An encoder for CBOR in the format of Zephyr's server. Maps and arrays have indefinite length and end with a break byte (0xFF). Map
+/// entries keep the given order.
 enum IndefiniteCBOR {
     typealias Field = (key: String, value: Value)
 

@@ -2,17 +2,20 @@ import OTAFirmware
 import OTASMP
 import OTASigning
 
-/// The state of an upload in progress. It is in RAM, so a restart discards it. The written bytes remain in the flash.
+/// The state of an upload in progress. This state is in RAM, so a restart discards it. The written bytes remain in the flash.
 struct SMPReception {
     let size: Int
-    /// The digest from the client. If the client starts an upload with the same digest again, the server resumes this upload.
+    /// The digest that the host sent for the image. If the host starts an upload with the same digest again, the server resumes this
+    /// upload.
     let digest: [UInt8]
-    /// The number of received bytes. It includes bytes that are not written yet, because they do not fill a write unit.
+    /// The number of received bytes. It includes bytes that the server has not yet written, because they do not fill a write unit.
     private(set) var offset = 0
     private var unwritten: [UInt8] = []
-    /// The number of bytes that are erased, from the start of the slot.
+    /// The number of erased bytes, counted from the start of the slot.
     private var erased: Int
 
+    /// Creates the state of a new upload.
+    ///
     /// - Parameter erased: whether the whole slot is already erased.
     init(size: Int, digest: [UInt8], slotSize: Int, erased: Bool) {
         self.size = size
@@ -37,8 +40,8 @@ struct SMPReception {
     }
 }
 
-/// The upload command. It reproduces the observed behaviour of Zephyr's `img_mgmt.c`. Each response contains the expected offset. A chunk
-/// with a different offset is dropped without an error.
+/// The upload command. It reproduces the observed behaviour of Zephyr's `img_mgmt.c`. Each answer contains the expected offset. The server
+/// drops a chunk with a different offset without an error.
 extension SMPServer {
     private static let headerLength = 32
     private static let magic: [UInt8] = [0x3D, 0xB8, 0xF3, 0x96]
@@ -65,8 +68,9 @@ extension SMPServer {
 
     private func offsetReply(_ offset: Int) -> Fields { [("off", .scalar(CBORValue(offset)))] }
 
-    /// Starts an upload, or resumes the current upload if the client sends its digest again. Returns the response to a resumed upload; nil
-    /// if the upload is new and its first chunk must be written.
+    /// Starts an upload, or resumes the current upload if the host sends its digest again.
+    ///
+    /// - Returns: the answer for a resumed upload. Nil if the upload is new, so that the caller must write the first chunk.
     private func begin(_ map: [String: CBORValue], _ data: [UInt8], at now: Duration) throws(SMPRefusal) -> Fields? {
         guard data.count >= Self.headerLength else { throw .image(22, first: 3, reason: "header malformed") }
         let digest = map["sha"]?.bytes ?? []
@@ -85,9 +89,9 @@ extension SMPServer {
         return nil
     }
 
-    /// Erases the whole slot if the configuration requires it and the slot is not empty.
+    /// Erases the whole slot if the configuration requires this erase and the slot is not empty.
     ///
-    /// - Returns: whether the whole slot is erased now.
+    /// - Returns: whether the whole slot is now erased.
     private func eraseAtOnce(at now: Duration) throws(SMPRefusal) -> Bool {
         if slots.isEmpty { return true }
         guard case .wholeSlot(let time) = configuration.erase else { return false }
@@ -96,8 +100,8 @@ extension SMPServer {
         return true
     }
 
-    /// Returns whether the uploaded version is newer than the running version. It compares major, minor and revision, but not the build
-    /// number. Returns true if a version cannot be read.
+    /// Returns whether the version of the uploaded image is newer than the running version. Compares major, minor and revision, but not the
+    /// build number. Returns true if a version cannot be read.
     private func isNewer(_ header: [UInt8]) -> Bool {
         var reader = ByteReader(Array(header.dropFirst(20).prefix(4)))
         guard let running = slots.running?.numbers.prefix(3), let major = try? reader.read(UInt8.self),

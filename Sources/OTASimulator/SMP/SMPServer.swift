@@ -2,13 +2,14 @@ import OTAFirmware
 import OTASMP
 import OTAUpdate
 
-/// The SMP server of the simulated device during one boot. It reproduces the observed behaviour of Zephyr's server: it has few buffers for
-/// waiting packets, and it responds to one packet at a time.
+/// The SMP server of a virtual device during one boot. It reproduces the observed behaviour of Zephyr's server: it has few buffers for
+/// waiting packets, and answers one packet at a time.
 ///
-/// The server has its own copy of the protocol's numbers. It shares only the encoding of CBOR scalars and the decoding of CBOR with the
-/// host. Tests check this shared code against frames from other implementations.
+/// The server and the host each have their own copy of the protocol's constants, so that tests detect an error in one of the two copies.
+/// The server and the host share only the code that decodes CBOR and encodes CBOR scalars. Tests check the shared code against frames from
+/// other implementations.
 final class SMPServer {
-    /// The fields of a response.
+    /// The fields of an answer.
     typealias Fields = [IndefiniteCBOR.Field]
 
     struct Packet {
@@ -24,13 +25,13 @@ final class SMPServer {
     var restartsAt: Duration?
     private(set) var waiting: [Packet] = []
     private var reassembler: SMPReassembler
-    /// The flash is busy until this time, and the server does not respond before it.
+    /// The time until which the flash is busy. The server does not answer before this time.
     var busyUntil = Duration.zero
-    /// The last request and its response occupy their buffers until this time. The next request waits until then.
+    /// The time until which the last request and its answer occupy their buffers. The next request waits until this time.
     private var releasedAt = Duration.zero
     private(set) var packets = 0
     private(set) var longestQueue = 0
-    /// The number of values that were dropped because no buffer was free for a new packet.
+    /// The number of values that the server dropped because no buffer was free for a new packet.
     private(set) var overflows = 0
 
     init(_ configuration: VirtualSMPConfiguration, _ slots: SMPSlots) {
@@ -39,7 +40,7 @@ final class SMPServer {
         reassembler = SMPReassembler(reassembles: configuration.reassembles, bufferSize: configuration.bufferSize)
     }
 
-    /// The time of the next response or restart; nil if neither is pending.
+    /// The time of the next answer or restart. Nil if no answer and no restart is pending.
     var due: Duration? {
         let answer = waiting.first.map { max(max($0.arrived, releasedAt) + configuration.answerDelay, busyUntil) }
         return [answer, restartsAt].compactMap { $0 }.min()
@@ -47,32 +48,33 @@ final class SMPServer {
 
     func write(_ value: [UInt8], from connection: UInt16, at now: Duration) {
         let isFull = buffersInUse(at: now) >= configuration.bufferCount
-        // The client gets no error for a dropped value.
+        // The host gets no error for a dropped value.
         if isFull, !reassembler.isInMidPacket { overflows += 1 }
         guard let bytes = reassembler.add(value, hasRoom: !isFull) else { return }
         waiting.append(Packet(connection: connection, bytes: bytes, arrived: now))
         longestQueue = max(longestQueue, waiting.count)
     }
 
-    /// Returns the number of occupied buffers. Each waiting packet, an incomplete packet, the last request and its response occupy one
-    /// buffer each.
+    /// Returns the number of occupied buffers. One buffer is occupied by each waiting packet, by an incomplete packet, by the last request,
+    /// and by its answer.
     private func buffersInUse(at now: Duration) -> Int {
         waiting.count + (reassembler.isInMidPacket ? 1 : 0) + (now < releasedAt ? 2 : 0)
     }
 
-    /// Reports the end of a connection. The server discards this connection's waiting packets. It also discards an incomplete packet, even
-    /// one from another connection.
+    /// Reports the end of a connection. The server discards the waiting packets of this connection. The server also discards an incomplete
+    /// packet, even if the packet is from another connection.
     func disconnected(_ connection: UInt16) {
         waiting.removeAll { $0.connection == connection }
         reassembler.reset()
     }
 
-    /// Handles the next packet and returns the response. Returns nil if no packet waits, or if the packet gets no response.
+    /// Handles the next packet and returns the answer. Returns nil if no packet waits, or if the packet gets no answer.
     ///
     /// - Throws: `FlashError` if a flash operation failed.
     func answer(at now: Duration) throws(FlashError) -> (connection: UInt16, bytes: [UInt8])? {
         guard let packet = waiting.first else { return nil }
-        // If packets occupy all buffers, no buffer is left for the response.
+        // If all buffers are occupied, no buffer is left for a normal answer. As observed with Zephyr, the server then answers with the
+        // error code 2 (no memory).
         let isFull = buffersInUse(at: now) >= configuration.bufferCount
         waiting.removeFirst()
         packets += 1
@@ -129,7 +131,7 @@ extension SMPServer {
         return [("r", .scalar(text))]
     }
 
-    /// Schedules a restart. The server still responds to requests before the restart.
+    /// Schedules a restart. The server continues to answer requests until the restart.
     func restart(at now: Duration) -> Fields {
         restartsAt = restartsAt ?? now + configuration.restartDelay
         return []
@@ -151,14 +153,14 @@ extension SMPServer {
     }
 }
 
-/// The commands of group 1 (images): the image list, marking for boot, confirming, erasing, and the slot sizes.
+/// The commands of group 1 (images): image list, mark for boot, confirm, erase, slot sizes.
 extension SMPServer {
     var list: Fields {
         var images: [IndefiniteCBOR.Value] = []
         if let running = slots.running {
             images.append(entry(running, slot: 0, pending: false, confirmed: slots.isConfirmed, permanent: false))
         }
-        // During an upload, Zephyr's server does not list the other slot.
+        // During an upload, Zephyr's server does not list the slot that receives the upload.
         if reception == nil, let held = slots.held {
             images.append(
                 entry(
@@ -216,7 +218,7 @@ extension SMPServer {
         return []
     }
 
-    /// Whether the next boot or a rollback needs the image in the other slot.
+    /// Whether the next boot or a rollback needs the image in the slot that does not contain the running image.
     var isInUse: Bool { slots.isPending || !slots.isConfirmed }
 
     func onFlash(_ operation: () throws(FlashError) -> Void) throws(SMPRefusal) {
@@ -228,14 +230,14 @@ extension SMPServer {
     }
 }
 
-/// An error that the server returns for a request.
+/// An error that the server returns for a request. The version field of an SMP header is 0 for SMP version 1, and 1 for SMP version 2.
 enum SMPRefusal: Error {
     /// An error code that is the same in both versions of SMP.
     case general(Int)
-    /// An error code of the image group for SMP version 2, and the code for SMP version 1 (`first`). Several image errors share one code in
-    /// version 1. Only version 1 reports `reason`.
+    /// An error code of the image group for SMP version 2, and an error code for SMP version 1 (`first`). In version 1, several image
+    /// errors have the same code. Only an answer in version 1 contains `reason`.
     case image(Int, first: Int, reason: String? = nil)
-    /// A flash operation failed, for example because of a power cut. The server sends no response.
+    /// A flash operation failed, for example because of a power cut. The server sends no answer.
     case flash(FlashError)
 
     func fields(version: UInt8) -> SMPServer.Fields {

@@ -1,10 +1,10 @@
 import OTAFirmware
 import OTASigning
 
-/// The two slots of a device with MCUboot in swap mode. The server reports the running image in slot 0, as after a swap, even if the image
-/// is in slot 1 of the flash.
+/// The two slots of a device with MCUboot in swap mode. The server reports the running image in slot 0, as after a swap. The running image
+/// may nevertheless be in slot 1 of the flash.
 ///
-/// The server does not check the signature of an image that it marks for boot. The bootloader checks the signature at the next boot.
+/// The server marks an image for boot without a check of its signature. The bootloader checks the signature at the next boot.
 struct SMPSlots {
     let flash: VirtualFlash
     let boot: VirtualBootloader.Boot
@@ -21,7 +21,7 @@ struct SMPSlots {
     var running: SlotImage? { SlotImage(flash, slot: boot.slot) }
     var held: SlotImage? { SlotImage(flash, slot: 1 - boot.slot) }
 
-    /// Whether the next boot starts the image in the other slot, either on trial or permanently.
+    /// Whether the next boot starts the image in the slot at `other`, either on trial or permanently.
     var isPending: Bool { isPermanent || bootloader.state?.trial == .pending }
     var isPermanent: Bool { bootloader.state.map { $0.permanent != boot.slot && $0.trial == .none } ?? false }
     var isConfirmed: Bool { !boot.isOnTrial || bootloader.state?.trial != .running }
@@ -46,8 +46,8 @@ struct SMPSlots {
             forGood: forGood)
     }
 
-    /// Erases the image that the next boot would start, if no trusted key has signed it. MCUboot also erases an image without a trusted
-    /// signature instead of booting it for the first time.
+    /// Erases the image that the next boot would start, if no trusted key has signed the image. MCUboot also erases such an image and does
+    /// not boot the image.
     static func refuseForeignImages(on flash: VirtualFlash, _ verifier: Verifier) throws(FlashError) {
         guard let state = VirtualBootloader(flash: flash).state else { return }
         let next = state.trial == .pending ? state.other : state.permanent
@@ -60,9 +60,10 @@ struct SMPSlots {
     }
 }
 
-/// The properties of an image in a slot, from its header and from the SHA-256 record in its TLVs (type, length, value).
+/// The properties of an image in a slot, from the image's header and TLVs (type, length, value).
 ///
-/// The server does not compute a digest. It does not list an image without a SHA-256 record.
+/// The server does not compute the digest. It reads the digest from the TLV of the type SHA-256, and does not list an image without this
+/// TLV.
 struct SlotImage {
     private static let magic: UInt32 = 0x96F3_B83D
     private static let protectedMagic: UInt16 = 0x6908

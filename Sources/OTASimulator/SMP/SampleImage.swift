@@ -1,8 +1,8 @@
 import OTAFirmware
 package import OTASigning
 
-/// A small MCUboot image in the format that imgtool writes, with an optional Ed25519 signature. It is the factory image of virtual SMP
-/// devices, and tests also use it.
+/// A small MCUboot image in the format of imgtool, with an optional Ed25519 signature. Virtual SMP devices use it as factory image. Tests
+/// also use it.
 package struct SampleImage: Sendable {
     package static let headerLength = 32
 
@@ -17,7 +17,7 @@ package struct SampleImage: Sendable {
         self.key = key
     }
 
-    /// Returns the contents of the image file.
+    /// Returns the bytes of the image file.
     package func bytes() throws(KeyError) -> [UInt8] {
         var image = ByteWriter(reservingCapacity: Self.headerLength + body.count + 160)
         image.write(0x96F3_B83D as UInt32)

@@ -1,9 +1,10 @@
 public import OTASigning
 
-/// The configuration of a virtual SMP device, fixed at its creation. It includes the optional functions that the device supports.
+/// The configuration of a virtual SMP device. It is fixed when the device is created. It includes the optional functions of the device's
+/// server.
 public struct VirtualSMPConfiguration: Sendable {
     public enum Erase: Sendable, Equatable {
-        /// The first chunk erases the whole slot, unless the slot is already erased. The server does not respond until this duration has
+        /// The first chunk erases the whole slot, unless the slot is already erased. The server does not answer until this duration has
         /// passed.
         case wholeSlot(Duration)
         /// The server erases each page just before it writes to the page.
@@ -15,39 +16,43 @@ public struct VirtualSMPConfiguration: Sendable {
     /// The ECDSA and RSA keys that the bootloader also trusts.
     public var otherTrustedKeys: [ImagePublicKey] = []
     public var layout = FlashLayout()
-    /// The maximum length of a packet in bytes, including the header. The server drops a longer packet without an error.
+    /// The maximum length of a packet in bytes, including the header. The server drops a longer packet without an error. The default is the
+    /// value of an observed Zephyr 3.4 server over Bluetooth LE.
     public var bufferSize = 2475
-    /// The number of buffers. Each waiting packet and the current response need one buffer each.
+    /// The number of buffers. Each waiting packet, an incomplete packet, the last request and its answer need one buffer each. The default
+    /// is the value of an observed Zephyr 3.4 server over Bluetooth LE.
     public var bufferCount = 4
     /// Whether the server supports the command "MCUmgr parameters". The command reports the size and the number of buffers.
     public var reportsParameters = true
-    /// Whether a client may split a packet into several written values.
+    /// Whether a host may split a packet into several written values.
     public var reassembles = true
     public var erase = Erase.progressive
-    /// Whether the server compares the SHA-256 of the received file with the client's digest at the end of the upload, and reports the
-    /// result.
+    /// Whether the server compares the SHA-256 of the uploaded file with the host's digest at the end of the upload. The last answer then
+    /// contains the result.
     public var checksImage = false
     public var reportsSlots = true
-    /// The bootloader mode that the server reports. Zephyr's `smp_group_0.rst` lists the values. Nil if the server does not support the
-    /// command.
+    /// The bootloader mode that the server reports. Mode 3 is a swap without a scratch area; Zephyr's `smp_group_0.rst` lists all modes.
+    /// Nil if the server does not support the command.
     public var bootloaderMode: Int? = 3
     public var board = "virtual_board"
     /// Whether the server supports the command "os info". The command reports the board.
     public var reportsBoard = true
     /// Whether subscriptions and writes require a bond.
     public var isAuthenticated = false
-    /// Whether the server refuses an upload at the first chunk if its version is not newer than the running version.
+    /// Whether the server refuses the first chunk of an upload if the image's version is not newer than the running version.
     public var refusesDowngrade = false
     /// Whether the server supports only version 1 of SMP.
     public var knowsFirstVersionOnly = false
-    /// Whether the server supports marking an image for boot. MCUboot in RAM load mode does not support it.
+    /// Whether the server supports the command that marks an image for boot or confirms an image. A device with MCUboot in RAM load mode
+    /// does not support this command.
     public var marksImages = true
-    /// The time from the arrival of a packet to its response.
+    /// The time from the arrival of a packet to its answer.
     public var answerDelay = Duration.zero
-    /// The time from a response until the buffers of the packet and its response are free. The next packet waits until then, because Zephyr
-    /// frees these buffers only after it has sent the response.
+    /// The time from an answer until the buffers of the packet and its answer are free. The next packet waits until these buffers are free,
+    /// because Zephyr frees them only after it has sent the answer.
     public var releaseDelay = Duration.zero
-    /// The time from the response to a reset command until the restart. The server still responds during this time.
+    /// The time from the answer to a reset command until the restart. The server continues to answer during this time. The default is the
+    /// time of an observed Zephyr 3.4 server.
     public var restartDelay = Duration.milliseconds(250)
     /// The time that the bootloader needs to swap the images.
     public var swapTime = Duration.zero
@@ -63,7 +68,7 @@ public struct VirtualSMPConfiguration: Sendable {
     /// All keys that the bootloader trusts.
     var imageKeys: [ImagePublicKey] { trustedKeys.map { ImagePublicKey($0) } + otherTrustedKeys }
 
-    /// Checks the values.
+    /// Checks that the values are in range.
     ///
     /// - Throws: `badConfiguration` for the first value that is out of range.
     public func validate() throws(VirtualDeviceError) {

@@ -8,12 +8,13 @@ public import OTAUpdate
 public typealias VirtualSMPDevice = VirtualDeviceOf<SMPFirmware>
 
 extension VirtualSMPDevice {
-    /// Creates a device that is switched on at time zero.
+    /// Creates a device that is switched on at time zero, with the contents of `flash`.
     convenience init(_ configuration: VirtualSMPConfiguration, flash: VirtualFlash, trust: TrustStore) {
         self.init(configuration, flash: flash, memory: SMPFirmware.Memory(configuration, trust))
     }
 
-    /// Creates a new device in memory. Slot 0 contains a small image of version 1.0.0. A newly generated key signs this image.
+    /// Creates a new device with a flash that exists only in memory. Slot 0 contains a small image of version 1.0.0. A newly generated key
+    /// signs this image.
     ///
     /// - Throws: `badConfiguration`.
     public convenience init(_ configuration: VirtualSMPConfiguration) throws(VirtualDeviceError) {
@@ -26,7 +27,7 @@ extension VirtualSMPDevice {
         }
     }
 
-    /// Creates a new device in memory with a factory image that `key` signs.
+    /// Creates a new device with a factory image that `key` signs. The device's flash exists only in memory.
     ///
     /// - Throws: `badConfiguration`.
     package convenience init(
@@ -47,9 +48,9 @@ extension VirtualSMPDevice {
     /// Writes the factory image to the erased flash of a new device.
     ///
     /// - Parameters:
-    ///   - version: the version of the image. MCUboot limits major and minor to 8 bits, and the patch number to 16 bits.
+    ///   - version: the version of the image. MCUboot limits the major and minor numbers to 8 bits, and the patch number to 16 bits.
     ///   - key: the key that signs the image. The device must trust it.
-    /// - Throws: `badConfiguration` if the version exceeds these limits; the errors of the signature and of the flash.
+    /// - Throws: `badConfiguration` if the version exceeds the limits of MCUboot; the errors of the signature and of the flash.
     static func fillFromFactory(
         _ flash: VirtualFlash, _ configuration: VirtualSMPConfiguration, _ version: SemanticVersion, _ key: PrivateKey
     ) throws {
@@ -65,17 +66,19 @@ extension VirtualSMPDevice {
         try VirtualBootloader(flash: flash).install(image, version: text, securityCounter: 0)
     }
 
-    /// Creates a bond. A device with `isAuthenticated` requires a bond.
+    /// Creates a bond with the device. A device with `isAuthenticated` requires a bond.
     public func bond() { withMemory { $0.isBonded = true } }
 
-    /// The number of responses so far.
+    /// The number of answers so far.
     public var answeredPackets: Int { withMemory { $0.packets } }
-    /// The maximum number of packets that have waited in the buffers at the same time.
+    /// The maximum number of packets that waited in the buffers at the same time.
     public var mostPacketsWaiting: Int { withMemory { $0.longestQueue } }
-    /// The number of values that were dropped because no buffer was free for a new packet.
+    /// The number of values that the server dropped because no buffer was free for a new packet. The count starts again at each boot, and
+    /// this property returns the highest count.
     public var overflowCount: Int { withMemory { $0.overflows } }
 
-    /// The bytes of the image in the other slot. Nil if the slot contains no complete image or the device does not run.
+    /// The bytes of the image in the slot that does not contain the running image. Nil if this slot contains no complete image or the
+    /// device does not run.
     public var heldImage: [UInt8]? {
         withFirmware { firmware in
             firmware.slots.held.flatMap { held in
@@ -85,10 +88,10 @@ extension VirtualSMPDevice {
     }
 }
 
-/// The firmware of a device with SMP. It contains an SMP server, and splits the server's responses into values of the link. A restart
+/// The firmware of a device with SMP. It contains an SMP server, and splits the server's answers into values that fit the link. A restart
 /// discards the state of an upload.
 public final class SMPFirmware: VirtualFirmware {
-    /// The state that a restart does not reset.
+    /// The part of the state that a restart does not reset.
     public final class Memory {
         fileprivate let verifier: Verifier
         fileprivate var isBonded: Bool
@@ -97,7 +100,8 @@ public final class SMPFirmware: VirtualFirmware {
         fileprivate var overflows = 0
 
         init(_ configuration: VirtualSMPConfiguration, _ trust: TrustStore) {
-            // The user chose the trusted keys when the device was created. Therefore the demo key is allowed if it is one of them.
+            // The user chose the trusted keys when the device was created. If the demo key is one of them, the device must accept the demo
+            // key.
             verifier = Verifier(trust: trust, policy: TrustPolicy(allowsDemoKey: true))
             isBonded = !configuration.isAuthenticated
         }
@@ -142,7 +146,7 @@ public final class SMPFirmware: VirtualFirmware {
     public var due: Duration? { server.due }
     fileprivate var slots: SMPSlots { server.slots }
 
-    /// Sends the responses that are due. Returns false if a restart is due or a flash operation failed.
+    /// Sends the answers that are due. Returns false if a restart is due or a flash operation failed.
     public func run(at now: Duration) -> Bool {
         while let due = server.due, due <= now {
             if let restart = server.restartsAt, restart <= now { return false }
@@ -157,7 +161,7 @@ public final class SMPFirmware: VirtualFirmware {
         return true
     }
 
-    /// Sends a response as notifications, each at most as long as the link allows.
+    /// Sends an answer as notifications. Each notification is at most as long as the link allows.
     private func notify(_ connection: UInt16, _ bytes: [UInt8]) {
         memory.packets += 1
         guard let peer = connections[connection], peer.isSubscribed else { return }

@@ -3,14 +3,14 @@ import OTAFirmware
 import OTASigning
 import OTAUpdate
 
-/// The file `device.json` in a virtual device's folder. It contains the device's configuration.
+/// The file `device.json` in the folder of a virtual device with the GATT OTA profile. It contains the device's configuration.
 ///
 /// Sizes are in bytes. A key has 64 hex digits. The image format has the same numeric value as in a manifest.
 package struct DeviceFile: Codable {
-    /// The newest supported schema. Schema 2 added SMP devices.
+    /// The newest schema that this release can read. Schema 2 added SMP devices.
     static let newestSchema = 2
 
-    /// The members that are common to all schemas.
+    /// The members that all schemas have.
     private struct Head: Decodable {
         let schema: Int
         let `protocol`: String?
@@ -19,7 +19,7 @@ package struct DeviceFile: Codable {
     private let schema: Int
     private let product: String
     private let hardware: UInt16
-    /// The raw value of an `ImageFormat`. Nil means any format.
+    /// The raw value of an `ImageFormat`. Nil means every format.
     private let imageFormat: UInt8?
     private let trustedKeys: [String]
     private let battery: Int?
@@ -45,12 +45,12 @@ package struct DeviceFile: Codable {
 
     /// Parses the file.
     ///
-    /// - Throws: `malformed` or `fromNewerVersion`. The error's context does not contain the path.
+    /// - Throws: `malformed` or `fromNewerVersion`. The caller must add the path to the error's context.
     package init(json: [UInt8]) throws(VirtualDeviceError) { self = try Self.read(json) }
 
     /// Returns the device's protocol. A file without the member `protocol` belongs to a device with the GATT OTA profile.
     ///
-    /// - Throws: `malformed` or `fromNewerVersion`. The error's context does not contain the path.
+    /// - Throws: `malformed` or `fromNewerVersion`. The caller must add the path to the error's context.
     static func updateProtocol(json: [UInt8]) throws(VirtualDeviceError) -> UpdateProtocol {
         let name = try read(json, Head.self).protocol ?? UpdateProtocol.ota.rawValue
         guard let updateProtocol = UpdateProtocol(rawValue: name) else {
@@ -87,7 +87,7 @@ package struct DeviceFile: Codable {
         return Array(try encoder.encode(file)) + [UInt8(ascii: "\n")]
     }
 
-    /// Parses trusted Ed25519 keys, each of 64 hex digits.
+    /// Parses trusted Ed25519 keys. Each key has 64 hex digits.
     ///
     /// - Throws: `malformed`.
     static func keys(_ texts: [String]) throws(VirtualDeviceError) -> [PublicKey] {
@@ -104,7 +104,7 @@ package struct DeviceFile: Codable {
 
     /// The device's configuration.
     ///
-    /// - Throws: `malformed`. The error's context does not contain the path.
+    /// - Throws: `malformed`. The caller must add the path to the error's context.
     package var configuration: VirtualDeviceConfiguration {
         get throws(VirtualDeviceError) {
             guard let product = ProductName(product) else {
@@ -124,8 +124,8 @@ package struct DeviceFile: Codable {
             configuration.longestData = longestData
             configuration.restartSeconds = restartSeconds
             configuration.trialSeconds = trialSeconds
-            // The wear limit protects real flash, but a file does not wear out. The limit would also never expire, because no time passes
-            // for the device between two commands.
+            // The wear limit protects real flash, but a file does not wear out. At the limit, the device would also stay busy permanently,
+            // because no time passes for the device between two commands.
             configuration.limitsWear = false
             do {
                 try configuration.validate()
@@ -154,15 +154,16 @@ package struct SMPDeviceFile: Codable {
     private let `protocol`: String
     private let board: String
     private let trustedKeys: [String]
-    /// The trusted ECDSA and RSA keys, each as a SubjectPublicKeyInfo in hex digits. Nil means no such keys. Files of earlier releases do
-    /// not contain this member.
+    /// The trusted ECDSA and RSA keys, each as a SubjectPublicKeyInfo in hex digits. Nil means that the device trusts no such keys. Files
+    /// of earlier releases do not contain this member.
     private let otherTrustedKeys: [String]?
     private let pageSize, slotSize, writeUnit: Int
     private let bufferSize, bufferCount: Int
-    /// Whether the device reports its board. Nil means true. Files of earlier releases do not contain this member.
+    /// Whether the device reports its board. Nil means true, because files of earlier releases do not contain this member.
     private let reportsBoard: Bool?
     private let reportsParameters, reassembles, marksImages, reportsSlots, refusesDowngrade: Bool
-    /// The delays in milliseconds. Nil means 0. Files of earlier releases do not contain these members.
+    /// The values of `answerDelay` and `releaseDelay` in milliseconds. Nil means 0, because files of earlier releases do not contain these
+    /// members.
     private let answerMilliseconds, releaseMilliseconds: Int?
 
     package init(_ configuration: VirtualSMPConfiguration) {
@@ -189,14 +190,14 @@ package struct SMPDeviceFile: Codable {
 
     /// Parses the file.
     ///
-    /// - Throws: `malformed` or `fromNewerVersion`. The error's context does not contain the path.
+    /// - Throws: `malformed` or `fromNewerVersion`. The caller must add the path to the error's context.
     package init(json: [UInt8]) throws(VirtualDeviceError) { self = try DeviceFile.read(json) }
 
     package var json: [UInt8] { get throws { try DeviceFile.write(self) } }
 
     /// The device's configuration.
     ///
-    /// - Throws: `malformed`. The error's context does not contain the path.
+    /// - Throws: `malformed`. The caller must add the path to the error's context.
     package var configuration: VirtualSMPConfiguration {
         get throws(VirtualDeviceError) {
             var configuration = VirtualSMPConfiguration(trustedKeys: try DeviceFile.keys(trustedKeys))

@@ -1,27 +1,27 @@
-/// The part of a device address after `sim:`, with the form `NAME?item=value&item=value`. Each part is optional.
+/// The part of a device address after `sim:`, in the form `NAME?item=value&item=value`. The name and each item are optional.
 ///
-/// It contains the name of a virtual device, the properties of the simulated radio, and the faults (docs/command-line.md, "Device
+/// The address contains the name of a virtual device, the properties of the simulated radio, and the faults (docs/command-line.md, "Device
 /// addresses").
 public struct VirtualDeviceAddress: Sendable, Equatable {
     /// The clock of the simulation.
     public enum Pace: String, Sendable, CaseIterable {
         case real
-        /// The simulated time of a `VirtualTime`. The program does not wait in real time.
+        /// The simulated time of a ``VirtualTime``. The simulation does not wait in real time.
         case virtual
     }
 
     public var name: String?
     public var radio = RadioModel()
     public var faults = FaultPlan()
-    /// The battery level in per cent, instead of the level in the device's `device.json`. Nil keeps the level of the file.
+    /// The battery level in per cent, 0...100. It replaces the level in the device's `device.json`. Nil keeps the level in `device.json`.
     public var battery: Int?
     public var pace = Pace.real
     public var seed: UInt64 = 1
 
     /// Parses the part of a device address after `sim:`.
     ///
-    /// - Throws: `VirtualDeviceError` with the code `badAddress` for an invalid name, an unknown item, a repeated item, or an invalid
-    ///   value. The message for an unknown item lists the known items.
+    /// - Throws: `badAddress` for an invalid name, an unknown item, a repeated item, or an invalid value. The message for an unknown item
+    ///   lists the known items.
     public init(parsing body: some StringProtocol) throws(VirtualDeviceError) {
         let parts = body.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
         if let name = parts.first, !name.isEmpty {
@@ -59,7 +59,7 @@ public struct VirtualDeviceAddress: Sendable, Equatable {
         case resetAt = "reset-at"
         case battery, pace, seed
 
-        /// The rule for valid values, as text for the user.
+        /// The rule for the item's values, as text for the user.
         var rule: String {
             switch self {
             case .mtu: "a number of bytes from 23 to 517"
@@ -76,7 +76,7 @@ public struct VirtualDeviceAddress: Sendable, Equatable {
         }
     }
 
-    /// Parses the value of an item and stores it. Returns false if the text is not a valid value.
+    /// Parses the value of an item and stores the value. Returns false if the text is not a valid value.
     private mutating func take(_ item: Item, _ text: Substring) -> Bool {
         switch item {
         case .mtu: Self.set(&radio.mtu, Self.integer(text, 23...517))
@@ -131,7 +131,7 @@ public struct VirtualDeviceAddress: Sendable, Equatable {
     private static func duration(_ text: Substring, _ range: ClosedRange<Duration>) -> Duration? {
         let unit = text.hasSuffix("ms") ? "ms" : text.hasSuffix("s") ? "s" : nil
         guard let unit, let number = decimal(text.dropLast(unit.utf8.count)), number < 1e6 else { return nil }
-        // Rounding to whole microseconds makes 7.5ms and 0.0075s equal.
+        // Without the rounding to whole microseconds, 7.5ms and 0.0075s could differ.
         let microseconds = (number * (unit == "ms" ? 1e3 : 1e6)).rounded()
         let duration = Duration.microseconds(Int64(microseconds))
         return range.contains(duration) ? duration : nil

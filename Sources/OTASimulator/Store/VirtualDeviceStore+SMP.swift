@@ -3,7 +3,7 @@ import OTASigning
 public import OTAUpdate
 import SystemPackage
 
-/// Virtual SMP devices.
+/// The functions of the store for virtual SMP devices.
 extension VirtualDeviceStore {
     /// Returns the protocol of a device.
     ///
@@ -14,9 +14,9 @@ extension VirtualDeviceStore {
         }
     }
 
-    /// Creates an SMP device. The device's folder appears only when it is complete.
+    /// Creates an SMP device. The device's folder appears only when all its files are complete.
     ///
-    /// - Parameter version: the version of the factory image. A newly generated key signs that image.
+    /// - Parameter version: the version of the factory image. A newly generated key signs the factory image.
     /// - Throws: `exists`, `badConfiguration`, `badAddress` for the name, `io`.
     public func create(
         _ name: String, _ configuration: VirtualSMPConfiguration, version: SemanticVersion
@@ -35,7 +35,7 @@ extension VirtualDeviceStore {
         }
     }
 
-    /// Opens an SMP device with the state in its file `flash`. The device has no upload in progress, as after any restart.
+    /// Opens an SMP device with the state in its file `flash`. The device has no upload in progress, as after every restart.
     ///
     /// - Parameter change: changes the configuration for this session only.
     /// - Throws: `badAddress` for the name, `noSuchDevice`, `malformed`, `fromNewerVersion`, `badConfiguration`, `io`.

@@ -4,12 +4,13 @@ public import OTAFirmware
 public import OTAUpdate
 public import SystemPackage
 
-/// Stores virtual devices on disk. Each device is a folder `NAME` with two files: `device.json` contains its configuration, and `flash`
-/// contains its state. Each simulated flash operation writes to `flash` directly.
+/// A folder on disk that contains virtual devices. Each device is a folder `NAME` with two files: `device.json` contains the device's
+/// configuration, and `flash` contains the device's state. Each write and each erase of the device's flash changes the file `flash`
+/// directly.
 ///
-/// The store does not prevent two processes from using the same device. The caller must hold a lock.
+/// The store does not prevent two processes from using the same device. Therefore the caller must hold a lock for the device.
 public struct VirtualDeviceStore: Sendable {
-    /// The folder that contains the devices' folders. The store creates it together with the first device.
+    /// The folder that contains the devices' folders. The store creates this folder together with the first device.
     public let folder: FilePath
 
     public init(folder: FilePath) { self.folder = folder }
@@ -18,12 +19,12 @@ public struct VirtualDeviceStore: Sendable {
     public static let nameRule = "1 to 63 characters of A-Z a-z 0-9 . _ -, not starting with a point"
 
     public static func isName(_ text: some StringProtocol) -> Bool {
-        // A device name follows the rule for product names, but does not start with a point. A leading point would hide the folder, and
+        // A device name follows the rule for product names, but does not start with a point. A leading point would hide the folder. Also,
         // `..` would be the parent folder.
         ProductName(text) != nil && text.utf8.first != UInt8(ascii: ".")
     }
 
-    /// Creates a device. The device's folder appears only when it is complete.
+    /// Creates a device. The device's folder appears only when all its files are complete.
     ///
     /// - Throws: `exists`, `badConfiguration`, `badAddress` for the name, `io`.
     public func create(
@@ -36,7 +37,8 @@ public struct VirtualDeviceStore: Sendable {
         }
     }
 
-    /// Creates a device's folder. `fill` writes the files to a draft folder. The draft is renamed only when it is complete.
+    /// Creates a device's folder. `fill` writes the files to a draft folder. After `fill` succeeds, this function renames the draft folder
+    /// to the device's name.
     func create(
         _ name: String, _ fill: (FilePath) throws(VirtualDeviceError) -> Void
     ) throws(VirtualDeviceError) {
@@ -48,7 +50,7 @@ public struct VirtualDeviceStore: Sendable {
         }
         do throws(VirtualDeviceError) {
             try fill(draft)
-            // The rename fails if another process has created the folder in the meantime, because that folder is not empty.
+            // The rename fails if another process has created the device's folder in the meantime, because that folder is not empty.
             guard rename(draft.string, device.string) == 0 else {
                 let code: VirtualDeviceError.Code = [EEXIST, ENOTEMPTY].contains(errno) ? .exists : .io
                 throw VirtualDeviceError(code, "\(device): \(Errno(rawValue: errno))")
@@ -70,14 +72,14 @@ public struct VirtualDeviceStore: Sendable {
 
     /// Returns summaries of all devices, sorted by name.
     ///
-    /// - Throws: `malformed`, `fromNewerVersion` or `io` if a device cannot be read. The error's context contains the path.
+    /// - Throws: `malformed`, `fromNewerVersion` or `io` if the store cannot read a device. The error's context contains the path.
     public func list() throws(VirtualDeviceError) -> [VirtualDeviceSummary] {
         var devices: [VirtualDeviceSummary] = []
         for name in try names() { devices.append(try summary(of: name)) }
         return devices
     }
 
-    /// Removes a device.
+    /// Removes a device and its folder.
     ///
     /// - Throws: `badAddress` for the name, `noSuchDevice`, `io`.
     public func remove(_ name: String) throws(VirtualDeviceError) {
@@ -179,8 +181,8 @@ extension VirtualDeviceStore {
         }
     }
 
-    /// Options to open a file in a folder that other users may be able to write to. `noFollow` refuses a symbolic link, because the store
-    /// would overwrite the link's target. With `nonBlocking`, the open of a named pipe returns immediately.
+    /// The options to open a file in a folder that other users may be able to write to. `noFollow` refuses a symbolic link, because the
+    /// store would overwrite the link's target. With `nonBlocking`, the open of a named pipe does not wait for another process.
     private static let foreign: FileDescriptor.OpenOptions = [.closeOnExec, .noFollow, .nonBlocking]
 
     static func write(_ bytes: [UInt8], to path: FilePath) throws {
@@ -236,7 +238,7 @@ extension VirtualDeviceStore {
         }
     }
 
-    /// Runs `body`. Converts an error that is not a `VirtualDeviceError` to `io`, with the path in its context.
+    /// Runs `body`. Converts an error that is not a `VirtualDeviceError` to the error `io`, with the path in the error's context.
     static func io<Result>(_ path: FilePath, _ body: () throws -> Result) throws(VirtualDeviceError) -> Result {
         do {
             return try body()
@@ -247,8 +249,8 @@ extension VirtualDeviceStore {
         }
     }
 
-    /// Returns the text of an error for the user. An error of FileManager has a text for developers, so the text of its underlying POSIX
-    /// error is used.
+    /// Returns the text of an error for the user. For an error of FileManager, this function returns the text of the underlying POSIX
+    /// error. FileManager's own text is for developers.
     private static func reason(for error: any Error) -> String {
         guard let system = (error as? CocoaError)?.underlying as? POSIXError else { return "\(error)" }
         return "\(Errno(rawValue: system.code.rawValue))"
@@ -269,9 +271,9 @@ public struct VirtualDeviceSummary: Sendable, Equatable {
     public var securityCounter: UInt32?
 }
 
-/// An error in the address of a virtual device, or during its creation or opening. Two errors are equal if their codes are equal.
+/// An error in the address of a virtual device, or an error of the ``VirtualDeviceStore``. Two errors are equal if their codes are equal.
 public struct VirtualDeviceError: Error, Sendable, Equatable {
-    /// The error code, for scripts. The values do not change between releases.
+    /// The error code for scripts. The values do not change between releases.
     public enum Code: String, Sendable, CaseIterable {
         /// The text after `sim:` is not a valid address.
         case badAddress = "bad-address"
@@ -279,7 +281,7 @@ public struct VirtualDeviceError: Error, Sendable, Equatable {
         case badConfiguration = "bad-configuration"
         case exists = "device-exists"
         case noSuchDevice = "no-such-device"
-        /// The device's folder contains data that no release of otaflash has written.
+        /// The device's folder contains data that no release of otaflash writes, for example a `flash` file of the wrong size.
         case malformed = "device-malformed"
         /// A later release of otaflash has written the device's folder.
         case fromNewerVersion = "device-from-newer-version"

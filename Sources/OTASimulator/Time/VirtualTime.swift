@@ -1,12 +1,12 @@
 import DescriptorIO
 
-/// A clock for simulated time, and the executor of all tasks that use it. The tasks run on the thread that calls `run`.
+/// A clock for simulated time, and the executor of all tasks that `run` starts. The tasks run on the thread that calls `run`.
 ///
-/// The clock stands still while a task can run. When no task can run, the clock jumps to the earliest wake-up time. Therefore every run of
-/// a program has the same order of events.
+/// The time does not change while a task can run. When no task can run, the clock jumps to the earliest wake-up time of a sleeping task.
+/// Therefore every run of a test has the same order of events.
 ///
-/// Code under this executor must not use Dispatch, detached tasks, or actors with their own executor. The clock cannot detect work outside
-/// this executor.
+/// Code under this executor must not use Dispatch, detached tasks, or actors with their own executor. The clock cannot detect such work,
+/// and jumps ahead while such work still runs.
 public final class VirtualTime: TaskExecutor, Clock, @unchecked Sendable {
     public struct Instant: InstantProtocol, Sendable {
         /// The time since the creation of the clock.
@@ -17,7 +17,7 @@ public final class VirtualTime: TaskExecutor, Clock, @unchecked Sendable {
         public static func < (left: Instant, right: Instant) -> Bool { left.offset < right.offset }
     }
 
-    /// The error of `run` if `body` has not finished but no task can run and no task sleeps.
+    /// `run` throws this error if `body` has not finished, no task can run, and no task sleeps.
     public struct Stalled: Error, Equatable {}
 
     private let lock = Lock()
@@ -31,7 +31,7 @@ public final class VirtualTime: TaskExecutor, Clock, @unchecked Sendable {
     public var now: Instant { lock.locked { time } }
     public var minimumResolution: Duration { .nanoseconds(1) }
 
-    /// The number of entries in the queue of sleeping tasks, including entries of cancelled tasks.
+    /// The number of entries in the queue of sleeping tasks. The queue may still contain entries of cancelled tasks.
     package var sleeperPlaces: Int { lock.locked { sleepers.places } }
 
     public func enqueue(_ job: consuming ExecutorJob) {
@@ -39,7 +39,9 @@ public final class VirtualTime: TaskExecutor, Clock, @unchecked Sendable {
         lock.locked { jobs.append(job) }
     }
 
-    /// Sleeps until `deadline`. All other tasks that can run do so first, even if `deadline` is in the past.
+    /// Suspends the calling task until `deadline`. All other tasks that can run do so first, even if `deadline` is in the past.
+    ///
+    /// - Throws: `CancellationError` if the task is cancelled.
     public func sleep(until deadline: Instant, tolerance: Duration?) async throws {
         let ticket = lock.locked {
             lastTicket += 1
@@ -47,8 +49,8 @@ public final class VirtualTime: TaskExecutor, Clock, @unchecked Sendable {
         }
         try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { (sleeper: SleeperQueue.Sleeper) in
-                // If the task was cancelled before this check, `Task.isCancelled` is true. A later cancellation removes the ticket from the
-                // queue in `onCancel`.
+                // A cancellation before this check sets `Task.isCancelled`. After a later cancellation, `onCancel` waits for the lock, and
+                // then finds the ticket in the queue.
                 let cancelled = lock.locked {
                     if Task.isCancelled { return true }
                     sleepers.insert(sleeper, until: deadline, ticket: ticket)
@@ -61,10 +63,10 @@ public final class VirtualTime: TaskExecutor, Clock, @unchecked Sendable {
         }
     }
 
-    /// Runs `body` and its child tasks to the end, on this thread and with this clock.
+    /// Runs `body` and all its child tasks to the end, on the calling thread and with this clock.
     ///
-    /// - Throws: the errors of `body`; `Stalled` if `body` waits for an event that can no longer happen. Before it throws `Stalled`, it
-    ///   cancels `body`, so that `body` can clean up.
+    /// - Throws: the errors of `body`; `Stalled` if `body` waits for an event that can no longer happen. Before `run` throws `Stalled`, it
+    ///   cancels `body`, so that `body` can release its resources.
     public func run<Result: Sendable>(_ body: @escaping @Sendable () async throws -> Result) throws -> Result {
         let outcome = Outcome<Result>()
         let task = Task(executorPreference: self) {
@@ -90,7 +92,7 @@ public final class VirtualTime: TaskExecutor, Clock, @unchecked Sendable {
         var batch: [UnownedJob] = []
         while true {
             batch.removeAll(keepingCapacity: true)
-            // If a job of this batch enqueues another job, the new job runs in the next batch.
+            // A job of this batch may enqueue a new job. The new job runs in the next batch.
             lock.locked { swap(&batch, &jobs) }
             if batch.isEmpty { return }
             for job in batch { job.runSynchronously(on: executor) }
@@ -109,9 +111,9 @@ public final class VirtualTime: TaskExecutor, Clock, @unchecked Sendable {
 /// The sleeping tasks of a `VirtualTime`, ordered by wake-up time. Tasks with the same wake-up time wake in the order of their `sleep`
 /// calls.
 ///
-/// The queue consists of a binary heap of wake-up times and a dictionary of continuations. A cancelled task is removed from the dictionary
-/// immediately. Its heap entry stays until it reaches the top or the heap is rebuilt. The heap is rebuilt when its cancelled entries
-/// outnumber the valid entries by more than 64.
+/// The queue consists of a binary heap of wake-up times and a dictionary of continuations. A cancelled task leaves the dictionary
+/// immediately, but its heap entry stays. The queue removes such an entry when the entry reaches the top of the heap. The queue also
+/// rebuilds the heap when the cancelled entries outnumber the valid entries by more than 64.
 struct SleeperQueue {
     typealias Sleeper = CheckedContinuation<Void, any Error>
     typealias Ticket = UInt64
@@ -128,7 +130,7 @@ struct SleeperQueue {
     private var heap: [Entry] = []
     private var sleepers: [Ticket: Sleeper] = [:]
 
-    /// The number of heap entries, including those of cancelled tasks.
+    /// The number of heap entries, including the entries of cancelled tasks.
     var places: Int { heap.count }
 
     mutating func insert(_ sleeper: Sleeper, until instant: VirtualTime.Instant, ticket: Ticket) {
@@ -137,7 +139,7 @@ struct SleeperQueue {
         siftUp(from: heap.count - 1)
     }
 
-    /// Removes the sleeper with this ticket and returns it; nil if the queue no longer contains it.
+    /// Removes the sleeper with this ticket and returns the sleeper. Returns nil if the queue does not contain the ticket.
     mutating func remove(_ ticket: Ticket) -> Sleeper? {
         guard let sleeper = sleepers.removeValue(forKey: ticket) else { return nil }
         if heap.count > 2 * sleepers.count + 64 {
@@ -180,8 +182,8 @@ struct SleeperQueue {
 }
 
 extension Duration {
-    /// The duration in whole nanoseconds, rounded towards zero. No duration in the simulator has a fraction of a nanosecond. The maximum is
-    /// 292 years.
+    /// The duration in whole nanoseconds, rounded towards zero. A duration of more than 292 years exceeds an `Int64` and gives a wrong
+    /// number.
     var nanoseconds: Int64 {
         let (seconds, attoseconds) = components
         return seconds &* 1_000_000_000 &+ attoseconds / 1_000_000_000
