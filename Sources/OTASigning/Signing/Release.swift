@@ -1,10 +1,10 @@
 public import OTAFirmware
 
-/// The values that the caller of `BundleSigner` chooses for the manifest of a new bundle.
+/// The values that the caller of ``BundleSigner`` chooses for the manifest of a new bundle.
 public struct Release: Sendable, Equatable {
-    /// The product. If it is nil, the signer uses the product that the image contains.
+    /// The product. If the value is nil, the signer uses the product in the image.
     public var product: ProductName?
-    /// The version. If it is nil, the signer uses the version that the image contains.
+    /// The version. If the value is nil, the signer uses the version in the image.
     public var version: SemanticVersion?
     /// The hardware revisions that support the image. Nil means all revisions.
     public var hardware: HardwareRevisions?
@@ -12,11 +12,11 @@ public struct Release: Sendable, Equatable {
     public var securityCounter: UInt32?
     /// The minimum battery level of the device in per cent (0 to 100). Nil means no minimum.
     public var minimumBattery: UInt8?
-    /// The commit or the build that the image was made from.
+    /// The name of the commit or build that produced the image.
     public var source: String?
     /// The minimum version that a device must run before the update. Nil means any version.
     public var requires: RequiredVersion?
-    /// The image format. If it is nil, the signer detects the format.
+    /// The image format. If the value is nil, the signer detects the format.
     public var format: ImageFormat?
 
     public init(
@@ -34,10 +34,11 @@ public struct Release: Sendable, Equatable {
         self.format = format
     }
 
-    /// Whether the caller gave the product and the version. If not, the signer reads them from the image.
+    /// Whether the caller gave the product and the version. If one of the two values is nil, the signer reads the value from the image.
     var isComplete: Bool { product != nil && version != nil }
 
-    /// Compares the product and the version with those in the image. Values that are nil are not compared.
+    /// Compares the product and the version with the values in the image. A value is not compared if it is nil in the release or in the
+    /// image.
     ///
     /// - Throws: `product-mismatch`, `version-mismatch`.
     func check(_ image: FirmwareDescription) throws(SigningError) {
