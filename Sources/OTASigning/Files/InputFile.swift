@@ -117,7 +117,7 @@ enum ImageSource {
     case memory([UInt8], size: UInt32, text: InputFile)
 
     /// The maximum length of Intel HEX text, in bytes. The longest accepted image has 64 MiB. With 16 bytes in each record, the text of
-    /// this image has 176 MiB. The higher limit also accepts shorter records.
+    /// this image has 176 MiB. The limit is higher, because shorter records need more text.
     private static let maximumTextLength = 256 << 20
 
     init(_ file: InputFile) throws(SigningError) {

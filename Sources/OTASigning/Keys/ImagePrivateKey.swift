@@ -59,7 +59,8 @@ public final class ImagePrivateKey: Sendable {
         return KeyHandle(owning: parsed)
     }
 
-    /// Returns the signature of the SHA-256 of `message` by an ECDSA or RSA key. `ImagePublicKey.verify` describes the signature's format.
+    /// Signs the SHA-256 of `message` with this ECDSA or RSA key and returns the signature. `ImagePublicKey.verify` describes the format of
+    /// the signature.
     ///
     /// Two signatures of the same message differ, because both algorithms use random numbers.
     ///
@@ -69,14 +70,14 @@ public final class ImagePrivateKey: Sendable {
             try handle.signDigest(of: message, publicKey.algorithm == .ecdsaP256 ? .none : .pss)
         }
         // A damaged private key creates invalid signatures. An attacker may be able to compute an RSA private key from an invalid
-        // signature. This check therefore ensures that an invalid signature is not returned.
+        // signature. This method therefore throws an error instead of returning an invalid signature.
         guard publicKey.verify(signature: signature, ofDigestOf: message[...]) else {
             throw KeyError(.notAKey, "the private and the public part of the key do not match")
         }
         return signature
     }
 
-    /// Returns the signature of `message` by an Ed25519 key. Unlike `sign(digestOf:)`, this method signs the message itself.
+    /// Signs `message` with this Ed25519 key and returns the signature. Unlike `sign(digestOf:)`, this method signs the message itself.
     func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8] {
         try KeyError.translating { () throws(OpenSSLFailure) in try handle.sign(message) }
     }

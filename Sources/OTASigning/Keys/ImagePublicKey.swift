@@ -52,7 +52,7 @@ public struct ImagePublicKey: Sendable {
     /// For RSA, the encoding is the RSAPublicKey of PKCS#1 in DER. For other algorithms, the encoding is the SubjectPublicKeyInfo (imgtool
     /// 2.5.0, `get_public_bytes()` in `keys/`).
     public let encoded: [UInt8]
-    /// The same key in the type that verifies bundles. The value is nil if the algorithm is not Ed25519.
+    /// The same key as a ``PublicKey``, which verifies bundles. The value is nil if the algorithm is not Ed25519.
     public let bundleKey: PublicKey?
 
     public init(_ key: PublicKey) {
@@ -185,8 +185,8 @@ extension ImagePublicKey: Hashable {
 }
 
 extension ImagePublicKey {
-    /// The length of an ECDSA P-256 signature with imgtool's padding, in bytes. This is also the maximum length of the signature. The
-    /// option `--pad-sig` of imgtool 2.5.0 appends zero bytes to a shorter signature (`keys/ecdsa.py`).
+    /// The maximum length of an ECDSA P-256 signature, in bytes. The option `--pad-sig` of imgtool 2.5.0 appends zero bytes to a shorter
+    /// signature, up to this length (`keys/ecdsa.py`).
     private static let paddedLength = 72
 
     /// Returns whether `signature` is a valid ECDSA or RSA signature by this key. The signed data is the SHA-256 of `message`.

@@ -89,8 +89,9 @@ extension PublicKey {
 
 /// The unsafe public keys: the points of the curve edwards25519 whose order divides 8.
 ///
-/// Anyone can forge a signature for such a key without a private key. A forged signature has S = 1, and R is the base point. This signature
-/// is valid for at least one message in eight on average. For the point of order 1, it is valid for every message.
+/// Anyone can forge a signature for such a key without a private key. In the forged signature, S is 1 and R is the base point. The forged
+/// signature is valid for at least one message in eight on average. For the point of order 1, the forged signature is valid for every
+/// message.
 private enum SmallOrder {
     /// The encodings of the points of small order: the coordinate y in little-endian byte order, with the sign bit of x set to 0. The list
     /// includes the non-canonical encodings, whose y is equal to or above the field's prime p.

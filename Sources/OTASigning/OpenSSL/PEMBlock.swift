@@ -12,7 +12,8 @@ struct PEMBlock {
     /// `Proc-Type` line.
     let hasHeader: Bool
 
-    /// The maximum length of the text, in bytes. A key in PEM has a few hundred to a few thousand bytes, so every key is below this limit.
+    /// The maximum length of the text, in bytes. A key in PEM has a few hundred to a few thousand bytes, so every key is shorter than this
+    /// limit.
     static let maximumLength = 64 << 10
 
     /// Parses the only PEM block in `text`.

@@ -43,8 +43,8 @@ public final class SHA256: IncrementalHash {
 
     public static func digest(of bytes: ArraySlice<UInt8>) -> SHA256Digest { bytes.withUnsafeBytes { digest(of: $0) } }
 
-    /// Owns the SHA-256 algorithm of libcrypto. It is fetched only once, because a fetch takes longer than the computation of a manifest's
-    /// digest.
+    /// libcrypto's implementation of SHA-256. The implementation is fetched only once, because one fetch takes longer than the computation
+    /// of a manifest's digest.
     private struct Algorithm: @unchecked Sendable {
         let pointer: OpaquePointer?
         static let shared = Algorithm(pointer: EVP_MD_fetch(nil, "SHA256", nil))

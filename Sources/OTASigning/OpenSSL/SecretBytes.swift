@@ -53,7 +53,8 @@ public struct Passphrase: Sendable {
     /// The maximum length of a passphrase, in bytes. The `openssl` command has the same limit.
     public static let maximumLength = 1024
 
-    /// The length in bytes below which `keygen` warns about a passphrase. An attacker can guess a short passphrase.
+    /// The recommended minimum length of a passphrase, in bytes. `keygen` warns about a shorter passphrase, because an attacker can guess a
+    /// short passphrase.
     public static let shortLength = 12
 
     /// The length of the passphrase in bytes.

@@ -8,7 +8,7 @@ public import SystemPackage
 public struct BundleSigner: Sendable {
     private let keys: [PrivateKey]
 
-    /// Creates a signer. Each bundle gets a signature by each of `keys`.
+    /// Creates a signer that adds one signature for each of `keys` to every bundle.
     ///
     /// - Throws: `key-required` if `keys` is empty; `already-signed` if `keys` contains a key twice; `too-many-signatures` for more than
     ///   four keys.
@@ -110,11 +110,11 @@ public struct BundleSigner: Sendable {
         return SignedFile(path: output.path, envelope: envelope, image: image)
     }
 
-    /// Returns an envelope with the manifest, the existing signatures and one new signature by each key.
+    /// Returns an envelope with the manifest, the existing signatures and one new signature for each key of this signer.
     ///
     /// - Parameters:
     ///   - signatures: the existing signatures of the bundle.
-    ///   - signature: returns the signature by a key (64 bytes).
+    ///   - signature: returns the signature that a key creates (64 bytes).
     private func envelope(
         _ manifest: Manifest, beside signatures: [BundleSignature] = [],
         signature: (PrivateKey) throws(SigningError) -> [UInt8]

@@ -55,8 +55,8 @@ public struct TrustPolicy: Sendable, Equatable {
     /// An MCUboot image does not contain its product or its hardware revisions. A policy that requires a product or a hardware revision
     /// therefore refuses every MCUboot image. `runningVersion` is not used, because an MCUboot image requires no minimum version.
     ///
-    /// - Parameter signer: the trusted key that signed the image. If no trusted key signed the image, it is nil, and the conditions for
-    ///   signers are not checked.
+    /// - Parameter signer: the trusted key that signed the image; nil if no trusted key signed the image. If the value is nil, the
+    ///   conditions for signers are not checked, because the user consented to an image without a trusted signer.
     /// - Throws: `demo-key`, `too-few-signatures`, `wrong-product`, `wrong-hardware`, `counter-too-low`.
     func check(_ image: MCUbootImage, signer: KeyID?) throws(VerificationError) {
         if let signer { try checkSigners([signer]) }

@@ -46,7 +46,7 @@ public struct Verifier: Sendable {
         }
     }
 
-    /// Checks that all critical fields are known and that a trusted key signed the envelope. Returns the result of each signature.
+    /// Checks that all critical fields are known and that a trusted key signed the manifest. Returns the results for all signatures.
     ///
     /// - Throws: `unknown-critical-field`, `bad-signature`, `untrusted-key`, `key-out-of-scope`.
     private func verify(_ envelope: Envelope) throws(VerificationError) -> [SignatureReport] {
@@ -137,10 +137,10 @@ extension Verifier {
         return ed25519.verify(signature: signature.bytes, message: message)
     }
 
-    /// Verifies an image like `verify(_:)`, and also accepts an image that no trusted key authorizes. Call this method only if the user
-    /// consented.
+    /// Verifies an image like `verify(_:)`, but also accepts an image that no trusted key authorizes. Call this method only with the user's
+    /// consent.
     ///
-    /// All other conditions of `verify(_:)` apply. If `verify(_:)` accepts the image, the consent is not used.
+    /// The consent overrides only the errors that `Consent.reason` lists. If `verify(_:)` accepts the image, the consent is not used.
     ///
     /// - Throws: `ambiguous-image`, `no-digest`, `digest-mismatch`, `bad-signature`, `key-out-of-scope`; the errors of the policy.
     public func accept(_ file: MCUbootFile) throws(VerificationError) -> VerifiedImage {
@@ -186,8 +186,8 @@ extension Verifier {
         return trust.imageKeys.first { key in
             let encoded = key.encoded
             guard tlv.type == MCUbootTLV.keyHash else { return tlv.value == encoded }
-            // MCUboot refuses a KEYHASH that is longer than the bootloader's image digest (bootutil_find_key.c). The image digest is a
-            // SHA-256 (32 bytes). With Ed25519, the image digest can also be a SHA-512 (64 bytes).
+            // MCUboot refuses a KEYHASH that is longer than its digests of images (bootutil_find_key.c). These digests are SHA-256 (32
+            // bytes) or, only with Ed25519, SHA-512 (64 bytes).
             return switch (tlv.value.count, key.algorithm) {
             case (32, _): tlv.value == SHA256.digest(of: encoded).bytes
             case (64, .ed25519): tlv.value == MessageDigest.sha512.digest(of: encoded[...])
