@@ -2,7 +2,7 @@ internal import Glibc
 internal import OTAFirmware
 package import SystemPackage
 
-/// The input of a signer: an open file, or a temporary copy of a stream. The input is read in pieces of at most `pieceLength` bytes.
+/// The input of a signer: an open file, or a temporary copy of a stream. It is read in pieces of at most `pieceLength` bytes.
 package final class InputFile {
     /// The length in bytes: the file's size when it was opened, or the length of the copied stream.
     package let size: UInt64
@@ -28,7 +28,7 @@ package final class InputFile {
         size = UInt64(clamping: status.size)
     }
 
-    /// Copies a stream, such as standard input, to a temporary file. A signer may read its input twice, but a stream can be read only once.
+    /// Copies a stream, such as standard input, to a temporary file. A signer may read the input twice, but a stream can be read only once.
     ///
     /// - Parameters:
     ///   - stream: an open descriptor. This method reads the stream to its end and does not close the descriptor.

@@ -14,10 +14,11 @@ final class OpenFile {
         }
     }
 
-    /// Creates a temporary file without a name in `scratchFolder`. The kernel deletes the file when it is closed, even if the process is
-    /// killed.
+    /// Creates a temporary file without a name in `scratchFolder`. The kernel deletes the file when the file is closed, even if the process
+    /// is killed.
     ///
-    /// Some file systems do not support files without a name. There, this method creates a file with a name and deletes the name at once.
+    /// Some file systems do not support files without a name. On these file systems, this method creates a file with a name and deletes the
+    /// name at once.
     static func scratch() throws(Errno) -> OpenFile {
         do throws(Errno) {
             return try OpenFile(
@@ -79,8 +80,8 @@ final class OpenFile {
 }
 
 extension Errno {
-    /// Runs `body` and throws its errors with the static type `Errno`. `body` calls functions of swift-system. These functions throw only
-    /// `Errno`, but their declarations do not contain this type.
+    /// Runs `body`, which calls functions of swift-system, and throws the errors of `body` as `Errno`. The functions of swift-system throw
+    /// only `Errno`, but their declarations do not contain this type.
     static func typed<Result>(_ body: () throws -> Result) throws(Errno) -> Result {
         do { return try body() } catch { throw error as? Errno ?? .ioError }
     }
@@ -138,8 +139,8 @@ extension FileDescriptor {
 }
 
 extension FileDescriptor.OpenOptions {
-    /// The flags of `O_TMPFILE` (open(2)), which creates a file without a name. Swift does not import this macro of asm-generic/fcntl.h.
-    /// The number is the same on x86 and on ARM.
+    /// The flags of `O_TMPFILE` (open(2)), which create a file without a name. Swift does not import the macro `O_TMPFILE` of
+    /// asm-generic/fcntl.h. The macro's number is the same on x86 and on ARM.
     static let temporaryFile: FileDescriptor.OpenOptions = [.directory, .init(rawValue: 0o20_000_000)]
 }
 
@@ -160,8 +161,8 @@ extension FilePath {
         return parent.isEmpty ? "." : parent
     }
 
-    /// Writes the entries of this folder to the storage device (fsync). Without this call, a power failure can undo a new, renamed or
-    /// deleted file in the folder.
+    /// Writes the entries of this folder to the storage device (fsync). Without this call, a power failure can undo the creation, renaming
+    /// or deletion of a file in the folder.
     ///
     /// Errors are ignored, because some file systems do not support fsync on a folder.
     func synchronizeFolder() {

@@ -152,7 +152,7 @@ package final class OutputFile {
 
     /// Creates a file without a name. Returns nil if the file system does not support files without a name.
     ///
-    /// Also returns nil if `/proc` is not available, because `commit()` needs `/proc` to give the file a name.
+    /// This method also returns nil if `/proc` is not available, because `commit()` needs `/proc` to give the file a name.
     private static func nameless(in folder: FilePath) throws(Errno) -> OpenFile? {
         do throws(Errno) {
             let file = try OpenFile(folder, .readWrite, options: .temporaryFile, permissions: permissions)

@@ -41,8 +41,8 @@ public struct ImagePublicKey: Sendable {
     public let algorithm: Algorithm
     /// The ID of the key: the first 8 bytes of a SHA-256.
     ///
-    /// For Ed25519, the SHA-256 covers the 32 raw bytes of the key, as in bundles. For other algorithms, the SHA-256 covers `encoded`.
-    /// Their ID is therefore the same as the first 8 bytes of the image's KEYHASH TLV.
+    /// For Ed25519, the SHA-256 covers the 32 raw bytes of the key, as in bundles. For other algorithms, the SHA-256 covers `encoded`. The
+    /// ID of an ECDSA or RSA key is therefore the same as the first 8 bytes of its KEYHASH TLV.
     public let id: KeyID
     /// The key as a SubjectPublicKeyInfo in DER (RFC 5280, section 4.1).
     public let subjectPublicKeyInfo: [UInt8]

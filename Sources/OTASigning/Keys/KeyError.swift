@@ -47,8 +47,8 @@ public struct KeyError: Error, Sendable, Equatable {
     /// Returns the same error with `place` before its context. `place` is, for example, the path of a file.
     func at(_ place: String) -> KeyError { KeyError(code, "\(place): \(context)", hint: hint) }
 
-    /// Runs `body`, which calls libcrypto, and converts all errors of `body` to `crypto-failed`. Use this method only for calls that the
-    /// user's input cannot cause to fail.
+    /// Runs `body`, which calls libcrypto, and converts all errors of `body` to `crypto-failed`. Use this method only if wrong input from
+    /// the user cannot cause these errors.
     static func translating<Result: ~Copyable>(
         _ body: () throws(OpenSSLFailure) -> Result
     ) throws(KeyError) -> Result {
@@ -64,8 +64,8 @@ extension String {
         return "'" + split(separator: "'", omittingEmptySubsequences: false).joined(separator: "'\\''") + "'"
     }
 
-    /// The string in the quotes `$'…'` (POSIX.1-2024, 2.2.4). Every octal escape has exactly three digits. After a shorter escape, the
-    /// shell could read the next digit of the string as a part of the escape.
+    /// The string in the shell's quotes `$'…'` (POSIX.1-2024, 2.2.4). Every octal escape has exactly three digits. After a shorter escape,
+    /// the shell could read the next digit of the string as a part of the escape.
     private var ansiQuoted: String {
         var word = "$'"
         for scalar in unicodeScalars {

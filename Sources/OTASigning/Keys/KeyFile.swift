@@ -10,8 +10,8 @@ public enum KeyFile {
     public static func privateKeyText(at path: FilePath) throws(KeyError) -> SecretBytes {
         let file = try SmallFile(path)
         let text = try file.contents()
-        // All users may read a public key file. This check comes before the check of the permissions, so that the error for a public key is
-        // `not-a-key`.
+        // A public key file may be readable by all users, so the check of the permissions could refuse the file. This check comes first, so
+        // that the error for a public key is always `not-a-key`.
         if (try? ImagePublicKey(pem: text)) != nil { throw isPublic(path) }
         guard file.status.permissions.isDisjoint(with: [.groupReadWriteExecute, .otherReadWriteExecute]) else {
             throw KeyError(
@@ -38,8 +38,8 @@ public enum KeyFile {
 
     /// Writes the private key to `name`.pem (mode 0600) and the public key to `name`.pub.pem (mode 0644), and returns both paths.
     ///
-    /// The umask can remove mode bits. This method does not overwrite existing files. If it cannot write the public key file, it deletes
-    /// the private key file.
+    /// The umask can remove mode bits. This method does not overwrite existing files. If the public key file cannot be written, this method
+    /// deletes the private key file.
     ///
     /// - Throws: `output-exists`, `cannot-create`, `write-failed`, `crypto-failed`.
     public static func write(

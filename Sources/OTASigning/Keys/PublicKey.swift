@@ -10,8 +10,8 @@ public struct PublicKey: Sendable {
 
     /// Creates a public key from its 32 raw bytes.
     ///
-    /// - Throws: `not-a-key` if `bytes` does not have 32 bytes; `small-order` for a point of small order, because anyone can forge its
-    ///   signatures.
+    /// - Throws: `not-a-key` if `bytes` does not have 32 bytes; `small-order` for a point of small order, because anyone can forge
+    ///   signatures for this key.
     public init(bytes: [UInt8]) throws(KeyError) {
         guard bytes.count == 32 else {
             throw KeyError(.notAKey, "the public key has \(bytes.count) bytes; an Ed25519 public key has 32")

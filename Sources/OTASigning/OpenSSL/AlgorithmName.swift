@@ -6,7 +6,7 @@ internal import COpenSSL
 enum AlgorithmName {
     /// Returns the name of the algorithm with this object identifier, such as `RSA`.
     ///
-    /// If libcrypto does not know the identifier, returns the numbers of the identifier, such as `1.2.840.113549`. Returns nil if
+    /// If libcrypto does not know the identifier, the result is the identifier's numbers, such as `1.2.840.113549`. The result is nil if
     /// `identifier` is nil.
     static func of(_ identifier: OpaquePointer?) -> String? {
         guard let identifier else { return nil }

@@ -1,7 +1,7 @@
 internal import COpenSSL
 public import OTAFirmware
 
-/// Computes a SHA-256 incrementally.
+/// Computes a SHA-256 digest incrementally.
 ///
 /// If libcrypto does not provide SHA-256 or cannot allocate memory, the process stops, because no caller could handle the error.
 public final class SHA256: IncrementalHash {

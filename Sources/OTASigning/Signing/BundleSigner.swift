@@ -26,8 +26,8 @@ public struct BundleSigner: Sendable {
     /// - Parameters:
     ///   - input: the path of an image, of Intel HEX text, or of a bundle.
     ///   - release: the values for the manifest. If the input is a bundle, all values must be nil.
-    ///   - created: the creation time in Unix seconds. It is not used if the input is a bundle. Two calls with the same image, values, keys
-    ///     and time create identical bundles.
+    ///   - created: the creation time in Unix seconds. If the input is a bundle, this time is not used. Two calls with the same image,
+    ///     values, keys and time create identical bundles.
     ///   - output: the path of the new bundle. A failed call does not leave an incomplete file at this path.
     ///   - replace: whether the new bundle may replace an existing file at `output`. The replacement is atomic. `output` may be the same
     ///     path as `input`.
@@ -64,7 +64,7 @@ public struct BundleSigner: Sendable {
         _ source: ImageSource, _ release: Release, _ created: UInt64, _ output: OutputFile
     ) throws(SigningError) -> SignedFile {
         // The offset of the image is the envelope's length, which depends on the product and the version. If `release` does not contain
-        // both values, the image is read twice. The first time, the signer reads these values from the image.
+        // both values, the signer reads the image twice: first to find these values, then to copy the image.
         let asked = release.isComplete ? nil : try source.inspect(as: release.format) { _ in }
         let draft = try ManifestDraft(release, of: asked, imageSize: source.size, created: created)
         let space = try envelope(draft.placeholder()) { _ in [UInt8](repeating: 0, count: 64) }

@@ -147,7 +147,7 @@ public struct MCUbootSigner: Sendable {
         return program
     }
 
-    /// The maximum length of a binary, in bytes. The limit exists because the whole binary must fit into memory.
+    /// The maximum length of a binary, in bytes. The length is limited, because the signer holds the whole binary in memory.
     private static let maximumLength = 256 << 20
 
     private static func checkRoom(for headerSize: UInt16, in program: [UInt8]) throws(SigningError) {

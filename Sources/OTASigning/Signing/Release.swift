@@ -6,7 +6,7 @@ public struct Release: Sendable, Equatable {
     public var product: ProductName?
     /// The version. If the value is nil, the signer uses the version in the image.
     public var version: SemanticVersion?
-    /// The hardware revisions that support the image. Nil means all revisions.
+    /// The hardware revisions that can run the image. Nil means all revisions.
     public var hardware: HardwareRevisions?
     /// The security counter of the release. Nil means 0.
     public var securityCounter: UInt32?
@@ -34,11 +34,11 @@ public struct Release: Sendable, Equatable {
         self.format = format
     }
 
-    /// Whether the caller gave the product and the version. If one of the two values is nil, the signer reads the value from the image.
+    /// Whether the caller gave the product and the version. Otherwise the signer reads the missing value from the image.
     var isComplete: Bool { product != nil && version != nil }
 
-    /// Compares the product and the version with the values in the image. A value is not compared if it is nil in the release or in the
-    /// image.
+    /// Compares the product and the version with the values in the image. A value that is nil in the release or in the image is not
+    /// compared.
     ///
     /// - Throws: `product-mismatch`, `version-mismatch`.
     func check(_ image: FirmwareDescription) throws(SigningError) {

@@ -13,8 +13,8 @@ enum OwnedPath {
     /// other users could then replace the file. Only a sticky folder on the path, such as `/tmp`, may be writable, because other users
     /// cannot replace the caller's files in a sticky folder.
     ///
-    /// A path through `/proc` is an error, because `/proc/self/cwd` is the current directory. The caller may have unpacked a stranger's
-    /// files in the current directory. These files belong to the caller and would pass the check.
+    /// A path through `/proc` is an error, because `/proc/self/cwd` is the current directory. The current directory can contain a
+    /// stranger's files that the caller has unpacked. These files belong to the caller and would pass the check.
     ///
     /// - Throws: `no-such-file`, `read-failed`, `relative-trust-path`; `trust-permissions` with the folder, link or file that failed the
     ///   check.
@@ -44,8 +44,8 @@ enum OwnedPath {
             if target.isAbsolute { place = "/" }
             rest += target.components.reversed()
         }
-        // A sticky folder on the path may be writable, but a sticky folder at the end must not be writable. This check is not in the loop,
-        // because the last component can be `.` or `..`.
+        // A sticky folder on the path may be writable, but a sticky folder at the end must not be writable. This check comes after the
+        // loop, because a path can end with `.` or `..`. The loop does not check these components.
         try check(place, isLast: true, of: path)
     }
 

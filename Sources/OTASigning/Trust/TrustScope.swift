@@ -132,8 +132,8 @@ public struct TrustScope: Sendable, Hashable {
 
     /// Returns the path of the scope file for a key file. Returns nil only if no scope file exists.
     ///
-    /// Also returns the path for a symbolic link to a missing file, and if the existence of the file cannot be checked. The caller cannot
-    /// read such a file and reports an error. With nil, the caller would use the key without a limit.
+    /// The method also returns the path of a symbolic link to a missing file, and the path of a file whose existence cannot be checked. The
+    /// caller's read of the file then fails. If the result were nil, the caller would use the key without a limit.
     static func path(beside key: FilePath) -> FilePath? {
         let path = FilePath(key.string + suffix)
         var status = stat()

@@ -29,8 +29,8 @@ public struct TrustStore: Sendable {
     /// A scope file limits its key (``TrustScope``). If a key file is a symbolic link, the scope file next to the link applies. The scope
     /// files next to the targets of the link apply, too.
     ///
-    /// - Parameter filesAreChosen: whether the user named the paths in the current command. A path to a key file may then lead through
-    ///   folders of other users. The only condition is that others cannot write to the key file and its scope file. Paths to folders are
+    /// - Parameter filesAreChosen: whether the user named the paths in the current command. If true, a path to a key file may lead through
+    ///   folders of other users. The mode of the key file and of its scope file must only forbid others to write. Paths to folders are
     ///   always fully checked.
     /// - Throws: `no-such-file`; `trust-permissions` for a path that users other than root and the caller can change (`OwnedPath`);
     ///   `relative-trust-path` for a path through `/proc`; `no-trusted-key` if no key was found; `key-id-conflict`; `bad-trust-scope` for a

@@ -39,8 +39,8 @@ struct MCUbootSignature {
     /// - Parameters:
     ///   - signature: the TLV with the signature.
     ///   - digest: the TLV with the image's digest; nil if the image has no digest.
-    /// - Throws: `unsupported-signature` if otaflash does not support the algorithm, its combination with the digest, or a pure signature
-    ///   with this algorithm.
+    /// - Throws: `unsupported-signature` if otaflash does not support the algorithm, the combination of the algorithm and the digest, or a
+    ///   pure signature with this algorithm.
     private static func algorithm(
         of signature: MCUbootTLV, digest: MCUbootTLV?, isPure: Bool
     ) throws(VerificationError) -> ImagePublicKey.Algorithm {

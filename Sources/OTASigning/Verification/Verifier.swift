@@ -17,8 +17,8 @@ public struct Verifier: Sendable {
     /// 2. At least one signature by a trusted key is valid, and no signature by a trusted key is invalid. A key counts as trusted only if
     ///    its scope covers the bundle.
     /// 3. The image's digest matches the manifest.
-    /// 4. The policy accepts the bundle. Its error messages contain values of the manifest. The signatures are checked first, so these
-    ///    values are authentic.
+    /// 4. The policy accepts the bundle. The policy's error messages contain values of the manifest. The signatures are checked first, so
+    ///    these values are authentic.
     ///
     /// - Throws: `unknown-critical-field`, `bad-signature`, `untrusted-key`, `key-out-of-scope`, `digest-mismatch`; the errors of the
     ///   policy.
@@ -156,8 +156,8 @@ extension Verifier {
         }
     }
 
-    /// Returns the digest that the image contains, or nil if the image contains no digest. Checks first that the digest matches the image's
-    /// bytes.
+    /// Checks that the image's digest matches the image's bytes, and returns this digest. The result is nil if the image contains no
+    /// digest.
     ///
     /// - Throws: `encrypted-image`, `ambiguous-image`, `digest-mismatch`.
     private func checkedDigest(of file: MCUbootFile) throws(VerificationError) -> [UInt8]? {
@@ -186,8 +186,8 @@ extension Verifier {
         return trust.imageKeys.first { key in
             let encoded = key.encoded
             guard tlv.type == MCUbootTLV.keyHash else { return tlv.value == encoded }
-            // MCUboot refuses a KEYHASH that is longer than its digests of images (bootutil_find_key.c). These digests are SHA-256 (32
-            // bytes) or, only with Ed25519, SHA-512 (64 bytes).
+            // MCUboot refuses a KEYHASH that is longer than the image digest (bootutil_find_key.c). The image digest is SHA-256 (32 bytes).
+            // With Ed25519 keys, SHA-512 is also possible (64 bytes).
             return switch (tlv.value.count, key.algorithm) {
             case (32, _): tlv.value == SHA256.digest(of: encoded).bytes
             case (64, .ed25519): tlv.value == MessageDigest.sha512.digest(of: encoded[...])
@@ -217,7 +217,7 @@ public struct VerificationError: Error, Sendable, Equatable {
         case keyOutOfScope = "key-out-of-scope"
         /// A signature by a trusted key is invalid.
         case badSignature = "bad-signature"
-        /// The image does not match the digest in the bundle's manifest or in the MCUboot image.
+        /// The bytes of the image do not match the digest in the bundle's manifest or in the MCUboot image.
         case digestMismatch = "digest-mismatch"
         // The next errors apply only to MCUboot images.
 
