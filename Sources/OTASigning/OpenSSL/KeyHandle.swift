@@ -136,7 +136,7 @@ extension KeyHandle {
 
 /// The padding scheme of a signature. Only RSA signatures have padding.
 enum SignaturePadding {
-    /// No padding, for ECDSA signatures.
+    /// The signature has no padding, because it is an ECDSA signature.
     case none
     /// The RSA padding RSASSA-PSS with MGF1-SHA-256 and a salt of 32 bytes (imgtool 2.5.0, `keys/rsa.py`; mcuboot, `image_rsa.c`). A
     /// signature with another salt length is invalid.

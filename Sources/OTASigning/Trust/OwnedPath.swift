@@ -87,8 +87,7 @@ enum OwnedPath {
         return false
     }
 
-    /// Follows the symbolic link at `path`. Returns `path`, the target of the link, the target of that target, and so on. If `path` is not
-    /// a symbolic link, the result contains only `path`.
+    /// Follows the symbolic links from `path` to a path that is not a link. Returns all these paths in order; the first path is `path`.
     ///
     /// - Throws: `read-failed`.
     static func names(of path: FilePath) throws(KeyError) -> [FilePath] {

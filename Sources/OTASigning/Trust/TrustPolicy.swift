@@ -74,7 +74,7 @@ public struct TrustPolicy: Sendable, Equatable {
         }
     }
 
-    /// The policy without conditions. It also accepts a bundle or image if the demo key is its only trusted signer.
+    /// The policy that accepts every bundle and image with a signature by a trusted key, even if this key is the demo key.
     static let unrestricted = TrustPolicy(allowsDemoKey: true)
 
     private func checkSigners(_ signers: [KeyID]) throws(VerificationError) {
