@@ -30,8 +30,8 @@ public struct TrustStore: Sendable {
     /// files next to the targets of the link apply, too.
     ///
     /// - Parameter filesAreChosen: whether the user named the paths in the current command. If true, a path to a key file may lead through
-    ///   folders of other users. The mode of the key file and of its scope file must only forbid others to write. Paths to folders are
-    ///   always fully checked.
+    ///   folders of other users. The only condition is that the modes of the key file and its scope file do not allow others to write.
+    ///   Paths to folders are always fully checked.
     /// - Throws: `no-such-file`; `trust-permissions` for a path that users other than root and the caller can change (`OwnedPath`);
     ///   `relative-trust-path` for a path through `/proc`; `no-trusted-key` if no key was found; `key-id-conflict`; `bad-trust-scope` for a
     ///   scope file that is malformed, has no key file, or differs from another scope file of the key; the errors of
