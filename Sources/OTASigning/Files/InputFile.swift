@@ -2,18 +2,20 @@ internal import Glibc
 internal import OTAFirmware
 package import SystemPackage
 
-/// The file to sign. It is opened once and read in pieces.
+/// The input of a signer: an open file, or a temporary copy of a stream. It is read in pieces of at most `pieceLength` bytes.
 package final class InputFile {
-    /// The file's size in bytes at the time of opening, or the length of the copied stream.
+    /// The length in bytes: the file's size when it was opened, or the length of the copied stream.
     package let size: UInt64
     private let path: FilePath
     private let file: OpenFile
     private let status: Stat
 
-    /// The maximum length of one read, in bytes. Long reads need few system calls, but 256 KiB must still fit into the processor's cache.
+    /// The maximum length of one read, in bytes. Longer reads need fewer system calls. Shorter reads fit better into the processor's cache.
     package static let pieceLength = 256 << 10
 
-    /// - Throws: `no-such-file`, `not-a-file`, `read-failed`.
+    /// Opens the regular file at `path`.
+    ///
+    /// - Throws: `no-such-file`; `not-a-file` for a folder, a device or a pipe; `read-failed`.
     package init(_ path: FilePath) throws(SigningError) {
         self.path = path
         do {
@@ -26,10 +28,10 @@ package final class InputFile {
         size = UInt64(clamping: status.size)
     }
 
-    /// Copies a stream, such as standard input, to a temporary file. A stream can be read only once, but the file can be read again.
+    /// Copies a stream, such as standard input, to a temporary file. A signer may read the input twice, but a stream can be read only once.
     ///
     /// - Parameters:
-    ///   - stream: an open descriptor. It is read to its end and stays open.
+    ///   - stream: an open descriptor. This method reads the stream to its end and does not close the descriptor.
     ///   - name: the name of the stream in messages.
     /// - Throws: `read-failed` for the stream; `cannot-create` or `write-failed` for the temporary file; `image-too-large` if the stream is
     ///   longer than 256 MiB.
@@ -59,10 +61,10 @@ package final class InputFile {
         size = UInt64(length)
     }
 
-    /// The maximum length of a stream, in bytes.
+    /// The maximum length of a stream, in bytes. Without a limit, an endless stream would fill the disk.
     private static let longestStream = 256 << 20
 
-    /// Returns the first `count` bytes of the file. Returns all bytes if the file is shorter.
+    /// Returns the first `count` bytes of the file, or all bytes of a shorter file.
     package func prefix(_ count: Int) throws(SigningError) -> [UInt8] {
         let length = min(size, UInt64(count))
         var bytes: [UInt8] = []
@@ -71,9 +73,10 @@ package final class InputFile {
         return bytes
     }
 
-    /// Reads the bytes of `range` and passes them to `body`, one piece after the other. The range must not exceed the file's size.
+    /// Reads the bytes of `range` in order and calls `body` with each piece. The range must not extend past the end of the file.
     ///
-    /// - Throws: `read-failed`; `image-changed` if the file's size or modification time has changed since the file was opened.
+    /// - Throws: `read-failed`; `image-changed` if the file's size or modification time has changed since the file was opened; the errors
+    ///   of `body`.
     package func forEachPiece(
         in range: Range<UInt64>, _ body: (UnsafeRawBufferPointer) throws(SigningError) -> Void
     ) throws(SigningError) {
@@ -101,7 +104,7 @@ package final class InputFile {
 }
 
 extension Stat {
-    /// Returns whether the modification time is the same as in `other`, the status of the same file at an earlier time.
+    /// Returns whether the modification time is the same as in `other`. `other` is an earlier status of the same file.
     fileprivate func isUnchanged(since other: Stat) -> Bool {
         st_mtim.tv_sec == other.st_mtim.tv_sec && st_mtim.tv_nsec == other.st_mtim.tv_nsec
     }
@@ -110,11 +113,11 @@ extension Stat {
 /// The image to sign: the contents of a file, or the bytes from an Intel HEX text.
 enum ImageSource {
     case file(InputFile, size: UInt32)
-    /// The bytes from an Intel HEX text. `text` is the file with the text.
+    /// The bytes from an Intel HEX text. `text` is the file that contains the text.
     case memory([UInt8], size: UInt32, text: InputFile)
 
-    /// The maximum length of Intel HEX text, in bytes. The longest accepted image has 64 MiB. With 16 bytes in each record, this is 176 MiB
-    /// of text.
+    /// The maximum length of Intel HEX text, in bytes. The longest accepted image has 64 MiB. With 16 bytes in each record, the text of
+    /// this image has 176 MiB. The limit is higher, because shorter records need more text.
     private static let maximumTextLength = 256 << 20
 
     init(_ file: InputFile) throws(SigningError) {
@@ -144,7 +147,7 @@ enum ImageSource {
         }
     }
 
-    /// Reads the whole image, passes each piece to `body`, and returns the image's description.
+    /// Reads the whole image, calls `body` with each piece, and returns the description of the image.
     func inspect(
         as format: ImageFormat?, _ body: (UnsafeRawBufferPointer) throws(SigningError) -> Void
     ) throws(SigningError) -> FirmwareDescription {

@@ -1,7 +1,7 @@
 internal import Glibc
 package import SystemPackage
 
-/// Owns an open file descriptor and closes it when the last reference is released.
+/// Owns an open file descriptor. The descriptor is closed when the last reference to this object is released.
 final class OpenFile {
     let descriptor: FileDescriptor
 
@@ -14,7 +14,11 @@ final class OpenFile {
         }
     }
 
-    /// Creates a temporary file without a name in `scratchFolder`. The kernel deletes it when it is closed, even if the process is killed.
+    /// Creates a temporary file without a name in `scratchFolder`. The kernel deletes the file when the file is closed, even if the process
+    /// is killed.
+    ///
+    /// Some file systems do not support files without a name. On these file systems, this method creates a file with a name and deletes the
+    /// name at once.
     static func scratch() throws(Errno) -> OpenFile {
         do throws(Errno) {
             return try OpenFile(
@@ -29,7 +33,7 @@ final class OpenFile {
         }
     }
 
-    /// The error for a scratch file that cannot be created or written.
+    /// Returns the error for a temporary file that cannot be created or written.
     static func scratchFailed(_ code: SigningError.Code, _ error: Errno) -> SigningError {
         .refused(
             code, context: "a temporary file in \(scratchFolder): \(error)",
@@ -37,7 +41,7 @@ final class OpenFile {
                 ?? "set TMPDIR to a folder with free space that you may write to: export TMPDIR=FOLDER")
     }
 
-    /// The folder for temporary files: `$TMPDIR` if it is an absolute path, else `/tmp`.
+    /// The folder for temporary files: `$TMPDIR` if it is an absolute path, otherwise `/tmp`.
     static var scratchFolder: FilePath {
         getenv("TMPDIR").map { FilePath(String(cString: $0)) }.flatMap { $0.isAbsolute ? $0 : nil } ?? "/tmp"
     }
@@ -46,17 +50,17 @@ final class OpenFile {
 
     func status() throws(Errno) -> Stat { try Errno.typed { try descriptor.stat() } }
 
-    /// Clears the non-blocking mode of the descriptor. Afterwards a read waits for data.
+    /// Clears the non-blocking mode of the descriptor. After this call, a read waits for data.
     func block() throws(Errno) {
         guard fcntl(descriptor.rawValue, F_SETFL, 0) == 0 else { throw Errno(rawValue: errno) }
     }
 
-    /// Reads from the current position. Returns the number of bytes read; 0 at the end of the file.
+    /// Reads from the current position and returns the number of bytes read. The result is 0 at the end of the file.
     func read(into buffer: UnsafeMutableRawBufferPointer) throws(Errno) -> Int {
         try Errno.typed { try descriptor.read(into: buffer) }
     }
 
-    /// Reads from `offset`, in bytes. Returns the number of bytes read; 0 at the end of the file.
+    /// Reads from `offset` (in bytes) and returns the number of bytes read. The result is 0 at the end of the file.
     func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) throws(Errno) -> Int {
         try Errno.typed { try descriptor.read(fromAbsoluteOffset: offset, into: buffer) }
     }
@@ -64,7 +68,7 @@ final class OpenFile {
     /// Writes all bytes at the current position.
     func write(_ bytes: UnsafeRawBufferPointer) throws(Errno) { _ = try Errno.typed { try descriptor.writeAll(bytes) } }
 
-    /// Writes all bytes at `offset`, in bytes.
+    /// Writes all bytes, starting at `offset` (in bytes).
     func write(_ bytes: UnsafeRawBufferPointer, at offset: Int64) throws(Errno) {
         _ = try Errno.typed { try descriptor.writeAll(toAbsoluteOffset: offset, bytes) }
     }
@@ -76,8 +80,8 @@ final class OpenFile {
 }
 
 extension Errno {
-    /// Runs `body`, which calls functions of swift-system, and throws their errors with the static type `Errno`. These functions throw only
-    /// `Errno`, but their declarations do not contain the type.
+    /// Runs `body`, which calls functions of swift-system, and throws the errors of `body` as `Errno`. The functions of swift-system throw
+    /// only `Errno`, but their declarations do not contain this type.
     static func typed<Result>(_ body: () throws -> Result) throws(Errno) -> Result {
         do { return try body() } catch { throw error as? Errno ?? .ioError }
     }
@@ -87,14 +91,14 @@ extension Errno {
 }
 
 extension FileDescriptor {
-    /// Calls `call` until it succeeds or fails with an error other than EINTR, EAGAIN and EWOULDBLOCK.
+    /// Calls `call`, and repeats the call after the errors EINTR and EAGAIN. This method throws all other errors.
     ///
-    /// A descriptor from another process can be non-blocking, for example a pipe to a program with an event loop. This method waits with
-    /// poll(2) until such a descriptor is ready.
+    /// A descriptor from another process can be non-blocking, for example a pipe to a program with an event loop. A system call then fails
+    /// with EAGAIN if the descriptor is not ready. This method waits with poll(2) until the descriptor is ready.
     ///
     /// - Parameters:
-    ///   - events: the events of poll(2) for which this method waits: `POLLIN` or `POLLOUT`.
-    ///   - call: a system call. A negative result is an error, with its reason in `errno`.
+    ///   - events: the event of poll(2) that makes the descriptor ready: `POLLIN` or `POLLOUT`.
+    ///   - call: runs a system call. A negative result means an error, and `errno` contains the reason.
     private func waiting(for events: CInt, _ call: () -> Int) throws(Errno) -> Int {
         while true {
             let count = call()
@@ -109,14 +113,14 @@ extension FileDescriptor {
         }
     }
 
-    /// Reads from the current position, and waits for data also if the descriptor is non-blocking.
+    /// Reads from the current position. If no data is available, this method waits, even if the descriptor is non-blocking.
     ///
     /// - Returns: the number of bytes read; 0 at the end of the stream.
     package func readWaiting(into buffer: UnsafeMutableRawBufferPointer) throws(Errno) -> Int {
         try waiting(for: POLLIN) { Glibc.read(rawValue, buffer.baseAddress, buffer.count) }
     }
 
-    /// Writes all bytes, and waits for a slow reader also if the descriptor is non-blocking.
+    /// Writes all bytes. If the reader of the stream is slow, this method waits, even if the descriptor is non-blocking.
     package func writeAllWaiting(_ bytes: UnsafeRawBufferPointer) throws(Errno) {
         var rest = bytes
         while !rest.isEmpty {
@@ -125,7 +129,7 @@ extension FileDescriptor {
         }
     }
 
-    /// Writes a text as UTF-8, and waits for a slow reader also if the descriptor is non-blocking.
+    /// Writes a text as UTF-8. If the reader of the stream is slow, this method waits, even if the descriptor is non-blocking.
     package func writeAllWaiting(_ text: String) throws(Errno) {
         var text = text
         try text.withUTF8 { bytes in
@@ -135,28 +139,30 @@ extension FileDescriptor {
 }
 
 extension FileDescriptor.OpenOptions {
-    /// The flags of `O_TMPFILE`. Swift does not import this macro of asm-generic/fcntl.h. The number is the same on x86 and on ARM.
+    /// The flags of `O_TMPFILE` (open(2)), which create a file without a name. Swift does not import the macro `O_TMPFILE` of
+    /// asm-generic/fcntl.h. The macro's number is the same on x86 and on ARM.
     static let temporaryFile: FileDescriptor.OpenOptions = [.directory, .init(rawValue: 0o20_000_000)]
 }
 
 extension Errno {
-    /// The hint for a write that failed with this error; nil: the error needs no special hint.
+    /// The hint for a write that failed with this error. The value is nil if the error needs no special hint.
     var writeHint: String? {
         self == .fileTooLarge ? "raise the maximum size of a file: ulimit -f unlimited" : nil
     }
 
-    /// Whether open(2) with `O_TMPFILE` fails with this error on a file system that does not support `O_TMPFILE`.
+    /// Whether open(2) returns this error if the file system does not support `O_TMPFILE`.
     var lacksTemporaryFiles: Bool { [Errno.notSupported, .isDirectory, .invalidArgument].contains(self) }
 }
 
 extension FilePath {
-    /// The folder that contains the file at this path: `.` for a path without a folder.
+    /// The folder that contains the file at this path. The value is `.` for a path without a folder.
     var folder: FilePath {
         let parent = removingLastComponent()
         return parent.isEmpty ? "." : parent
     }
 
-    /// Writes the entries of this folder to the storage device. New, renamed and deleted files in it then survive a power failure.
+    /// Writes the entries of this folder to the storage device (fsync). Without this call, a power failure can undo the creation, renaming
+    /// or deletion of a file in the folder.
     ///
     /// Errors are ignored, because some file systems do not support fsync on a folder.
     func synchronizeFolder() {

@@ -1,21 +1,23 @@
 internal import Glibc
 package import SystemPackage
 
-/// An output file that gets its name only in `commit()`, when its contents are complete.
+/// Writes an output file that gets its name only in `commit()`, when its contents are complete.
 ///
-/// Before `commit()`, the file has no name. If the process is killed, the kernel deletes the file. FAT and some network file systems do
-/// not support files without a name. There, the file has a temporary name, and it remains if the process is killed.
+/// Before `commit()`, the file has no name. If the process is killed, the kernel deletes the file. FAT and some network file systems do not
+/// support files without a name. On these file systems, the file has a temporary name. The temporary file remains if the process is killed.
 package final class OutputFile {
     let path: FilePath
     private let replaces: Bool
     private let file: OpenFile
     private var temporary: FilePath?
-    /// The stream that `commit()` copies the contents to. Nil if the output is a named file.
+    /// The stream to which `commit()` copies the contents. The value is nil if the output is a file with a name.
     private let stream: FileDescriptor?
 
+    /// Creates an empty file in the folder of `path`.
+    ///
     /// - Parameters:
-    ///   - replaces: whether to replace an existing file at `path`, atomically.
-    ///   - named: whether to use a temporary name even if the file system supports files without a name.
+    ///   - replaces: whether `commit()` may replace an existing file at `path`. The replacement is atomic.
+    ///   - named: whether to use a temporary name even if the file system supports files without a name (for tests).
     /// - Throws: `output-exists`, `cannot-create`.
     package init(_ path: FilePath, replaces: Bool, named: Bool = false) throws(SigningError) {
         self.path = path
@@ -42,7 +44,7 @@ package final class OutputFile {
         }
     }
 
-    /// Creates an output file for a stream, such as standard output. `commit()` copies the complete contents to the stream.
+    /// Creates an output for a stream, such as standard output. `commit()` copies the complete contents to the stream.
     ///
     /// - Parameter name: the name of the stream in messages.
     /// - Throws: `cannot-create`.
@@ -57,14 +59,15 @@ package final class OutputFile {
         if let temporary { unlink(temporary.string) }
     }
 
-    /// Writes all bytes at `offset`, in bytes.
+    /// Writes all bytes, starting at `offset` (in bytes).
     ///
     /// - Throws: `write-failed`.
     package func write(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) throws(SigningError) {
         try writing { () throws(Errno) in try file.write(bytes, at: Int64(offset)) }
     }
 
-    /// Waits until all bytes are on the storage device, then gives the file its name. For a stream, copies all bytes to the stream.
+    /// Waits until all bytes are on the storage device, then gives the file its name. For a stream, this method only copies all bytes to
+    /// the stream.
     ///
     /// - Throws: `output-exists`, `cannot-create`, `write-failed`.
     package func commit() throws(SigningError) {
@@ -72,8 +75,8 @@ package final class OutputFile {
         try writing { () throws(Errno) in try file.synchronize() }
         do {
             if temporary != nil {
-                // rename() overwrites an existing file. The exclusive creation of an empty file at `path` fails if another process has
-                // created a file there. The rename below then replaces only the empty file.
+                // rename() would overwrite a file that another process has just created at `path`. In this case, the exclusive creation of
+                // an empty file fails. If the creation succeeds, rename() below replaces only the empty file.
                 if !replaces {
                     _ = try OpenFile(
                         path, .writeOnly, options: [.create, .exclusiveCreate], permissions: Self.permissions)
@@ -147,9 +150,9 @@ package final class OutputFile {
             hint: "replace it with --force, or choose another path with -o FILE")
     }
 
-    /// Creates a file without a name. Returns nil if the file system does not support this.
+    /// Creates a file without a name. Returns nil if the file system does not support files without a name.
     ///
-    /// Also returns nil if `/proc` is not available, because `commit()` needs it to give the file a name.
+    /// This method also returns nil if `/proc` is not available, because `commit()` needs `/proc` to give the file a name.
     private static func nameless(in folder: FilePath) throws(Errno) -> OpenFile? {
         do throws(Errno) {
             let file = try OpenFile(folder, .readWrite, options: .temporaryFile, permissions: permissions)
@@ -160,15 +163,15 @@ package final class OutputFile {
         }
     }
 
-    /// Returns the path of an open file in `/proc`. linkat(2) needs this path to give a name to a file without a name (open(2), O_TMPFILE).
+    /// Returns the path in `/proc` of an open file. linkat(2) needs this path to give the file a name (open(2), O_TMPFILE).
     private static func link(of file: OpenFile) -> FilePath { FilePath("/proc/self/fd/\(file.descriptor.rawValue)") }
 
-    /// The permissions of a new file. The kernel removes the bits of the umask.
+    /// The permissions of a new file. The kernel then removes the bits of the umask.
     private static let permissions: FilePermissions = [.ownerReadWrite, .groupReadWrite, .otherReadWrite]
 }
 
 extension FilePath {
-    /// Returns the path of a hidden file in the same folder, with 64 random bits in its name. A collision is practically impossible.
+    /// Returns the path of a hidden file in the same folder. The file's name has 64 random bits, so a collision is practically impossible.
     fileprivate func unusedSibling() -> FilePath {
         folder.appending(".otaflash-" + String(UInt64.random(in: .min ... .max), radix: 36))
     }

@@ -1,9 +1,8 @@
 internal import COpenSSL
 
-/// A private key that signs MCUboot images: Ed25519, ECDSA P-256, RSA-2048 or RSA-3072. It cannot sign bundles. `PrivateKey` signs
-/// bundles.
+/// A private key that signs MCUboot images: Ed25519, ECDSA P-256, RSA-2048 or RSA-3072. ``PrivateKey`` signs bundles.
 ///
-/// The secret bytes are in libcrypto's memory. libcrypto overwrites them when the last reference is released.
+/// The secret bytes are in libcrypto's memory. libcrypto overwrites these bytes when the last reference to the key is released.
 public final class ImagePrivateKey: Sendable {
     public let publicKey: ImagePublicKey
     private let handle: KeyHandle
@@ -19,15 +18,15 @@ public final class ImagePrivateKey: Sendable {
         self.handle = handle
     }
 
-    /// Reads a PEM text with a private key, in one of these formats:
+    /// Reads a private key from a PEM text in one of these formats:
     ///
     /// - PKCS#8, with or without encryption. `imgtool keygen` and `openssl genpkey` write this format.
-    /// - The older formats `EC PRIVATE KEY` (RFC 5915) and `RSA PRIVATE KEY` (PKCS#1) without encryption. Some sample keys of MCUboot have
+    /// - The older formats `EC PRIVATE KEY` (RFC 5915) and `RSA PRIVATE KEY` (PKCS#1), without encryption. Some sample keys of MCUboot have
     ///   these formats.
     ///
-    /// The passphrase is ignored if the key is not encrypted.
+    /// If the key is not encrypted, the passphrase is ignored.
     ///
-    /// - Throws: `not-a-key`, `wrong-algorithm`, `passphrase-required`, `wrong-passphrase`, `key-too-large`.
+    /// - Throws: `not-a-key`, `wrong-algorithm`, `passphrase-required`, `wrong-passphrase`, `key-too-large`, `crypto-failed`.
     public convenience init(pem: SecretBytes, passphrase: Passphrase? = nil) throws(KeyError) {
         let block = try PEMBlock(
             in: pem, labels: "PRIVATE KEY", "ENCRYPTED PRIVATE KEY", "EC PRIVATE KEY", "RSA PRIVATE KEY",
@@ -45,8 +44,8 @@ public final class ImagePrivateKey: Sendable {
 
     /// Parses a key in one of the older formats, `EC PRIVATE KEY` or `RSA PRIVATE KEY`.
     ///
-    /// - Parameter type: libcrypto's constant for the algorithm.
-    /// - Throws: `not-a-key`.
+    /// - Parameter type: libcrypto's constant for the algorithm, such as `EVP_PKEY_EC`.
+    /// - Throws: `not-a-key` if the key is malformed or encrypted.
     private static func parse(_ block: PEMBlock, _ type: Int32) throws(KeyError) -> KeyHandle {
         guard !block.hasHeader else {
             throw KeyError(
@@ -60,7 +59,8 @@ public final class ImagePrivateKey: Sendable {
         return KeyHandle(owning: parsed)
     }
 
-    /// Returns the ECDSA or RSA signature of the SHA-256 of `message`, in the format that `ImagePublicKey.verify` describes.
+    /// Signs the SHA-256 of `message` with this ECDSA or RSA key and returns the signature. `ImagePublicKey.verify` describes the format of
+    /// the signature.
     ///
     /// Two signatures of the same message differ, because both algorithms use random numbers.
     ///
@@ -69,15 +69,15 @@ public final class ImagePrivateKey: Sendable {
         let signature = try KeyError.translating { () throws(OpenSSLFailure) in
             try handle.signDigest(of: message, publicKey.algorithm == .ecdsaP256 ? .none : .pss)
         }
-        // An RSA private key with a wrong number creates an invalid signature. An attacker could compute the key from it. This check
-        // prevents the publication of an invalid signature.
+        // A damaged private key creates invalid signatures. An attacker may be able to compute an RSA private key from an invalid
+        // signature. This method therefore throws an error instead of returning an invalid signature.
         guard publicKey.verify(signature: signature, ofDigestOf: message[...]) else {
             throw KeyError(.notAKey, "the private and the public part of the key do not match")
         }
         return signature
     }
 
-    /// Returns the Ed25519 signature of `message`. The message is not hashed first.
+    /// Signs `message` with this Ed25519 key and returns the signature. Unlike `sign(digestOf:)`, this method signs the message itself.
     func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8] {
         try KeyError.translating { () throws(OpenSSLFailure) in try handle.sign(message) }
     }

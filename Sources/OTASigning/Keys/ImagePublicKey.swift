@@ -1,14 +1,14 @@
 internal import COpenSSL
 public import OTAFirmware
 
-/// A public key that verifies MCUboot images. It does not verify bundles. `PublicKey` verifies bundles.
+/// A public key that verifies MCUboot images. ``PublicKey`` verifies bundles.
 ///
-/// It supports the algorithms of imgtool 2.5.0 (`image.py`, `ALLOWED_KEY_SHA`), except ECDSA P-384.
+/// The supported algorithms are the signature algorithms of imgtool 2.5.0 (`image.py`, `ALLOWED_KEY_SHA`), except ECDSA P-384.
 public struct ImagePublicKey: Sendable {
     public enum Algorithm: Sendable, CaseIterable {
         case ed25519, ecdsaP256, rsa2048, rsa3072
 
-        /// The name for the user.
+        /// The name of the algorithm in messages.
         public var name: String {
             switch self {
             case .ed25519: "Ed25519"
@@ -21,7 +21,7 @@ public struct ImagePublicKey: Sendable {
         /// The names of all algorithms, as a text for messages.
         public static let list = "Ed25519, ECDSA P-256, RSA-2048 or RSA-3072"
 
-        /// The type of the TLV that contains the signature (mcuboot, `image.h`; imgtool 2.5.0, `sig_tlv()` in `keys/`).
+        /// The type of the TLV (`MCUbootTLV`) that contains the signature (mcuboot, `image.h`; imgtool 2.5.0, `sig_tlv()` in `keys/`).
         var signatureType: UInt16 {
             switch self {
             case .ed25519: MCUbootTLV.ed25519
@@ -39,17 +39,20 @@ public struct ImagePublicKey: Sendable {
     }
 
     public let algorithm: Algorithm
-    /// The first 8 bytes of a SHA-256. For Ed25519 it is the SHA-256 of the 32 raw bytes of the key, as in bundles. For other algorithms it
-    /// is the SHA-256 of `encoded`, so the ID equals the first 8 bytes of the KEYHASH TLV.
-    public let id: KeyID
-    /// The SubjectPublicKeyInfo in DER (RFC 5280, section 4.1).
-    public let subjectPublicKeyInfo: [UInt8]
-    /// The key in the encoding of MCUboot images: the PUBKEY TLV contains these bytes, and the KEYHASH TLV contains their digest.
+    /// The ID of the key: the first 8 bytes of a SHA-256.
     ///
-    /// For RSA, it is the RSAPublicKey of PKCS#1 in DER. For other algorithms, it is the SubjectPublicKeyInfo (imgtool 2.5.0,
-    /// `get_public_bytes()` in `keys/`).
+    /// For Ed25519, the SHA-256 covers the 32 raw bytes of the key, as in bundles. For other algorithms, the SHA-256 covers `encoded`. The
+    /// ID of an ECDSA or RSA key is therefore the same as the first 8 bytes of its KEYHASH TLV.
+    public let id: KeyID
+    /// The key as a SubjectPublicKeyInfo in DER (RFC 5280, section 4.1).
+    public let subjectPublicKeyInfo: [UInt8]
+    /// The key in the encoding of MCUboot images. The PUBKEY TLV contains these bytes, and the KEYHASH TLV contains a digest of these
+    /// bytes.
+    ///
+    /// For RSA, the encoding is the RSAPublicKey of PKCS#1 in DER. For other algorithms, the encoding is the SubjectPublicKeyInfo (imgtool
+    /// 2.5.0, `get_public_bytes()` in `keys/`).
     public let encoded: [UInt8]
-    /// The same key in the type that verifies bundles. Nil if the algorithm is not Ed25519.
+    /// The same key as a ``PublicKey``, which verifies bundles. The value is nil if the algorithm is not Ed25519.
     public let bundleKey: PublicKey?
 
     public init(_ key: PublicKey) {
@@ -62,7 +65,8 @@ public struct ImagePublicKey: Sendable {
 
     /// Parses a public key in DER (SubjectPublicKeyInfo).
     ///
-    /// - Throws: `not-a-key`; `wrong-algorithm` for an algorithm, a curve or an RSA key length that is not in `Algorithm`; `small-order`.
+    /// - Throws: `not-a-key`; `wrong-algorithm` for an algorithm, a curve or an RSA key length that is not in `Algorithm`; `small-order`
+    ///   for an Ed25519 key that is unsafe.
     public init(subjectPublicKeyInfo info: [UInt8]) throws(KeyError) {
         if PublicKey.isEd25519(info) {
             self.init(try PublicKey(subjectPublicKeyInfo: info))
@@ -76,9 +80,10 @@ public struct ImagePublicKey: Sendable {
         }
     }
 
-    /// Reads a public key from a PEM text with the label `PUBLIC KEY`, as `imgtool getpub -e pem` and `openssl pkey -pubout` write it.
+    /// Reads a public key from a PEM text with the label `PUBLIC KEY`. `imgtool getpub -e pem` and `openssl pkey -pubout` write this
+    /// format.
     ///
-    /// - Throws: the errors of `init(subjectPublicKeyInfo:)`, and `key-too-large`.
+    /// - Throws: the errors of `init(subjectPublicKeyInfo:)`; `key-too-large`; `crypto-failed`.
     public init(pem: SecretBytes) throws(KeyError) {
         let block = try PEMBlock(in: pem, labels: "PUBLIC KEY", algorithms: Algorithm.list)
         try self.init(subjectPublicKeyInfo: block.contents.withUnsafeBytes { Array($0) })
@@ -144,8 +149,8 @@ public struct ImagePublicKey: Sendable {
         try self.init(algorithm, info, encoded: encoded)
     }
 
-    /// Parses a public key and checks that `info` is exactly its DER encoding. Without this check, one key could have several encodings and
-    /// therefore several key hashes.
+    /// Parses a public key and checks that `info` is the exact DER encoding of the key. Without this check, one key could have several
+    /// encodings and therefore several key hashes.
     private static func handle(_ info: [UInt8]) throws(KeyError) -> KeyHandle {
         do {
             let handle = try KeyHandle.parsing(subjectPublicKeyInfo: info)
@@ -180,14 +185,15 @@ extension ImagePublicKey: Hashable {
 }
 
 extension ImagePublicKey {
-    /// The maximum length of an ECDSA P-256 signature in bytes. The option `--pad-sig` of imgtool 2.5.0 appends zero bytes to a shorter
+    /// The maximum length of an ECDSA P-256 signature, in bytes. The option `--pad-sig` of imgtool 2.5.0 appends zero bytes to a shorter
     /// signature, up to this length (`keys/ecdsa.py`).
     private static let paddedLength = 72
 
-    /// Returns whether `signature` is a valid ECDSA or RSA signature by this key of the SHA-256 of `message`.
+    /// Returns whether `signature` is a valid ECDSA or RSA signature by this key. The signed data is the SHA-256 of `message`.
     ///
-    /// An RSA signature is RSASSA-PSS with MGF1-SHA-256 and a salt of 32 bytes, and is as long as the modulus. An ECDSA signature is in
-    /// DER, with or without imgtool's padding. For an Ed25519 key the result is always false.
+    /// An RSA signature must be RSASSA-PSS with MGF1-SHA-256 and a salt of 32 bytes. It must be as long as the modulus. An ECDSA signature
+    /// must be in DER. imgtool's padding after the DER is accepted. For an Ed25519 key, the result is always false, because `PublicKey`
+    /// verifies Ed25519 signatures.
     func verify(signature: [UInt8], ofDigestOf message: ArraySlice<UInt8>) -> Bool {
         let padding: SignaturePadding
         var signature = signature
@@ -211,9 +217,9 @@ extension ImagePublicKey {
         }
     }
 
-    /// Removes imgtool's padding from an ECDSA signature: the zero bytes after the DER sequence in a signature of 72 bytes.
+    /// Removes imgtool's padding from an ECDSA signature. The padding is the zero bytes after the DER sequence in a signature of 72 bytes.
     ///
-    /// Other bytes after the sequence are not removed. libcrypto then refuses the signature.
+    /// If other bytes follow the sequence, this method returns the signature unchanged. libcrypto then refuses the signature.
     private static func unpadded(_ signature: [UInt8]) -> [UInt8] {
         guard signature.count == paddedLength else { return signature }
         let length = Int(signature[1]) + 2

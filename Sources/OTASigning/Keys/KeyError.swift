@@ -1,19 +1,19 @@
 internal import OTAFirmware
 
-/// An error about a key, a key file or a trust store. Two errors are equal if their codes are equal.
+/// An error in a key, a key file or a trust store. Two errors are equal if their codes are equal.
 public struct KeyError: Error, Sendable, Equatable {
-    /// Identifies the error for scripts. The values are stable.
+    /// Identifies the error for scripts. The raw values do not change between releases.
     public enum Code: String, Sendable, CaseIterable {
-        // Contents of the key.
+        // The next errors concern the contents of a key.
         case notAKey = "not-a-key"
         case wrongAlgorithm = "wrong-algorithm"
         case smallOrder = "small-order"
         case tooLarge = "key-too-large"
-        // Passphrase.
+        // The next errors concern a passphrase.
         case passphraseRequired = "passphrase-required"
         case wrongPassphrase = "wrong-passphrase"
         case unusablePassphrase = "unusable-passphrase"
-        // Key file.
+        // The next errors concern a key file.
         case noSuchFile = "no-such-file"
         case notAFile = "not-a-file"
         case keyFilePermissions = "key-file-permissions"
@@ -21,7 +21,7 @@ public struct KeyError: Error, Sendable, Equatable {
         case cannotCreate = "cannot-create"
         case readFailed = "read-failed"
         case writeFailed = "write-failed"
-        // Trust store.
+        // The next errors concern a trust store.
         case trustPermissions = "trust-permissions"
         case relativeTrustPath = "relative-trust-path"
         case badTrustScope = "bad-trust-scope"
@@ -33,7 +33,7 @@ public struct KeyError: Error, Sendable, Equatable {
     public var code: Code
     /// A description of the problem for the user, without a full stop at the end.
     public var context: String
-    /// A text that recommends a next step to the user. Nil if there is no recommendation.
+    /// The recommended next step, as a text for the user. The value is nil if there is no recommendation.
     public var hint: String?
 
     public init(_ code: Code, _ context: String, hint: String? = nil) {
@@ -44,11 +44,11 @@ public struct KeyError: Error, Sendable, Equatable {
 
     public static func == (left: KeyError, right: KeyError) -> Bool { left.code == right.code }
 
-    /// Returns the same error with `place`, such as the path of a file, before the context.
+    /// Returns the same error with `place` before its context. `place` is, for example, the path of a file.
     func at(_ place: String) -> KeyError { KeyError(code, "\(place): \(context)", hint: hint) }
 
-    /// Runs `body`, which calls libcrypto, and converts its errors to `crypto-failed`. Use it only for calls that cannot fail because of
-    /// the user's input.
+    /// Runs `body`, which calls libcrypto, and converts all errors of `body` to `crypto-failed`. Use this method only if wrong input from
+    /// the user cannot cause these errors.
     static func translating<Result: ~Copyable>(
         _ body: () throws(OpenSSLFailure) -> Result
     ) throws(KeyError) -> Result {
@@ -57,15 +57,15 @@ public struct KeyError: Error, Sendable, Equatable {
 }
 
 extension String {
-    /// The string as one word of a shell command, with quotes if necessary. The result contains only printable characters.
+    /// The string as one word of a shell command, in quotes if necessary. The result contains only printable characters.
     package var shellQuoted: String {
         if !isEmpty, utf8.allSatisfy(Self.isPlain) { return self }
         if !isPrintable { return ansiQuoted }
         return "'" + split(separator: "'", omittingEmptySubsequences: false).joined(separator: "'\\''") + "'"
     }
 
-    /// The string in the quotes `$'…'` (POSIX.1-2024, 2.2.4). Every octal escape has exactly three digits, so the shell does not read a
-    /// digit after the escape as a part of it.
+    /// The string in the shell's quotes `$'…'` (POSIX.1-2024, 2.2.4). Every octal escape has exactly three digits. After a shorter escape,
+    /// the shell could read the next digit of the string as a part of the escape.
     private var ansiQuoted: String {
         var word = "$'"
         for scalar in unicodeScalars {

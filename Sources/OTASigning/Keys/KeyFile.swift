@@ -5,13 +5,13 @@ public import SystemPackage
 public enum KeyFile {
     /// Reads the PEM text of a private key for `PrivateKey(pem:passphrase:)`. The path may name a pipe.
     ///
-    /// - Throws: `no-such-file`, `not-a-file`, `read-failed`, `key-too-large`; `not-a-key` for a public key;
-    ///   `key-file-permissions` if the group or others have any access to the file.
+    /// - Throws: `no-such-file`, `not-a-file`, `read-failed`, `key-too-large`; `not-a-key` for a public key; `key-file-permissions` if the
+    ///   group or others have any access to the file.
     public static func privateKeyText(at path: FilePath) throws(KeyError) -> SecretBytes {
         let file = try SmallFile(path)
         let text = try file.contents()
-        // A public key file may be readable by all users. The error for it must be `not-a-key`, so this check comes before the check of
-        // the permissions.
+        // A public key file may be readable by all users, so the check of the permissions could refuse the file. This check comes first, so
+        // that the error for a public key is always `not-a-key`.
         if (try? ImagePublicKey(pem: text)) != nil { throw isPublic(path) }
         guard file.status.permissions.isDisjoint(with: [.groupReadWriteExecute, .otherReadWriteExecute]) else {
             throw KeyError(
@@ -29,19 +29,19 @@ public enum KeyFile {
             hint: "use the private key of the same pair: --key \(other.shellQuoted)")
     }
 
-    /// Reads a public key from a PEM file. An Ed25519 key can verify bundles and MCUboot images, other keys only MCUboot images.
+    /// Reads a public key from a PEM file. Every key can verify MCUboot images. Only an Ed25519 key can also verify bundles.
     ///
-    /// - Throws: `no-such-file`, `not-a-file`, `read-failed`, and the errors of `ImagePublicKey(pem:)` with the path in the message.
+    /// - Throws: `no-such-file`, `not-a-file`, `read-failed`; the errors of `ImagePublicKey(pem:)` with the path in the message.
     public static func publicKey(at path: FilePath) throws(KeyError) -> ImagePublicKey {
         try SmallFile(path).publicKey()
     }
 
-    /// Writes the private key to `name`.pem (mode 0600) and the public key to `name`.pub.pem (mode 0644), and returns their paths.
+    /// Writes the private key to `name`.pem (mode 0600) and the public key to `name`.pub.pem (mode 0644), and returns both paths.
     ///
-    /// The umask can remove mode bits. An existing file is not overwritten. If the public key file cannot be written, the private key file
-    /// is deleted.
+    /// The umask can remove mode bits. This method does not overwrite existing files. If the public key file cannot be written, this method
+    /// deletes the private key file.
     ///
-    /// - Throws: `output-exists`, `cannot-create`, `write-failed`.
+    /// - Throws: `output-exists`, `cannot-create`, `write-failed`, `crypto-failed`.
     public static func write(
         _ key: PrivateKey, name: FilePath, passphrase: Passphrase? = nil
     ) throws(KeyError) -> (privateKey: FilePath, publicKey: FilePath) {
@@ -84,19 +84,21 @@ public enum KeyFile {
     }
 }
 
-/// An open key file or scope file.
+/// An open key file or scope file (``TrustScope``).
 ///
-/// The file is opened only once. If another process replaces the file at `path`, the checks and the read still use the same file.
+/// The file is opened only once. Another process can replace the file at `path`, but all checks and the read use the opened file.
 struct SmallFile {
     let path: FilePath
     let status: Stat
     private let file: OpenFile
 
+    /// Opens a file and reads its status.
+    ///
     /// - Throws: `no-such-file`, `read-failed`.
     init(_ path: FilePath) throws(KeyError) {
         self.path = path
         do {
-            // Without the option nonBlocking, open() on a named pipe waits until another process opens the pipe for writing.
+            // Without the option `nonBlocking`, open() on a named pipe waits until another process opens the pipe for writing.
             file = try OpenFile(path, .readOnly, options: .nonBlocking)
             status = try file.status()
         } catch {
@@ -106,6 +108,8 @@ struct SmallFile {
 
     var isFolder: Bool { status.type == .directory }
 
+    /// Checks that the file is a regular file or a pipe.
+    ///
     /// - Throws: `not-a-file`.
     func expectFile() throws(KeyError) {
         guard status.type == .regular || status.type == .fifo else {
@@ -140,7 +144,9 @@ struct SmallFile {
         return bytes
     }
 
-    /// Reads the public key in the file.
+    /// Reads the file and parses the public key in it.
+    ///
+    /// - Throws: the errors of `contents()`; the errors of `ImagePublicKey(pem:)` with the path in the message.
     func publicKey() throws(KeyError) -> ImagePublicKey {
         let text = try contents()
         do { return try ImagePublicKey(pem: text) } catch {

@@ -1,6 +1,8 @@
 internal import COpenSSL
 
-/// An Ed25519 private key. The secret bytes are in libcrypto's memory. libcrypto overwrites them when the last reference is released.
+/// An Ed25519 private key. It signs bundles and MCUboot images.
+///
+/// The secret bytes are in libcrypto's memory. libcrypto overwrites these bytes when the last reference to the key is released.
 public final class PrivateKey: Sendable {
     public let publicKey: PublicKey
     let handle: KeyHandle
@@ -16,23 +18,24 @@ public final class PrivateKey: Sendable {
         try PrivateKey(KeyError.translating { () throws(OpenSSLFailure) in try KeyHandle.generate() })
     }
 
-    /// Creates the private key from a seed of 32 bytes. RFC 8032 calls the seed the private key.
+    /// Creates a private key from a seed of 32 bytes. RFC 8032 uses the term "private key" for this seed.
     package convenience init(seed: [UInt8]) throws(KeyError) {
         try self.init(KeyError.translating { () throws(OpenSSLFailure) in try KeyHandle.ed25519(seed: seed) })
     }
 
-    /// Returns the signature of `message`, 64 bytes. Two signatures of the same message are identical.
+    /// Returns the signature of `message` (64 bytes). Two signatures of the same message are identical, because Ed25519 does not use random
+    /// numbers.
     public func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8] {
         try KeyError.translating { () throws(OpenSSLFailure) in try handle.sign(message) }
     }
 }
 
 extension PrivateKey {
-    /// Reads a private key in PKCS#8 from a PEM text. `openssl genpkey` and `openssl pkcs8 -topk8` write this format.
+    /// Reads a private key in the format PKCS#8 from a PEM text. `openssl genpkey` and `openssl pkcs8 -topk8` write this format.
     ///
-    /// The passphrase is ignored if the key is not encrypted.
+    /// If the key is not encrypted, the passphrase is ignored.
     ///
-    /// - Throws: `not-a-key`, `wrong-algorithm`, `passphrase-required`, `wrong-passphrase`, `key-too-large`.
+    /// - Throws: `not-a-key`, `wrong-algorithm`, `passphrase-required`, `wrong-passphrase`, `key-too-large`, `crypto-failed`.
     public convenience init(pem: SecretBytes, passphrase: Passphrase? = nil) throws(KeyError) {
         let block = try PEMBlock(in: pem, labels: "PRIVATE KEY", "ENCRYPTED PRIVATE KEY")
         if block.label == "PRIVATE KEY" {
@@ -44,10 +47,10 @@ extension PrivateKey {
         }
     }
 
-    /// Returns the PEM text of this key in the format PKCS#8.
+    /// Returns this key in the format PKCS#8 as a PEM text.
     ///
-    /// If a passphrase is given, the key is encrypted with AES-256-CBC. scrypt (N = 16384, r = 8, p = 1) derives the encryption key from
-    /// the passphrase. The derivation takes about 60 ms.
+    /// If a passphrase is given, AES-256-CBC encrypts the key. scrypt (N = 16384, r = 8, p = 1) derives the encryption key from the
+    /// passphrase. The derivation takes about 60 ms.
     public func pem(passphrase: Passphrase? = nil) throws(KeyError) -> SecretBytes {
         try KeyError.translating { () throws(OpenSSLFailure) in
             let info = try PrivateKeyInfo(handle)

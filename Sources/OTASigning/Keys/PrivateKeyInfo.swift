@@ -1,7 +1,7 @@
 internal import COpenSSL
 
-/// Owns a PrivateKeyInfo of PKCS#8 (RFC 5208), the DER structure of a private key of any algorithm. libcrypto overwrites it in memory
-/// when it is released.
+/// Owns a PrivateKeyInfo, the DER structure for a private key of any algorithm (PKCS#8, RFC 5208). libcrypto overwrites the structure in
+/// memory when this value is destroyed.
 struct PrivateKeyInfo: ~Copyable {
     private let pointer: OpaquePointer
 
@@ -18,7 +18,7 @@ struct PrivateKeyInfo: ~Copyable {
         pointer = parsed
     }
 
-    /// Decrypts an EncryptedPrivateKeyInfo (PKCS#8) and parses the PrivateKeyInfo inside.
+    /// Decrypts an EncryptedPrivateKeyInfo (PKCS#8) and parses the decrypted PrivateKeyInfo.
     ///
     /// - Throws: `not-a-key`, `wrong-passphrase`.
     init(decrypting der: SecretBytes, with passphrase: Passphrase) throws(KeyError) {
@@ -40,7 +40,7 @@ struct PrivateKeyInfo: ~Copyable {
 
     deinit { PKCS8_PRIV_KEY_INFO_free(pointer) }
 
-    /// Returns the private key. It must be an Ed25519 key.
+    /// Returns the private key. The key must be an Ed25519 key.
     ///
     /// - Throws: `wrong-algorithm`, `not-a-key`.
     func ed25519Key() throws(KeyError) -> KeyHandle {
@@ -50,7 +50,7 @@ struct PrivateKeyInfo: ~Copyable {
         return try key()
     }
 
-    /// Returns the private key. It must be an Ed25519, EC or RSA key. The curve and the key length are not checked here.
+    /// Returns the private key. The key must be an Ed25519, EC or RSA key. `ImagePublicKey` checks the curve and the key length later.
     ///
     /// - Throws: `wrong-algorithm`, `not-a-key`.
     func imageKey() throws(KeyError) -> KeyHandle {
@@ -85,8 +85,8 @@ struct PrivateKeyInfo: ~Copyable {
     }
 
     func pem(encryptedWith passphrase: Passphrase) throws(OpenSSLFailure) -> SecretBytes {
-        // The single call PEM_write_bio_PKCS8PrivateKey would also encrypt the key. It derives the encryption key with only 2048
-        // iterations of PBKDF2, which is weaker than scrypt.
+        // PEM_write_bio_PKCS8PrivateKey also encrypts and writes a key, in a single call. However, that function derives the encryption key
+        // with only 2048 iterations of PBKDF2, which is weaker than scrypt.
         guard let scheme = PKCS5_pbe2_set_scrypt(EVP_aes_256_cbc(), nil, 0, nil, 16384, 8, 1) else {
             throw OpenSSLFailure.drain()
         }
@@ -109,7 +109,8 @@ struct PrivateKeyInfo: ~Copyable {
 }
 
 extension SecretBytes {
-    /// Parses these bytes with `parse`, a DER parser of libcrypto (a d2i function). Returns nil if it fails or does not read all bytes.
+    /// Parses these bytes with `parse`, a DER parser of libcrypto (a d2i function). Returns nil if the parser fails or does not read all
+    /// bytes.
     func parsed(
         by parse: (UnsafeMutablePointer<UnsafePointer<UInt8>?>, Int) -> OpaquePointer?,
         freedBy free: (OpaquePointer?) -> Void
@@ -128,9 +129,10 @@ extension SecretBytes {
 }
 
 extension OpenSSLFailure {
-    /// Whether the error means a wrong passphrase: the decrypted bytes have a wrong padding or are not valid DER.
+    /// Whether the error probably means a wrong passphrase: the decrypted bytes have a wrong padding or are not valid DER.
     ///
-    /// The error for the padding is not sufficient, because one of 256 wrong passphrases produces a valid padding by chance.
+    /// The check of the DER is necessary, because about one of 256 wrong passphrases produces a valid padding by chance. Malformed
+    /// encryption parameters cause the same DER error as a wrong passphrase.
     fileprivate var isWrongPassphrase: Bool {
         holds(library: ERR_LIB_PROV, anyOf: PROV_R_BAD_DECRYPT) || entries.contains { $0.library == ERR_LIB_ASN1 }
     }

@@ -1,15 +1,17 @@
 internal import COpenSSL
 public import OTAFirmware
 
-/// A public key for pure Ed25519 signatures (RFC 8032). Signatures with a context or with a prehashed message are not supported.
+/// An Ed25519 public key that verifies signatures of bundles (RFC 8032). The variants Ed25519ctx and Ed25519ph are not supported.
 public struct PublicKey: Sendable {
-    /// The 32 raw bytes.
+    /// The 32 raw bytes of the key.
     public let bytes: [UInt8]
-    /// The first 8 bytes of the SHA-256 of `bytes`.
+    /// The ID of the key: the first 8 bytes of the SHA-256 of `bytes`.
     public let id: KeyID
 
-    /// - Throws: `not-a-key` if `bytes` does not have 32 bytes; `small-order` for a point of small order, whose signatures anyone can
-    ///   forge.
+    /// Creates a public key from its 32 raw bytes.
+    ///
+    /// - Throws: `not-a-key` if `bytes` does not have 32 bytes; `small-order` for a point of small order, because anyone can forge
+    ///   signatures for this key.
     public init(bytes: [UInt8]) throws(KeyError) {
         guard bytes.count == 32 else {
             throw KeyError(.notAKey, "the public key has \(bytes.count) bytes; an Ed25519 public key has 32")
@@ -26,8 +28,8 @@ public struct PublicKey: Sendable {
 
     /// Returns whether `signature` (64 bytes) is a valid signature of `message` by this key.
     ///
-    /// libcrypto refuses a signature whose part S is not below the group order L. Otherwise a valid signature could be changed into a
-    /// second valid signature (RFC 8032, 8.4).
+    /// libcrypto refuses a signature whose part S is not below the group order L (RFC 8032, 8.4). Without this limit, anyone could change a
+    /// valid signature into a different valid signature of the same message.
     public func verify(signature: [UInt8], message: [UInt8]) -> Bool {
         do {
             try KeyHandle.ed25519(publicKey: bytes).verify(signature, over: message)
@@ -48,34 +50,36 @@ extension PublicKey {
     /// bytes are always the same, because DER has exactly one encoding for each value.
     private static let header: [UInt8] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00]
 
-    /// The key as a SubjectPublicKeyInfo in DER, 44 bytes. MCUboot identifies an Ed25519 key by a digest of these bytes.
+    /// The key as a SubjectPublicKeyInfo in DER (44 bytes). MCUboot identifies an Ed25519 key by a digest of these bytes.
     public var subjectPublicKeyInfo: [UInt8] { Self.header + bytes }
 
     /// Reads a public key from a PEM text with the label `PUBLIC KEY`. `openssl pkey -pubout` writes this format.
     ///
-    /// - Throws: `not-a-key`, `wrong-algorithm`, `small-order`, `key-too-large`.
+    /// - Throws: `not-a-key`, `wrong-algorithm`, `small-order`, `key-too-large`, `crypto-failed`.
     public init(pem: SecretBytes) throws(KeyError) {
         try self.init(
             subjectPublicKeyInfo: PEMBlock(in: pem, labels: "PUBLIC KEY").contents.withUnsafeBytes { Array($0) })
     }
 
+    /// Parses a public key in DER (SubjectPublicKeyInfo).
+    ///
     /// - Throws: `not-a-key`, `wrong-algorithm`, `small-order`.
     init(subjectPublicKeyInfo info: [UInt8]) throws(KeyError) {
         guard Self.isEd25519(info) else { throw Self.refusal(of: info) }
         try self.init(bytes: Array(info.dropFirst(Self.header.count)))
     }
 
-    /// Returns whether a SubjectPublicKeyInfo contains an Ed25519 key. The length is not checked.
+    /// Returns whether a SubjectPublicKeyInfo contains an Ed25519 key. This method does not check the length of `info`.
     static func isEd25519(_ info: [UInt8]) -> Bool { info.starts(with: header) }
 
-    /// Returns the PEM text of this key. It is identical to the output of `openssl pkey -pubout`.
+    /// Returns this key as a PEM text. The text is identical to the output of `openssl pkey -pubout`.
     public func pem() throws(KeyError) -> SecretBytes {
         try KeyError.translating { () throws(OpenSSLFailure) in
             try PEMBlock.write(subjectPublicKeyInfo, label: "PUBLIC KEY")
         }
     }
 
-    /// Returns the error for an `info` that is not an Ed25519 key. It is `wrong-algorithm`, or `not-a-key` if `info` is malformed.
+    /// Returns the error for a SubjectPublicKeyInfo without an Ed25519 key: `wrong-algorithm`, or `not-a-key` if `info` is malformed.
     private static func refusal(of info: [UInt8]) -> KeyError {
         let name = AlgorithmName.of(subjectPublicKeyInfo: info)
         guard let name else { return KeyError(.notAKey, "malformed SubjectPublicKeyInfo") }
@@ -83,13 +87,14 @@ extension PublicKey {
     }
 }
 
-/// Public keys that are unsafe: the points of the curve edwards25519 whose order divides 8.
+/// The unsafe public keys: the points of the curve edwards25519 whose order divides 8.
 ///
-/// With these public keys, anyone can forge a signature without a private key. If S is 1 and R is the base point, the signature is
-/// valid for at least one message in eight. For the point of order 1 it is valid for every message.
+/// Anyone can forge a signature for such a key without a private key. In the forged signature, S is 1 and R is the base point. The forged
+/// signature is valid for at least one message in eight on average. For the point of order 1, the forged signature is valid for every
+/// message.
 private enum SmallOrder {
-    /// The encodings of the points of small order: the coordinate y in little-endian byte order, with the sign bit of x set to 0.
-    /// The list includes the non-canonical encodings, in which y is not below the field's prime p.
+    /// The encodings of the points of small order: the coordinate y in little-endian byte order, with the sign bit of x set to 0. The list
+    /// includes the non-canonical encodings, whose y is equal to or above the field's prime p.
     ///
     /// Source: "Taming the many EdDSAs" (Chalkias, Garillot, Nikolaenko 2020), table 1, and libsodium's blocklist.
     private static let encodings: Set<[UInt8]> = [
@@ -110,14 +115,15 @@ private enum SmallOrder {
     private static let zeros = [UInt8](repeating: 0, count: 30)
     private static let ones = [UInt8](repeating: 0xff, count: 30)
 
-    /// Returns whether `bytes` (32 bytes) encode a point of small order. The sign bit of x is ignored.
+    /// Returns whether `bytes` (32 bytes) is the encoding of a point of small order. The sign bit of x has no effect.
     static func contains(_ bytes: [UInt8]) -> Bool {
         guard let last = bytes.last else { return false }
         return encodings.contains(bytes.dropLast() + [last & 0x7f])
     }
 }
 
-/// The demo key in the folder `keys/`. Its private key is public. By default, a `TrustPolicy` refuses files that only this key signed.
+/// The demo key in the folder `keys/`. Its private key is public. A ``TrustPolicy`` therefore refuses files that only this key signed,
+/// unless the policy's `allowsDemoKey` is true.
 public enum DemoKey {
     /// The key ID of `keys/otaflash-demo.pub.pem`.
     public static let id: KeyID = {
@@ -128,14 +134,14 @@ public enum DemoKey {
     }()
 }
 
-/// The sample keys in the repository of MCUboot. Zephyr and the nRF Connect SDK use one of them by default. Their private keys are
+/// The sample keys in the repository of MCUboot. Zephyr and the nRF Connect SDK use one of these keys by default. The private keys are
 /// public, so anyone can sign images with them.
 public enum MCUbootSampleKey {
     /// Returns whether the key with this ID is a sample key.
     public static func contains(_ id: KeyID) -> Bool { ids.contains(id) }
 
-    /// The key IDs of `root-ec-p256.pem`, `root-rsa-2048.pem`, `root-rsa-3072.pem`, `root-ed25519.pem` and `root-ed25519-2.pem`, in this
-    /// order. The files are in the top folder of the MCUboot repository (`boot/zephyr/Kconfig`, `BOOT_SIGNATURE_KEY_FILE`).
+    /// The IDs of the keys `root-ec-p256.pem`, `root-rsa-2048.pem`, `root-rsa-3072.pem`, `root-ed25519.pem` and `root-ed25519-2.pem`, in
+    /// this order. The key files are in the top folder of the MCUboot repository (`boot/zephyr/Kconfig`, `BOOT_SIGNATURE_KEY_FILE`).
     private static let ids: Set<KeyID> = Set(
         [
             [0xe3, 0x04, 0x66, 0xf6, 0xb8, 0x47, 0x0c, 0x1f], [0xfc, 0x57, 0x01, 0xdc, 0x61, 0x35, 0xe1, 0x32],

@@ -1,12 +1,13 @@
 internal import COpenSSL
 
-/// Functions that find the algorithm of a key, and the algorithm's name for messages.
+/// Finds the algorithm of a key and the algorithm's name for messages.
 ///
 /// A SubjectPublicKeyInfo (RFC 5280) is the DER structure of a public key. It contains the algorithm's object identifier and the key.
 enum AlgorithmName {
     /// Returns the name of the algorithm with this object identifier, such as `RSA`.
     ///
-    /// For an unknown algorithm, returns the numbers of the identifier, such as `1.2.840.113549`. Returns nil if `identifier` is nil.
+    /// If libcrypto does not know the identifier, the result is the identifier's numbers, such as `1.2.840.113549`. The result is nil if
+    /// `identifier` is nil.
     static func of(_ identifier: OpaquePointer?) -> String? {
         guard let identifier else { return nil }
         switch OBJ_obj2nid(identifier) {
@@ -34,7 +35,7 @@ enum AlgorithmName {
     }
 
     /// Returns the curve of an EC key as libcrypto's constant (NID), such as `NID_secp384r1`. Returns nil if `info` is malformed or does
-    /// not name a curve.
+    /// not contain the name of a curve.
     static func curve(ofSubjectPublicKeyInfo info: [UInt8]) -> Int32? {
         reading(info) { _, algorithm in
             var kind: Int32 = 0
@@ -45,9 +46,9 @@ enum AlgorithmName {
         }
     }
 
-    /// Returns the text that describes a curve in messages after the word `ECDSA`, such as `P-256`.
+    /// Returns the description of a curve for messages, such as `P-256`. In a message, the description follows the word `ECDSA`.
     ///
-    /// - Parameter curve: libcrypto's constant (NID); nil for a key that does not name its curve.
+    /// - Parameter curve: libcrypto's constant (NID) for the curve; nil for a key without the name of a curve.
     static func curveName(_ curve: Int32?) -> String {
         switch curve {
         case nil: "with explicit parameters"

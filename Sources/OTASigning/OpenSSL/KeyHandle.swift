@@ -1,7 +1,7 @@
 internal import COpenSSL
 
-/// Owns an `EVP_PKEY`, libcrypto's structure for a public or private key. If it contains a private key, libcrypto overwrites the key's
-/// memory when the handle is released.
+/// Owns an `EVP_PKEY`, libcrypto's structure for a public or private key. libcrypto overwrites a private key in memory when the handle is
+/// released.
 final class KeyHandle: @unchecked Sendable {  // libcrypto counts references atomically and never changes a key.
     let pointer: OpaquePointer
 
@@ -29,7 +29,7 @@ final class KeyHandle: @unchecked Sendable {  // libcrypto counts references ato
         KeyHandle(owning: try opened(EVP_PKEY_new_raw_public_key_ex(nil, "ED25519", nil, bytes, bytes.count)))
     }
 
-    /// Returns the 32 raw bytes of the public key of an Ed25519 key.
+    /// Returns the 32 raw bytes of the public part of an Ed25519 key.
     func publicKey() throws(OpenSSLFailure) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: 32)
         var count = bytes.count
@@ -37,7 +37,8 @@ final class KeyHandle: @unchecked Sendable {  // libcrypto counts references ato
         return Array(bytes.prefix(count))
     }
 
-    /// Returns the Ed25519 signature of a message, 64 bytes. The whole message must be in memory, because Ed25519 has no incremental mode.
+    /// Returns the Ed25519 signature of a message (64 bytes). The whole message must be in memory, because libcrypto cannot sign it
+    /// incrementally with Ed25519.
     func sign(_ message: [UInt8]) throws(OpenSSLFailure) -> [UInt8] {
         let context = try opened(EVP_MD_CTX_new())
         defer { EVP_MD_CTX_free(context) }
@@ -71,11 +72,11 @@ extension KeyHandle {
     /// Returns the public key in DER (SubjectPublicKeyInfo).
     func subjectPublicKeyInfo() throws(OpenSSLFailure) -> [UInt8] { try encoded { i2d_PUBKEY(pointer, $0) } }
 
-    /// Returns the public key of an RSA key in DER, as an RSAPublicKey of PKCS#1.
+    /// Returns the public part of an RSA key in DER, as an RSAPublicKey of PKCS#1.
     func rsaPublicKey() throws(OpenSSLFailure) -> [UInt8] { try encoded { i2d_PublicKey(pointer, $0) } }
 
-    /// Returns the parameters of an RSA key: the length of the modulus in bits, the length of the public exponent in bits, and whether the
-    /// exponent is odd.
+    /// Returns three parameters of an RSA key: the length of the modulus in bits, the length of the public exponent in bits, and whether
+    /// the exponent is odd.
     func rsaParameters() throws(OpenSSLFailure) -> (modulusBits: Int32, exponentBits: Int32, exponentIsOdd: Bool) {
         let modulus = try integer(OSSL_PKEY_PARAM_RSA_N)
         defer { BN_free(modulus) }
@@ -125,7 +126,7 @@ extension KeyHandle {
         return bytes
     }
 
-    /// Returns a parameter of the key, such as the RSA modulus, as a `BIGNUM`. The caller must free it.
+    /// Returns a parameter of the key, such as the RSA modulus, as a `BIGNUM`. The caller must free the `BIGNUM`.
     private func integer(_ name: String) throws(OpenSSLFailure) -> OpaquePointer {
         var number: OpaquePointer?
         try succeeded(EVP_PKEY_get_bn_param(pointer, name, &number))
@@ -135,10 +136,10 @@ extension KeyHandle {
 
 /// The padding scheme of a signature. Only RSA signatures have padding.
 enum SignaturePadding {
-    /// ECDSA has no padding.
+    /// The signature has no padding, because it is an ECDSA signature.
     case none
-    /// RSASSA-PSS with MGF1-SHA-256 and a salt of 32 bytes (imgtool 2.5.0, `keys/rsa.py`; mcuboot, `image_rsa.c`). A signature with
-    /// another salt length is invalid.
+    /// The RSA padding RSASSA-PSS with MGF1-SHA-256 and a salt of 32 bytes (imgtool 2.5.0, `keys/rsa.py`; mcuboot, `image_rsa.c`). A
+    /// signature with another salt length is invalid.
     case pss
 
     static let saltLength: Int32 = 32

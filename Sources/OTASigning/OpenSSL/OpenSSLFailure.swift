@@ -3,13 +3,13 @@ internal import COpenSSL
 /// The errors from libcrypto's error queue. Each thread has its own queue.
 ///
 /// The errors of a failed call stay in the queue until `drain()` removes them. Call `drain()` after each failed call and before any
-/// `await`. After an `await`, the task may run on a different thread with a different queue.
+/// `await`. After an `await`, the Swift task may run on a different thread with a different queue.
 struct OpenSSLFailure: Error {
     struct Entry: Hashable {
         var library: Int32
         var reason: Int32
     }
-    /// The errors in the order of the queue. The first error is the original cause.
+    /// The errors in the order of the queue. The first error is the original cause of the failure.
     var entries: [Entry] = []
 
     /// Removes all errors from the queue and returns them.
@@ -28,27 +28,29 @@ struct OpenSSLFailure: Error {
 }
 
 extension OpenSSLFailure: CustomStringConvertible {
-    /// The library number and the reason number of each error. Unlike libcrypto's texts, these numbers do not change between releases.
+    /// The library number and the reason number of each error. libcrypto's texts change between releases, but these numbers do not change.
     var description: String {
         if entries.isEmpty { return "libcrypto reported no cause" }
         return "libcrypto " + entries.map { "\($0.library)/\($0.reason)" }.joined(separator: " ")
     }
 }
 
-/// Returns `pointer`, the result of a libcrypto call. If it is nil, the call failed, and the function throws the errors in the queue.
+/// Returns `pointer`, the result of a libcrypto call. A nil pointer means that the call failed. In this case, the function throws the
+/// errors in the queue.
 func opened(_ pointer: OpaquePointer?) throws(OpenSSLFailure) -> OpaquePointer {
     guard let pointer else { throw OpenSSLFailure.drain() }
     return pointer
 }
 
-/// Throws the errors in the queue unless `answer`, the result of a libcrypto call, is 1. A failed call returns 0 or a negative number.
+/// Checks `answer`, the result of a libcrypto call. The result 1 means success. For every other result, the function throws the errors in
+/// the queue.
 func succeeded(_ answer: Int32) throws(OpenSSLFailure) {
     guard answer == 1 else { throw OpenSSLFailure.drain() }
 }
 
 /// Information about the libcrypto library that this process uses.
 package enum Libcrypto {
-    /// The version, for example `3.0.17`.
+    /// The version of libcrypto, for example `3.0.17`.
     package static var version: String {
         "\(OPENSSL_version_major()).\(OPENSSL_version_minor()).\(OPENSSL_version_patch())"
     }

@@ -1,6 +1,6 @@
 internal import COpenSSL
 
-/// The PEM block of a text. The text before and after the block is ignored.
+/// The only PEM block of a text. The text before and after the block is ignored.
 ///
 /// A text with two blocks is an error, because the user could mean either block.
 struct PEMBlock {
@@ -8,19 +8,21 @@ struct PEMBlock {
     let label: String
     /// The decoded contents of the block, in DER.
     let contents: SecretBytes
-    /// Whether the block has header lines before the contents (RFC 1421). For example, OpenSSL's old encryption writes a `Proc-Type` line.
+    /// Whether the block has header lines before the contents (RFC 1421). For example, a key with OpenSSL's old encryption has a
+    /// `Proc-Type` line.
     let hasHeader: Bool
 
-    /// The maximum length of the text, in bytes. A key in PEM has a few hundred to a few thousand bytes.
+    /// The maximum length of the text, in bytes. A key in PEM has a few hundred to a few thousand bytes, so every key is shorter than this
+    /// limit.
     static let maximumLength = 64 << 10
 
-    /// Parses the PEM block in `text`.
+    /// Parses the only PEM block in `text`.
     ///
     /// - Parameters:
     ///   - labels: the accepted labels.
-    ///   - algorithms: the expected algorithms, for the error message.
-    /// - Throws: `key-too-large`; `not-a-key` if the text does not contain exactly one block; `not-a-key` or `wrong-algorithm` if the
-    ///   block's label is not accepted; `crypto-failed`.
+    ///   - algorithms: the names of the expected algorithms, for the error message.
+    /// - Throws: `key-too-large`; `not-a-key` if `text` is malformed or does not contain exactly one block; `not-a-key` or
+    ///   `wrong-algorithm` if the block's label is not accepted; `crypto-failed`.
     init(in text: SecretBytes, labels: String..., algorithms: String = "Ed25519") throws(KeyError) {
         self = try text.withUnsafeBytes { (text) throws(KeyError) in
             try PEMBlock(in: text, labels: labels, algorithms)
@@ -54,7 +56,8 @@ struct PEMBlock {
         var header: UnsafeMutablePointer<CChar>?
         var data: UnsafeMutablePointer<UInt8>?
         var count = 0
-        // With PEM_FLAG_SECURE, libcrypto overwrites its internal buffers, which can contain a private key, before it frees them.
+        // The internal buffers of libcrypto can contain a private key. With PEM_FLAG_SECURE, libcrypto overwrites these buffers before it
+        // frees them.
         let answer = PEM_read_bio_ex(source.pointer, &label, &header, &data, &count, UInt32(PEM_FLAG_SECURE))
         defer {
             CRYPTO_secure_free(label, #file, #line)
@@ -67,7 +70,7 @@ struct PEMBlock {
         return (String(cString: label), contents, header.map { $0.pointee != 0 } ?? false)
     }
 
-    /// Encodes `der` as PEM.
+    /// Encodes `der` as a PEM block with this label.
     static func write(_ der: [UInt8], label: String) throws(OpenSSLFailure) -> SecretBytes {
         let output = try MemoryBIO()
         guard PEM_write_bio(output.pointer, label, "", der, der.count) > 0 else { throw OpenSSLFailure.drain() }
@@ -78,7 +81,7 @@ struct PEMBlock {
     private static func refusal(of label: String, insteadOf wanted: [String], _ algorithms: String) -> KeyError {
         let expected = wanted.joined(separator: "' or '")
         let isPublicWanted = wanted == ["PUBLIC KEY"]
-        // The label of some formats names the kind of key, for example in OpenSSL's older formats. The error can then have a better hint.
+        // Some labels contain the algorithm or the kind of the key. The error message or the hint can then be more specific.
         switch label {
         case _ where isPublicWanted && label.hasSuffix("PRIVATE KEY"):
             return KeyError(
@@ -110,27 +113,27 @@ struct PEMBlock {
 }
 
 extension OpenSSLFailure {
-    /// Whether the error of PEM_read_bio_ex means that the rest of the text contains no PEM block.
+    /// Whether PEM_read_bio_ex failed because the rest of the text contains no PEM block.
     fileprivate var isEnd: Bool { holds(library: ERR_LIB_PEM, anyOf: PEM_R_NO_START_LINE) }
 }
 
-/// Owns a memory BIO: a buffer that libcrypto's PEM functions read from or write to, like a file.
+/// Owns a memory BIO, which is a buffer of libcrypto. The PEM functions of libcrypto read from a BIO or write to it, as with a file.
 struct MemoryBIO: ~Copyable {
     let pointer: OpaquePointer
 
-    /// Creates a BIO that reads `text`. The text must outlive the BIO.
+    /// Creates a BIO that reads `text`. The BIO does not copy the text, so the text must outlive the BIO.
     init(reading text: UnsafeRawBufferPointer) throws(OpenSSLFailure) {
         pointer = try opened(BIO_new_mem_buf(text.baseAddress, Int32(clamping: text.count)))
     }
 
-    /// Creates an empty BIO for writing. libcrypto overwrites its memory when the BIO is released.
+    /// Creates an empty BIO for writing. libcrypto overwrites the memory of the BIO when the BIO is released.
     init() throws(OpenSSLFailure) {
         pointer = try opened(BIO_new(BIO_s_secmem()))
     }
 
     deinit { BIO_free_all(pointer) }
 
-    /// Returns the bytes that were written to the BIO, and empties the BIO.
+    /// Returns the bytes that were written to the BIO, and removes these bytes from the BIO.
     func contents() -> SecretBytes {
         SecretBytes(capacity: BIO_ctrl_pending(pointer)) { buffer in
             var count = 0

@@ -1,7 +1,7 @@
 internal import COpenSSL
 public import OTAFirmware
 
-/// Computes SHA-256 incrementally.
+/// Computes a SHA-256 digest incrementally.
 ///
 /// If libcrypto does not provide SHA-256 or cannot allocate memory, the process stops, because no caller could handle the error.
 public final class SHA256: IncrementalHash {
@@ -22,7 +22,7 @@ public final class SHA256: IncrementalHash {
         precondition(answer == 1, "SHA-256 updated after finish()")
     }
 
-    /// Returns the digest of all bytes. Call it once, after the last `update(_:)`.
+    /// Returns the digest of all bytes. Call this method once, after the last `update(_:)`.
     public func finish() -> SHA256Digest {
         let bytes = [UInt8](unsafeUninitializedCapacity: 32) { buffer, count in
             let answer = EVP_DigestFinal_ex(context, buffer.baseAddress, nil)
@@ -43,14 +43,15 @@ public final class SHA256: IncrementalHash {
 
     public static func digest(of bytes: ArraySlice<UInt8>) -> SHA256Digest { bytes.withUnsafeBytes { digest(of: $0) } }
 
-    /// Fetches the algorithm from libcrypto once and keeps it. One fetch takes longer than the computation of a manifest's digest.
+    /// libcrypto's implementation of SHA-256. The implementation is fetched only once, because one fetch takes longer than the computation
+    /// of a manifest's digest.
     private struct Algorithm: @unchecked Sendable {
         let pointer: OpaquePointer?
         static let shared = Algorithm(pointer: EVP_MD_fetch(nil, "SHA256", nil))
     }
 }
 
-/// The digest algorithms, except SHA-256, that an MCUboot image can use.
+/// The digest algorithms of MCUboot images except SHA-256. ``SHA256`` computes SHA-256.
 enum MessageDigest {
     case sha384, sha512
 

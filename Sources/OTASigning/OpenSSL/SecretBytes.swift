@@ -1,13 +1,13 @@
 internal import COpenSSL
 
-/// Secret bytes in a buffer that is overwritten with zeros when the last reference is released.
+/// Secret bytes in a buffer. The buffer is overwritten with zeros when the last reference to this object is released.
 ///
-/// An `[UInt8]` is not suitable: when it grows, it moves to new memory, and the secret remains in the old memory.
+/// An `[UInt8]` is not suitable. When an array grows, it moves to new memory, and the secret remains in the old memory.
 public final class SecretBytes: @unchecked Sendable {  // Only the initializer writes to the buffer.
     private let buffer: UnsafeMutableRawBufferPointer
     public let count: Int
 
-    /// Creates a buffer of `capacity` bytes and calls `body` to fill it. `body` returns the number of bytes that it wrote.
+    /// Creates a buffer of `capacity` bytes and calls `body` to fill the buffer. `body` returns the number of bytes that it wrote.
     public init<Failure: Error>(
         capacity: Int, _ body: (UnsafeMutableRawBufferPointer) throws(Failure) -> Int
     ) throws(Failure) {
@@ -32,8 +32,8 @@ public final class SecretBytes: @unchecked Sendable {  // Only the initializer w
 
     deinit { Self.wipe(buffer) }
 
-    /// Calls `body` with the bytes. The pointer is valid only during the call. If `body` copies the bytes, it must overwrite the copy with
-    /// zeros after use.
+    /// Calls `body` with a pointer to the bytes. The pointer is valid only during the call. If `body` copies the bytes, it must overwrite
+    /// the copy with zeros after use.
     public func withUnsafeBytes<Result, Failure: Error>(
         _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
     ) throws(Failure) -> Result {
@@ -46,20 +46,23 @@ public final class SecretBytes: @unchecked Sendable {  // Only the initializer w
     }
 }
 
-/// The passphrase of an encrypted private key file. Its bytes are overwritten with zeros when the last reference is released.
+/// The passphrase of an encrypted private key file. The bytes are overwritten with zeros when the last reference to them is released.
 public struct Passphrase: Sendable {
     let bytes: SecretBytes
 
-    /// The maximum length, in bytes. The `openssl` command has the same limit.
+    /// The maximum length of a passphrase, in bytes. The `openssl` command has the same limit.
     public static let maximumLength = 1024
 
-    /// The recommended minimum length, in bytes. `keygen` warns about a shorter passphrase, because an attacker can guess it.
+    /// The recommended minimum length of a passphrase, in bytes. `keygen` warns about a shorter passphrase, because an attacker can guess a
+    /// short passphrase.
     public static let shortLength = 12
 
-    /// The length in bytes.
+    /// The length of the passphrase in bytes.
     public var length: Int { bytes.count }
 
-    /// - Throws: `unusable-passphrase` unless the passphrase has 1 to 1024 bytes.
+    /// Creates a passphrase from its bytes.
+    ///
+    /// - Throws: `unusable-passphrase` if the passphrase does not have 1 to 1024 bytes.
     public init(_ bytes: SecretBytes) throws(KeyError) {
         guard (1...Self.maximumLength).contains(bytes.count) else {
             throw KeyError(

@@ -1,13 +1,15 @@
 public import OTAFirmware
 public import SystemPackage
 
-/// Creates signed bundles from image files. It reads a binary image in pieces, so the whole image need not fit into memory.
+/// Creates signed bundles from image files. The signer reads a binary image in pieces, so the image can be larger than the memory.
 ///
-/// It leaves a space for the envelope at the start of the output file. It copies the image after that space and computes the image's
+/// The signer leaves space for the envelope at the start of the output file. It copies the image after this space and computes the image's
 /// digest. It writes the envelope last, because the envelope contains the digest.
 public struct BundleSigner: Sendable {
     private let keys: [PrivateKey]
 
+    /// Creates a signer that adds one signature for each of `keys` to every bundle.
+    ///
     /// - Throws: `key-required` if `keys` is empty; `already-signed` if `keys` contains a key twice; `too-many-signatures` for more than
     ///   four keys.
     public init(keys: [PrivateKey]) throws(SigningError) {
@@ -22,12 +24,14 @@ public struct BundleSigner: Sendable {
     /// bundle with additional signatures.
     ///
     /// - Parameters:
-    ///   - input: the path of an image, of an image as Intel HEX text, or of a bundle.
-    ///   - release: the values of the manifest. If the input is a bundle, all values must be nil.
-    ///   - created: the creation time in Unix seconds. It is not used if the input is a bundle. Two calls with the same image, values, keys
-    ///     and time create identical bundles.
-    ///   - output: the path of the new bundle. A failed call does not leave an incomplete file there.
-    ///   - replace: whether to replace an existing file at `output`, atomically. `output` may be the path of the input.
+    ///   - input: the path of an image, of Intel HEX text, or of a bundle.
+    ///   - release: the values for the manifest. If the input is a bundle, all values must be nil.
+    ///   - created: the creation time in Unix seconds. If the input is a bundle, this time is not used. Two calls with the same image,
+    ///     values, keys and time create identical bundles.
+    ///   - output: the path of the new bundle. A failed call does not leave an incomplete file at this path.
+    ///   - replace: whether the new bundle may replace an existing file at `output`. The replacement is atomic. `output` may be the same
+    ///     path as `input`.
+    /// - Returns: the path and the contents of the new bundle.
     public func sign(
         _ input: FilePath, as release: Release = Release(), created: UInt64, to output: FilePath, replace: Bool = false
     ) throws(SigningError) -> SignedFile {
@@ -35,7 +39,7 @@ public struct BundleSigner: Sendable {
             InputFile(input), named: input, as: release, created: created, to: OutputFile(output, replaces: replace))
     }
 
-    /// Does the same as `sign(_:as:created:to:replace:)`, but with an open input file or stream.
+    /// Creates a signed bundle like `sign(_:as:created:to:replace:)`, but reads an open input file or stream.
     ///
     /// - Parameter input: the name of the input in messages.
     package func sign(
@@ -59,8 +63,8 @@ public struct BundleSigner: Sendable {
     private func sign(
         _ source: ImageSource, _ release: Release, _ created: UInt64, _ output: OutputFile
     ) throws(SigningError) -> SignedFile {
-        // The image is written at an offset that depends on the envelope's length. This length depends on the product and the version.
-        // If `release` does not contain both, the image is read twice: the first time to find them.
+        // The offset of the image is the envelope's length, which depends on the product and the version. If `release` does not contain
+        // both values, the signer reads the image twice: first to find these values, then to copy the image.
         let asked = release.isComplete ? nil : try source.inspect(as: release.format) { _ in }
         let draft = try ManifestDraft(release, of: asked, imageSize: source.size, created: created)
         let space = try envelope(draft.placeholder()) { _ in [UInt8](repeating: 0, count: 64) }
@@ -106,11 +110,11 @@ public struct BundleSigner: Sendable {
         return SignedFile(path: output.path, envelope: envelope, image: image)
     }
 
-    /// Returns an envelope with the manifest, the given signatures and one new signature for each key.
+    /// Returns an envelope with the manifest, the existing signatures and one new signature for each key of this signer.
     ///
     /// - Parameters:
-    ///   - signatures: the signatures that the bundle already has.
-    ///   - signature: a function that returns the signature (64 bytes) by a key.
+    ///   - signatures: the existing signatures of the bundle.
+    ///   - signature: returns the signature that a key creates (64 bytes).
     private func envelope(
         _ manifest: Manifest, beside signatures: [BundleSignature] = [],
         signature: (PrivateKey) throws(SigningError) -> [UInt8]
@@ -132,7 +136,7 @@ public struct BundleSigner: Sendable {
 
     /// Checks that all keys of this signer can sign a bundle. A key can sign a bundle only once. A bundle can have at most four signatures.
     ///
-    /// - Parameter signers: the IDs of the keys that have already signed the bundle. Empty for a new bundle.
+    /// - Parameter signers: the IDs of the keys that have already signed the bundle. The list is empty for a new bundle.
     /// - Throws: `already-signed` if a key of this signer is in `signers` or was given twice; `too-many-signatures`.
     private func check(signing signers: [KeyID]) throws(SigningError) {
         var ids = Set(signers)
@@ -153,13 +157,13 @@ public struct BundleSigner: Sendable {
     }
 }
 
-/// The result of `BundleSigner`: the path and the contents of a new bundle.
+/// The path and the contents of a new bundle. ``BundleSigner`` returns this value.
 public struct SignedFile: Sendable {
     public let path: FilePath
     public let envelope: Envelope
-    /// The SHA-256 of the manifest. It identifies the release.
+    /// The SHA-256 of the manifest. This digest identifies the release.
     public let manifestDigest: SHA256Digest
-    /// The description of the signed image. Nil if the input was a bundle.
+    /// The description of the signed image. The value is nil if the input was a bundle.
     public let image: FirmwareDescription?
 
     init(path: FilePath, envelope: Envelope, image: FirmwareDescription?) {
@@ -170,7 +174,7 @@ public struct SignedFile: Sendable {
     }
 }
 
-/// The values of a manifest, except the image's format and digest. The length of the manifest depends only on these values.
+/// The values of a manifest, except the format and the digest of the image. The length of the manifest depends only on these values.
 private struct ManifestDraft {
     private let release: Release
     private let product: ProductName
@@ -178,7 +182,11 @@ private struct ManifestDraft {
     private let imageSize: UInt32
     private let created: UInt64
 
-    /// - Throws: `product-required` if `release` and `image` contain no product; `version-required` if they contain no version.
+    /// Reads the product and the version from `release`. If `release` does not contain a value, this initializer reads the value from
+    /// `image`.
+    ///
+    /// - Throws: `product-required` if `release` and `image` contain no product; `version-required` if `release` and `image` contain no
+    ///   version.
     init(
         _ release: Release, of image: FirmwareDescription?, imageSize: UInt32, created: UInt64
     ) throws(SigningError) {
@@ -210,7 +218,7 @@ private struct ManifestDraft {
         }
     }
 
-    /// Returns a manifest with placeholders for the format and the digest. It is as long as the final manifest.
+    /// Returns a manifest with placeholders for the format and the digest. The length is the same as the length of the final manifest.
     func placeholder() throws(SigningError) -> Manifest {
         try manifest(format: .raw, digest: SHA256.digest(of: []))
     }
@@ -233,6 +241,6 @@ private final class HashingCopy {
         offset += UInt64(piece.count)
     }
 
-    /// Returns the digest of all written bytes. Call it once, after the last `append(_:)`.
+    /// Returns the digest of all written bytes. Call this method once, after the last `append(_:)`.
     func finish() -> SHA256Digest { hash.finish() }
 }

@@ -1,18 +1,19 @@
 public import OTAFirmware
 public import SystemPackage
 
-/// Creates signed MCUboot images from linked binaries. The images have the same format as those of imgtool 2.5.0.
+/// Creates signed MCUboot images from linked binaries, in the format of imgtool 2.5.0, MCUboot's signing tool.
 ///
-/// An image with an Ed25519 signature is identical to imgtool's image. ECDSA and RSA signatures contain random values, so their bytes
-/// differ from imgtool's. The length of an ECDSA signature can also differ. The rest of the image is identical.
+/// With an Ed25519 key, the image is identical to imgtool's image. ECDSA and RSA signatures contain random values, so the signatures differ
+/// from imgtool's signatures. An ECDSA signature can also have another length. In this case, the length in the header of the TLVs differs,
+/// too.
 public struct MCUbootSigner: Sendable {
-    /// The signed data.
+    /// The data that the signature covers.
     public enum Scheme: Sendable {
-        /// The signature is over the image's SHA-256.
+        /// The signature covers the image's SHA-256.
         case digest
-        /// The signature is over the image's SHA-512. Only Ed25519 keys support this scheme.
+        /// The signature covers the image's SHA-512. Only Ed25519 keys support this scheme.
         case sha512
-        /// The signature is over the image's bytes instead of a digest. The image also contains its SHA-512. Only Ed25519 keys support this
+        /// The signature covers the image's bytes instead of a digest. The image also contains its SHA-512. Only Ed25519 keys support this
         /// scheme.
         case pure
     }
@@ -25,6 +26,8 @@ public struct MCUbootSigner: Sendable {
         self.scheme = scheme
     }
 
+    /// Creates a signer with an Ed25519, ECDSA or RSA key.
+    ///
     /// - Throws: `wrong-algorithm` for the scheme `sha512` or `pure` with a key other than Ed25519 (imgtool 2.5.0, `ALLOWED_KEY_SHA` in
     ///   `image.py`).
     public init(key: ImagePrivateKey, scheme: Scheme = .digest) throws(SigningError) {
@@ -43,18 +46,19 @@ public struct MCUbootSigner: Sendable {
     /// Signs the binary in a file and writes the MCUboot image.
     ///
     /// - Parameters:
-    ///   - input: the path of a linked binary (up to 256 MiB), or of Intel HEX text (up to 256 MiB of text).
+    ///   - input: the path of a linked binary (up to 256 MiB) or of Intel HEX text (up to 256 MiB of text).
     ///   - layout: the version and the layout of the new image.
-    ///   - output: the path of the new image. A failed call does not leave an incomplete file there.
-    ///   - replace: whether to replace an existing file at `output`, atomically. `output` may be the path of the input.
-    /// - Returns: the new image. It is parsed before it is written, as a check.
+    ///   - output: the path of the new image. A failed call does not leave an incomplete file at this path.
+    ///   - replace: whether the new image may replace an existing file at `output`. The replacement is atomic. `output` may be the same
+    ///     path as `input`.
+    /// - Returns: the new image. As a check, the signer parses the image before it writes the file.
     public func sign(
         _ input: FilePath, as layout: MCUbootLayout, to output: FilePath, replace: Bool = false
     ) throws(SigningError) -> MCUbootFile {
         try sign(InputFile(input), as: layout, to: OutputFile(output, replaces: replace))
     }
 
-    /// Does the same as `sign(_:as:to:replace:)`, but with an open input file or stream.
+    /// Signs like `sign(_:as:to:replace:)`, but reads an open input file or stream.
     package func sign(
         _ file: InputFile, as layout: MCUbootLayout, to output: OutputFile
     ) throws(SigningError) -> MCUbootFile {
@@ -67,9 +71,9 @@ public struct MCUbootSigner: Sendable {
         return made
     }
 
-    /// Creates an MCUboot image from a linked binary, signs it, and returns its bytes.
+    /// Creates an MCUboot image from a linked binary, signs the image, and returns the image's bytes.
     ///
-    /// - Throws: `header-not-empty`, `slot-too-small`; `not-a-key` or `crypto-failed` if the signature fails.
+    /// - Throws: `header-not-empty`, `slot-too-small`; `not-a-key` or `crypto-failed` if the key cannot create a valid signature.
     public func sign(_ program: [UInt8], as layout: MCUbootLayout) throws(SigningError) -> [UInt8] {
         if !layout.padsHeader { try Self.checkRoom(for: layout.headerSize, in: program) }
         var draft = MCUbootDraft(program, layout)
@@ -143,6 +147,7 @@ public struct MCUbootSigner: Sendable {
         return program
     }
 
+    /// The maximum length of a binary, in bytes. The length is limited, because the signer holds the whole binary in memory.
     private static let maximumLength = 256 << 20
 
     private static func checkRoom(for headerSize: UInt16, in program: [UInt8]) throws(SigningError) {

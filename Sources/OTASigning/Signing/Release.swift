@@ -1,22 +1,22 @@
 public import OTAFirmware
 
-/// The values that the caller of `BundleSigner` chooses for the manifest of a new bundle.
+/// The values that the caller of ``BundleSigner`` chooses for the manifest of a new bundle.
 public struct Release: Sendable, Equatable {
-    /// The product. If it is nil, the signer uses the product that the image contains.
+    /// The product. If the value is nil, the signer uses the product in the image.
     public var product: ProductName?
-    /// The version. If it is nil, the signer uses the version that the image contains.
+    /// The version. If the value is nil, the signer uses the version in the image.
     public var version: SemanticVersion?
-    /// The hardware revisions that support the image. Nil means all revisions.
+    /// The hardware revisions that can run the image. Nil means all revisions.
     public var hardware: HardwareRevisions?
     /// The security counter of the release. Nil means 0.
     public var securityCounter: UInt32?
     /// The minimum battery level of the device in per cent (0 to 100). Nil means no minimum.
     public var minimumBattery: UInt8?
-    /// The commit or the build that the image was made from.
+    /// The name of the commit or build that produced the image.
     public var source: String?
     /// The minimum version that a device must run before the update. Nil means any version.
     public var requires: RequiredVersion?
-    /// The image format. If it is nil, the signer detects the format.
+    /// The image format. If the value is nil, the signer detects the format.
     public var format: ImageFormat?
 
     public init(
@@ -34,10 +34,11 @@ public struct Release: Sendable, Equatable {
         self.format = format
     }
 
-    /// Whether the caller gave the product and the version. If not, the signer reads them from the image.
+    /// Whether the caller gave the product and the version. Otherwise the signer reads the missing value from the image.
     var isComplete: Bool { product != nil && version != nil }
 
-    /// Compares the product and the version with those in the image. Values that are nil are not compared.
+    /// Compares the product and the version with the values in the image. A value that is nil in the release or in the image is not
+    /// compared.
     ///
     /// - Throws: `product-mismatch`, `version-mismatch`.
     func check(_ image: FirmwareDescription) throws(SigningError) {

@@ -1,42 +1,43 @@
 public import OTAFirmware
 
-/// An error of `BundleSigner` or `MCUbootSigner`. Two errors are equal if their codes are equal.
+/// An error of ``BundleSigner`` or ``MCUbootSigner``. Two errors are equal if their codes are equal.
 public enum SigningError: Error, Sendable, Equatable {
     public enum Code: String, Sendable, CaseIterable {
-        // Input file.
+        // The next errors concern the input file.
         case noSuchFile = "no-such-file"
         case notAFile = "not-a-file"
         case readFailed = "read-failed"
         case emptyImage = "empty-image"
         case imageTooLarge = "image-too-large"
-        /// The file changed while it was read.
+        /// The file changed after it was opened.
         case imageChanged = "image-changed"
-        // Values of the release.
+        // The next errors concern the values of the release.
         case productRequired = "product-required"
         case versionRequired = "version-required"
         case productMismatch = "product-mismatch"
         case versionMismatch = "version-mismatch"
-        // Signatures added to a bundle.
+        // The next errors concern a bundle that gets additional signatures.
         case alreadyABundle = "already-a-bundle"
         case malformedBundle = "malformed-bundle"
         case digestMismatch = "digest-mismatch"
         case unknownCriticalField = "unknown-critical-field"
-        // MCUboot images.
+        // The next errors concern MCUboot images.
         case alreadyAnImage = "already-an-image"
-        /// The binary does not start with zero bytes, so there is no space for the header.
+        /// The binary does not start with zero bytes, so it has no space for the header.
         case headerNotEmpty = "header-not-empty"
         case slotTooSmall = "slot-too-small"
-        // Keys.
+        // The next errors concern keys.
         case keyRequired = "key-required"
         case alreadySigned = "already-signed"
         case tooManySignatures = "too-many-signatures"
-        // Output file.
+        // The next errors concern the output file.
         case outputExists = "output-exists"
         case cannotCreate = "cannot-create"
         case writeFailed = "write-failed"
     }
 
-    /// A failed check of this module. `context` describes the problem to the user, without a full stop. `hint` describes the next step.
+    /// A check of this module failed. `context` describes the problem for the user, without a full stop at the end. `hint` is the
+    /// recommended next step.
     case refused(Code, context: String, hint: String? = nil)
     case image(ImageError)
     case intelHex(IntelHexError)
@@ -44,7 +45,7 @@ public enum SigningError: Error, Sendable, Equatable {
     case bundle(BundleError)
     case key(KeyError)
 
-    /// Identifies the error for scripts. The values are stable.
+    /// The code of the error, for scripts. The codes do not change between releases.
     public var code: String {
         switch self {
         case .refused(let code, _, _): code.rawValue

@@ -2,24 +2,25 @@ internal import Glibc
 internal import OTAFirmware
 internal import SystemPackage
 
-/// Checks that only root and the caller can change the file or folder at a path.
+/// Checks that only root and the caller can change the file or folder at a path. The caller is the user that runs this process.
 enum OwnedPath {
-    /// The maximum number of symbolic links in one path. It is the kernel's limit (path_resolution(7)).
+    /// The maximum number of symbolic links in one path. This number is the kernel's limit (path_resolution(7)).
     private static let mostLinks = 40
 
-    /// Checks every folder and every symbolic link on the path, and the file or folder at its end. Each must belong to root or to the
-    /// caller. The folders and the file must not be writable by the group or by others. Otherwise other users could replace the file.
+    /// Checks every folder and every symbolic link on the path, and the file or folder at the end of the path.
     ///
-    /// A sticky folder on the path, such as `/tmp`, may be writable, because other users cannot replace the caller's files in it.
+    /// Each of them must belong to root or to the caller. The folders and the file must not be writable by the group or by others, because
+    /// other users could then replace the file. Only a sticky folder on the path, such as `/tmp`, may be writable, because other users
+    /// cannot replace the caller's files in a sticky folder.
     ///
-    /// A path through `/proc` is an error, because `/proc/self/cwd` is the current directory. The caller may have unpacked a stranger's
-    /// files there. These files belong to the caller and would pass the check.
+    /// A path through `/proc` is an error, because `/proc/self/cwd` is the current directory. The current directory can contain a
+    /// stranger's files that the caller has unpacked. These files belong to the caller and would pass the check.
     ///
     /// - Throws: `no-such-file`, `read-failed`, `relative-trust-path`; `trust-permissions` with the folder, link or file that failed the
     ///   check.
     static func check(_ path: FilePath) throws(KeyError) {
         var place = FilePath("/")
-        // The components that are not checked yet, in reverse order. popLast() removes the next one.
+        // The components that are not checked yet, in reverse order, so that popLast() returns the next component.
         var rest = Array(absolute(path).components.reversed())
         var links = 0
         var writable: [FilePath] = []
@@ -44,8 +45,8 @@ enum OwnedPath {
             if target.isAbsolute { place = "/" }
             rest += target.components.reversed()
         }
-        // Unlike a sticky folder on the path, a sticky folder at the end must not be writable. This check is not in the loop, because the
-        // last component can be `.` or `..`.
+        // A sticky folder on the path may be writable, but a sticky folder at the end must not be writable. This check comes after the
+        // loop, because a path can end with `.` or `..`. The loop does not check these components.
         try check(place, isLast: true, of: path, &writable)
         guard writable.isEmpty else {
             let places = writable.map(\.string)
@@ -89,14 +90,13 @@ enum OwnedPath {
         let type = status.st_mode & S_IFMT
         guard type != S_IFLNK else { return true }
         // In a sticky folder, other users cannot rename or delete an entry that belongs to root or to the caller. The next call of this
-        // function checks the owner of the entry.
+        // function checks the owner of the next entry on the path.
         let isSticky = type == S_IFDIR && status.st_mode & S_ISVTX != 0 && !isLast
         if status.st_mode & (S_IWGRP | S_IWOTH) != 0, !isSticky, !writable.contains(place) { writable.append(place) }
         return false
     }
 
-    /// Follows a symbolic link and returns all paths on the way: `path`, its target, the target of that target, and so on. If `path` is not
-    /// a symbolic link, the result contains only `path`.
+    /// Follows the symbolic links from `path` to a path that is not a link. Returns all these paths in order; the first path is `path`.
     ///
     /// - Throws: `read-failed`.
     static func names(of path: FilePath) throws(KeyError) -> [FilePath] {

@@ -2,17 +2,17 @@ public import OTAFirmware
 
 /// The conditions that a bundle or image must meet in addition to a valid signature. A condition that is nil is not checked.
 public struct TrustPolicy: Sendable, Equatable {
-    /// The required product. A bundle for a different product is refused.
+    /// The required product. A bundle for another product is refused.
     public var product: ProductName?
-    /// The device's hardware revision. A bundle that does not support it is refused.
+    /// The device's hardware revision. A bundle that does not support this revision is refused.
     public var hardware: UInt16?
     /// The lowest accepted security counter.
     public var minimumSecurityCounter: UInt32?
-    /// The version that the device runs. It is compared with the minimum version that the bundle requires, if any.
+    /// The version that the device runs. A bundle that requires a newer version is refused.
     public var runningVersion: SemanticVersion?
-    /// Whether to accept a bundle or image if the demo key is its only trusted signer.
+    /// Whether to accept a bundle or image if the demo key (``DemoKey``) is its only trusted signer.
     public var allowsDemoKey: Bool
-    /// The lowest accepted number of trusted keys with a valid signature, 1 or more.
+    /// The lowest accepted number of trusted keys with a valid signature, 1 or more. The demo key counts only if `allowsDemoKey` is true.
     public var minimumSigners: Int
 
     public init(
@@ -52,10 +52,11 @@ public struct TrustPolicy: Sendable, Equatable {
 
     /// Checks an MCUboot image.
     ///
-    /// An image contains no product and no hardware revisions. If the policy requires a product or a hardware revision, it therefore
-    /// refuses every image. `runningVersion` is not used, because an image requires no minimum version.
+    /// An MCUboot image does not contain its product or its hardware revisions. A policy that requires a product or a hardware revision
+    /// therefore refuses every MCUboot image. `runningVersion` is not used, because an MCUboot image requires no minimum version.
     ///
-    /// - Parameter signer: the trusted key that signed the image; nil if no trusted key signed it.
+    /// - Parameter signer: the trusted key that signed the image; nil if no trusted key signed the image. If the value is nil, the
+    ///   conditions for signers are not checked, because the user consented to an image without a trusted signer.
     /// - Throws: `demo-key`, `too-few-signatures`, `wrong-product`, `wrong-hardware`, `counter-too-low`.
     func check(_ image: MCUbootImage, signer: KeyID?) throws(VerificationError) {
         if let signer { try checkSigners([signer]) }
@@ -73,7 +74,7 @@ public struct TrustPolicy: Sendable, Equatable {
         }
     }
 
-    /// The policy that accepts every bundle and image, including those with only the demo key's signature.
+    /// The policy that accepts every bundle and image with a signature by a trusted key, even if this key is the demo key.
     static let unrestricted = TrustPolicy(allowsDemoKey: true)
 
     private func checkSigners(_ signers: [KeyID]) throws(VerificationError) {

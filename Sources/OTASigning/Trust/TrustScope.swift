@@ -2,10 +2,10 @@ internal import Glibc
 public import OTAFirmware
 public import SystemPackage
 
-/// The bundles and images that a trusted key may sign. A scope file defines them. Without a scope file, the key may sign all bundles
-/// and images.
+/// The limit of a trusted key: the bundles and images that the key may sign. A scope file defines the limit. Without a scope file, the key
+/// may sign all bundles and images.
 ///
-/// The scope file is in the folder of the key file. Its name is the name of the key file with `.scope` at the end
+/// The scope file is in the same folder as the key file. Its name is the name of the key file with `.scope` at the end
 /// (docs/command-line.md, "Limit a trusted key"). Example:
 ///
 ///     # a comment: a line that starts with #
@@ -17,7 +17,7 @@ public struct TrustScope: Sendable, Hashable {
     /// The kind of file that the key may sign.
     public enum Format: String, Sendable, CaseIterable {
         case bundle
-        /// An MCUboot image that has its own signature and is not in a bundle.
+        /// An MCUboot image that is not in a bundle. It has its own signature.
         case mcuboot
     }
 
@@ -32,7 +32,9 @@ public struct TrustScope: Sendable, Hashable {
 
     /// Parses the text of a scope file.
     ///
-    /// - Throws: `bad-trust-scope`. The message names the file and, for an error in one line, the number of the line.
+    /// - Parameter file: the path of the scope file.
+    /// - Throws: `bad-trust-scope`. The message contains the path of the file. For an error in one line, the message also contains the
+    ///   line's number.
     public init(parsing text: [UInt8], of file: FilePath) throws(KeyError) {
         var values: [Word: (line: Int, list: [String])] = [:]
         for (index, line) in text.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).enumerated() {
@@ -75,14 +77,14 @@ public struct TrustScope: Sendable, Hashable {
         formats?.contains(.bundle) ?? true && products?.contains(manifest.product) ?? true
     }
 
-    /// Whether the key may sign MCUboot images. It is false if `products` is not nil, because an image does not contain its product.
+    /// Whether the key may sign MCUboot images. The value is false if `products` is not nil, because an image does not contain its product.
     public var coversImages: Bool { formats?.contains(.mcuboot) ?? true && products == nil }
 
     // MARK: File format
 
     private enum Word: String, CaseIterable { case product, format }
 
-    /// Parses one line and returns its word and its values. Returns nil for an empty line or a comment.
+    /// Parses one line and returns the word before the `=` and the values after the `=`. Returns nil for an empty line or a comment.
     private static func entry(
         _ line: ArraySlice<UInt8>, at place: String, of file: FilePath
     ) throws(KeyError) -> (Word, [String])? {
@@ -103,13 +105,15 @@ public struct TrustScope: Sendable, Hashable {
         return (word, halves[1].split(separator: ",", omittingEmptySubsequences: false).map(trimmed))
     }
 
-    /// Removes spaces at both ends and replaces several spaces inside by one. This accepts no invalid value, because valid values contain
-    /// no spaces.
+    /// Removes the spaces at both ends, and replaces several spaces inside the text with one space. Valid values contain no spaces, so an
+    /// invalid value remains invalid.
     private static func trimmed(_ text: Substring) -> String { text.split(separator: " ").joined(separator: " ") }
 
-    /// Returns the hint of the error for a byte that is not printable ASCII.
+    /// Returns the hint for a byte that is not printable ASCII.
     ///
-    /// - Parameter rest: the line from that byte to the end.
+    /// - Parameters:
+    ///   - rest: the line from this byte to the end.
+    ///   - column: the position of this byte in the line, starting at 1.
     private static func advice(for rest: ArraySlice<UInt8>, _ column: Int, in file: FilePath) -> String {
         let file = file.string.shellQuoted
         return switch rest.first {
@@ -126,10 +130,10 @@ public struct TrustScope: Sendable, Hashable {
         KeyError(.badTrustScope, context, hint: hint)
     }
 
-    /// Returns the path of the scope file for a key file. Returns nil if no file has that path.
+    /// Returns the path of the scope file for a key file. Returns nil only if no scope file exists.
     ///
-    /// If the scope file is a symbolic link to a missing file, returns the path. The caller's read then fails. With nil, the key would have
-    /// no limit.
+    /// The method also returns the path of a symbolic link to a missing file, and the path of a file whose existence cannot be checked. The
+    /// caller's read of the file then fails. If the result were nil, the caller would use the key without a limit.
     static func path(beside key: FilePath) -> FilePath? {
         let path = FilePath(key.string + suffix)
         var status = stat()
@@ -138,7 +142,7 @@ public struct TrustScope: Sendable, Hashable {
 }
 
 extension TrustScope: CustomStringConvertible {
-    /// A text for the user that names the files that the key may sign.
+    /// The kinds of files that the key may sign, as a text for the user.
     public var description: String {
         switch (formats, products) {
         case (_, let products?): "bundles of \(products.map(\.text).sorted().joined(separator: ", "))"

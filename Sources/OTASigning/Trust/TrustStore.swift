@@ -2,22 +2,22 @@ internal import Glibc
 public import OTAFirmware
 public import SystemPackage
 
-/// The trusted public keys by key ID, with their scopes.
+/// The trusted public keys with their scopes (``TrustScope``). Each key has a different ID.
 ///
-/// Each key can sign MCUboot images. Only Ed25519 keys can sign bundles.
+/// All keys can verify MCUboot images. Only the Ed25519 keys can also verify bundles.
 public struct TrustStore: Sendable {
     private var keysByID: [KeyID: ImagePublicKey] = [:]
     private var scopesByID: [KeyID: TrustScope] = [:]
     private var pathsByID: [KeyID: FilePath] = [:]
 
-    /// Creates a store of these keys, without scopes. The same key may appear twice.
+    /// Creates a store of these keys, without scopes. `keys` may contain the same key twice.
     ///
     /// - Throws: `key-id-conflict` if two different keys have the same ID.
     public init(_ keys: some Sequence<PublicKey>) throws(KeyError) {
         for key in keys { try add(ImagePublicKey(key), nil) }
     }
 
-    /// Creates a store of these keys for MCUboot images, without scopes. The same key may appear twice.
+    /// Creates a store of these keys, without scopes. `keys` may contain the same key twice. Only the Ed25519 keys can also verify bundles.
     ///
     /// - Throws: `key-id-conflict` if two different keys have the same ID.
     public init(imageKeys keys: some Sequence<ImagePublicKey>) throws(KeyError) {
@@ -26,14 +26,15 @@ public struct TrustStore: Sendable {
 
     /// Loads key files. A path can name a key file, or a folder with key files `*.pub.pem`.
     ///
-    /// A scope file limits its key (`TrustScope`). If a key file is a symbolic link, the scope file in the link's folder and those in the
-    /// folders of its targets apply.
+    /// A scope file limits its key (``TrustScope``). If a key file is a symbolic link, the scope file next to the link applies. The scope
+    /// files next to the targets of the link apply, too.
     ///
-    /// - Parameter filesAreChosen: whether the user named the paths in the current command. A path to a key file may then lead through
-    ///   folders of other users. The only condition is that the file is not writable by others. Paths to folders are always fully checked.
+    /// - Parameter filesAreChosen: whether the user named the paths in the current command. If true, a path to a key file may lead through
+    ///   folders of other users. The only condition is that the modes of the key file and its scope file do not allow others to write.
+    ///   Paths to folders are always fully checked.
     /// - Throws: `no-such-file`; `trust-permissions` for a path that users other than root and the caller can change (`OwnedPath`);
-    ///   `relative-trust-path` for a path through `/proc`; `no-trusted-key` if no key was found; `key-id-conflict`; `bad-trust-scope` for
-    ///   a scope file that is malformed, has no key file, or differs from the key's other scope file; the errors of
+    ///   `relative-trust-path` for a path through `/proc`; `no-trusted-key` if no key was found; `key-id-conflict`; `bad-trust-scope` for a
+    ///   scope file that is malformed, has no key file, or differs from another scope file of the key; the errors of
     ///   `KeyFile.publicKey(at:)`.
     public init(paths: [FilePath], filesAreChosen: Bool = false) throws(KeyError) {
         for path in paths {
@@ -52,13 +53,13 @@ public struct TrustStore: Sendable {
         }
     }
 
-    /// The keys that can sign bundles (Ed25519 keys), in ascending order of their IDs.
+    /// The keys that can verify bundles (Ed25519 keys), in ascending order of their IDs.
     public var keys: [PublicKey] { imageKeys.compactMap(\.bundleKey) }
 
-    /// All keys, in ascending order of their IDs. Each key can sign MCUboot images.
+    /// All keys, in ascending order of their IDs. Each of these keys can verify MCUboot images.
     public var imageKeys: [ImagePublicKey] { keysByID.values.sorted { $0.id < $1.id } }
 
-    /// The trusted Ed25519 key with this ID. Nil if no trusted key has the ID, or if its algorithm is not Ed25519.
+    /// The trusted Ed25519 key with this ID. The value is nil if the store does not contain an Ed25519 key with this ID.
     public subscript(id: KeyID) -> PublicKey? { keysByID[id]?.bundleKey }
 
     /// Returns the scope of the key with this ID. Returns nil if the key has no limit or is not in the store.
@@ -86,8 +87,8 @@ public struct TrustStore: Sendable {
 
     private mutating func load(_ path: FilePath, isChosen: Bool) throws(KeyError) {
         let key = try Self.guarded(path, isChosen: isChosen).publicKey()
-        // If `path` is a symbolic link, the scope file next to the link's target also applies. Otherwise the key would have no limit if it
-        // is loaded through a link.
+        // If `path` is a symbolic link, the scope file next to the link's target also applies. Otherwise a link to the key file would
+        // remove the limit of the key.
         var scopes: [TrustScope] = []
         for name in try OwnedPath.names(of: path) {
             if let scope = try Self.scope(beside: name, isChosen: isChosen) { scopes.append(scope) }
@@ -102,11 +103,11 @@ public struct TrustStore: Sendable {
         return try TrustScope(parsing: text.withUnsafeBytes { Array($0) }, of: path)
     }
 
-    /// Opens a key file or scope file and checks that other users cannot change it.
+    /// Opens a key file or scope file and checks that other users cannot change the file.
     private static func guarded(_ path: FilePath, isChosen: Bool) throws(KeyError) -> SmallFile {
         let file = try SmallFile(path)
-        // All users can write to a device such as /dev/null. For a device, this check throws `not-a-file`. Without it, the checks below
-        // would throw `trust-permissions`.
+        // All users can write to a device such as /dev/null, so the checks below would throw `trust-permissions` for a device. This check
+        // throws the better error `not-a-file`.
         try file.expectFile()
         guard isChosen else {
             try OwnedPath.check(path)
@@ -125,9 +126,10 @@ public struct TrustStore: Sendable {
 private enum TrustFolder {
     private static let suffix = ".pub.pem"
 
-    /// Returns the names of the key files (`*.pub.pem`) in alphabetical order.
+    /// Returns the names of the key files (`*.pub.pem`) in the folder, in alphabetical order.
     ///
-    /// - Throws: `read-failed`; `bad-trust-scope` for a scope file without a key file. Its name is probably misspelt.
+    /// - Throws: `read-failed`; `bad-trust-scope` for a scope file without a key file, because the name of the scope file is probably
+    ///   misspelt.
     static func keyFiles(in folder: FilePath) throws(KeyError) -> [String] {
         guard let stream = opendir(folder.string) else {
             throw KeyError(.readFailed, "\(folder): \(Errno(rawValue: errno))")

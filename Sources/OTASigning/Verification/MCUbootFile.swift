@@ -2,18 +2,18 @@ public import OTAFirmware
 
 /// A complete MCUboot image that was parsed from a file.
 ///
-/// If the image contains a SHA-256 and is not encrypted, the SHA-256 is correct. The signature is not checked.
+/// If the image contains a SHA-256 and is not encrypted, the SHA-256 is correct. The signature is not verified.
 public struct MCUbootFile: Sendable {
     /// The bytes to send, from the header to the last TLV.
     ///
-    /// The file can also contain the slot's padding and trailer. They are not sent, because they are not signed. The trailer could also
-    /// mark the image as confirmed.
+    /// The file can also contain the slot's padding and trailer. The padding and the trailer are not sent, because the signature does not
+    /// cover them. The trailer could also mark the image as confirmed.
     public let bytes: [UInt8]
     public let image: MCUbootImage
     /// All bytes of the file.
     public let file: [UInt8]
 
-    /// Parses the contents of a file. Only the slot's padding and trailer may follow the last TLV.
+    /// Parses the contents of a file. After the last TLV, only the slot's padding and trailer may follow.
     ///
     /// - Throws: `wrong-image-format` for a file that is not an MCUboot image; the other errors of `FirmwareInspector`.
     public init(parsing file: [UInt8]) throws(ImageError) {

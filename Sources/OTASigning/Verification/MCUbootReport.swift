@@ -1,38 +1,44 @@
 public import OTAFirmware
 
-/// The results of the checks of an MCUboot image. `Verifier.report(on:)` returns them for accepted and for refused images.
+/// The results of the checks of an MCUboot image. `Verifier.report(on:)` returns a report for accepted and for refused images.
 public struct MCUbootReport: Sendable, Equatable {
     public struct Signature: Sendable, Equatable {
-        /// The algorithm's name in imgtool, such as `ED25519` or `ECDSASIG`.
+        /// The algorithm's name in imgtool, such as `ED25519` or `ECDSASIG`. It is `unknown` if imgtool does not have a name for the
+        /// algorithm.
         public let algorithm: String
-        /// Whether the signature is over the image's bytes (a pure signature). Otherwise it is over their digest.
+        /// Whether the signature covers the image's bytes (a pure signature). Otherwise the signature covers a digest of the bytes.
         public let isPure: Bool
-        /// The value of the image's KEYHASH TLV: the SHA-256 or SHA-512 of the signer's public key (`ImagePublicKey.encoded`). Nil if the
-        /// image has no KEYHASH TLV. It may then contain the whole key in a PUBKEY TLV.
+        /// The value of the image's KEYHASH TLV: a digest of the signer's public key (`ImagePublicKey.encoded`).
+        ///
+        /// The value is nil if the image has no KEYHASH TLV. The image may then contain the whole key in a PUBKEY TLV.
         public let keyHash: [UInt8]?
-        /// The trusted key that the image names. Nil if no trusted key matches, or if `ignoredKeyID` is not nil.
+        /// The ID of the trusted key that the image names. The value is nil if the image names no trusted key, or if `ignoredKeyID` is not
+        /// nil.
         public let keyID: KeyID?
-        /// The trusted key that the image names, if its signature is valid but its scope excludes MCUboot images. Otherwise nil.
+        /// The ID of the trusted key that the image names, if the signature is valid but the key's scope excludes MCUboot images. Otherwise
+        /// the value is nil.
         public let ignoredKeyID: KeyID?
-        /// Whether the signature is valid. Nil if it was not checked against a trusted key, or if `ignoredKeyID` is not nil.
+        /// Whether the signature is valid. The value is nil if the signature was not checked with a trusted key, or if `ignoredKeyID` is
+        /// not nil.
         public let holds: Bool?
-        /// A text for the user that explains why the algorithm is not supported. Nil if the algorithm is supported.
+        /// The reason for the error `unsupported-signature`, as a text for the user. The value is nil if the verification did not fail with
+        /// this error.
         public let unsupported: String?
 
         /// Whether the signature by a trusted key is valid, but the scope of this key excludes MCUboot images.
         public var isOutOfScope: Bool { ignoredKeyID != nil }
     }
 
-    /// The name of the digest's TLV in imgtool, such as `SHA256`. Nil if the image contains no digest.
+    /// The imgtool name of the digest's TLV, such as `SHA256`. The value is nil if the image contains no digest.
     public let digest: String?
-    /// Whether the digest matches the signed bytes. Nil if the image has no digest, is encrypted or is ambiguous.
+    /// Whether the digest matches the signed bytes. The value is nil if the image has no digest, is encrypted or is ambiguous.
     public let digestHolds: Bool?
-    /// The signature; nil if the image is not signed.
+    /// The signature. The value is nil if the image is not signed.
     public let signature: Signature?
     /// Whether the verification failed with `ambiguous-image`, for example because the image contains a TLV twice.
     public let isAmbiguous: Bool
-    /// The TLVs outside the protected area. The signature does not cover them. The list does not contain the TLVs of the signature, of its
-    /// key and of the digest.
+    /// The TLVs that the signature does not cover, because they are outside the protected area. The TLVs of the digest, the signature and
+    /// the key are not in this list.
     public let unsigned: [MCUbootTLV]
 }
 

@@ -1,17 +1,17 @@
 internal import OTAFirmware
 
-/// The signature of an MCUboot image, parsed from the image's TLVs. It is not verified yet.
+/// The signature of an MCUboot image, parsed from the image's TLVs. The signature is not verified yet.
 ///
-/// An image with two signatures, two keys or two digests is an error, because the bootloader could use a different one than the host.
+/// An image with two signatures, two keys or two digests is an error, because the bootloader and the host could use different ones.
 struct MCUbootSignature {
-    /// The signature algorithm. The type of the signature's TLV and the type of the digest's TLV determine it.
+    /// The signature algorithm. The TLV types of the signature and of the digest determine the algorithm.
     let algorithm: ImagePublicKey.Algorithm
-    /// The TLV that names the signer. KEYHASH contains a digest of the public key, PUBKEY contains the key (`ImagePublicKey.encoded`).
-    /// Nil if the image names no signer.
+    /// The TLV that names the signer. A KEYHASH TLV contains a digest of the public key. A PUBKEY TLV contains the public key
+    /// (`ImagePublicKey.encoded`). The value is nil if the image names no signer.
     let keyTLV: MCUbootTLV?
-    /// The bytes of the signature. Their length is not checked yet.
+    /// The bytes of the signature. The number of bytes is not checked yet.
     let bytes: [UInt8]
-    /// Whether the signature is over the image's bytes (a pure signature). Otherwise it is over their digest.
+    /// Whether the signature covers the image's bytes (a pure signature). Otherwise the signature covers a digest of the bytes.
     let isPure: Bool
 
     /// Finds the signature among the TLVs of `image`.
@@ -39,8 +39,8 @@ struct MCUbootSignature {
     /// - Parameters:
     ///   - signature: the TLV with the signature.
     ///   - digest: the TLV with the image's digest; nil if the image has no digest.
-    /// - Throws: `unsupported-signature` if otaflash does not support the algorithm, its combination with the digest, or a pure signature
-    ///   with this algorithm.
+    /// - Throws: `unsupported-signature` if otaflash does not support the algorithm, the combination of the algorithm and the digest, or a
+    ///   pure signature with this algorithm.
     private static func algorithm(
         of signature: MCUbootTLV, digest: MCUbootTLV?, isPure: Bool
     ) throws(VerificationError) -> ImagePublicKey.Algorithm {
@@ -51,7 +51,7 @@ struct MCUbootSignature {
         else {
             throw unsupported("ECDSA P-224", ImagePublicKey.Algorithm.list)
         }
-        // imgtool uses the same type of signature TLV for the curves P-256 and P-384. A SHA-384 digest means P-384.
+        // imgtool uses the same type of signature TLV for the curves P-256 and P-384. A SHA-384 digest means that the curve is P-384.
         if algorithm == .ecdsaP256, digest?.type == MCUbootTLV.sha384 {
             throw unsupported("ECDSA P-384", ImagePublicKey.Algorithm.list)
         }
@@ -65,10 +65,10 @@ struct MCUbootSignature {
         return algorithm
     }
 
-    /// Returns the TLV whose type is one of `types`. Returns nil if the image has none.
+    /// Returns the TLV of `image` whose type is one of `types`. Returns nil if the image has no TLV of these types.
     ///
     /// - Parameter what: the kind of TLV, for the error message.
-    /// - Throws: `ambiguous-image` if the image has more than one.
+    /// - Throws: `ambiguous-image` if the image has several TLVs of these types.
     static func only(
         _ image: MCUbootImage, _ types: [UInt16], _ what: String
     ) throws(VerificationError) -> MCUbootTLV? {
@@ -80,8 +80,8 @@ struct MCUbootSignature {
         return found.first
     }
 
-    /// Checks that the protected area contains no digest, key or signature TLV. The digest and the signature are computed over the
-    /// protected area, so they cannot be in it.
+    /// Checks that the protected area contains no digest, key or signature TLV. The digest and the signature cover the protected area, so
+    /// this area cannot contain them.
     ///
     /// - Throws: `ambiguous-image`.
     private static func checkPlaces(in image: MCUbootImage) throws(VerificationError) {

@@ -6,7 +6,7 @@ public struct VerifiedBundle: Sendable {
     public let bundle: SignedBundle
     /// The results for all signatures, in the same order as in the bundle.
     public let signatures: [SignatureReport]
-    /// The SHA-256 of the manifest. It identifies the release.
+    /// The SHA-256 of the manifest. This digest identifies the release.
     public let manifestDigest: SHA256Digest
     /// The SHA-256 of the envelope (manifest and signatures).
     public let envelopeDigest: SHA256Digest
@@ -23,10 +23,10 @@ public struct VerifiedBundle: Sendable {
     public var manifest: Manifest { bundle.envelope.manifest }
     /// The image's bytes.
     public var image: [UInt8] { bundle.image }
-    /// The trusted keys whose signatures are valid. There is at least one.
+    /// The IDs of the trusted keys whose signatures are valid. The list has at least one ID.
     public var signers: [KeyID] { signatures.signers }
 
-    /// Returns the MCUboot image in the bundle. The bundle's signatures authorize the image. The image's own signature is not checked.
+    /// Returns the MCUboot image in the bundle. The bundle's signatures authorize the image, so the image's own signature is not checked.
     ///
     /// - Throws: `wrong-image-format` if the bundle's image is not an MCUboot image; the errors of `MCUbootFile`.
     public func mcubootImage() throws(ImageError) -> VerifiedImage {
@@ -35,11 +35,11 @@ public struct VerifiedBundle: Sendable {
 }
 
 extension VerifiedBundle {
-    /// Checks that this bundle can be published after `previous`, so that devices with `previous` can install it.
+    /// Checks that this bundle can be the next release after `previous`: devices that run `previous` can then install this bundle.
     ///
     /// - Throws: `wrong-product` for another product; `version-not-raised` if the version is not newer; `counter-lowered` if the security
-    ///   counter is lower; `no-common-signer` if no trusted key signed both; `requires-newer` if the required version is newer than
-    ///   `previous`.
+    ///   counter is lower; `no-common-signer` if no trusted key signed both bundles; `requires-newer` if this bundle requires a newer
+    ///   version than the version of `previous`.
     public func check(after previous: VerifiedBundle) throws(VerificationError) {
         let old = previous.manifest
         guard manifest.product == old.product else {
@@ -67,22 +67,22 @@ extension VerifiedBundle {
         }
     }
 
-    /// Whether each hardware revision of `previous` can also install this bundle.
+    /// Returns whether this bundle supports all hardware revisions that `previous` supports.
     public func keepsHardware(of previous: VerifiedBundle) -> Bool {
         guard let revisions = manifest.hardware else { return true }
         return previous.manifest.hardware.map(revisions.contains) ?? revisions.contains(0...UInt16.max)
     }
 }
 
-/// The result of the checks of one signature of a bundle.
+/// The results of the checks of one signature in a bundle.
 public struct SignatureReport: Sendable, Equatable {
     public let keyID: KeyID
     public let algorithm: BundleSignature.Algorithm
-    /// Whether the key with this ID is trusted and its scope covers the bundle.
+    /// Whether the key with this ID is trusted and the key's scope covers the bundle.
     public let trusted: Bool
-    /// Whether the key with this ID is trusted, but its scope does not cover the bundle.
+    /// Whether the key with this ID is trusted, but the key's scope does not cover the bundle.
     public let isOutOfScope: Bool
-    /// Whether the signature is valid. Nil if `trusted` is false, because the signature is then not checked.
+    /// Whether the signature is valid. The value is nil if `trusted` is false, because the signature is then not checked.
     public let valid: Bool?
 }
 

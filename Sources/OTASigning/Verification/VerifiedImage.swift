@@ -1,8 +1,8 @@
 public import OTAFirmware
 
-/// An MCUboot image that may be sent. A trusted key or the user's consent authorizes it.
+/// An MCUboot image that may be sent to a device. A trusted key or the user's consent authorizes the image.
 ///
-/// Only a `Verifier` or a `VerifiedBundle` can create a value of this type. A function with a parameter of this type therefore never
+/// Only a ``Verifier`` or a ``VerifiedBundle`` can create a value of this type. A function with a parameter of this type therefore never
 /// receives an unauthorized image.
 public struct VerifiedImage: Sendable {
     /// The reason why the image may be sent.
@@ -11,20 +11,20 @@ public struct VerifiedImage: Sendable {
         case signature(KeyID)
         /// The image is in a bundle that these trusted keys signed.
         case bundle([KeyID])
-        /// No trusted key authorizes the image, but the user consented to send it.
+        /// No trusted key authorizes the image, but the user consented to the transfer.
         case consent(Consent)
     }
 
     /// The bytes to send, from the header to the last TLV.
     public let bytes: [UInt8]
-    /// The parsed image. Its `digest` is the SHA-256 in the image. It is nil if the image contains no SHA-256 or is encrypted.
+    /// The parsed image. Its `digest` is the SHA-256 in the image, or nil if the image contains no SHA-256 or is encrypted.
     public let image: MCUbootImage
     public let authorization: Authorization
-    /// The manifest of the bundle that contains the image. Nil for an image without a bundle.
+    /// The manifest of the bundle that contains the image. The value is nil for an image without a bundle.
     public let manifest: Manifest?
-    /// The SHA-256 of `bytes`. With it, the device recognizes a partial upload of the same bytes and resumes it.
+    /// The SHA-256 of `bytes`. A device uses this digest to recognize a partial upload of the same bytes and to resume the upload.
     ///
-    /// The image list of a device contains a different digest: the one in the image's TLV.
+    /// The image list of a device contains a different digest: the digest in the image's TLV.
     public let fileDigest: SHA256Digest
 
     init(_ file: MCUbootFile, authorization: Authorization, manifest: Manifest? = nil) {
@@ -36,17 +36,18 @@ public struct VerifiedImage: Sendable {
     }
 }
 
-/// The user's consent to send an image that no trusted key authorizes. Only `Verifier.accept(_:)` creates it.
+/// The user's consent to send an image that no trusted key authorizes. Only `Verifier.accept(_:)` creates a consent.
 public struct Consent: Sendable, Hashable {
-    /// The error of the verification: `not-signed`, `untrusted-key`, `unsupported-signature` or `encrypted-image`.
+    /// The code of the verification error that the user accepted: `not-signed`, `untrusted-key`, `unsupported-signature` or
+    /// `encrypted-image`.
     public let reason: VerificationError.Code
-    /// The reason as a text for the user.
+    /// The description of the verification error, as a text for the user.
     public let context: String
 
-    /// Creates the consent to send an image despite this error of its verification.
+    /// Creates the consent to send an image for which the verification failed with `error`.
     ///
-    /// Returns nil for every error that the user cannot override. Examples are a wrong digest, an invalid signature by a trusted key, and
-    /// a key whose scope excludes the image.
+    /// Returns nil if the user cannot override `error`. Examples are a wrong digest, an invalid signature by a trusted key, and a key whose
+    /// scope excludes the image.
     init?(to error: VerificationError) {
         switch error.code {
         case .notSigned, .untrustedKey, .unsupportedSignature, .encryptedImage: break

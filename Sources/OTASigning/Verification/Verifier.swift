@@ -1,6 +1,7 @@
 public import OTAFirmware
 
-/// Verifies bundles (docs/bundle-format.md, "Signatures") and MCUboot images with the keys of a trust store and a policy.
+/// Verifies bundles (docs/bundle-format.md, "Signatures") and MCUboot images. It uses the keys of a trust store and the conditions of a
+/// policy.
 public struct Verifier: Sendable {
     public let trust: TrustStore
     public let policy: TrustPolicy
@@ -10,15 +11,14 @@ public struct Verifier: Sendable {
         self.policy = policy
     }
 
-    /// Verifies a bundle, in this order:
+    /// Verifies a bundle. The conditions are checked in this order:
     ///
     /// 1. The manifest contains no unknown critical field.
-    /// 2. At least one signature by a trusted key is valid, and no signature by a trusted key is invalid. A key whose scope does not cover
-    ///    the bundle does not count as trusted.
+    /// 2. At least one signature by a trusted key is valid, and no signature by a trusted key is invalid. A key counts as trusted only if
+    ///    its scope covers the bundle.
     /// 3. The image's digest matches the manifest.
-    /// 4. The policy allows the bundle.
-    ///
-    /// The errors of the policy contain values of the manifest. The signatures are checked first, so that these values are authentic.
+    /// 4. The policy accepts the bundle. The policy's error messages contain values of the manifest. The signatures are checked first, so
+    ///    these values are authentic.
     ///
     /// - Throws: `unknown-critical-field`, `bad-signature`, `untrusted-key`, `key-out-of-scope`, `digest-mismatch`; the errors of the
     ///   policy.
@@ -32,7 +32,8 @@ public struct Verifier: Sendable {
         return VerifiedBundle(bundle: bundle, signatures: signatures)
     }
 
-    /// Checks each signature and returns the results, in the same order as in the bundle. An invalid signature is not an error here.
+    /// Checks each signature and returns the results, in the same order as in the envelope. This method does not throw an error for an
+    /// invalid signature.
     public func report(on envelope: Envelope) -> [SignatureReport] {
         envelope.signatures.map { signature in
             let key = trust[signature.keyID]
@@ -45,7 +46,7 @@ public struct Verifier: Sendable {
         }
     }
 
-    /// Checks that all critical fields are known and that a trusted key signed the envelope. Returns the result of each signature.
+    /// Checks that all critical fields are known and that a trusted key signed the manifest. Returns the results for all signatures.
     ///
     /// - Throws: `unknown-critical-field`, `bad-signature`, `untrusted-key`, `key-out-of-scope`.
     private func verify(_ envelope: Envelope) throws(VerificationError) -> [SignatureReport] {
@@ -70,8 +71,8 @@ public struct Verifier: Sendable {
 
     /// Returns the error for a signature by a trusted key whose scope does not cover the bundle.
     ///
-    /// The error is `bad-signature` if the signature is invalid, else `key-out-of-scope`. The user may react to `key-out-of-scope` with a
-    /// wider scope for the key. This must not happen for a forged bundle.
+    /// The error is `bad-signature` if the signature is invalid, otherwise `key-out-of-scope`. After `key-out-of-scope`, the user may
+    /// extend the scope of the key. A forged bundle must not cause such an extension.
     private func refusal(of signature: BundleSignature, _ envelope: Envelope) -> VerificationError {
         let key = trust[signature.keyID]
         guard key?.verify(signature: signature.signature, message: envelope.manifestBytes) == true else {
@@ -83,7 +84,7 @@ public struct Verifier: Sendable {
 
     /// Returns the error for a key whose scope does not cover the file.
     ///
-    /// - Parameter what: the last part of the message, which describes the file.
+    /// - Parameter what: the last part of the message. This part describes the file.
     private func outOfScope(_ key: KeyID, _ what: String) -> VerificationError {
         let limit = trust.scope(of: key).map { "\($0.file) limits it to \($0)" } ?? ""
         return VerificationError(.keyOutOfScope, "signed by the trusted key \(key), but \(limit); \(what)")
@@ -91,10 +92,11 @@ public struct Verifier: Sendable {
 }
 
 extension Verifier {
-    /// Verifies an image. Its digest must match its bytes, its signature by a trusted key must be valid, and the policy must allow it.
+    /// Verifies an MCUboot image. Its digest must match its bytes, its signature by a trusted key must be valid, and the policy must accept
+    /// it. Only an image with a pure signature may have no digest.
     ///
-    /// - Throws: `ambiguous-image`, `encrypted-image`, `no-digest`, `digest-mismatch`, `not-signed`,
-    ///   `unsupported-signature`, `untrusted-key`, `bad-signature`, `key-out-of-scope`; the errors of the policy.
+    /// - Throws: `ambiguous-image`, `encrypted-image`, `no-digest`, `digest-mismatch`, `not-signed`, `unsupported-signature`,
+    ///   `untrusted-key`, `bad-signature`, `key-out-of-scope`; the errors of the policy.
     public func verify(_ file: MCUbootFile) throws(VerificationError) -> VerifiedImage {
         let digest = try checkedDigest(of: file)
         let signature = try MCUbootSignature(of: file.image)
@@ -124,7 +126,7 @@ extension Verifier {
     ///
     /// - Parameters:
     ///   - bytes: the signed bytes: header, body and protected TLVs.
-    ///   - digest: the digest of the signed bytes; nil if the image contains no digest.
+    ///   - digest: the digest of the signed bytes. It is nil if the image contains no digest.
     private static func isValid(
         _ signature: MCUbootSignature, by key: ImagePublicKey, over bytes: ArraySlice<UInt8>, digest: [UInt8]?
     ) -> Bool {
@@ -135,9 +137,10 @@ extension Verifier {
         return ed25519.verify(signature: signature.bytes, message: message)
     }
 
-    /// Verifies an image like `verify(_:)`, and also accepts an image that no trusted key authorizes. Call it only if the user consented.
+    /// Verifies an image like `verify(_:)`, but also accepts an image that no trusted key authorizes. Call this method only with the user's
+    /// consent.
     ///
-    /// All other conditions of `verify(_:)` apply. If the image has a valid signature by a trusted key, the consent is not used.
+    /// The consent overrides only the errors that `Consent.reason` lists. If `verify(_:)` accepts the image, the consent is not used.
     ///
     /// - Throws: `ambiguous-image`, `no-digest`, `digest-mismatch`, `bad-signature`, `key-out-of-scope`; the errors of the policy.
     public func accept(_ file: MCUbootFile) throws(VerificationError) -> VerifiedImage {
@@ -153,7 +156,7 @@ extension Verifier {
         }
     }
 
-    /// Returns the digest that the image contains, after a check that it matches the image's bytes. Returns nil if the image contains no
+    /// Checks that the image's digest matches the image's bytes, and returns this digest. The result is nil if the image contains no
     /// digest.
     ///
     /// - Throws: `encrypted-image`, `ambiguous-image`, `digest-mismatch`.
@@ -177,14 +180,14 @@ extension Verifier {
         return computed
     }
 
-    /// Returns the trusted key that matches a KEYHASH or PUBKEY TLV. Returns nil if `tlv` is nil or no trusted key matches.
+    /// Returns the trusted key that a KEYHASH or PUBKEY TLV names. Returns nil if `tlv` is nil or names no trusted key.
     func trustedKey(named tlv: MCUbootTLV?) -> ImagePublicKey? {
         guard let tlv else { return nil }
         return trust.imageKeys.first { key in
             let encoded = key.encoded
             guard tlv.type == MCUbootTLV.keyHash else { return tlv.value == encoded }
-            // MCUboot refuses a KEYHASH that is longer than its image digest (bootutil_find_key.c). The image digest is SHA-256 (32 bytes).
-            // With Ed25519, it can also be SHA-512 (64 bytes).
+            // MCUboot refuses a KEYHASH that is longer than the image digest (bootutil_find_key.c). The image digest is SHA-256 (32 bytes).
+            // With Ed25519 keys, SHA-512 is also possible (64 bytes).
             return switch (tlv.value.count, key.algorithm) {
             case (32, _): tlv.value == SHA256.digest(of: encoded).bytes
             case (64, .ed25519): tlv.value == MessageDigest.sha512.digest(of: encoded[...])
@@ -204,43 +207,43 @@ extension Verifier {
 
 /// The reason why a bundle or an image is not accepted. Two errors are equal if their codes are equal.
 public struct VerificationError: Error, Sendable, Equatable {
-    /// Identifies the error for scripts. The values are stable.
+    /// Identifies the error for scripts. The raw values do not change between releases.
     public enum Code: String, Sendable, CaseIterable {
         /// The manifest contains an unknown critical field.
         case unknownCriticalField = "unknown-critical-field"
         /// No trusted key signed the bundle or the image.
         case untrustedKey = "untrusted-key"
-        /// The signer is a trusted key, but its scope does not cover the file.
+        /// A trusted key signed the file, but the key's scope does not cover the file.
         case keyOutOfScope = "key-out-of-scope"
         /// A signature by a trusted key is invalid.
         case badSignature = "bad-signature"
-        /// The digest of the image does not match the signed digest.
+        /// The bytes of the image do not match the digest in the bundle's manifest or in the MCUboot image.
         case digestMismatch = "digest-mismatch"
         // The next errors apply only to MCUboot images.
 
         /// The image has no signature.
         case notSigned = "not-signed"
-        /// otaflash does not support the signature algorithm, or its combination with the type of digest.
+        /// otaflash does not support the signature algorithm, or the combination of the algorithm and the type of digest.
         case unsupportedSignature = "unsupported-signature"
         /// The image has no digest.
         case noDigest = "no-digest"
         /// The image is encrypted, so only the device can check its digest.
         case encryptedImage = "encrypted-image"
-        /// The image contains a TLV twice, in the wrong area or with an invalid value. The bootloader could use different TLVs than the
-        /// host.
+        /// The image contains a TLV twice, in the wrong area or with an invalid value. The bootloader and the host could then use different
+        /// TLVs.
         case ambiguousImage = "ambiguous-image"
-        // The next errors are conditions of the policy (`TrustPolicy`) that the bundle or image does not meet.
+        // The next errors mean that the bundle or image does not meet a condition of the policy (`TrustPolicy`).
         case demoKey = "demo-key"
         case wrongProduct = "wrong-product"
         case wrongHardware = "wrong-hardware"
         case counterTooLow = "counter-too-low"
         case requiresNewer = "requires-newer"
-        /// Fewer trusted keys have signed than the policy requires.
+        /// Fewer trusted keys have signed the bundle or image than the policy requires.
         case tooFewSignatures = "too-few-signatures"
-        // Not a release that devices with the previous bundle can install.
+        // The next errors mean that devices with the previous release cannot install the bundle (`VerifiedBundle.check(after:)`).
         case versionNotRaised = "version-not-raised"
         case counterLowered = "counter-lowered"
-        /// No key signed both the bundle and the previous bundle.
+        /// No trusted key signed both the bundle and the previous bundle.
         case noCommonSigner = "no-common-signer"
     }
     public var code: Code
@@ -256,6 +259,6 @@ public struct VerificationError: Error, Sendable, Equatable {
 }
 
 extension ManifestField {
-    /// The field's name in messages, for example `field 0x8007`.
+    /// The name of the field in messages, for example `field 0x8007`.
     var label: String { "field 0x\(Hex.encode([UInt8(type >> 8), UInt8(type & 0xff)]))" }
 }
