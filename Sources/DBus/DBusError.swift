@@ -21,7 +21,7 @@ public struct DBusError: Error, Sendable, Equatable {
         case unexpectedValue = "unexpected-value"
         /// Another connection to the bus owns the requested bus name.
         case nameTaken = "name-taken"
-        /// This program or the other program closed a ``PacketSocket``.
+        /// A ``PacketSocket`` is closed, either by this program or by the program at the other end.
         case socketClosed = "socket-closed"
         case socketFailed = "socket-failed"
         /// No memory, thread or file descriptor is available, or the bus does not support file descriptors.

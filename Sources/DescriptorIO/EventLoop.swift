@@ -6,7 +6,7 @@ package import Glibc
 package protocol LoopClient: AnyObject {
     /// The descriptors and the events that the loop must wait for.
     var interests: [pollfd] { get }
-    /// Receives the results of poll(2) for `interests`, in the same order.
+    /// Receives the results of poll(2), in the order of `interests`.
     func ready(_ entries: ArraySlice<pollfd>)
     /// Does the work that is possible without waiting. Returns true if more work of this kind is left. In this case, the loop does not wait
     /// in poll(2).
@@ -15,10 +15,11 @@ package protocol LoopClient: AnyObject {
     var deadline: ContinuousClock.Instant? { get }
 }
 
-/// Runs the jobs of actors on a separate thread. Between jobs, the thread waits with poll(2) for events of descriptors and for a deadline.
+/// Runs the jobs of actors on a separate thread. Between jobs, the thread waits with poll(2) for events of descriptors and for a
+/// deadline.
 ///
-/// The thread has two purposes. It keeps blocking calls out of Swift's cooperative thread pool, where they would delay other tasks. It also
-/// runs all calls to libdbus, because libdbus needs one thread for all its calls. A ``LoopThread`` owns the loop.
+/// There are two reasons for a separate thread. Waiting in poll(2) on a thread of Swift's cooperative thread pool would delay
+/// other tasks. libdbus needs one thread for all its calls. A ``LoopThread`` owns the loop.
 package final class EventLoop: SerialExecutor, @unchecked Sendable {
     private struct Queue {
         var work: [Work] = []
@@ -178,8 +179,8 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
         lastWaiter += 1
         let id = lastWaiter
         let result = await withTaskCancellationHandler {
-            // This line captures `isolation`. If a closure does not capture `isolation`, it does not run on the actor, and the compiler
-            // does not warn about that.
+            // This line captures `isolation`. If a closure does not capture `isolation`, the closure does not run on the actor.
+            // The compiler does not report this mistake.
             _ = isolation
             return await withCheckedContinuation { continuation in
                 checkIsolated()
@@ -217,7 +218,8 @@ package final class LoopThread: Sendable {
 
     package var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
-    /// Runs `body` on the loop's thread. `body` may block if no other code uses the thread yet.
+    /// Runs `body` on the loop's thread and returns the result of `body`. `body` may block the thread, but only if no other code
+    /// uses the loop yet.
     package func run<Result: Sendable>(_ body: @escaping @Sendable () -> Result) async -> Result {
         await withCheckedContinuation { continuation in loop.perform { continuation.resume(returning: body()) } }
     }

@@ -12,7 +12,8 @@ package actor OpenDescriptor {
 
     /// Takes ownership of the descriptor. The descriptor is closed if the initializer throws.
     ///
-    /// - Parameter release: releases resources of the descriptor, such as a lock. It runs immediately before the descriptor is closed.
+    /// - Parameter release: releases resources of the descriptor, such as a lock. `release` runs immediately before the
+    ///   descriptor is closed.
     /// - Throws: `system` if a system call fails.
     package init(
         adopting descriptor: CInt, on thread: LoopThread, release: @escaping @Sendable (CInt) -> Void = { _ in }
@@ -50,19 +51,20 @@ package actor OpenDescriptor {
 
 /// Owns a non-blocking descriptor and waits for its events on a loop. The descriptor is closed when this object is released.
 ///
-/// Only an actor on the loop's thread may use this object. This actor must hold a reference to the ``LoopThread``, because the thread ends
-/// without such a reference.
+/// Only an actor on the loop's thread may use this object. This actor must hold a reference to the ``LoopThread``, because the
+/// loop's thread ends when the last reference to the `LoopThread` is released.
 package final class LoopDescriptor {
     private let loop: EventLoop
     /// The descriptor; -1 after `close()`.
     private var descriptor: CInt
     private let release: @Sendable (CInt) -> Void
 
-    /// Takes ownership of the descriptor and makes the descriptor non-blocking. The descriptor is closed if the initializer throws.
+    /// Takes ownership of the descriptor and makes the descriptor non-blocking. The descriptor is closed if the initializer
+    /// throws.
     ///
-    /// - Parameter release: releases resources of the descriptor, such as a lock. It runs immediately before the descriptor is closed. The
-    ///   release of a lock is necessary, because the lock otherwise remains until all copies of the descriptor are closed. A new child
-    ///   process has a copy until the process calls exec.
+    /// - Parameter release: releases resources of the descriptor, such as a lock. `release` runs immediately before the
+    ///   descriptor is closed. Closing the descriptor is not enough to release a lock, because the lock remains until all
+    ///   copies of the descriptor are closed. A new child process has a copy until the process calls exec.
     /// - Throws: `system` if a system call fails.
     package init(
         adopting descriptor: CInt, on loop: EventLoop, release: @escaping @Sendable (CInt) -> Void = { _ in }
@@ -104,11 +106,12 @@ package final class LoopDescriptor {
         }
     }
 
-    /// Calls `body` once and returns its result. Returns nil if the system call would block or if a signal interrupted the system call.
+    /// Calls `body` once and returns the result of `body`. Returns nil if the system call would block or if a signal interrupted
+    /// the system call.
     ///
     /// - Parameters:
-    ///   - what: the name of the operation for an error message, such as `read failed`.
-    ///   - body: makes a system call and returns its result. If the result is negative, errno contains the error.
+    ///   - what: the text for an error message, such as `read failed`.
+    ///   - body: makes a system call and returns the result of the call. If the result is negative, errno contains the error.
     /// - Throws: `closed`, `system`.
     package func attempt(_ what: String, _ body: (CInt) -> Int) throws(DescriptorError) -> Int? {
         let count = body(try value)
@@ -123,7 +126,7 @@ package final class LoopDescriptor {
     /// - Parameters:
     ///   - what: the text for an error message, such as `read failed`.
     ///   - events: the flags of poll(2) to wait for.
-    ///   - body: makes a system call and returns its result. If the result is negative, errno contains the error.
+    ///   - body: makes a system call and returns the result of the call. If the result is negative, errno contains the error.
     /// - Throws: `closed`, `cancelled`, `system`.
     package func retry(
         _ what: String, waitingFor events: CInt, isolation: isolated (any Actor) = #isolation, _ body: (CInt) -> Int

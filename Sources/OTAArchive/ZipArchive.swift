@@ -15,7 +15,7 @@ public struct ZipArchive: Sendable {
     public let entries: [ZipEntry]
     private let bytes: [UInt8]
 
-    /// Parses the directory of an archive.
+    /// Parses the directory of an archive, which is the list of all entries.
     ///
     /// - Throws: `truncated-archive`, `malformed-archive`, `unsupported-archive`, `archive-too-large`.
     public init(_ bytes: [UInt8]) throws(ZipError) {
@@ -88,7 +88,7 @@ public struct ZipArchive: Sendable {
         return located
     }
 
-    /// Runs `body`. Converts an error of `ByteReader` to `truncated-archive`.
+    /// Runs `body` and returns its result. Converts an error of `ByteReader` to `truncated-archive`.
     private static func reading<Result>(_ body: () throws -> Result) throws(ZipError) -> Result {
         do {
             return try body()

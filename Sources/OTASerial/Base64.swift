@@ -19,7 +19,7 @@ enum Base64 {
 
     /// Decodes a Base64 text that arrives in parts of any length.
     struct Decoder: Sendable {
-        /// The bytes that were decoded until now.
+        /// The bytes that the decoder has decoded until now.
         private(set) var bytes: [UInt8] = []
         private var bits: UInt32 = 0
         private var digits = 0

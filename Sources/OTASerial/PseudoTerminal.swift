@@ -21,10 +21,11 @@ package struct PseudoTerminal: Sendable {
         deinit { _ = close(descriptor) }
     }
 
-    /// `TIOCGPTN` of Linux, the request for the number of the client's terminal. The number is defined here, because Swift's Glibc module
-    /// does not provide `TIOCGPTN` or `posix_openpt`.
+    /// `TIOCGPTN` of Linux: the ioctl request that returns N in the path `/dev/pts/N` of the client's terminal. The
+    /// constant is defined here, because Swift's Glibc module does not provide `TIOCGPTN` or `posix_openpt`.
     private static let getNumber: UInt = 0x8004_5430
-    /// `TIOCSPTLCK` of Linux, the request that locks the client's terminal (1) or unlocks it (0). Linux creates the terminal locked.
+    /// `TIOCSPTLCK` of Linux: the ioctl request that locks (1) or unlocks (0) the client's terminal. Linux creates the
+    /// terminal locked.
     private static let setLock: UInt = 0x4004_5431
 
     /// Creates a pair of terminals.

@@ -49,8 +49,8 @@ private enum SerialPort {
         }
     }
 
-    /// Locks the port against other programs in two ways. Terminal programs check the lock of flock(2). After TIOCEXCL, the kernel refuses
-    /// to open the port again.
+    /// Locks the port against other programs in two ways. Terminal programs check the lock of flock(2). After the request
+    /// TIOCEXCL, the kernel prevents other programs from opening the port.
     ///
     /// - Throws: `unavailable` if the path is not a serial port, `inUse` if another program has locked the port.
     private static func take(_ port: CInt, _ address: SerialAddress) throws(LinkError) {
@@ -61,7 +61,7 @@ private enum SerialPort {
         if !address.path.hasPrefix("/dev/pts/") { _ = ioctl(port, UInt(TIOCEXCL)) }
     }
 
-    /// Removes the lock of flock(2) and the lock of TIOCEXCL.
+    /// Removes both locks: the lock of flock(2) and TIOCEXCL.
     static func release(_ port: CInt) {
         _ = flock(port, LOCK_UN)
         _ = ioctl(port, UInt(TIOCNXCL))

@@ -5,9 +5,9 @@ public protocol Transport: Sendable {
     /// Opens a link and runs the link until it is closed or lost, or until the task is cancelled.
     ///
     /// - Parameters:
-    ///   - opened: receives the open link. It is called once, before the first event.
-    ///   - receive: receives each event of the link. It may be called after the call of ``Link/close()``, but not after `runLink` has
-    ///     returned.
+    ///   - opened: is called once with the open link, before the first event.
+    ///   - receive: is called with each event of the link. `receive` may still be called after ``Link/close()``, but not
+    ///     after `runLink` has returned.
     /// - Returns: the reason why the link ended.
     /// - Throws: `LinkError` if the link could not be opened.
     func runLink(opened: (any Link) -> Void, receive: @escaping LinkSink) async throws(LinkError) -> LinkError

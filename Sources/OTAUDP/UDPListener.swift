@@ -6,7 +6,7 @@ package import OTAUpdate
 package actor UDPListener {
     package nonisolated var unownedExecutor: UnownedSerialExecutor { thread.unownedExecutor }
 
-    /// The port that the socket is bound to.
+    /// The UDP port of the socket.
     package nonisolated let port: UInt16
     private let thread: LoopThread
     private let descriptor: LoopDescriptor

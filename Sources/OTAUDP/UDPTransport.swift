@@ -20,7 +20,8 @@ public struct UDPTransport: Transport {
 
     /// Opens a link and runs the link until the link ends.
     ///
-    /// - Throws: `noSuchDevice` if the host cannot be resolved or has no route, `unavailable` if the socket cannot be connected.
+    /// - Throws: `noSuchDevice` if the host cannot be resolved or the kernel reports that the host is unreachable, `unavailable`
+    ///   if the socket cannot be connected for another reason.
     public func runLink(opened: (any Link) -> Void, receive: @escaping LinkSink) async throws(LinkError) -> LinkError {
         let socket = try await UDPSocket(connectedTo: address)
         let link = SingleChannelLink(
@@ -36,9 +37,10 @@ private struct UDPSocket: ValuePipe {
     private let descriptor: OpenDescriptor
     let maximumValueLength: Int
 
-    /// Opens a socket and connects the socket to the first reachable address of the host.
+    /// Opens a socket and connects the socket to the first address of the host that connect(2) accepts.
     ///
-    /// - Throws: `noSuchDevice` if the host cannot be resolved or has no route, `unavailable` if the socket cannot be connected.
+    /// - Throws: `noSuchDevice` if the host cannot be resolved or the kernel reports that the host is unreachable, `unavailable`
+    ///   if the socket cannot be connected for another reason.
     init(connectedTo address: UDPAddress) async throws(LinkError) {
         let thread: LoopThread
         do throws(DescriptorError) { thread = try LoopThread() } catch { throw Self.failure(error, address) }

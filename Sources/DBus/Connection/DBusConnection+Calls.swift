@@ -27,8 +27,7 @@ extension DBusConnection {
         await answers(to: calls, timeout: timeout) { _ in }
     }
 
-    /// Sends a call for which the called program sends no reply. Throws `invalidArguments`, `disconnected` and
-    /// `resourcesExhausted`.
+    /// Sends a method call and requests no reply. Throws `invalidArguments`, `disconnected` and `resourcesExhausted`.
     public func callWithoutReply(
         _ destination: String, _ path: DBusObjectPath, _ interface: String, _ member: String,
         _ arguments: [DBusValue] = []
@@ -61,8 +60,8 @@ extension DBusConnection {
         guard !Task.isCancelled else { return batch.map { _ in .failure(.taskCancelled) } }
         let ticket = newTicket()
         return await withTaskCancellationHandler {
-            // This line captures `self`. If a closure does not capture `self`, it does not run on this actor, and the
-            // compiler does not warn about that.
+            // This line captures `self`. If a closure does not capture `self`, the closure does not run on this actor. The
+            // compiler does not report this mistake.
             _ = self
             return await withCheckedContinuation { continuation in
                 preconditionIsolated()
@@ -168,7 +167,7 @@ struct PendingCalls {
     /// The time of the next check for timeouts; nil if no check is needed. Every pending call has this deadline, a
     /// later deadline or no deadline. A reply does not change this time. Therefore a check may find no timeout.
     private(set) var deadline: ContinuousClock.Instant?
-    /// The time when `expire` last ran.
+    /// The time of the previous run of `expire`.
     private var lastLook = ContinuousClock.now
 
     mutating func add(_ serial: UInt32, ticket: UInt64, timeout: Duration?, finish: @escaping (CallResult) -> Void) {
@@ -188,9 +187,10 @@ struct PendingCalls {
         }
     }
 
-    /// Fails each D-Bus call whose deadline had already passed when `expire` last ran. Since then, the thread has read
-    /// received replies. Therefore a reply that arrived before the deadline is accepted, even if the computer was
-    /// suspended or the thread did not run for some time.
+    /// Ends each pending call with `timedOut` if the deadline of the call had already passed at the previous run of `expire`.
+    ///
+    /// Between two runs, the thread reads the received replies. Therefore a reply that arrived before the deadline is accepted,
+    /// even if the computer was suspended or the thread did not run for some time.
     mutating func expire() {
         let look = lastLook
         lastLook = .now

@@ -2,8 +2,7 @@ extension DBusConnection {
     /// Requests a well-known name, such as `org.example.Service`, for this connection.
     ///
     /// - Parameters:
-    ///   - isReplaceable: whether another connection may take the name from this connection. The other connection must
-    ///     set
+    ///   - isReplaceable: whether another connection may take the name from this connection. The other connection must set
     ///     `replacing`.
     ///   - replacing: whether to take the name from its current owner. The current owner must have set `isReplaceable`.
     ///
@@ -52,8 +51,8 @@ extension DBusConnection {
 
     /// Tracks the owner of a bus name until the connection ends.
     ///
-    /// After this method returns, `owners[name]` is the owner at the time of the message that the connection currently
-    /// processes. This is correct because the bus sends the changes of owners and all other messages in one order.
+    /// After this method returns, `owners[name]` is the owner at the time when the bus sent the message that the connection
+    /// currently processes. The reason is that the bus sends changes of owners and all other messages as one sequence.
     func track(_ name: String) async throws(DBusError) {
         guard owners[name] == nil else { return }
         let rule = try DBusMatch.ownerChanges(of: name).rule()

@@ -9,11 +9,9 @@ extension DBusConnection {
     ///
     /// - Parameters:
     ///   - managesObjects: whether the object also has the standard interface ObjectManager, which announces all objects
-    ///     below
-    ///     `path`.
-    ///   - caller: a well-known name, such as `org.bluez`; nil if every program may call the object. If the caller of a
-    ///     method is
-    ///     not the current owner of this name, the caller gets the error `AccessDenied`.
+    ///     below `path`.
+    ///   - caller: a well-known name, such as `org.bluez`; nil if every program may call the object. A program that does
+    ///     not own this name gets the error `AccessDenied`.
     ///
     /// - Throws: `invalidArguments` if a name, a path or a value is malformed, or if `path` is already exported;
     ///   `disconnected`; `resourcesExhausted`; the errors of `call` if `caller` is not nil.
@@ -62,8 +60,8 @@ extension DBusConnection {
             ])
     }
 
-    /// Sends a signal to all subscribers. Throws `invalidArguments` if a name or a value is malformed, `disconnected` and
-    /// `resourcesExhausted`.
+    /// Sends a signal to all subscribers. Throws `disconnected`, `resourcesExhausted`, and `invalidArguments` if a name or
+    /// a value is malformed.
     public func emit(
         _ path: DBusObjectPath, _ interface: String, _ member: String, _ arguments: [DBusValue] = []
     ) throws(DBusError) {
@@ -103,8 +101,8 @@ extension DBusConnection {
 
     /// Throws `remote` with the name `AccessDenied` if the sender of the message may not call the object.
     ///
-    /// The check uses the owner of the name at the time of the call, because the connection processes calls and changes of
-    /// owners in the order of their arrival.
+    /// The method compares the sender with the owner of the object's `caller` name at the time of the call. `owners`
+    /// contains this owner, because the connection processes calls and changes of owners in the order of their arrival.
     private func checkCaller(_ message: Message) throws(DBusError) {
         guard let name = objects.objects[message.path]?.caller, owners[name] != .some(message.sender) else { return }
         throw .remote(DBusError.Name.accessDenied, "only the owner of \(name) may call \(message.path)")

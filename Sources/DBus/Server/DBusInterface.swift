@@ -1,6 +1,7 @@
 /// The declaration of an interface for exported objects: its methods, properties and signals.
 public struct DBusInterface: Sendable {
-    /// The declaration of a signal. It is used only for introspection: `DBusConnection.emit` can send any signal.
+    /// The declaration of a signal, for introspection. A signal needs no declaration: `DBusConnection.emit` also sends
+    /// undeclared signals.
     public struct Signal: Sendable, Hashable {
         public var name: String
         public var arguments: [DBusArgument]
@@ -102,8 +103,8 @@ public struct DBusIncomingCall: Sendable, Hashable {
 /// The declaration of a property of an exported interface. The connection stores the property's value and answers read
 /// requests. `DBusConnection.update` changes the value.
 public struct DBusProperty: Sendable {
-    /// How the signal `PropertiesChanged` announces a new value of the property. The D-Bus specification defines the raw
-    /// values for the introspection annotation `EmitsChangedSignal`.
+    /// Defines whether the signal `PropertiesChanged` announces a new value of the property, and whether it contains the value.
+    /// The raw values are the values of the annotation `EmitsChangedSignal` (D-Bus specification, "Introspection Data Format").
     public enum Announcement: String, Sendable {
         case value = "true"
         /// The signal contains the property's name, but not the new value.
@@ -136,7 +137,7 @@ public struct DBusProperty: Sendable {
     }
 }
 
-/// The declaration of an argument of a method or a signal. The name is used only for introspection.
+/// The declaration of an argument of a method or a signal. Only introspection uses the name.
 public struct DBusArgument: Sendable, Hashable {
     public var name: String
     public var type: DBusType

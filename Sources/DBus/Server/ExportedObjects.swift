@@ -118,7 +118,8 @@ enum Route {
 }
 
 extension ExportedObjects {
-    /// Returns the action for a call. Throws the error for the error reply if the call is not allowed.
+    /// Returns the action for a call. If the call is not valid, this method throws the error that the connection sends to
+    /// the caller.
     func route(_ call: DBusIncomingCall) throws(DBusError) -> Route {
         switch call.interface {
         case Standard.peer: return .answer(try peer(call))

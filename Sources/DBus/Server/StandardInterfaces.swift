@@ -1,6 +1,6 @@
 import CDBus
 
-/// The standard interfaces of the D-Bus specification ("Standard Interfaces").
+/// The names and the declarations of the standard interfaces (D-Bus specification, "Standard Interfaces").
 enum Standard {
     static let properties = "org.freedesktop.DBus.Properties"
     static let objectManager = "org.freedesktop.DBus.ObjectManager"

@@ -1,9 +1,10 @@
 import DescriptorIO
 import Glibc
 
-/// Owns an open file descriptor and closes it when the last reference to this object is released. A message contains a
-/// duplicate of the descriptor, so sending a message does not close the descriptor. Two objects are equal only if they are
-/// the same object.
+/// Owns an open file descriptor, and closes the descriptor when the last reference to this object is released.
+///
+/// A message contains a duplicate of the descriptor. Therefore sending a message does not close the descriptor. Two
+/// references are equal only if they refer to the same object.
 public final class DBusFileDescriptor: Sendable {
     private let held: Guarded<CInt?>
 

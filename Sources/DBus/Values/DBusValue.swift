@@ -52,16 +52,16 @@ public indirect enum DBusValue: Sendable, Hashable {
         }
     }
 
-    /// Returns an array of strings (`as`).
+    /// Creates an array of strings (`as`).
     public static func strings(_ strings: [String]) -> DBusValue { .array(of: .string, strings.map { .string($0) }) }
 
-    /// Returns an array of object paths (`ao`).
+    /// Creates an array of object paths (`ao`).
     public static func objectPaths(_ paths: [DBusObjectPath]) -> DBusValue {
         .array(of: .objectPath, paths.map { .objectPath($0) })
     }
 
-    /// Returns a dictionary with strings as keys and variants as values (`a{sv}`). Each value that is not a variant is put
-    /// into a variant.
+    /// Creates a dictionary with strings as keys and variants as values (`a{sv}`). Each value that is not a variant is put into a
+    /// variant.
     public static func properties(_ properties: [String: DBusValue]) -> DBusValue {
         let entries = properties.map { (DBusValue.string($0), $1.inVariant) }
         return .dictionary(key: .string, value: .variant, Dictionary(entries) { _, last in last })

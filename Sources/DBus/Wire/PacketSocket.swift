@@ -60,8 +60,8 @@ public actor PacketSocket {
     public var isDrained: Bool {
         get throws(DBusError) {
             guard try hasOtherEnd else { throw .socketIsClosed }
-            // TIOCOUTQ has the same number as SIOCOUTQ. It returns the memory of all packets that the other end has not
-            // received yet, in bytes.
+            // The request returns the memory of all packets that the other end has not received yet, in bytes. For sockets,
+            // the request is named SIOCOUTQ. It has the same number as TIOCOUTQ.
             var waiting: CInt = 0
             guard ioctl(try number, UInt(TIOCOUTQ), &waiting) == 0 else {
                 throw .socket(.system("ioctl failed", errno))

@@ -73,8 +73,8 @@ final class Wire: LoopClient {
     }
 
     func ready(_ entries: ArraySlice<pollfd>) {
-        // `dbus_watch_handle` can remove other watches. Therefore the loop skips the watches in `polled` that are no longer
-        // in `watches`.
+        // `dbus_watch_handle` can remove other watches from `watches`. Therefore this code checks that each watch in
+        // `polled` is still in `watches`.
         for (watch, entry) in zip(polled, entries) where entry.revents != 0 && watches.all.contains(watch) {
             let events = CInt(entry.revents)
             var flags: UInt32 = 0
