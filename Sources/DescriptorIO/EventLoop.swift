@@ -207,8 +207,8 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
 
 /// Owns an event loop. The loop's thread ends when the last reference to this object is released.
 ///
-/// An actor on the loop must hold a reference to this object, because `unownedExecutor` does not hold one. Code on the loop must not block
-/// if other actors use the loop, because these actors would have to wait.
+/// An actor on the loop must hold a reference to this object, because `unownedExecutor` does not hold a reference. Code on the
+/// loop must not block if other actors use the loop, because these actors would have to wait.
 package final class LoopThread: Sendable {
     package let loop: EventLoop
 

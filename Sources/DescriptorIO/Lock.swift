@@ -24,7 +24,7 @@ package final class Lock: @unchecked Sendable {
     }
 }
 
-/// A value with a mutex. Only one thread at a time can access the value.
+/// A value that a mutex protects. Only one thread at a time can access the value.
 package final class Guarded<Value>: @unchecked Sendable {
     private let lock = Lock()
     private var value: Value

@@ -27,8 +27,8 @@ public struct UpdateRunner<C: Clock>: Sendable where C.Duration == Duration {
 
     /// Runs a session until the session ends.
     ///
-    /// To stop a session early, send an element of `interrupts` instead of cancelling the task. After an interrupt, the session can perform
-    /// its last actions over the link. A cancellation would end the link first.
+    /// To stop a session early, send an element of `interrupts` instead of cancelling the task. After an interrupt, the session
+    /// can perform its last actions over the link. A cancellation ends the link before the session can perform these actions.
     ///
     /// - Parameter interrupts: each element interrupts the session.
     /// - Throws: the error of the session.

@@ -13,7 +13,7 @@ package actor SerialLine: ValuePipe {
 
     /// Takes ownership of the port, which must be a terminal in raw mode.
     ///
-    /// - Parameter release: releases the locks of the port. It runs immediately before the port is closed.
+    /// - Parameter release: releases the locks of the port. `release` runs immediately before the port is closed.
     /// - Throws: `unavailable` if a system call fails.
     package init(
         _ port: CInt, name: String, release: @escaping @Sendable (CInt) -> Void = { _ in }

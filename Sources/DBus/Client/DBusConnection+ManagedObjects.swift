@@ -1,14 +1,14 @@
 extension DBusConnection {
     /// Returns a stream that reports each change of the objects of a service.
     ///
-    /// The first element is a snapshot of all objects. If the service is not running, the first element is
-    /// `serviceLost`. The later elements are changes, in the order of their arrival. If the service stops, the stream
-    /// stays open. When the service starts again, the stream sends a new snapshot.
+    /// The first element is a snapshot of all objects. If the service is not running, the first element is `serviceLost`. The
+    /// later elements are changes, in the order of their arrival. If the service stops, the stream stays open. When the service
+    /// starts again, the stream sends a new snapshot.
     ///
     /// - Parameter root: the path of the object that has the interface `org.freedesktop.DBus.ObjectManager`.
     ///
-    /// - Throws: the errors of `call`, if the subscription fails. If the objects cannot be read, the stream throws
-    ///   these errors.
+    /// - Throws: the errors of `call` if the subscription fails. If reading the objects fails, the stream throws one of these
+    ///   errors.
     public func managedObjects(
         of service: String, at root: DBusObjectPath = .root
     ) async throws(DBusError) -> DBusStream<DBusObjectChange> {

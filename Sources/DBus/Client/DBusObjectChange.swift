@@ -12,8 +12,8 @@ public enum DBusObjectChange: Sendable, Hashable {
     /// interfaces left, the object no longer exists.
     case removed(DBusObjectPath, [String])
     case changed(DBusPropertiesChange)
-    /// The service has stopped or was replaced, or it is not running at the start of the stream. The objects that the
-    /// stream has reported before no longer exist.
+    /// The service has stopped, another program has replaced the service, or the service is not running at the start of the
+    /// stream. The objects that the stream has reported before no longer exist.
     case serviceLost
 
     /// Creates a change from the signal `InterfacesAdded`, `InterfacesRemoved` or `PropertiesChanged`. Returns nil for

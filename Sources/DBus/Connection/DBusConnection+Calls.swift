@@ -19,8 +19,8 @@ extension DBusConnection {
         try await request(DBusMethodCall(destination, path, interface, member, arguments), timeout: timeout)
     }
 
-    /// Sends all calls, then waits for all replies. Returns the replies in the order of the calls. If a call fails, its
-    /// result is an error, and the other calls continue.
+    /// Sends all calls, then waits for all replies. Returns the replies in the order of the calls. If a call fails, the result of
+    /// this call is an error, and the other calls continue.
     public func call(
         _ calls: [DBusMethodCall], timeout: Duration? = .seconds(25)
     ) async -> [Result<[DBusValue], DBusError>] {
@@ -41,9 +41,9 @@ extension DBusConnection {
 
     /// Calls a method and returns the values of the reply.
     ///
-    /// `onAnswer` runs on this actor before the connection processes the next message. The waiting task resumes later,
-    /// and the connection may process further messages before that. Therefore code that depends on the order of
-    /// messages must be in `onAnswer`.
+    /// `onAnswer` runs on this actor before the connection processes the next message. The waiting task resumes later, and the
+    /// connection may process further messages before the task resumes. Therefore code that depends on the order of messages must
+    /// be in `onAnswer`.
     @discardableResult
     func request(
         _ call: DBusMethodCall, timeout: Duration? = .seconds(25),

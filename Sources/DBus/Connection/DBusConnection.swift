@@ -4,9 +4,9 @@ public import Logging
 
 /// A connection to a D-Bus bus. The connection uses a thread of its own.
 ///
-/// The connection ends when `close` is called, when the bus closes the connection, or when the last reference to the
-/// connection is released. Each stream of the connection holds a reference. At the end, all waiting calls and streams
-/// throw `disconnected`, and the connection cancels its running method handlers.
+/// The connection ends when `close` is called, when the bus closes the connection, or when the last reference to the connection
+/// is released. Each stream holds a reference to its connection. When the connection ends, all waiting calls and streams throw
+/// `disconnected`, and the running method handlers are cancelled.
 public actor DBusConnection {
     public nonisolated let executor: DBusExecutor
     public nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }

@@ -1,6 +1,6 @@
 /// A signal that the connection has received.
 public struct DBusSignal: Sendable, Hashable {
-    /// The unique name of the sender, such as `:1.42`. If the bus itself is the sender, this is `org.freedesktop.DBus`.
+    /// The unique name of the sender, such as `:1.42`. The sender of the bus's own signals is `org.freedesktop.DBus`.
     public var sender: String
     public var path: DBusObjectPath
     public var interface: String

@@ -60,13 +60,13 @@ public struct DBusInterface: Sendable {
 public struct DBusMethod: Sendable {
     /// The code that executes a call of the method and returns the values of the reply.
     ///
-    /// Handlers start in the order in which the calls arrive. Handlers run on the connection's thread and must not block
-    /// it. A handler may wait with `await`, and other handlers can run during this time. When the connection ends, it
-    /// cancels the running handlers.
+    /// Handlers start in the order in which the calls arrive. Handlers run on the connection's thread and must not block this
+    /// thread. A handler may wait with `await`, and other handlers can run during this time. The connection cancels all running
+    /// handlers when the connection ends.
     ///
-    /// If a handler throws an error, the caller gets an error reply. For a `DBusError` with the code `remote`, the D-Bus
-    /// name of the reply is `DBusError.name`. For the code `unexpectedValue`, it is `InvalidArgs`. For every other error,
-    /// it is `Failed`.
+    /// If a handler throws an error, the caller gets an error reply. If the error is a `DBusError` with the code `remote`, the
+    /// D-Bus name of the reply is `DBusError.name`. If the code is `unexpectedValue`, the name is `InvalidArgs`. For every other
+    /// error, the name is `Failed`.
     public typealias Handler = @Sendable (DBusIncomingCall) async throws -> [DBusValue]
 
     public let name: String
@@ -103,8 +103,9 @@ public struct DBusIncomingCall: Sendable, Hashable {
 /// The declaration of a property of an exported interface. The connection stores the property's value and answers read
 /// requests. `DBusConnection.update` changes the value.
 public struct DBusProperty: Sendable {
-    /// Defines whether the signal `PropertiesChanged` announces a new value of the property, and whether it contains the value.
-    /// The raw values are the values of the annotation `EmitsChangedSignal` (D-Bus specification, "Introspection Data Format").
+    /// Defines whether the signal `PropertiesChanged` announces a new value of the property, and whether the signal contains the
+    /// value. The raw values are the values of the annotation `EmitsChangedSignal` (D-Bus specification, "Introspection Data
+    /// Format").
     public enum Announcement: String, Sendable {
         case value = "true"
         /// The signal contains the property's name, but not the new value.
@@ -114,7 +115,7 @@ public struct DBusProperty: Sendable {
         case constant = "const"
     }
 
-    /// The code that accepts or refuses a new value from another program. It runs before the connection stores the value.
+    /// The code that accepts or refuses a new value from another program. The code runs before the connection stores the value.
     /// The value already has the declared type.
     ///
     /// To refuse the value, the code throws an error. The other program gets an error reply, as described for

@@ -70,8 +70,8 @@ struct ExportedObjects {
         objects.filter { $0.key.isDescendant(of: path) }
     }
 
-    /// Returns the names of the path elements directly below `path`. Not every path element has an object: if the only
-    /// object below `/a` is `/a/b/c`, the element of `/a` is `b`.
+    /// Returns the names of the path elements directly below `path`, including elements without an object. If the only object
+    /// below `/a` is `/a/b/c`, the result for `/a` is `b`.
     private func children(of path: DBusObjectPath) -> [String] {
         let skipped = path == .root ? 1 : path.text.utf8.count + 1
         let elements = descendants(of: path).keys.compactMap { descendant in
@@ -130,8 +130,8 @@ extension ExportedObjects {
         }
     }
 
-    /// Returns the call with its interface. D-Bus permits calls without an interface (specification, "Message Types"). For
-    /// such a call, this method searches for an interface that has a method with the same name.
+    /// Returns the call with the name of its interface. D-Bus permits calls without an interface (specification, "Message
+    /// Types"). For such a call, this method searches for an interface of the object that has the called method.
     func completed(_ call: DBusIncomingCall) -> DBusIncomingCall {
         guard call.interface.isEmpty else { return call }
         var call = call

@@ -1,6 +1,6 @@
 /// The path of an object, such as `/org/bluez/hci0`.
 ///
-/// The initializer does not check the syntax. ``DBusConnection`` throws `invalidArguments` if it gets a malformed path.
+/// The initializer does not check the syntax. The methods of ``DBusConnection`` throw `invalidArguments` for a malformed path.
 /// Received paths are always well-formed, because libdbus checks received messages.
 public struct DBusObjectPath: Sendable, Hashable {
     public let text: String

@@ -137,7 +137,7 @@ public indirect enum DBusType: Sendable, Hashable {
         return CInt(character.value)
     }
 
-    /// Creates a type from a signature of one character. Returns nil if the character is not a complete type, such as `a`
+    /// Creates a type from a signature of one character. Returns nil for a character that is not a complete type, for example `a`
     /// or `(`.
     fileprivate init?(code: UInt8) {
         switch code {

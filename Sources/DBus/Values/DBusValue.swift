@@ -111,7 +111,7 @@ extension DBusValue {
     public var signature: DBusSignature? { if case .signature(let value) = unwrapped { value } else { nil } }
     public var bytes: [UInt8]? { if case .bytes(let value) = unwrapped { value } else { nil } }
     public var structure: [DBusValue]? { if case .structure(let value) = unwrapped { value } else { nil } }
-    /// The elements of an array. Nil for an array of bytes: use `bytes` instead.
+    /// The elements of an array. This property is nil for an array of bytes. Use `bytes` for an array of bytes.
     public var array: [DBusValue]? { if case .array(_, let value) = unwrapped { value } else { nil } }
     public var dictionary: [DBusValue: DBusValue]? {
         if case .dictionary(_, _, let value) = unwrapped { value } else { nil }
@@ -151,7 +151,7 @@ extension DBusValue {
         return Dictionary(pairs) { _, last in last }
     }
 
-    /// Returns the content of the value, as the type of the given property. Throws `unexpectedValue` if the value has
+    /// Returns the property `content` of the value. Throws `unexpectedValue` if the property is nil, because the value has
     /// another type. Example: `try value.require(\.string)`.
     public func require<Content>(_ content: KeyPath<DBusValue, Content?>) throws(DBusError) -> Content {
         guard let found = self[keyPath: content] else {
@@ -162,8 +162,8 @@ extension DBusValue {
 }
 
 extension [DBusValue] {
-    /// Returns the content of the value at `index`, as the type of the given property. Throws `unexpectedValue` if the
-    /// array has no value at `index`, or if the value has another type. Example: `try reply.require(0, \.objectPath)`.
+    /// Returns the property `content` of the value at `index`. Throws `unexpectedValue` if the array has no value at `index`, or
+    /// if the value has another type. Example: `try reply.require(0, \.objectPath)`.
     public func require<Content>(
         _ index: Int, _ content: KeyPath<DBusValue, Content?>
     ) throws(DBusError) -> Content {

@@ -60,8 +60,8 @@ public actor PacketSocket {
     public var isDrained: Bool {
         get throws(DBusError) {
             guard try hasOtherEnd else { throw .socketIsClosed }
-            // The request returns the memory of all packets that the other end has not received yet, in bytes. For sockets,
-            // the request is named SIOCOUTQ. It has the same number as TIOCOUTQ.
+            // TIOCOUTQ returns a number of bytes: the memory of all packets that the other end has not received yet. For sockets,
+            // the same request is also named SIOCOUTQ.
             var waiting: CInt = 0
             guard ioctl(try number, UInt(TIOCOUTQ), &waiting) == 0 else {
                 throw .socket(.system("ioctl failed", errno))
@@ -140,9 +140,9 @@ extension DBusError {
 extension PacketSocket {
     /// The received packets. Only one task may read the sequence.
     ///
-    /// The sequence receives at most 32 packets before the task asks for them. If the task is slow, the socket becomes
-    /// full, and the sender must wait. The sequence ends when either end is closed or the reading task is cancelled. It
-    /// throws `socketFailed`.
+    /// The sequence receives at most 32 packets before the task asks for them. If the task is slow, the socket becomes full, and
+    /// the sender must wait. The sequence ends when either end is closed or the reading task is cancelled. The sequence throws
+    /// `socketFailed` if a system call fails.
     public nonisolated var packets: PacketSequence { PacketSequence(socket: self) }
 }
 

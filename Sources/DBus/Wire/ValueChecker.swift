@@ -1,12 +1,12 @@
 import CDBus
 
-/// Checks values before they are sent. libdbus aborts the process on some malformed values. The bus closes the connection
-/// on others.
+/// Checks values before they are sent. For some malformed values, libdbus aborts the process. For other malformed values, the bus
+/// closes the connection.
 struct ValueChecker {
     /// The maximum number of nested containers (D-Bus specification, "Valid Signatures" and "Message Protocol").
     private static let deepest = 64
-    /// The maximum size of all arguments of a message: 64 MiB. The D-Bus specification limits each array to 64 MiB. The
-    /// method `count` adds only upper limits of sizes, so no array can exceed the limit.
+    /// The maximum size of all arguments of a message: 64 MiB. The D-Bus specification limits each array to 64 MiB. A message
+    /// that passes this check cannot contain a longer array.
     private static let largest = 1 << 26
     /// The maximum number of file descriptors in one message. The source is the limit of the Linux kernel, SCM_MAX_FD.
     private static let mostDescriptors = 253

@@ -4,8 +4,8 @@ import Glibc
 
 /// Owns a private libdbus connection. All calls to libdbus run on the thread of the event loop.
 ///
-/// `Wire` reads the received messages from libdbus one by one. It does not use the pending calls of libdbus, because
-/// libdbus does not finish them if the bus exits. `PendingCalls` replaces them and finishes every call.
+/// `Wire` reads the received messages from libdbus one by one. `Wire` does not use the pending calls of libdbus, because libdbus
+/// does not finish its pending calls if the bus exits. The type `PendingCalls` finishes every call.
 final class Wire: LoopClient {
     private let connection: OpaquePointer
     private let watches = WatchList()
