@@ -120,7 +120,7 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
         }
     }
 
-    /// Runs the queued work. Returns false if the thread must end, because `stop` was called and the queue was empty.
+    /// Runs the queued work. Returns false if `stop` was called and the queue was empty. Then the thread must end.
     private func runQueued() -> Bool {
         let (work, stopping) = queue.with { queue in
             defer { queue.work.removeAll(keepingCapacity: true) }

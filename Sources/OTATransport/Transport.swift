@@ -62,7 +62,7 @@ public final class QueuedLink: Link {
     }
 }
 
-/// The error that a text is not a valid device address.
+/// The error for a text that is not a valid device address.
 public struct AddressError: Error, Sendable, Equatable {
     /// The description of the error for the user, without a full stop at the end.
     public var context: String

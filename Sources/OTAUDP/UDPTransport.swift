@@ -44,7 +44,8 @@ private struct UDPSocket: ValuePipe {
     init(connectedTo address: UDPAddress) async throws(LinkError) {
         let thread: LoopThread
         do throws(DescriptorError) { thread = try LoopThread() } catch { throw Self.failure(error, address) }
-        // `open` blocks the thread during a DNS query. This delays no other code, because no other code uses this new thread yet.
+        // `open` blocks the thread during a DNS query. The wait delays no other code, because no other code uses the new thread
+        // yet.
         let opened = await thread.run { Result { () throws(LinkError) in try Self.open(address) } }
         let (socket, family) = try opened.get()
         do throws(DescriptorError) {

@@ -86,8 +86,8 @@ struct ObjectFollower {
         feed.yield(.success(change))
     }
 
-    /// Processes a change of the owner of the service's name. Returns the call that reads all objects of the new owner;
-    /// nil if the service has stopped.
+    /// Processes a change of the owner of the service's name. Returns the call of `GetManagedObjects` to the new owner; nil if
+    /// the service has no new owner.
     mutating func serviceChanged(to newOwner: String?) -> DBusMethodCall? {
         if hasSnapshot || newOwner == nil { feed.yield(.success(.serviceLost)) }
         hasSnapshot = false

@@ -46,8 +46,8 @@ extension DBusConnection {
 
     func unsubscribe(_ ticket: UInt64) {
         guard let rule = try? subscriptions.remove(ticket)?.match.rule() else { return }
-        // The reply is not needed, because the bus refuses `RemoveMatch` only if it has refused the rule in `subscribe`. An
-        // error of `send` is ignored, because the bus removes the rules of a connection that has ended.
+        // Errors are ignored. The bus refuses `RemoveMatch` only if it has refused the same rule in `subscribe`. `send` fails
+        // only after the connection has ended, and then the bus has already removed the rule.
         try? send(withoutReply: .bus("RemoveMatch", [.string(rule)]))
     }
 }

@@ -45,7 +45,7 @@ enum MessageReader {
         case .objectPath: return .objectPath(DBusObjectPath(text(&iterator)))
         case .signature: return .signature(try DBusSignature(text(&iterator)))
         case .unixFileDescriptor:
-            // libdbus returns a duplicate of the descriptor. The number is negative if the descriptor cannot be duplicated.
+            // libdbus returns a duplicate of the descriptor, or a negative number if the descriptor cannot be duplicated.
             let descriptor = basic(CInt(-1), &iterator)
             guard descriptor >= 0 else {
                 throw DBusError(.resourcesExhausted, "the received file descriptor cannot be duplicated")

@@ -53,8 +53,8 @@ enum MessageWriter {
 
     /// Returns the entries, sorted by key if the keys are strings or object paths.
     ///
-    /// The order must be the same each time. bluetoothd assigns the attribute handles of a GATT application in the order of
-    /// the entries, and centrals cache these handles.
+    /// The order must be the same each time, because it determines the attribute handles of a GATT application. bluetoothd assigns the
+    /// handles in the order of the entries, and centrals cache the handles.
     private static func ordered(_ entries: [DBusValue: DBusValue]) -> [(key: DBusValue, value: DBusValue)] {
         func text(_ key: DBusValue) -> String { key.string ?? key.objectPath?.text ?? "" }
         return entries.sorted { text($0.key) < text($1.key) }

@@ -95,7 +95,7 @@ public actor PacketSocket {
             guard count <= scratch.count else {
                 throw DBusError(.socketFailed, "received a packet of \(count) bytes; the maximum is \(scratch.count)")
             }
-            // recv returns 0 for an empty packet, and also after the other end was closed.
+            // recv returns 0 for an empty packet, and also after the other end was closed. Therefore check the other end.
             if count == 0, try !hasOtherEnd { return packets }
             packets.append(Array(scratch[..<count]))
             // Ignore an error here, so that the caller gets the packets that were received before the error.
@@ -142,7 +142,7 @@ extension PacketSocket {
     ///
     /// The sequence receives at most 32 packets before the task asks for them. If the task is slow, the socket becomes full, and
     /// the sender must wait. The sequence ends when either end is closed or the reading task is cancelled. The sequence throws
-    /// `socketFailed` if a system call fails.
+    /// `socketFailed` if a system call fails or a packet is longer than 64 KiB.
     public nonisolated var packets: PacketSequence { PacketSequence(socket: self) }
 }
 

@@ -8,7 +8,7 @@ struct ValueChecker {
     /// The maximum size of all arguments of a message: 64 MiB. The D-Bus specification limits each array to 64 MiB. A message
     /// that passes this check cannot contain a longer array.
     private static let largest = 1 << 26
-    /// The maximum number of file descriptors in one message. The source is the limit of the Linux kernel, SCM_MAX_FD.
+    /// The maximum number of file descriptors in one message. This is SCM_MAX_FD, the limit of the Linux kernel.
     private static let mostDescriptors = 253
 
     private var size = 0
@@ -74,8 +74,8 @@ struct ValueChecker {
         }
     }
 
-    /// Adds an upper limit for the size of a value. The sum of `bytes` and 16 bytes is enough for the content, the length
-    /// field and the padding.
+    /// Adds the estimated size of a value to `size`: `bytes` for the content, and 16 bytes for the length field and the padding. The
+    /// estimate is never too small.
     private mutating func count(_ bytes: Int) throws(DBusError) {
         size += bytes + 16
         guard size <= Self.largest else {
