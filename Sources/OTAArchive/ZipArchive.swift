@@ -6,10 +6,10 @@ internal import OTAFirmware
 /// The parser refuses an archive that another program could read differently. The names of entries are never used as paths of files.
 /// Therefore a name such as `../x` is harmless. Only `contents(of:)` unpacks an entry.
 public struct ZipArchive: Sendable {
-    /// The maximum number of entries. The maximum limits the memory that a malicious archive can use.
+    /// The maximum number of entries. Without a maximum, a malicious archive could use all memory.
     public static let maximumEntries = 256
-    /// The maximum sum of the unpacked sizes of all entries, in bytes: 256 MiB. The maximum limits the memory that a malicious
-    /// archive can use.
+    /// The maximum sum of the unpacked sizes of all entries, in bytes: 256 MiB. Without a maximum, a malicious archive could use
+    /// all memory.
     public static let maximumLength = 256 << 20
 
     /// The entries, in the order of the archive's directory.
