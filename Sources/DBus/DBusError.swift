@@ -1,26 +1,27 @@
 import DescriptorIO
 
-/// An error of a D-Bus operation. Equality compares the code and the D-Bus name.
+/// An error of a D-Bus operation. Two errors are equal if their `code` and `name` are equal. The messages are not
+/// compared.
 public struct DBusError: Error, Sendable, Equatable {
-    /// The kind of the error. The raw values are stable.
+    /// The kind of an error. The raw values do not change between releases.
     public enum Code: String, Sendable, CaseIterable {
-        /// There is no bus at this address, or the bus refused the connection.
+        /// The address of the bus is unknown, no bus is reachable at the address, or the bus refused the connection.
         case connectionFailed = "connection-failed"
         /// The bus or this program closed the connection.
         case disconnected
         /// No reply arrived before the timeout.
         case timedOut = "timed-out"
-        /// The waiting task was cancelled.
+        /// The Swift task that waited for the operation was cancelled.
         case cancelled
-        /// The called program or the bus replied with an error. `name` is the name of this error.
+        /// The called program or the bus replied with an error. ``DBusError/name`` is the D-Bus name of this error.
         case remote
-        /// A name, path or value is malformed. Nothing was sent.
+        /// The caller passed a malformed or forbidden name, path or value. No message was sent.
         case invalidArguments = "invalid-arguments"
         /// A received value is missing, is malformed, or has the wrong type.
         case unexpectedValue = "unexpected-value"
-        /// Another connection owns the requested name.
+        /// Another connection to the bus owns the requested bus name.
         case nameTaken = "name-taken"
-        /// Either end of a packet socket was closed.
+        /// A ``PacketSocket`` is closed, either by this program or by the program at the other end.
         case socketClosed = "socket-closed"
         case socketFailed = "socket-failed"
         /// No memory, thread or file descriptor is available, or the bus does not support file descriptors.
@@ -28,9 +29,11 @@ public struct DBusError: Error, Sendable, Equatable {
     }
 
     public var code: Code
-    /// The D-Bus error name, such as `org.bluez.Error.InProgress`. Set only with `remote`.
+    /// The D-Bus name of the error, such as `org.bluez.Error.InProgress`. Only errors with the code `remote` have a
+    /// name.
     public var name: String?
-    /// A description for the user, without a full stop. With `remote`, it is the text of the error reply.
+    /// A description of the error for the user, without a full stop at the end. If the code is `remote`, the
+    /// description is the text of the error reply.
     public var message: String
 
     public init(_ code: Code, _ message: String) {
@@ -38,8 +41,8 @@ public struct DBusError: Error, Sendable, Equatable {
         self.message = message
     }
 
-    /// Returns an error that represents an error reply. A handler of an exported method throws it to reply with this error
-    /// name.
+    /// Creates an error with the code `remote`. If a handler of an exported method throws this error, the caller of the
+    /// method gets an error reply with the D-Bus name `name`.
     public static func remote(_ name: String, _ message: String = "") -> DBusError {
         var error = DBusError(.remote, message)
         error.name = name
@@ -56,8 +59,8 @@ extension DBusError: CustomStringConvertible {
 }
 
 extension DBusError {
-    /// Standard error names. They come from the D-Bus specification and from dbus-daemon, the reference implementation of the
-    /// bus.
+    /// The standard D-Bus error names. They are defined by the D-Bus specification or by dbus-daemon, the reference
+    /// implementation of the bus.
     public enum Name {
         static let prefix = "org.freedesktop.DBus.Error."
         public static let failed = prefix + "Failed"

@@ -1,27 +1,29 @@
 package import Glibc
 
-/// An object that an event loop calls in each round, such as a D-Bus connection. All calls are on the loop's thread.
+/// An object that an ``EventLoop`` calls in each round, such as a D-Bus connection. The loop calls the object only on the loop's thread.
 ///
 /// In a round, the loop runs its queued jobs, calls `turn`, waits with poll(2), and then calls `ready` if an event occurred.
 package protocol LoopClient: AnyObject {
     /// The descriptors and the events that the loop must wait for.
     var interests: [pollfd] { get }
-    /// Receives the results of poll(2) for `interests`, in the same order.
+    /// Receives the results of poll(2), in the order of `interests`.
     func ready(_ entries: ArraySlice<pollfd>)
-    /// Does the work that is possible without waiting. Returns true if more such work is left. Then the loop does not wait.
+    /// Does the work that is possible without waiting. Returns true if more work of this kind is left. In this case, the loop does not wait
+    /// in poll(2).
     func turn() -> Bool
-    /// The latest time of the next call of `turn`; nil if there is no limit.
+    /// The latest time when the loop must call `turn` again; nil if there is no limit.
     var deadline: ContinuousClock.Instant? { get }
 }
 
-/// Runs the jobs of actors on a separate thread. Between jobs, the thread waits with poll(2) for descriptors and a deadline.
+/// Runs the jobs of actors on a separate thread. Between jobs, the thread waits with poll(2) for events of descriptors and for a
+/// deadline.
 ///
-/// There are two reasons for the thread. A blocking call on Swift's cooperative thread pool delays other tasks. libdbus needs one
-/// thread for all its calls. A `LoopThread` owns the loop.
+/// There are two reasons for a separate thread. Waiting in poll(2) on a thread of Swift's cooperative thread pool would delay
+/// other tasks. libdbus needs one thread for all its calls. A ``LoopThread`` owns the loop.
 package final class EventLoop: SerialExecutor, @unchecked Sendable {
     private struct Queue {
         var work: [Work] = []
-        /// Whether the thread waits in poll(2) or is about to. Then new work must wake the thread.
+        /// Whether the thread waits in poll(2) or is about to wait. If true, a caller that adds work must wake the thread.
         var asleep = false
         var stopping = false
     }
@@ -47,12 +49,13 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
     private var lastWaiter: UInt64 = 0
     package weak var client: (any LoopClient)?
 
-    /// Starts a loop and its thread. The thread retains the loop until the thread ends.
+    /// Starts a loop and its thread. The thread holds a reference to the loop until the thread ends.
     static func start() throws(DescriptorError) -> EventLoop {
         let loop = EventLoop(alarm: try WakePipe())
         var thread = pthread_t()
         let context = Unmanaged.passRetained(loop)
-        // All signals are blocked during pthread_create, because the new thread inherits the signal mask and must not handle signals.
+        // The new thread must not handle signals. A new thread inherits the signal mask of its creator. Therefore this code blocks all
+        // signals during pthread_create.
         var all = sigset_t()
         var before = sigset_t()
         sigfillset(&all)
@@ -75,7 +78,7 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
 
     private init(alarm: consuming WakePipe) { self.alarm = alarm }
 
-    /// Ends the thread as soon as the queue is empty. Work that is enqueued after the end of the thread never runs.
+    /// Ends the thread as soon as the queue is empty. Work that is added to the queue after the end of the thread never runs.
     func stop() {
         change { $0.stopping = true }
     }
@@ -87,7 +90,7 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
         change { $0.work.append(.job(job)) }
     }
 
-    /// Adds `body` to the end of the queue. It runs on the loop's thread.
+    /// Adds `body` to the end of the queue. The loop's thread runs `body`.
     package func perform(_ body: @escaping @Sendable () -> Void) {
         change { $0.work.append(.closure(body)) }
     }
@@ -117,7 +120,7 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
         }
     }
 
-    /// Runs the queued work. Returns false if the queue was empty and `stop` was called.
+    /// Runs the queued work. Returns false if `stop` was called and the queue was empty. Then the thread must end.
     private func runQueued() -> Bool {
         let (work, stopping) = queue.with { queue in
             defer { queue.work.removeAll(keepingCapacity: true) }
@@ -158,14 +161,14 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
     private static func milliseconds(until deadline: ContinuousClock.Instant) -> CInt {
         let left = ContinuousClock.now.duration(to: deadline)
         guard left > .zero else { return 0 }
-        // The timeout is rounded up, so that the deadline has passed when poll(2) returns. A deadline more than 60 s away needs several
-        // rounds with a timeout of 60 s each.
+        // The timeout is rounded up, so that the deadline has passed when poll(2) returns. The timeout is at most 60 s, because a larger
+        // number of milliseconds could exceed `CInt`. If the deadline is later, the loop waits again in the next round.
         return left > .seconds(60) ? 60_000 : CInt(left / .milliseconds(1)) + 1
     }
 
     // MARK: - Waiting for a descriptor
 
-    /// Waits until one of `events`, which are flags of poll(2), occurs on `descriptor`.
+    /// Waits until one of `events` occurs on `descriptor`. The argument `events` contains flags of poll(2), such as POLLIN.
     ///
     /// - Throws: `cancelled` if the task is cancelled, `closed` if `endWaits(on:)` is called during the wait.
     package func wait(
@@ -176,7 +179,8 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
         lastWaiter += 1
         let id = lastWaiter
         let result = await withTaskCancellationHandler {
-            // This use captures `isolation`. Otherwise the closure would run outside the actor without a compiler warning.
+            // This line captures `isolation`. If a closure does not capture `isolation`, the closure does not run on the actor.
+            // The compiler does not report this mistake.
             _ = isolation
             return await withCheckedContinuation { continuation in
                 checkIsolated()
@@ -189,7 +193,7 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
         try result.get()
     }
 
-    /// Ends all waits on a descriptor with the error `closed`. Call it before the descriptor is closed.
+    /// Ends all waits on a descriptor with the error `closed`. Call this method before you close the descriptor.
     package func endWaits(on descriptor: CInt) {
         for waiter in waiters where waiter.entry.fd == descriptor { endWait(waiter.id, .failure(.closed)) }
     }
@@ -203,8 +207,8 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
 
 /// Owns an event loop. The loop's thread ends when the last reference to this object is released.
 ///
-/// An actor on the loop must keep a reference to this object, because `unownedExecutor` does not retain it. Code on the loop must not
-/// block while other actors use the loop.
+/// An actor on the loop must hold a reference to this object, because `unownedExecutor` does not hold a reference. Code on the
+/// loop must not block if other actors use the loop, because these actors would have to wait.
 package final class LoopThread: Sendable {
     package let loop: EventLoop
 
@@ -214,13 +218,15 @@ package final class LoopThread: Sendable {
 
     package var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
-    /// Runs `body` on the loop's thread. `body` may block if no other code uses the thread yet.
+    /// Runs `body` on the loop's thread and returns the result of `body`. `body` may block the thread, but only if no other code
+    /// uses the loop yet.
     package func run<Result: Sendable>(_ body: @escaping @Sendable () -> Result) async -> Result {
         await withCheckedContinuation { continuation in loop.perform { continuation.resume(returning: body()) } }
     }
 }
 
-/// A pair of sockets that can wake poll(2) from another thread. Swift's Glibc module does not provide eventfd or pipe2.
+/// Two connected sockets that wake poll(2) from another thread. `WakePipe` uses sockets, because Swift's Glibc module does not provide
+/// eventfd or pipe2.
 private struct WakePipe: ~Copyable, Sendable {
     private let reading: CInt
     private let writing: CInt
@@ -242,7 +248,7 @@ private struct WakePipe: ~Copyable, Sendable {
     var interest: pollfd { pollfd(fd: reading, events: Int16(POLLIN), revents: 0) }
 
     func signal() {
-        // Errors are ignored. If the socket's buffer is full, the bytes in the buffer already wake poll(2).
+        // An error of `send` is ignored. If the socket's buffer is full, the bytes in the buffer already wake poll(2).
         var byte: UInt8 = 0
         _ = send(writing, &byte, 1, CInt(MSG_NOSIGNAL))
     }

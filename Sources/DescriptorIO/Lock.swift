@@ -1,9 +1,9 @@
 import Glibc
 
-/// A mutex of pthread. The type is a class because the mutex must not move in memory.
+/// A pthread mutex. The mutex is in allocated memory, because the address of a pthread mutex must not change.
 ///
-/// `Synchronization.Mutex` is not used, because it locks with a futex. The thread sanitizer does not detect these locks, and reports
-/// false data races.
+/// Swift's `Synchronization.Mutex` is not used, because it locks with a futex. The thread sanitizer does not detect futex locks, and
+/// reports false data races.
 package final class Lock: @unchecked Sendable {
     private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
 
@@ -24,7 +24,7 @@ package final class Lock: @unchecked Sendable {
     }
 }
 
-/// A value that a mutex protects.
+/// A value that a mutex protects. Only one thread at a time can access the value.
 package final class Guarded<Value>: @unchecked Sendable {
     private let lock = Lock()
     private var value: Value

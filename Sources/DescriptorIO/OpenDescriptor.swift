@@ -1,6 +1,6 @@
 import Glibc
 
-/// Reads and writes a datagram socket or a terminal. All calls run on a loop's thread and do not block it.
+/// Reads and writes a datagram socket or a terminal. All calls run on a loop's thread and do not block this thread.
 ///
 /// The descriptor is closed when the last reference to this object is released.
 package actor OpenDescriptor {
@@ -12,8 +12,9 @@ package actor OpenDescriptor {
 
     /// Takes ownership of the descriptor. The descriptor is closed if the initializer throws.
     ///
-    /// - Parameter release: releases resources of the descriptor, such as a lock. It is called immediately before the descriptor is closed.
-    /// - Throws: `system`.
+    /// - Parameter release: releases resources of the descriptor, such as a lock. `release` runs immediately before the
+    ///   descriptor is closed.
+    /// - Throws: `system` if a system call fails.
     package init(
         adopting descriptor: CInt, on thread: LoopThread, release: @escaping @Sendable (CInt) -> Void = { _ in }
     ) throws(DescriptorError) {
@@ -21,12 +22,12 @@ package actor OpenDescriptor {
         self.thread = thread
     }
 
-    /// Closes the descriptor. Pending reads and writes throw `closed`. Further calls have no effect.
+    /// Closes the descriptor. Pending reads and writes throw `closed`. A second call of `close` has no effect.
     package func close() { descriptor.close() }
 
     /// Writes all bytes, and waits while the system's buffer is full. On a datagram socket, the bytes become one datagram.
     ///
-    /// Only one caller may write at a time. Otherwise the bytes of two callers are mixed.
+    /// Only one task may write at a time, because the bytes of two tasks would otherwise be mixed.
     package func write(_ bytes: [UInt8]) async throws(DescriptorError) {
         var written = 0
         repeat {
@@ -38,8 +39,8 @@ package actor OpenDescriptor {
         } while written < bytes.count
     }
 
-    /// Waits for data and returns one datagram, or at most 64 KiB from a terminal. An empty result is an empty datagram or the end of the
-    /// data.
+    /// Waits for data and returns one datagram, or at most 64 KiB from a terminal. An empty result means an empty datagram or the end of
+    /// the data.
     package func read() async throws(DescriptorError) -> [UInt8] {
         let count = try await descriptor.retry("read failed", waitingFor: POLLIN) {
             Glibc.read($0, &scratch, scratch.count)
@@ -50,18 +51,21 @@ package actor OpenDescriptor {
 
 /// Owns a non-blocking descriptor and waits for its events on a loop. The descriptor is closed when this object is released.
 ///
-/// An actor on the loop's thread owns this object. The actor must keep a reference to the `LoopThread`.
+/// Only an actor on the loop's thread may use this object. This actor must hold a reference to the ``LoopThread``, because the
+/// loop's thread ends when the last reference to the `LoopThread` is released.
 package final class LoopDescriptor {
     private let loop: EventLoop
     /// The descriptor; -1 after `close()`.
     private var descriptor: CInt
     private let release: @Sendable (CInt) -> Void
 
-    /// Takes ownership of the descriptor and makes it non-blocking. The descriptor is closed if the initializer throws.
+    /// Takes ownership of the descriptor and makes the descriptor non-blocking. The descriptor is closed if the initializer
+    /// throws.
     ///
-    /// - Parameter release: releases resources of the descriptor, such as a lock. It is called immediately before the descriptor is closed.
-    ///   A lock that is not released lasts until all copies of the descriptor are closed. A child process has a copy until it calls exec.
-    /// - Throws: `system`.
+    /// - Parameter release: releases resources of the descriptor, such as a lock. `release` runs immediately before the
+    ///   descriptor is closed. Closing the descriptor is not enough to release a lock, because the lock remains until all
+    ///   copies of the descriptor are closed. A new child process has a copy until the process calls exec.
+    /// - Throws: `system` if a system call fails.
     package init(
         adopting descriptor: CInt, on loop: EventLoop, release: @escaping @Sendable (CInt) -> Void = { _ in }
     ) throws(DescriptorError) {
@@ -79,7 +83,7 @@ package final class LoopDescriptor {
 
     deinit { close(descriptor) }
 
-    /// Closes the descriptor. Pending operations throw `closed`. Further calls have no effect.
+    /// Closes the descriptor. Pending operations throw `closed`. A second call of `close` has no effect.
     package func close() {
         loop.endWaits(on: descriptor)
         close(descriptor)
@@ -102,11 +106,12 @@ package final class LoopDescriptor {
         }
     }
 
-    /// Calls `body` once and returns its result. Returns nil if the system call would block or was interrupted by a signal.
+    /// Calls `body` once and returns the result of `body`. Returns nil if the system call would block or if a signal interrupted
+    /// the system call.
     ///
     /// - Parameters:
-    ///   - what: the text for an error, such as `read failed`.
-    ///   - body: a system call. If its result is negative, errno contains the error.
+    ///   - what: the text for an error message, such as `read failed`.
+    ///   - body: makes a system call and returns the result of the call. If the result is negative, errno contains the error.
     /// - Throws: `closed`, `system`.
     package func attempt(_ what: String, _ body: (CInt) -> Int) throws(DescriptorError) -> Int? {
         let count = body(try value)
@@ -116,12 +121,12 @@ package final class LoopDescriptor {
         return nil
     }
 
-    /// Calls `attempt` until the result is not nil, and waits for `events` before each new attempt.
+    /// Calls `attempt` until the result is not nil. Waits for `events` before each new attempt.
     ///
     /// - Parameters:
-    ///   - what: the text for an error, such as `read failed`.
+    ///   - what: the text for an error message, such as `read failed`.
     ///   - events: the flags of poll(2) to wait for.
-    ///   - body: a system call. If its result is negative, errno contains the error.
+    ///   - body: makes a system call and returns the result of the call. If the result is negative, errno contains the error.
     /// - Throws: `closed`, `cancelled`, `system`.
     package func retry(
         _ what: String, waitingFor events: CInt, isolation: isolated (any Actor) = #isolation, _ body: (CInt) -> Int
@@ -139,10 +144,10 @@ package enum DescriptorError: Error, Sendable, Equatable {
     case cancelled
     /// This process closed the descriptor, or there is no more data from the peer.
     case closed
-    /// A system call failed. The values are a text such as `read failed`, and errno.
+    /// A system call failed. The values are a text for the error message, such as `read failed`, and the value of errno.
     case system(String, CInt)
 
-    /// Returns the system's text for a value of errno.
+    /// Returns the system's message for a value of errno.
     package static func text(of error: CInt) -> String {
         withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { buffer in
             guard let base = buffer.baseAddress, strerror_r(error, base, buffer.count) == 0 else {

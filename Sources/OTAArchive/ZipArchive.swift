@@ -3,19 +3,20 @@ internal import OTAFirmware
 
 /// A zip archive in memory (PKWARE APPNOTE 6.3.10).
 ///
-/// The parser is strict. It refuses an archive that another program could read differently. Entry names are only compared. They are
-/// never used as paths of files. An entry is unpacked only by `contents(of:)`.
+/// The parser refuses an archive that another program could read differently. The names of entries are never used as paths of files.
+/// Therefore a name such as `../x` is harmless. Only `contents(of:)` unpacks an entry.
 public struct ZipArchive: Sendable {
-    /// The largest number of entries.
+    /// The maximum number of entries. Without a maximum, a malicious archive could use all memory.
     public static let maximumEntries = 256
-    /// The largest sum of the unpacked sizes of all entries, in bytes: 256 MiB.
+    /// The maximum sum of the unpacked sizes of all entries, in bytes: 256 MiB. Without a maximum, a malicious archive could use
+    /// all memory.
     public static let maximumLength = 256 << 20
 
-    /// The entries in the order of the directory.
+    /// The entries, in the order of the archive's directory.
     public let entries: [ZipEntry]
     private let bytes: [UInt8]
 
-    /// Parses the directory of an archive.
+    /// Parses the directory of an archive, which is the list of all entries.
     ///
     /// - Throws: `truncated-archive`, `malformed-archive`, `unsupported-archive`, `archive-too-large`.
     public init(_ bytes: [UInt8]) throws(ZipError) {
@@ -31,7 +32,7 @@ public struct ZipArchive: Sendable {
         try checkSizes()
     }
 
-    /// Returns the entry with this name; nil if the archive does not contain it.
+    /// Returns the entry with this name; nil if the archive does not contain such an entry.
     public subscript(name: String) -> ZipEntry? { entries.first { $0.name == name } }
 
     /// Returns the unpacked bytes of an entry.
@@ -59,7 +60,7 @@ public struct ZipArchive: Sendable {
         guard Set(entries.map(\.name)).count == entries.count else {
             throw ZipError(.malformed, "two entries have the same name")
         }
-        // The sum cannot overflow, because there are at most 256 sizes and each is below 2^32.
+        // The sum cannot overflow, because there are at most 256 sizes, and each size is less than 2^32.
         guard entries.reduce(0, { $0 + $1.size }) <= Self.maximumLength else {
             throw ZipError(.tooLarge, "its unpacked size is above the limit of \(Self.maximumLength >> 20) MiB")
         }
@@ -67,7 +68,8 @@ public struct ZipArchive: Sendable {
 
     /// Returns the entries with the positions of their packed bytes.
     ///
-    /// - Throws: `malformed-archive` if a local header does not agree with the directory or if entries overlap, `truncated-archive`.
+    /// - Throws: `malformed-archive` if a local header does not agree with the directory or if entries overlap, `truncated-archive` if an
+    ///   entry is incomplete.
     private static func located(
         _ entries: [ZipEntry], in bytes: [UInt8], before directory: Int
     ) throws(ZipError) -> [ZipEntry] {
@@ -87,7 +89,7 @@ public struct ZipArchive: Sendable {
         return located
     }
 
-    /// Runs `body` and converts an error of `ByteReader` to `truncated-archive`.
+    /// Runs `body` and returns its result. Converts an error of `ByteReader` to `truncated-archive`.
     private static func reading<Result>(_ body: () throws -> Result) throws(ZipError) -> Result {
         do {
             return try body()
@@ -102,11 +104,11 @@ public struct ZipArchive: Sendable {
 /// An error in a zip archive. Two errors are equal if their codes are equal.
 public struct ZipError: Error, Sendable, Equatable {
     public enum Code: String, Sendable, CaseIterable {
-        /// The archive has fewer bytes than its records state, or it has no end record.
+        /// The archive has fewer bytes than its records specify, or it has no end record.
         case truncated = "truncated-archive"
         /// The records contradict each other or overlap, or two entries have the same name.
         case malformed = "malformed-archive"
-        /// The archive is encrypted, split into parts, or in the 64-bit format. Or it uses a compression method other than
+        /// The archive is encrypted, is split into parts, or has the 64-bit format. Or an entry uses a compression method other than
         /// "stored" and "deflated".
         case unsupported = "unsupported-archive"
         /// The archive has too many entries, or its unpacked size is too large.
@@ -131,7 +133,8 @@ public struct ZipError: Error, Sendable, Equatable {
 private enum Inflater {
     /// Unpacks the stream `packed` and returns `count` bytes.
     ///
-    /// Returns nil unless the stream fills `packed` exactly and has exactly `count` unpacked bytes. It never writes more bytes.
+    /// Returns nil if the stream is malformed, does not end at the end of `packed`, or does not have exactly `count` unpacked bytes. zlib
+    /// never writes more than `count` bytes to the buffer.
     static func inflate(_ packed: ArraySlice<UInt8>, to count: Int) -> [UInt8]? {
         guard let available = UInt32(exactly: packed.count), let wanted = UInt32(exactly: count) else { return nil }
         var stream = z_stream()
@@ -143,7 +146,7 @@ private enum Inflater {
         // zlib requires an output buffer even if `count` is 0.
         let bytes = [UInt8](unsafeUninitializedCapacity: max(count, 1)) { output, initialized in
             isWhole = packed.withUnsafeBufferPointer { input in
-                // The pointer must be mutable for C, but zlib does not write to its input.
+                // The C type of `next_in` is a mutable pointer, but zlib does not write to its input.
                 stream.next_in = UnsafeMutablePointer(mutating: input.baseAddress)
                 stream.avail_in = available
                 stream.next_out = output.baseAddress

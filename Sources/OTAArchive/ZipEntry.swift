@@ -7,20 +7,21 @@ public struct ZipEntry: Sendable, Hashable {
         case deflated = 8
     }
 
-    /// The path of the entry, as stored in the archive. It is safe to show on a terminal.
+    /// The name of the entry, as stored in the archive. The name can be printed on a terminal, because it contains no control characters.
     public let name: String
     /// The unpacked size in bytes.
     public let size: Int
     let method: Method
     /// The CRC-32 of the unpacked bytes.
     let checksum: UInt32
-    /// The position of the entry's local header in the archive, in bytes.
+    /// The position of the entry's local header in the archive, in bytes from the start.
     let headerOffset: Int
     private let packedSize: Int
     private let nameBytes: [UInt8]
-    /// Whether the CRC-32 and the sizes are stored after the packed bytes. Then the local header does not need to contain them.
+    /// Whether the archive contains the CRC-32 and the sizes after the packed bytes (flag 0x8). In this case, the local header may contain
+    /// zeros instead.
     private let hasTrailingSizes: Bool
-    /// The position of the packed bytes in the archive. The range is empty before the call of `locate(with:)`.
+    /// The position of the packed bytes in the archive. The range is empty until `locate(with:)` is called.
     private(set) var packed: Range<Int> = 0..<0
 
     /// Parses an entry of the archive's directory (APPNOTE 4.3.12).
@@ -66,7 +67,8 @@ public struct ZipEntry: Sendable, Hashable {
         hasTrailingSizes = flags & 0x8 != 0
     }
 
-    /// Parses the entry's local header (APPNOTE 4.3.7), and sets `packed`. The header must agree with the directory.
+    /// Parses the entry's local header (APPNOTE 4.3.7) and sets `packed`. Throws `malformed-archive` if the local header does not agree
+    /// with the directory.
     mutating func locate(with reader: inout ByteReader) throws {
         guard try reader.read(UInt32.self) == 0x0403_4B50 else {
             throw ZipError(.malformed, "there is no header at the position that the directory states for \(name)")
@@ -104,7 +106,8 @@ struct ZipEndRecord {
     let entryCount: Int
     let directory: Range<Int>
 
-    /// Finds the end record. Its comment must end at the end of the archive. An archive with two end records is ambiguous and is refused.
+    /// Finds the end record. The record's comment must end at the end of the archive. An archive with two such records is ambiguous, and
+    /// this initializer refuses it.
     init(in bytes: [UInt8]) throws(ZipError) {
         let lowest = max(0, bytes.count - Self.length - Int(UInt16.max))
         let starts = stride(from: bytes.count - Self.length, through: lowest, by: -1).filter { start in

@@ -1,7 +1,7 @@
 import OTATransport
 import OTAUpdate
 
-/// The runner's loop: it receives messages, passes events to the session and performs the session's actions.
+/// The loop of an ``UpdateRunner``. It receives messages, passes events to the session and performs the session's actions.
 struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> where C.Duration == Duration {
     private var session: Session
     private let transport: TransportType
@@ -13,7 +13,7 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
 
     private var link: (any Link)?
     private var connection = 0
-    /// The instant of the earliest pending timer; nil: none.
+    /// The instant of the earliest pending timer; nil if no timer is pending.
     private var armed: C.Instant?
     private var outcome: Result<UpdateReport, UpdateError>?
 
@@ -83,7 +83,7 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
         arm(&group)
     }
 
-    /// Starts a child task for a new connection, which posts the events of the link.
+    /// Starts a child task that opens a link and posts the events of the link to the mailbox.
     private mutating func connect(_ group: inout DiscardingTaskGroup) {
         leave()
         let (connection, transport, post) = (connection, transport, post)
@@ -101,21 +101,23 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
         }
     }
 
-    /// Closes the link. An open link reports its end itself; a link that is not yet open is abandoned.
+    /// Closes the link. If the link is open, its child task then posts `down`. If the link is not open yet, this method posts `down`, and
+    /// the loop discards all later messages of the link.
     private mutating func disconnect() {
         if let link { return link.close() }
         leave()
         post.yield(.down(LinkError(.lost, "abandoned before it was open"), connection: connection))
     }
 
-    /// Ends the connection for the runner, which will discard all later messages of it.
+    /// Closes the link and changes the connection number. Therefore the loop discards all later messages of the link.
     private mutating func leave() {
         link?.close()
         link = nil
         connection += 1
     }
 
-    /// Starts a timer for the session's deadline if no pending timer is earlier. A timer that fires before the deadline calls this again.
+    /// Starts a timer for the session's deadline, if the earliest pending timer is later than the deadline or no timer is pending. If a
+    /// timer fires before the deadline, the loop calls this method again.
     private mutating func arm(_ group: inout DiscardingTaskGroup) {
         guard let deadline = session.deadline else { return }
         let instant = start.advanced(by: deadline)
@@ -133,11 +135,11 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
     }
 }
 
-/// A message from a child task to the runner's mailbox. It has the number of its connection, so that the runner can discard
-/// messages of an earlier link.
+/// A message from a child task to the runner's mailbox. A message about a link contains the connection number of the link. Therefore the
+/// loop can discard the messages of an earlier link.
 enum RunnerMessage<Instant: Sendable>: Sendable {
     case interrupted
-    /// The time limit of the run has passed.
+    /// The run has reached its time limit.
     case limitReached
     case up(any Link, connection: Int)
     case link(LinkEvent, connection: Int)

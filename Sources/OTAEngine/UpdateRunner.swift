@@ -1,9 +1,9 @@
 public import OTATransport
 public import OTAUpdate
 
-/// Runs a session over a transport, in real or virtual time. It passes events to the session and performs the session's actions.
+/// Runs a session over a transport, in real or virtual time. The runner passes events to the session and performs the session's actions.
 ///
-/// All events go through one mailbox to one loop. Only this loop suspends while it has mutable state.
+/// All events go through one mailbox to one loop. Only this loop has mutable state. Therefore the runner needs no locks.
 public struct UpdateRunner<C: Clock>: Sendable where C.Duration == Duration {
     private let clock: C
     private let limit: Duration?
@@ -13,8 +13,9 @@ public struct UpdateRunner<C: Clock>: Sendable where C.Duration == Duration {
     ///
     /// - Parameters:
     ///   - clock: the clock of the session, real or virtual.
-    ///   - limit: the time limit of a run; nil: no limit. At the limit the session is interrupted, and the run ends with `timedOut`.
-    ///   - report: called in order with each progress event and the time since the session started.
+    ///   - limit: the maximum duration of a run; nil for no limit. At the limit, the runner interrupts the session, and `run` throws
+    ///     `timedOut`.
+    ///   - report: a function that receives each progress event, in order, with the time since the start of the run.
     public init(
         clock: C, limit: Duration? = nil,
         report: @escaping @Sendable (UpdateProgress, Duration) -> Void = { _, _ in }
@@ -24,10 +25,10 @@ public struct UpdateRunner<C: Clock>: Sendable where C.Duration == Duration {
         self.report = report
     }
 
-    /// Runs a session until it ends.
+    /// Runs a session until the session ends.
     ///
-    /// An interrupt is a message to the session, not a cancellation. A cancellation would end the link before the session's last
-    /// actions.
+    /// To stop a session early, send an element of `interrupts` instead of cancelling the task. After an interrupt, the session
+    /// can perform its last actions over the link. A cancellation ends the link before the session can perform these actions.
     ///
     /// - Parameter interrupts: each element interrupts the session.
     /// - Throws: the error of the session.

@@ -19,13 +19,13 @@ enum Base64 {
 
     /// Decodes a Base64 text that arrives in parts of any length.
     struct Decoder: Sendable {
-        /// The decoded bytes.
+        /// The bytes that the decoder has decoded until now.
         private(set) var bytes: [UInt8] = []
         private var bits: UInt32 = 0
         private var digits = 0
         private var paddings = 0
 
-        /// Decodes the next part. Returns false if the text is not valid Base64.
+        /// Decodes the next part of the text. Returns false if the text is not valid Base64.
         mutating func append(_ text: some Sequence<UInt8>) -> Bool {
             for character in text {
                 guard paddings == 0 || character == Base64.padding else { return false }

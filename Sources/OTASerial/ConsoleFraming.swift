@@ -1,18 +1,21 @@
-/// The framing of MCUmgr packets on a serial line (Zephyr, `smp_transport.rst`, "UART/serial and console"). A console can use the same
-/// line.
+/// The framing of MCUmgr packets on a serial line (Zephyr, `smp_transport.rst`, "UART/serial and console"). The line may also carry the
+/// text of a console.
 ///
-/// A frame contains a length, a packet and the packet's CRC-16. The length is the number of bytes of the packet and the CRC together.
-/// The length and the CRC have 16 bits each, big-endian. The frame is encoded in Base64 and split into lines of at most 127 bytes. The
-/// first line starts with the bytes 06 09, and each further line starts with 04 14. A line feed ends each line.
+/// A frame contains a length, a packet and the packet's CRC-16. The length is the number of bytes of the packet and the CRC together. The
+/// length and the CRC have 16 bits each, big-endian.
+///
+/// The frame is encoded in Base64 and split into lines of at most 127 bytes. The first line starts with the bytes 06 09 (hexadecimal). Each
+/// further line starts with the bytes 04 14. A line feed ends each line.
 public enum ConsoleFraming {
     static let start: [UInt8] = [0x06, 0x09]
     static let continuation: [UInt8] = [0x04, 0x14]
     static let lineFeed = UInt8(ascii: "\n")
-    /// The largest number of Base64 characters in a line, a multiple of four. A full line has 123 bytes, as in the Python package `smp`.
-    /// With 124 characters, a line would have 127 bytes. A carriage return would then exceed the limit.
+    /// The maximum number of Base64 characters in a line; a multiple of four. A full line has 123 bytes, as in the Python package `smp`: 2
+    /// bytes at the start, 120 characters and a line feed. With 124 characters, a full line would have 127 bytes, the maximum. Then an
+    /// additional carriage return would exceed the maximum.
     static let longestText = 120
 
-    /// The length of the longest packet, in bytes. The frame's length field has 16 bits and includes the 2 bytes of the CRC.
+    /// The maximum length of a packet, in bytes. The frame's length field has 16 bits, and its value includes the 2 bytes of the CRC.
     public static let longestPacket = Int(UInt16.max) - 2
 
     /// Encodes a packet as lines. Returns nil if the packet is longer than `longestPacket`.
@@ -34,13 +37,13 @@ public enum ConsoleFraming {
 
 /// Extracts packets from the bytes of a serial line. The bytes may also contain log lines of a console.
 public struct ConsoleDecoder: Sendable {
-    /// The length of the longest accepted line, in bytes. Zephyr sends at most 127 bytes in a line, but other senders use longer lines.
+    /// The maximum length of an accepted line, in bytes. Zephyr sends at most 127 bytes in a line, but other senders use longer lines.
     private static let longestLine = 16_384
 
     private var line: [UInt8] = []
-    /// Whether the current line is longer than `longestLine`. The decoder discards an overlong line.
+    /// Whether the current line is longer than `longestLine`. The decoder discards such a line.
     private var isOverlong = false
-    /// The decoder of the current packet; nil if no packet has started.
+    /// The Base64 decoder of the current packet; nil if no packet has started.
     private var text: Base64.Decoder?
 
     public init() {}
@@ -76,10 +79,11 @@ public struct ConsoleDecoder: Sendable {
         return packet(in: text.bytes)
     }
 
-    /// Returns the last marker in the line and the Base64 text after the marker.
+    /// Returns the last marker in the line and the Base64 text after the marker. A marker is ``ConsoleFraming/start`` or
+    /// ``ConsoleFraming/continuation``.
     ///
-    /// Other bytes may precede the marker: a prompt, or an incomplete line that the sender sent before a reset. Base64 text does not
-    /// contain the bytes of a marker.
+    /// The line may contain other bytes before the marker, such as a prompt or an incomplete line from before a reset. The Base64 text
+    /// cannot contain a marker, because the bytes of a marker are not Base64 characters.
     private func lastMarker() -> (marker: [UInt8], rest: ArraySlice<UInt8>)? {
         guard line.count > 1 else { return nil }
         for first in line.indices.dropLast().reversed() {
@@ -98,7 +102,7 @@ public struct ConsoleDecoder: Sendable {
         guard bytes.count >= 2 + length else { return nil }
         text = nil
         let body = bytes[2...]
-        // If there are more bytes than the length field states, the lines of two packets were mixed.
+        // If the text has more bytes than the length field specifies, the sender has mixed the lines of two packets.
         guard body.count == length, length >= 2, CRC16.checksum(body) == 0 else { return nil }
         return Array(body.dropLast(2))
     }

@@ -2,16 +2,17 @@ import DescriptorIO
 import Glibc
 package import OTAUpdate
 
-/// A pair of connected terminals. A client opens the client's terminal as a serial port. The virtual device uses the device's terminal.
+/// A pair of connected terminals, which replaces a serial cable. A client opens the client's terminal as a serial port. The virtual device
+/// uses the device's terminal.
 package struct PseudoTerminal: Sendable {
     /// The path of the client's terminal.
     package let path: String
-    /// The device's terminal. It continues to work after a client has closed the client's terminal.
+    /// The device's terminal. The virtual device can still use this terminal after a client has closed the client's terminal.
     package let device: SerialLine
     private let client: ClientEnd
 
-    /// A permanently open descriptor of the client's terminal. If the last descriptor of this terminal is closed, Linux reports an error
-    /// (EIO) for each read from the device's terminal.
+    /// Keeps a descriptor of the client's terminal open. When all descriptors of the client's terminal are closed, Linux reports the error
+    /// EIO for each read from the device's terminal.
     private final class ClientEnd: Sendable {
         let descriptor: CInt
 
@@ -20,17 +21,20 @@ package struct PseudoTerminal: Sendable {
         deinit { _ = close(descriptor) }
     }
 
-    /// `TIOCGPTN` of Linux. This request returns the number of the client's terminal. Swift's Glibc module does not provide this constant
-    /// or `posix_openpt`.
+    /// `TIOCGPTN` of Linux: the ioctl request that returns N in the path `/dev/pts/N` of the client's terminal. The
+    /// constant is defined here, because Swift's Glibc module does not provide `TIOCGPTN` or `posix_openpt`.
     private static let getNumber: UInt = 0x8004_5430
-    /// `TIOCSPTLCK` of Linux. This request locks the client's terminal (1) or unlocks it (0).
+    /// `TIOCSPTLCK` of Linux: the ioctl request that locks (1) or unlocks (0) the client's terminal. Linux creates the
+    /// terminal locked.
     private static let setLock: UInt = 0x4004_5431
 
-    /// - Throws: `unavailable`.
+    /// Creates a pair of terminals.
+    ///
+    /// - Throws: `unavailable` if a system call fails.
     package init() throws(LinkError) {
         let descriptor = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC)
         guard descriptor >= 0 else { throw Self.failure() }
-        // The `SerialLine` owns the descriptor and closes it, also if this initializer throws.
+        // `SerialLine` owns the descriptor. It closes the descriptor even if this initializer throws.
         device = try SerialLine(descriptor, name: "the pseudo-terminal")
         var number: CInt = 0
         var locked: CInt = 0
@@ -41,7 +45,8 @@ package struct PseudoTerminal: Sendable {
         let other = open(path, O_RDWR | O_NOCTTY | O_CLOEXEC)
         guard other >= 0 else { throw Self.failure() }
         client = ClientEnd(other)
-        // Raw mode turns the echo off. With the echo, the device would receive its own bytes before a client has set raw mode.
+        // Raw mode turns the echo off. A client sets raw mode, too, but only after it has opened the terminal. Until then, the echo would
+        // return the device's bytes to the device.
         var settings = termios()
         guard tcgetattr(other, &settings) == 0 else { throw Self.failure() }
         cfmakeraw(&settings)

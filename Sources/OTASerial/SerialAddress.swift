@@ -1,7 +1,9 @@
 import Glibc
 public import OTATransport
 
-/// The part of a device address after `serial:`. It is the path of a serial port. `?baud=RATE` follows for a baud rate other than 115200.
+/// The part of a device address after `serial:`, such as `/dev/ttyACM0` or `/dev/ttyUSB0?baud=921600`.
+///
+/// The address is the absolute path of a serial port. A baud rate may follow as `?baud=RATE`. The default is 115200 bits per second.
 public struct SerialAddress: Sendable, Hashable {
     public static let defaultBaudRate = 115_200
 
@@ -41,9 +43,9 @@ extension SerialAddress: CustomStringConvertible {
     public var description: String { baudRate == Self.defaultBaudRate ? path : "\(path)?baud=\(baudRate)" }
 }
 
-/// The supported baud rates, in bits per second. They are the rates that Linux defines as constants.
+/// The supported baud rates, in bits per second: all rates from 9600 for which Linux defines a constant.
 enum BaudRate {
-    // The constants are Int32 before glibc 2.42, and UInt32 since then. The conversions accept both types.
+    // The constants have the type Int32 before glibc 2.42, and UInt32 in later releases. The conversions accept both types.
     private static let speeds: KeyValuePairs<Int, speed_t> = [
         9600: speed_t(B9600), 19_200: speed_t(B19200), 38_400: speed_t(B38400), 57_600: speed_t(B57600),
         115_200: speed_t(B115200), 230_400: speed_t(B230400), 460_800: speed_t(B460800), 500_000: speed_t(B500000),
@@ -55,6 +57,6 @@ enum BaudRate {
 
     static var all: [Int] { speeds.map(\.key) }
 
-    /// Returns the termios constant of a rate; nil if the rate is not supported.
+    /// Returns the termios constant of a baud rate; nil if the baud rate is not supported.
     static func speed(of rate: Int) -> speed_t? { speeds.first { $0.key == rate }?.value }
 }

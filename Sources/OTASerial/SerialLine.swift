@@ -2,7 +2,7 @@ import DescriptorIO
 import OTATransport
 package import OTAUpdate
 
-/// Sends and receives packets over an open serial port.
+/// Sends and receives packets over an open serial port, in the format of ``ConsoleFraming``.
 package actor SerialLine: ValuePipe {
     package nonisolated var unownedExecutor: UnownedSerialExecutor { descriptor.unownedExecutor }
 
@@ -13,8 +13,8 @@ package actor SerialLine: ValuePipe {
 
     /// Takes ownership of the port, which must be a terminal in raw mode.
     ///
-    /// - Parameter release: releases the port's locks. It is called before the port is closed.
-    /// - Throws: `unavailable`.
+    /// - Parameter release: releases the locks of the port. `release` runs immediately before the port is closed.
+    /// - Throws: `unavailable` if a system call fails.
     package init(
         _ port: CInt, name: String, release: @escaping @Sendable (CInt) -> Void = { _ in }
     ) throws(LinkError) {
@@ -50,7 +50,7 @@ package actor SerialLine: ValuePipe {
 
     package func close() async { await descriptor.close() }
 
-    /// Converts an error of the port to `LinkError.lost`. If the cable is unplugged, some drivers report an error, and others report the
+    /// Converts an error of the port to `LinkError.lost`. After the cable is unplugged, some drivers report an error, and others report the
     /// end of the data.
     private func lost(_ error: DescriptorError) -> LinkError {
         switch error {

@@ -3,23 +3,25 @@ import Glibc
 public import OTATransport
 public import OTAUpdate
 
-/// The transport over a serial line. It has one channel, and each packet of `ConsoleFraming` is one value of that channel.
+/// The transport to one device over a serial line. It has one channel. Each packet of ``ConsoleFraming`` is one value of that channel.
 ///
 /// The link opens as soon as the port is open. The first response shows whether a device is connected.
 public struct SerialTransport: Transport {
     private let address: SerialAddress
     private let channel: Channel
 
+    /// Creates a transport to the device at `address`.
+    ///
     /// - Parameter channel: the channel of all packets.
     public init(_ address: SerialAddress, channel: Channel) {
         self.address = address
         self.channel = channel
     }
 
-    /// Opens a link and runs it until it ends.
+    /// Opens a link and runs the link until the link ends.
     ///
-    /// - Throws: `noSuchDevice` if the port does not exist, `inUse` if another program uses it, `unavailable` if it is not a serial port or
-    ///   cannot be opened.
+    /// - Throws: `noSuchDevice` if the port does not exist, `inUse` if another program uses the port, `unavailable` if the path is not a
+    ///   serial port or the port cannot be opened.
     public func runLink(opened: (any Link) -> Void, receive: @escaping LinkSink) async throws(LinkError) -> LinkError {
         let line = try SerialLine(SerialPort.open(address), name: address.path, release: SerialPort.release)
         let link = SingleChannelLink(
@@ -30,7 +32,7 @@ public struct SerialTransport: Transport {
 
 /// Opens serial ports in raw mode: eight data bits, no parity, no flow control.
 private enum SerialPort {
-    /// Opens and locks the port and returns its descriptor.
+    /// Opens, locks and configures the port. Returns the descriptor of the port.
     ///
     /// - Throws: `noSuchDevice`, `inUse`, `unavailable`.
     static func open(_ address: SerialAddress) throws(LinkError) -> CInt {
@@ -47,18 +49,19 @@ private enum SerialPort {
         }
     }
 
-    /// Locks the port against other programs in two ways. Terminal programs check the lock of flock(2). The kernel enforces TIOCEXCL.
+    /// Locks the port against other programs in two ways. Terminal programs check the lock of flock(2). After the request
+    /// TIOCEXCL, the kernel prevents other programs from opening the port.
     ///
-    /// - Throws: `unavailable` if the path is not a serial port, `inUse` if another program has locked it.
+    /// - Throws: `unavailable` if the path is not a serial port, `inUse` if another program has locked the port.
     private static func take(_ port: CInt, _ address: SerialAddress) throws(LinkError) {
         guard isatty(port) == 1 else { throw LinkError(.unavailable, "\(address.path) is not a serial port") }
         guard flock(port, LOCK_EX | LOCK_NB) == 0 else { throw failure(EBUSY, address) }
-        // TIOCEXCL is not used for a pseudo-terminal. If this program is killed, the kernel keeps TIOCEXCL until all descriptors of the
-        // terminal are closed. The program at the other end of a pseudo-terminal may keep its descriptor open forever.
+        // Do not use TIOCEXCL for a pseudo-terminal. If this program is killed, the kernel keeps TIOCEXCL until all descriptors of the
+        // terminal are closed. The program at the other end may never close its descriptor. Then no program could open the terminal again.
         if !address.path.hasPrefix("/dev/pts/") { _ = ioctl(port, UInt(TIOCEXCL)) }
     }
 
-    /// Removes the locks of flock(2) and TIOCEXCL.
+    /// Removes both locks: the lock of flock(2) and TIOCEXCL.
     static func release(_ port: CInt) {
         _ = flock(port, LOCK_UN)
         _ = ioctl(port, UInt(TIOCNXCL))
@@ -69,8 +72,8 @@ private enum SerialPort {
         guard tcgetattr(port, &settings) == 0 else { throw failure(errno, address) }
         cfmakeraw(&settings)
         settings.c_cflag |= tcflag_t(CREAD | CLOCAL)
-        // Without HUPCL, the signal DTR stays set after the port is closed. On many boards, a change of DTR resets the device. The next
-        // command would then reach a device that is still booting.
+        // Without HUPCL, the signal DTR stays set after the port is closed. On many boards, a change of DTR resets the device. With HUPCL,
+        // the next command would often reach a device that is still booting.
         settings.c_cflag &= ~(tcflag_t(HUPCL | CSTOPB) | CRTSCTS)
         guard let speed = BaudRate.speed(of: address.baudRate), cfsetspeed(&settings, speed) == 0,
             tcsetattr(port, TCSANOW, &settings) == 0

@@ -12,12 +12,13 @@ public struct Command: Sendable {
     public var outputText: String { String(decoding: output, as: UTF8.self) }
     public var errorText: String { String(decoding: error, as: UTF8.self) }
 
-    /// Runs a program until it ends.
+    /// Runs a program and waits until the program ends.
     ///
-    /// The program's standard streams are files, not pipes. With pipes, the end of the output was once missing under load.
+    /// The program's standard streams are files. Pipes are not used, because the end of the output was once missing when the computer was
+    /// busy.
     ///
     /// - Parameters:
-    ///   - program: the path or the name of the program.
+    ///   - program: the path of the program, or a name for a search in `PATH`.
     ///   - input: the contents of the program's standard input.
     public static func run(
         _ program: String, _ arguments: [String], environment: Environment = .inherit,
@@ -35,7 +36,7 @@ public struct Command: Sendable {
     }
 }
 
-/// A temporary file without a name. The kernel removes it when its last descriptor is closed.
+/// A temporary file without a name. The kernel removes the file when its last descriptor is closed.
 private final class NamelessFile: Sendable {
     let descriptor: FileDescriptor
 
@@ -62,7 +63,7 @@ private final class NamelessFile: Sendable {
     }
 }
 
-/// The Python environment that `scripts/setup` creates. It contains third-party programs for the tests.
+/// The Python environment that `scripts/setup` creates. It contains third-party Python programs for the tests.
 public enum PythonEnvironment {
     /// The path of the Python interpreter.
     public static var python: String {

@@ -1,20 +1,20 @@
 package import Glibc
 
-/// The memory and the file descriptors of a process.
+/// The resident memory and the number of open file descriptors of a process, at one time.
 package struct Footprint: Sendable {
     /// The resident memory, in bytes.
     package let memory: Int
     package let descriptors: Int
 
-    /// Measures the process with this id. Nil selects the current process.
+    /// Measures the process with the ID `process`; nil for the current process.
     package init(of process: pid_t? = nil) {
         let folder = "/proc/\(process.map(String.init) ?? "self")"
         memory = Self.residentPages(folder) * sysconf(Int32(_SC_PAGESIZE))
         descriptors = Self.openDescriptors(folder)
     }
 
-    /// Returns whether the number of descriptors has not grown and the memory has grown by at most `slack` bytes. Some growth is normal,
-    /// because an allocator keeps freed memory.
+    /// Returns whether the process has at most as many descriptors as `earlier`, and at most `slack` bytes more memory. A
+    /// small growth of the memory is normal, because an allocator keeps freed memory.
     package func isStable(since earlier: Footprint, slack: Int) -> Bool {
         descriptors <= earlier.descriptors && memory - earlier.memory <= slack
     }
@@ -23,7 +23,7 @@ package struct Footprint: Sendable {
         "memory +\((memory - earlier.memory) >> 10) KiB, file descriptors +\(descriptors - earlier.descriptors)"
     }
 
-    /// Returns the number of resident memory pages, which is the second number in the file `statm`.
+    /// Returns the number of resident memory pages. This is the second number in the file `statm` of the process.
     private static func residentPages(_ folder: String) -> Int {
         guard let file = fopen("\(folder)/statm", "r") else { return 0 }
         defer { fclose(file) }

@@ -6,7 +6,8 @@ extension SplitMix64 {
         (0..<count).map { _ in UInt8(truncatingIfNeeded: next()) }
     }
 
-    /// Returns `bytes` with 1 to 4 random changes. A change replaces a byte, flips a bit, removes or inserts bytes, or removes the end.
+    /// Returns a copy of `bytes` with 1 to 4 random changes. A change replaces a byte, flips a bit, removes bytes, inserts bytes, or
+    /// removes all bytes after a random position.
     public mutating func mutation(of bytes: [UInt8]) -> [UInt8] {
         var bytes = bytes
         for _ in 0..<Int.random(in: 1...4, using: &self) where !bytes.isEmpty {

@@ -1,13 +1,14 @@
 public import OTAUpdate
 
-/// A link over a transport with one pipe, such as UDP or a serial line. The pipe carries the values of one channel.
+/// A link over a transport with one pipe (``ValuePipe``), such as UDP or a serial line. The pipe carries the values of one channel.
 ///
-/// A subscription succeeds at once, because the pipe always delivers received values. Reads and writes with response are refused,
-/// because the pipe has no answers to them.
+/// The link confirms each subscription immediately, because the pipe always delivers received values. The link refuses reads and writes
+/// with response, because the pipe has no responses to commands.
 public final class SingleChannelLink<Pipe: ValuePipe>: Sendable {
     private let link: QueuedLink
     private let pipe: Pipe
-    // A property, because the program crashes if the closures of the tasks capture a `UInt128` (Swift 6.3.1).
+    // The channel is a property, because a `Channel` contains values of the type `UInt128`. A program that is built with Swift 6.3.1
+    // crashes if the closure of a task captures such a value.
     private let channel: Channel
     private let receive: LinkSink
 
@@ -16,7 +17,7 @@ public final class SingleChannelLink<Pipe: ValuePipe>: Sendable {
     /// - Parameters:
     ///   - channel: the channel of the pipe's values.
     ///   - maximumValueLength: the maximum length of a value, in bytes.
-    ///   - receive: receives the events.
+    ///   - receive: receives the events of the link.
     public init(
         _ pipe: Pipe, channel: Channel, maximumValueLength: Int, receive: @escaping LinkSink
     ) {
@@ -28,7 +29,7 @@ public final class SingleChannelLink<Pipe: ValuePipe>: Sendable {
         self.receive = receive
     }
 
-    /// Runs the link until it ends, then closes the pipe. Returns the reason of the end.
+    /// Runs the link until the link ends, and then closes the pipe. Returns the reason of the end.
     public func run(opened: (any Link) -> Void) async -> LinkError {
         opened(link)
         return await withTaskGroup(of: Void.self) { group in
@@ -70,12 +71,13 @@ public final class SingleChannelLink<Pipe: ValuePipe>: Sendable {
     }
 }
 
-/// A pipe that carries complete values, one at a time. Each transport with a single channel implements this protocol.
+/// A pipe that carries complete values in both directions. Each transport with a single channel implements this protocol.
 public protocol ValuePipe: Sendable {
-    /// Sends a value. Only one caller at a time. Returns when the value was handed over; this does not mean that it arrived.
+    /// Sends a value, and returns when the system has accepted the value. The value can still be lost on the way to the device. Only one
+    /// task may call `send` at a time.
     func send(_ value: [UInt8]) async throws(LinkError)
 
-    /// Waits for the next value. After an error the pipe cannot be used any more.
+    /// Waits for the next value and returns it. After `receive` has thrown an error, the pipe cannot be used any more.
     func receive() async throws(LinkError) -> [UInt8]
 
     /// Closes the pipe. Pending calls of `send` and `receive` end with an error.

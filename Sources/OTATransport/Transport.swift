@@ -2,34 +2,36 @@ public import OTAUpdate
 
 /// A transport to one device, such as BLE, UDP, a serial line or the simulator.
 public protocol Transport: Sendable {
-    /// Opens a link and runs it until it is closed or lost, or the task is cancelled.
+    /// Opens a link and runs the link until it is closed or lost, or until the task is cancelled.
     ///
     /// - Parameters:
-    ///   - opened: receives the open link, once and before the first event.
-    ///   - receive: receives each event. After a close it can still receive events, but none after the return.
+    ///   - opened: is called once with the open link, before the first event.
+    ///   - receive: is called with each event of the link. `receive` may still be called after ``Link/close()``, but not
+    ///     after `runLink` has returned.
     /// - Returns: the reason why the link ended.
     /// - Throws: `LinkError` if the link could not be opened.
     func runLink(opened: (any Link) -> Void, receive: @escaping LinkSink) async throws(LinkError) -> LinkError
 }
 
-/// Receives the events of a link, in order. It must not block or call the link, because the transport may hold a lock.
+/// A function that receives the events of a link, in order. The function must not block and must not call the link, because the transport
+/// may hold a lock during the call.
 public typealias LinkSink = @Sendable (LinkEvent) -> Void
 
-/// An open connection over a transport. Commands are performed in the order of submission.
+/// An open connection over a transport. The link performs commands in the order of their submission.
 public protocol Link: Sendable {
     var properties: LinkProperties { get }
 
-    /// Queues a command, without suspending. The queue itself has no limit, but the session's window limits the number of commands.
+    /// Queues a command and returns immediately. The queue has no limit, but the session's window limits the number of submitted commands.
     func submit(_ command: LinkCommand)
 
-    /// Ends the link, without suspending. A second call has no effect.
+    /// Ends the link and returns immediately. A second call has no effect.
     func close()
 }
 
-/// A link that queues its commands for a task of its transport.
+/// A link that puts its commands into a queue. A task of the transport reads the queue and performs the commands.
 public final class QueuedLink: Link {
     public let properties: LinkProperties
-    /// The submitted commands. The stream ends with the link. Only one task may read it.
+    /// The submitted commands. The stream ends when the link ends. Only one task may read the stream.
     public let commands: AsyncStream<LinkCommand>
     private let queue: AsyncStream<LinkCommand>.Continuation
     private let ends: AsyncStream<LinkError>
@@ -45,14 +47,14 @@ public final class QueuedLink: Link {
 
     public func close() { end(LinkError(.lost, "the link was closed")) }
 
-    /// Ends the link with this reason. A second call has no effect.
+    /// Ends the link with the given reason. A second call has no effect.
     public func end(_ reason: LinkError) {
         queue.finish()
         ending.yield(reason)
         ending.finish()
     }
 
-    /// Waits until the link has ended, and returns the reason. A cancellation of the task ends the link.
+    /// Waits until the link has ended, and returns the reason. If the waiting task is cancelled, this method ends the link.
     public func waitForEnd() async -> LinkError {
         for await reason in ends { return reason }
         close()
@@ -60,9 +62,9 @@ public final class QueuedLink: Link {
     }
 }
 
-/// The reason why a text is not the address of a device.
+/// The error for a text that is not a valid device address.
 public struct AddressError: Error, Sendable, Equatable {
-    /// The description for people, without a full stop.
+    /// The description of the error for the user, without a full stop at the end.
     public var context: String
     /// A hint with a correct address or command.
     public var hint: String

@@ -2,7 +2,7 @@ import Glibc
 public import OTATransport
 import OTAUpdate
 
-/// The part of a device address after `udp:`. It is `HOST` or `HOST:PORT`. HOST is a name, an IPv4 address, or an IPv6 address in
+/// The part of a device address after `udp:`. The format is `HOST` or `HOST:PORT`. HOST is a name, an IPv4 address, or an IPv6 address in
 /// brackets.
 public struct UDPAddress: Sendable, Hashable {
     /// The port of MCUmgr over UDP in Zephyr's default configuration.
@@ -67,7 +67,7 @@ extension UDPAddress: CustomStringConvertible {
     public var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
 }
 
-/// The address of a datagram socket, stored as a `sockaddr`.
+/// The address of a datagram socket, stored as the bytes of a `sockaddr`.
 package struct SocketAddress: Sendable, Hashable {
     let bytes: [UInt8]
 
@@ -75,11 +75,11 @@ package struct SocketAddress: Sendable, Hashable {
 
     var family: CInt { CInt(withPointer { pointer, _ in pointer?.pointee.sa_family ?? 0 }) }
 
-    /// The port. IPv4 and IPv6 store it at the same offset, big-endian.
+    /// The port. Addresses of IPv4 and IPv6 store the port in bytes 2 and 3, big-endian.
     var port: UInt16 { bytes.count < 4 ? 0 : UInt16(bytes[2]) << 8 | UInt16(bytes[3]) }
 
-    /// Returns all socket addresses of a host. IPv4 addresses come first, because devices with a small IP stack support IPv4. The call
-    /// blocks during a DNS query.
+    /// Returns all socket addresses of a host. IPv4 addresses come first, because some devices with a small IP stack support only IPv4. The
+    /// function blocks the thread during a DNS query.
     ///
     /// - Throws: `noSuchDevice` if the host cannot be resolved.
     static func all(of address: UDPAddress) throws(LinkError) -> [SocketAddress] {

@@ -6,15 +6,15 @@ package import OTAUpdate
 package actor UDPListener {
     package nonisolated var unownedExecutor: UnownedSerialExecutor { thread.unownedExecutor }
 
-    /// The port that the socket is bound to.
+    /// The UDP port of the socket.
     package nonisolated let port: UInt16
     private let thread: LoopThread
     private let descriptor: LoopDescriptor
     private var scratch = [UInt8](repeating: 0, count: 1 << 16)
 
-    /// Opens a socket and binds it to an address.
+    /// Opens a socket and binds the socket to an address.
     ///
-    /// - Parameter address: an address of this machine; port 0 selects any free port.
+    /// - Parameter address: an address of this computer. Port 0 selects any free port.
     /// - Throws: `noSuchDevice` if the host cannot be resolved, `unavailable` if the socket cannot be bound.
     package init(at address: UDPAddress) async throws(LinkError) {
         let thread: LoopThread
@@ -47,7 +47,8 @@ package actor UDPListener {
     /// Closes the socket. A pending `receive()` returns nil.
     package func close() { descriptor.close() }
 
-    /// Waits for the next datagram and returns it with its sender. Returns nil if the socket was closed or the task was cancelled.
+    /// Waits for the next datagram. Returns the datagram and the address of its sender; nil if the socket was closed or the task was
+    /// cancelled.
     package func receive() async -> (value: [UInt8], peer: SocketAddress)? {
         while true {
             var peer = [UInt8](repeating: 0, count: MemoryLayout<sockaddr_storage>.size)
@@ -61,13 +62,14 @@ package actor UDPListener {
                 }
                 return (Array(scratch[..<count]), SocketAddress(peer.prefix(Int(length))))
             } catch {
-                // ECONNREFUSED means that the port of one peer is closed. The listener continues for the other peers.
+                // The error ECONNREFUSED means that one sender has closed its port. Ignore this error, because other senders may still use
+                // the listener.
                 guard case .system(_, ECONNREFUSED) = error else { return nil }
             }
         }
     }
 
-    /// Sends a datagram. If the socket's buffer is full, the datagram is lost. A datagram can also be lost in the network.
+    /// Sends a datagram. The datagram is lost if the socket's buffer is full. The network can also lose the datagram.
     package func send(_ value: [UInt8], to peer: SocketAddress) {
         guard let descriptor = try? descriptor.value else { return }
         _ = peer.withPointer { sendto(descriptor, value, value.count, 0, $0, $1) }

@@ -3,22 +3,25 @@ import Glibc
 public import OTATransport
 public import OTAUpdate
 
-/// The transport to one device over UDP. It has one channel, and each datagram is one value of that channel.
+/// The transport to one device over UDP. It has one channel. Each datagram is one value of that channel.
 ///
 /// The link opens as soon as the host's name is resolved. The first response shows whether the device is reachable.
 public struct UDPTransport: Transport {
     private let address: UDPAddress
     private let channel: Channel
 
+    /// Creates a transport to the device at `address`.
+    ///
     /// - Parameter channel: the channel of all datagrams.
     public init(_ address: UDPAddress, channel: Channel) {
         self.address = address
         self.channel = channel
     }
 
-    /// Opens a link and runs it until it ends.
+    /// Opens a link and runs the link until the link ends.
     ///
-    /// - Throws: `noSuchDevice` if the host cannot be resolved or has no route, `unavailable` if the socket cannot be connected.
+    /// - Throws: `noSuchDevice` if the host cannot be resolved or the kernel reports that the host is unreachable, `unavailable`
+    ///   if the socket cannot be connected for another reason.
     public func runLink(opened: (any Link) -> Void, receive: @escaping LinkSink) async throws(LinkError) -> LinkError {
         let socket = try await UDPSocket(connectedTo: address)
         let link = SingleChannelLink(
@@ -27,17 +30,22 @@ public struct UDPTransport: Transport {
     }
 }
 
-/// A connected datagram socket. The kernel accepts datagrams only from the peer, and reports when the peer's port is closed.
+/// A datagram socket that is connected to one peer. The kernel discards datagrams from other senders, and reports an error if the peer's
+/// port is closed.
 private struct UDPSocket: ValuePipe {
     private let address: UDPAddress
     private let descriptor: OpenDescriptor
     let maximumValueLength: Int
 
-    /// - Throws: `noSuchDevice`, `unavailable`.
+    /// Opens a socket and connects the socket to the first address of the host that connect(2) accepts.
+    ///
+    /// - Throws: `noSuchDevice` if the host cannot be resolved or the kernel reports that the host is unreachable, `unavailable`
+    ///   if the socket cannot be connected for another reason.
     init(connectedTo address: UDPAddress) async throws(LinkError) {
         let thread: LoopThread
         do throws(DescriptorError) { thread = try LoopThread() } catch { throw Self.failure(error, address) }
-        // A DNS query blocks the thread. This is safe, because no other code uses the new thread yet.
+        // `open` blocks the thread during a DNS query. The wait delays no other code, because no other code uses the new thread
+        // yet.
         let opened = await thread.run { Result { () throws(LinkError) in try Self.open(address) } }
         let (socket, family) = try opened.get()
         do throws(DescriptorError) {
@@ -46,8 +54,8 @@ private struct UDPSocket: ValuePipe {
             throw Self.failure(error, address)
         }
         self.address = address
-        // The payload of an Ethernet frame has 1500 bytes. It includes an IP header of 20 bytes (IPv4) or 40 bytes (IPv6), and a UDP
-        // header of 8 bytes. A longer datagram is fragmented, and the whole datagram is lost if one fragment is lost.
+        // An Ethernet frame has space for 1500 bytes: an IP header of 20 bytes (IPv4) or 40 bytes (IPv6), a UDP header of 8 bytes, and the
+        // value. The network splits a longer datagram into fragments. If one fragment is lost, the whole datagram is lost.
         maximumValueLength = 1500 - (family == AF_INET ? 20 : 40) - 8
     }
 
@@ -83,7 +91,7 @@ private struct UDPSocket: ValuePipe {
         while true {
             do throws(DescriptorError) {
                 let value = try await descriptor.read()
-                // An empty datagram contains no packet, and it is not the end of the data.
+                // Ignore an empty datagram. It contains no packet, and it does not mean the end of the data.
                 if !value.isEmpty { return value }
             } catch {
                 throw Self.failure(error, address)

@@ -1,10 +1,14 @@
 extension DBusConnection {
-    /// Returns a stream of the changes of a service's objects. The first element is a snapshot, or `serviceLost` if the
-    /// service is not running. All later changes follow in order. The stream continues when the service stops or starts.
+    /// Returns a stream that reports each change of the objects of a service.
     ///
-    /// - Parameter root: the path of the service's ObjectManager.
+    /// The first element is a snapshot of all objects. If the service is not running, the first element is `serviceLost`. The
+    /// later elements are changes, in the order of their arrival. If the service stops, the stream stays open. When the service
+    /// starts again, the stream sends a new snapshot.
     ///
-    /// - Throws: the errors of `call`. If the objects cannot be read, the stream also throws these errors.
+    /// - Parameter root: the path of the object that has the interface `org.freedesktop.DBus.ObjectManager`.
+    ///
+    /// - Throws: the errors of `call` if the subscription fails. If reading the objects fails, the stream throws one of these
+    ///   errors.
     public func managedObjects(
         of service: String, at root: DBusObjectPath = .root
     ) async throws(DBusError) -> DBusStream<DBusObjectChange> {
@@ -13,8 +17,9 @@ extension DBusConnection {
         let follower = newTicket()
         followers[follower] = ObjectFollower(service: service, root: root, feed: feed)
         let signals = [
-            // Also accept paths below the root. Some services, such as those built with dbus-fast, send these signals from
-            // the object's path.
+            // The D-Bus specification requires that the object at `root` sends InterfacesAdded and InterfacesRemoved.
+            // However, services that use the library dbus-fast send these signals from the path of the added or removed
+            // object. Therefore the rule also matches the paths below `root`.
             DBusMatch(sender: service, pathNamespace: root, interface: Standard.objectManager),
             DBusMatch(
                 sender: service, pathNamespace: root, interface: Standard.properties, member: "PropertiesChanged"),
@@ -59,13 +64,14 @@ extension DBusConnection {
     }
 }
 
-/// Forwards the object changes of one service to a stream. It drops the changes before the snapshot, because the snapshot
-/// already contains them.
+/// Forwards the object changes of one service to a stream. The follower drops the changes that arrive before the
+/// snapshot, because the snapshot already contains these changes.
 struct ObjectFollower {
     let service: String
     let root: DBusObjectPath
     let feed: DBusStream<DBusObjectChange>.Elements.Continuation
-    /// The owner of the service's name. `GetManagedObjects` was called on this owner. Nil: the name has no owner.
+    /// The unique name of the connection that owns the service's name; nil if the service is not running. The last call
+    /// of `GetManagedObjects` was sent to this connection.
     private var owner: String?
     private var hasSnapshot = false
 
@@ -80,8 +86,8 @@ struct ObjectFollower {
         feed.yield(.success(change))
     }
 
-    /// Processes a change of the owner. Returns the call that reads the objects of the new owner, or nil if there is no new
-    /// owner.
+    /// Processes a change of the owner of the service's name. Returns the call of `GetManagedObjects` to the new owner; nil if
+    /// the service has no new owner.
     mutating func serviceChanged(to newOwner: String?) -> DBusMethodCall? {
         if hasSnapshot || newOwner == nil { feed.yield(.success(.serviceLost)) }
         hasSnapshot = false
@@ -90,15 +96,16 @@ struct ObjectFollower {
     }
 
     mutating func received(_ answer: PendingCalls.CallResult, from asked: String) {
-        // After a change of the owner, the reply of the previous owner is obsolete. `serviceChanged` has handled the new
-        // owner.
+        // Ignore the reply if the owner has changed since the call, because the objects of the previous owner no longer
+        // exist. `serviceChanged` has already returned a call for the new owner.
         guard owner == asked else { return }
         do throws(DBusError) {
             feed.yield(.success(try DBusObjectChange(snapshot: answer.get())))
             hasSnapshot = true
         } catch {
-            // If an owner exits before it replies, the bus sends one of these errors, and then announces the change of the
-            // owner. `serviceChanged` handles that change.
+            // If the service exits before it replies, the bus sends one of these two errors. Then the bus announces the
+            // change of the owner, and `serviceChanged` handles this change. Therefore these two errors do not end the
+            // stream.
             guard error.name != DBusError.Name.noReply, error.name != DBusError.Name.serviceUnknown else { return }
             feed.fail(error)
         }

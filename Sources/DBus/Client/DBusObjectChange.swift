@@ -1,21 +1,23 @@
-/// A change of the objects of a service that has an ObjectManager.
+/// A change of the objects of a service. ``DBusConnection/managedObjects(of:at:)`` returns a stream of these changes.
 public enum DBusObjectChange: Sendable, Hashable {
-    /// The interfaces of an object, each with its properties. The values have no variants around them.
+    /// The property values of an object, by interface name and property name. The values have no variants around them.
     public typealias Interfaces = [String: [String: DBusValue]]
 
-    /// All objects of the service. This element replaces all earlier objects. The stream sends it at its start if the service
-    /// is running, and after each start of the service.
+    /// All objects of the service. A snapshot replaces all objects that the stream has reported before. The stream
+    /// sends a snapshot at its start if the service is running, and after each start of the service.
     case snapshot([DBusObjectPath: Interfaces])
-    /// A new object, or new interfaces of an object.
+    /// The service has created the object at this path, or has added these interfaces to the object.
     case added(DBusObjectPath, Interfaces)
-    /// The names of interfaces that an object no longer has. An object without interfaces no longer exists.
+    /// The service has removed the interfaces with these names from the object at this path. If the object has no
+    /// interfaces left, the object no longer exists.
     case removed(DBusObjectPath, [String])
     case changed(DBusPropertiesChange)
-    /// The service's name has no owner. All objects of the service are gone.
+    /// The service has stopped, another program has replaced the service, or the service is not running at the start of the
+    /// stream. The objects that the stream has reported before no longer exist.
     case serviceLost
 
-    /// Reads `InterfacesAdded`, `InterfacesRemoved` and `PropertiesChanged`. Returns nil for other signals and for malformed
-    /// signals.
+    /// Creates a change from the signal `InterfacesAdded`, `InterfacesRemoved` or `PropertiesChanged`. Returns nil for
+    /// any other signal and for a malformed signal.
     init?(_ signal: DBusSignal) {
         if let change = DBusPropertiesChange(signal) {
             self = .changed(change)
@@ -33,7 +35,7 @@ public enum DBusObjectChange: Sendable, Hashable {
         }
     }
 
-    /// Reads the reply of `GetManagedObjects`. Throws `unexpectedValue`.
+    /// Creates a snapshot from the reply to `GetManagedObjects`. Throws `unexpectedValue` if the reply is malformed.
     init(snapshot reply: [DBusValue]) throws(DBusError) {
         var objects: [DBusObjectPath: Interfaces] = [:]
         for (key, value) in try reply.require(0, \.dictionary) {
@@ -57,13 +59,13 @@ public enum DBusObjectChange: Sendable, Hashable {
     }
 }
 
-/// The content of a `PropertiesChanged` signal.
+/// The content of a `PropertiesChanged` signal: the changed properties of one interface of an object.
 public struct DBusPropertiesChange: Sendable, Hashable {
     public var path: DBusObjectPath
     public var interface: String
-    /// The new values, without variants around them.
+    /// The new values by property name, without variants around the values.
     public var changed: [String: DBusValue]
-    /// The names of changed properties whose values were not sent.
+    /// The names of the changed properties whose new values are not in the signal.
     public var invalidated: [String]
 
     static let match = DBusMatch(interface: Standard.properties, member: "PropertiesChanged")

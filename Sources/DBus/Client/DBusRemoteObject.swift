@@ -1,5 +1,5 @@
-/// An object of another program. The bus name of the program and the path identify the object. The object does not have to
-/// exist.
+/// An object of another program on the bus. The bus name of the program and the path of the object identify the object.
+/// The initializer sends no message and does not check that the object exists.
 public struct DBusRemoteObject: Sendable {
     public let connection: DBusConnection
     public let destination: String
@@ -11,7 +11,8 @@ public struct DBusRemoteObject: Sendable {
         self.path = path
     }
 
-    /// Calls a method of the object. All methods of this type throw the errors of `DBusConnection.call`.
+    /// Calls a method of the object and returns the values of the reply. All methods of `DBusRemoteObject` throw the
+    /// errors of `DBusConnection.call`.
     @discardableResult
     public func call(
         _ interface: String, _ member: String, _ arguments: [DBusValue] = [], timeout: Duration? = .seconds(25)
@@ -19,14 +20,15 @@ public struct DBusRemoteObject: Sendable {
         try await connection.call(destination, path, interface, member, arguments, timeout: timeout)
     }
 
-    /// Reads a property. Returns the value without the variant around it.
+    /// Reads a property and returns its value, without the variant around the value.
     public func property(_ interface: String, _ name: String) async throws(DBusError) -> DBusValue {
         let reply = try await call(Standard.properties, "Get", [.string(interface), .string(name)])
         guard let value = reply.first else { throw DBusError(.unexpectedValue, "Get returned no value") }
         return value.unwrapped
     }
 
-    /// Reads all readable properties. Returns the values without the variants around them.
+    /// Reads all readable properties of one interface. Returns the values by property name, without the variants around
+    /// the values.
     public func properties(_ interface: String) async throws(DBusError) -> [String: DBusValue] {
         try await call(Standard.properties, "GetAll", [.string(interface)]).require(0, \.properties)
     }
@@ -35,7 +37,7 @@ public struct DBusRemoteObject: Sendable {
         try await call(Standard.properties, "Set", [.string(interface), .string(name), value.inVariant])
     }
 
-    /// Subscribes to the property changes of one interface.
+    /// Returns a stream of the property changes of one interface of the object.
     public func propertyChanges(_ interface: String) async throws(DBusError) -> DBusStream<DBusPropertiesChange> {
         let match = DBusMatch(
             sender: destination, path: path, interface: Standard.properties, member: "PropertiesChanged",

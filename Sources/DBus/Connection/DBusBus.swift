@@ -1,14 +1,15 @@
 import Glibc
 
-/// The bus to connect to.
+/// A bus that a ``DBusConnection`` can connect to.
 public enum DBusBus: Sendable, Hashable {
-    /// The system bus. Its address is in `DBUS_SYSTEM_BUS_ADDRESS`. Without this variable, it is the default address of the
-    /// D-Bus specification.
+    /// The system bus. The environment variable `DBUS_SYSTEM_BUS_ADDRESS` contains the address. If this variable is
+    /// unset or empty, the connection uses the default address in the D-Bus specification.
     case system
-    /// The session bus. Its address is in `DBUS_SESSION_BUS_ADDRESS`. Without this variable, it is the socket
-    /// `$XDG_RUNTIME_DIR/bus`.
+    /// The session bus. The environment variable `DBUS_SESSION_BUS_ADDRESS` contains the address. If this variable is
+    /// unset or empty, the connection uses the socket `$XDG_RUNTIME_DIR/bus`.
     case session
-    /// An explicit address, such as `unix:path=/run/dbus/system_bus_socket`.
+    /// The bus at this address, such as `unix:path=/run/dbus/system_bus_socket`. The format is in the D-Bus
+    /// specification, "Server Addresses".
     case address(String)
 
     func address() throws(DBusError) -> String {
@@ -34,8 +35,8 @@ public enum DBusBus: Sendable, Hashable {
         return String(cString: value)
     }
 
-    /// Returns the path in the escaped form of a bus address (D-Bus specification, "Server Addresses"). Each byte that is not
-    /// in the first `case` becomes %xx.
+    /// Escapes a path for a bus address (D-Bus specification, "Server Addresses"). Letters, digits, `-`, `_`, `/` and
+    /// `.` stay as they are. Every other byte becomes `%` and two hexadecimal digits.
     private static func escaped(_ path: String) -> String {
         let digits = Array("0123456789abcdef".unicodeScalars)
         var escaped = String.UnicodeScalarView()

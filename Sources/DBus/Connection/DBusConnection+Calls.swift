@@ -3,13 +3,15 @@ import Logging
 extension DBusConnection {
     /// Calls a method, waits for the reply, and returns the values of the reply.
     ///
-    /// After a cancellation or a timeout, the called program may still execute the method.
+    /// If the call is cancelled or times out, the called program may still execute the method, because D-Bus cannot
+    /// withdraw a call.
     ///
-    /// - Parameter timeout: the time limit for the reply. Nil: no limit.
+    /// - Parameter timeout: the maximum time to wait for the reply; nil for no limit. The default of 25 s is the
+    ///   default of libdbus.
     ///
-    /// - Throws: `remote` with the name of the received error; `timedOut`; `cancelled`; `disconnected`; `invalidArguments` if
-    ///   a name or an argument is malformed (nothing was sent); `resourcesExhausted`; `unexpectedValue` if the reply is
-    ///   malformed.
+    /// - Throws: `remote` with the D-Bus name of the error reply; `timedOut`; `cancelled`; `disconnected`;
+    ///   `invalidArguments` if a name or an argument is malformed; `resourcesExhausted`; `unexpectedValue` if the reply
+    ///   is malformed.
     public func call(
         _ destination: String, _ path: DBusObjectPath, _ interface: String, _ member: String,
         _ arguments: [DBusValue] = [], timeout: Duration? = .seconds(25)
@@ -17,14 +19,15 @@ extension DBusConnection {
         try await request(DBusMethodCall(destination, path, interface, member, arguments), timeout: timeout)
     }
 
-    /// Sends all calls, then waits for all replies. Returns the replies in the order of the calls.
+    /// Sends all calls, then waits for all replies. Returns the replies in the order of the calls. If a call fails, the result of
+    /// this call is an error, and the other calls continue.
     public func call(
         _ calls: [DBusMethodCall], timeout: Duration? = .seconds(25)
     ) async -> [Result<[DBusValue], DBusError>] {
         await answers(to: calls, timeout: timeout) { _ in }
     }
 
-    /// Queues a call that expects no reply. Throws `invalidArguments`, `disconnected` and `resourcesExhausted`.
+    /// Sends a method call and requests no reply. Throws `invalidArguments`, `disconnected` and `resourcesExhausted`.
     public func callWithoutReply(
         _ destination: String, _ path: DBusObjectPath, _ interface: String, _ member: String,
         _ arguments: [DBusValue] = []
@@ -36,8 +39,11 @@ extension DBusConnection {
         _ = try send(.call(call, wantsReply: false))
     }
 
-    /// Calls a method and returns the values of the reply. `onAnswer` runs on this actor before any later message is
-    /// processed. The caller resumes only after that, and other messages may be processed in between.
+    /// Calls a method and returns the values of the reply.
+    ///
+    /// `onAnswer` runs on this actor before the connection processes the next message. The waiting task resumes later, and the
+    /// connection may process further messages before the task resumes. Therefore code that depends on the order of messages must
+    /// be in `onAnswer`.
     @discardableResult
     func request(
         _ call: DBusMethodCall, timeout: Duration? = .seconds(25),
@@ -54,7 +60,8 @@ extension DBusConnection {
         guard !Task.isCancelled else { return batch.map { _ in .failure(.taskCancelled) } }
         let ticket = newTicket()
         return await withTaskCancellationHandler {
-            // This use captures `self`. Without it, the closure would run outside the actor without a compiler warning.
+            // This line captures `self`. If a closure does not capture `self`, the closure does not run on this actor. The
+            // compiler does not report this mistake.
             _ = self
             return await withCheckedContinuation { continuation in
                 preconditionIsolated()
@@ -81,8 +88,8 @@ extension DBusConnection {
             ])
     }
 
-    /// Sends a call. `finish` runs on this actor before any message after the reply is processed. If the call cannot be sent,
-    /// `finish` runs before this method returns.
+    /// Sends a call and passes its result to `finish`. `finish` runs on this actor before the connection processes the
+    /// message after the reply. If the call cannot be sent, `finish` runs before `begin` returns.
     func begin(
         _ call: DBusMethodCall, ticket: UInt64, timeout: Duration?, finish: @escaping (PendingCalls.CallResult) -> Void
     ) {
@@ -94,7 +101,7 @@ extension DBusConnection {
     }
 }
 
-/// Collects the replies to a batch of calls. Calls `onCompletion` when the last reply is there.
+/// Collects the replies to a batch of calls, and calls `onCompletion` after the last reply.
 private final class AnswerCollector {
     private var answers: [PendingCalls.CallResult?]
     private var missing: Int
@@ -113,7 +120,7 @@ private final class AnswerCollector {
     }
 }
 
-/// An outgoing method call.
+/// A method call to another program or to the bus.
 public struct DBusMethodCall: Sendable, Hashable {
     public var destination: String
     public var path: DBusObjectPath
@@ -132,7 +139,7 @@ public struct DBusMethodCall: Sendable, Hashable {
         self.arguments = arguments
     }
 
-    /// Returns a call to the bus itself.
+    /// Creates a method call to the bus itself.
     static func bus(_ member: String, _ arguments: [DBusValue] = []) -> DBusMethodCall {
         DBusMethodCall(Bus.name, Bus.path, Bus.name, member, arguments)
     }
@@ -144,22 +151,23 @@ enum Bus {
     static let path: DBusObjectPath = "/org/freedesktop/DBus"
 }
 
-/// The calls that wait for a reply, by serial number.
+/// The calls that wait for a reply, by the serial number of the sent message.
 struct PendingCalls {
     typealias CallResult = Result<[DBusValue], DBusError>
 
     private struct Pending {
-        /// The identifier that the task of this call passes to `cancel`.
+        /// The identifier of the batch that contains the call. If the task that waits for the batch is cancelled, all
+        /// calls with this ticket are cancelled.
         var ticket: UInt64
         var deadline: ContinuousClock.Instant?
         var finish: (CallResult) -> Void
     }
 
     private var pending: [UInt32: Pending] = [:]
-    /// The time of the next check for timeouts. No pending call has an earlier deadline. If the call with this deadline
-    /// already has its reply, the check finds nothing and computes a new time.
+    /// The time of the next check for timeouts; nil if no check is needed. Every pending call has this deadline, a
+    /// later deadline or no deadline. A reply does not change this time. Therefore a check may find no timeout.
     private(set) var deadline: ContinuousClock.Instant?
-    /// The time of the previous call of `expire`.
+    /// The time of the previous run of `expire`.
     private var lastLook = ContinuousClock.now
 
     mutating func add(_ serial: UInt32, ticket: UInt64, timeout: Duration?, finish: @escaping (CallResult) -> Void) {
@@ -168,7 +176,7 @@ struct PendingCalls {
         if let due, deadline.map({ due < $0 }) ?? true { deadline = due }
     }
 
-    /// Finishes a call. Does nothing if the call was cancelled or timed out.
+    /// Finishes the call with this serial number. Does nothing if the call has already been cancelled or has timed out.
     mutating func finish(_ serial: UInt32, _ answer: @autoclosure () -> CallResult) {
         if let call = pending.removeValue(forKey: serial) { call.finish(answer()) }
     }
@@ -179,9 +187,10 @@ struct PendingCalls {
         }
     }
 
-    /// Fails the calls whose deadline had already passed at the previous call of `expire`. Between the two calls, the thread
-    /// reads the received replies. Therefore a reply that arrived in time is accepted, even if the machine slept or the thread
-    /// was not scheduled for some time.
+    /// Ends each pending call with `timedOut` if the deadline of the call had already passed at the previous run of `expire`.
+    ///
+    /// Between two runs, the thread reads the received replies. Therefore a reply that arrived before the deadline is accepted,
+    /// even if the computer was suspended or the thread did not run for some time.
     mutating func expire() {
         let look = lastLook
         lastLook = .now

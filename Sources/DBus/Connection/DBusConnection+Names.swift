@@ -2,38 +2,42 @@ extension DBusConnection {
     /// Requests a well-known name, such as `org.example.Service`, for this connection.
     ///
     /// - Parameters:
-    ///   - isReplaceable: whether another connection may later take over the name with `replacing`.
-    ///   - replacing: whether to take over the name from an owner that permits it.
+    ///   - isReplaceable: whether another connection may take the name from this connection. The other connection must set
+    ///     `replacing`.
+    ///   - replacing: whether to take the name from its current owner. The current owner must have set `isReplaceable`.
     ///
-    /// - Throws: `nameTaken` if another connection owns the name and keeps it; the errors of `call`.
+    /// - Throws: `nameTaken` if another connection remains the owner of the name; the errors of `call`.
     public func requestName(
         _ name: String, isReplaceable: Bool = false, replacing: Bool = false
     ) async throws(DBusError) {
         try Names.check(bus: name)
-        // The values of the flags are in the D-Bus specification, "RequestName". Flag 4 forbids the bus to queue the request.
-        // A queued request could get the name after this method has thrown `nameTaken`.
+        // The D-Bus specification ("RequestName") defines the flags. Flag 4 means that the bus must not queue the
+        // request. A queued request could get the name after this method has thrown `nameTaken`.
         let flags: UInt32 = (isReplaceable ? 1 : 0) | (replacing ? 2 : 0) | 4
         let answer = try await request(.bus("RequestName", [.string(name), .uint32(flags)])).require(0, \.uint32)
-        // Reply 1: this connection has become the owner. Reply 4: this connection already was the owner.
+        // Reply 1 means that this connection has become the owner. Reply 4 means that this connection already was the
+        // owner.
         guard answer == 1 || answer == 4 else {
             throw DBusError(.nameTaken, "another connection owns \(name)")
         }
     }
 
-    /// Releases a name. Does nothing if this connection does not own it. Throws the errors of `call`.
+    /// Releases a bus name. Has no effect if this connection does not own the name. Throws the errors of `call`.
     public func releaseName(_ name: String) async throws(DBusError) {
         try Names.check(bus: name)
         try await request(.bus("ReleaseName", [.string(name)]))
     }
 
-    /// Returns a stream of the owners of a name. The first element is the current owner. One element follows for each change.
-    /// An element is the unique name of the owner, or nil if the name has no owner. Throws the errors of `call`.
+    /// Returns a stream of the owners of a bus name. The first element is the current owner, and one element follows
+    /// for each change. An element is the unique name of the owner; nil if the name has no owner. Throws the errors of
+    /// `call`.
     public func owners(of name: String) async throws(DBusError) -> DBusStream<String?> {
         try await track(name)
         let (stream, feed) = makeStream(of: String?.self)
         let ticket = newTicket()
         feed.yield(.success(owners[name] ?? nil))
-        // `track` has installed the match rule permanently. Therefore this subscription needs no match rule of its own.
+        // `track` has already added a match rule for this name to the bus, and never removes this rule. Therefore this
+        // subscription does not add a match rule.
         subscriptions.add(
             ticket,
             .init(match: .ownerChanges(of: name)) { signal in
@@ -45,8 +49,10 @@ extension DBusConnection {
         return stream
     }
 
-    /// Starts to track the owner of a name. After this method returns, `owners[name]` always fits the message that is being
-    /// processed, because changes of the owner arrive in order with all other messages. The tracking never stops.
+    /// Tracks the owner of a bus name until the connection ends.
+    ///
+    /// After this method returns, `owners[name]` is the owner at the time when the bus sent the message that the connection
+    /// currently processes. The reason is that the bus sends changes of owners and all other messages as one sequence.
     func track(_ name: String) async throws(DBusError) {
         guard owners[name] == nil else { return }
         let rule = try DBusMatch.ownerChanges(of: name).rule()

@@ -1,10 +1,10 @@
 extension DBusConnection {
-    /// Subscribes to the signals that match `match`. Throws the errors of `call`.
+    /// Returns a stream of the signals that match `match`. Throws the errors of `call`.
     public func signals(matching match: DBusMatch) async throws(DBusError) -> DBusStream<DBusSignal> {
         try await stream(matching: match) { $0 }
     }
 
-    /// Subscribes to signals and converts them. Signals for which `convert` returns nil are skipped.
+    /// Returns a stream of converted signals. The stream skips each signal for which `convert` returns nil.
     func stream<Element: Sendable>(
         matching match: DBusMatch, _ convert: @escaping @Sendable (DBusSignal) -> Element?
     ) async throws(DBusError) -> DBusStream<Element> {
@@ -25,8 +25,11 @@ extension DBusConnection {
         return (DBusStream(elements: elements, connection: self), feed)
     }
 
-    /// Subscribes to signals and returns the identifier for `unsubscribe`. `deliver` gets the signals on this actor, in order
-    /// with all other messages. It can get the first signal before this method returns.
+    /// Subscribes to signals and returns the identifier for `unsubscribe`.
+    ///
+    /// `deliver` runs on this actor for each signal. The order of the signals and all other messages is the order of
+    /// their arrival. `deliver` can run for the first time before `subscribe` returns. `end` runs when the connection
+    /// ends.
     func subscribe(
         _ match: DBusMatch, deliver: @escaping (DBusSignal) -> Void, end: @escaping (DBusError) -> Void
     ) async throws(DBusError) -> UInt64 {
@@ -43,18 +46,18 @@ extension DBusConnection {
 
     func unsubscribe(_ ticket: UInt64) {
         guard let rule = try? subscriptions.remove(ticket)?.match.rule() else { return }
-        // The result is not needed. The removal fails only if the bus did not accept the rule in `subscribe`, or if the
-        // connection has ended.
+        // Errors are ignored. The bus refuses `RemoveMatch` only if it has refused the same rule in `subscribe`. `send` fails
+        // only after the connection has ended, and then the bus has already removed the rule.
         try? send(withoutReply: .bus("RemoveMatch", [.string(rule)]))
     }
 }
 
-/// The subscriptions to signals, in the order in which they were added.
+/// The subscriptions to signals, in the order of their creation.
 struct Subscriptions {
     struct Subscription {
         var match: DBusMatch
         var deliver: (DBusSignal) -> Void
-        /// Called when the connection has ended.
+        /// Runs when the connection ends, with the reason as its argument.
         var end: (DBusError) -> Void
     }
 

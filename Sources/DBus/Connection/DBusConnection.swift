@@ -2,17 +2,17 @@ import CDBus
 import DescriptorIO
 public import Logging
 
-/// A private connection to a bus. It has its own thread.
+/// A connection to a D-Bus bus. The connection uses a thread of its own.
 ///
-/// When the connection ends, every waiting call and stream ends with `disconnected`, and the running method handlers are
-/// cancelled. `close` closes the connection. The release of the last reference also closes it. Each stream of the connection
-/// holds a reference.
+/// The connection ends when `close` is called, when the bus closes the connection, or when the last reference to the connection
+/// is released. Each stream holds a reference to its connection. When the connection ends, all waiting calls and streams throw
+/// `disconnected`, and the running method handlers are cancelled.
 public actor DBusConnection {
     public nonisolated let executor: DBusExecutor
     public nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }
 
     let logger: Logger
-    /// The libdbus connection. Nil before `start` and after the connection has ended.
+    /// The libdbus connection; nil before `start` and after the end of the connection.
     private var wire: Wire?
     private var end = DBusError(.disconnected, "the connection was not opened")
     /// The unique name of this connection on the bus, such as `:1.42`.
@@ -20,11 +20,12 @@ public actor DBusConnection {
 
     var calls = PendingCalls()
     var subscriptions = Subscriptions()
-    /// The owners of the tracked names. An inner nil means that the name has no owner.
+    /// The owner of each tracked bus name, as a unique name. `owners[name]` is nil if the name is not tracked. It is
+    /// `.some(nil)` if the name is tracked, but has no owner.
     var owners: [String: String?] = [:]
     var followers: [UInt64: ObjectFollower] = [:]
     var objects = ExportedObjects()
-    /// The running method handlers.
+    /// The tasks of the running method handlers.
     var handlers: [UInt64: Task<Void, Never>] = [:]
     private var lastTicket: UInt64 = 0
 
@@ -34,13 +35,17 @@ public actor DBusConnection {
     }
 
     isolated deinit {
-        // At this point no task waits for a reply, because a waiting task holds a reference to this actor. The deinitializer
-        // is isolated, so that the wire is closed on its own thread.
+        // No task waits for a reply here, because a waiting task holds a reference to this actor. The deinitializer is
+        // isolated, because the libdbus connection must be closed on the connection's thread.
         wire = nil
     }
 
-    /// Connects to a bus. Throws `connectionFailed`, `timedOut`, `cancelled`, `resourcesExhausted`, `invalidArguments` for an
-    /// address with a NUL character, and `remote` if the bus replies to `Hello` with an error.
+    /// Opens a connection to a bus.
+    ///
+    /// - Parameter timeout: the maximum time to wait for the bus's reply to `Hello`, the first call on a connection.
+    ///
+    /// - Throws: `connectionFailed`; `timedOut`; `cancelled`; `resourcesExhausted`; `invalidArguments` if the address
+    ///   contains a NUL character; `remote` if the bus replies to `Hello` with an error.
     public static func open(
         _ bus: DBusBus = .system, timeout: Duration = .seconds(10), logger: Logger = Logger(label: "dbus")
     ) async throws(DBusError) -> DBusConnection {
@@ -52,7 +57,8 @@ public actor DBusConnection {
         return connection
     }
 
-    /// Opens a connection, runs `body`, and closes the connection.
+    /// Opens a connection, runs `body` with the connection, and closes the connection. Throws the errors of `open` and
+    /// of `body`.
     public static func withConnection<Result: Sendable>(
         _ bus: DBusBus = .system, logger: Logger = Logger(label: "dbus"),
         _ body: (DBusConnection) async throws -> Result
@@ -68,9 +74,11 @@ public actor DBusConnection {
         }
     }
 
-    /// Closes the connection. Pending calls and streams end with `disconnected`, and running method handlers are cancelled.
-    /// Messages that libdbus has not written yet are lost. To avoid this, wait for the reply to the last call before you call
-    /// `close`. A second call has no effect.
+    /// Closes the connection. Pending calls and streams throw `disconnected`, and the connection cancels its running
+    /// method handlers. A second call of `close` has no effect.
+    ///
+    /// Messages that are not yet written to the socket are lost. To be sure that the last message was sent, send it as
+    /// a call and wait for the reply before you call `close`.
     public func close() { end(with: DBusError(.disconnected, "the connection was closed")) }
 
     private func start(_ address: String, _ timeout: Duration) async throws(DBusError) {
@@ -80,7 +88,7 @@ public actor DBusConnection {
         self.wire = wire
         let answer: [DBusValue]
         do throws(DBusError) { answer = try await request(.bus("Hello"), timeout: timeout) } catch {
-            // If the bus closes the connection before it replies to `Hello`, the bus has refused the connection.
+            // A bus that refuses a connection closes the connection without a reply to `Hello`.
             throw error.code == .disconnected
                 ? DBusError(.connectionFailed, "\(address): the D-Bus daemon refused the connection") : error
         }
@@ -97,13 +105,13 @@ public actor DBusConnection {
         calls.failAll(error)
         subscriptions.endAll(error)
         followers = [:]
-        // Release the method handlers, because they may hold references to this connection.
+        // Release the exported objects, because their method handlers may hold references to this connection.
         objects.removeAll()
         for task in handlers.values { task.cancel() }
         handlers = [:]
     }
 
-    /// Returns a new identifier for a call or a subscription of this connection.
+    /// Returns a ticket: an unused number that identifies a batch of calls, a subscription or a running method handler.
     func newTicket() -> UInt64 {
         lastTicket += 1
         return lastTicket
@@ -115,14 +123,15 @@ public actor DBusConnection {
         if wire == nil { throw end }
     }
 
-    /// Queues a message. Returns its serial number. Throws `disconnected` and `resourcesExhausted`.
+    /// Queues a message and returns the serial number of the message. Throws `disconnected` and `resourcesExhausted`.
     func send(_ message: Message) throws(DBusError) -> UInt32 {
         guard let wire else { throw end }
         return try wire.send(message)
     }
 
-    /// The maximum number of received messages that are processed in one round of the event loop. The limit ensures that calls
-    /// can be sent during a flood of signals.
+    /// The maximum number of received messages that the connection processes in one round of the event loop. Queued
+    /// work, such as a new call, runs between two rounds. Without this limit, a large number of signals could delay
+    /// this work.
     private static let messagesPerRound = 64
 
     private func turn() -> Bool {
@@ -137,7 +146,7 @@ public actor DBusConnection {
         return true
     }
 
-    /// Runs `body` on this actor, after all work that is already queued.
+    /// Queues `body` and returns immediately. `body` runs on this actor after all work that is already queued.
     nonisolated func post(_ body: @escaping @Sendable (isolated DBusConnection) -> Void) {
         executor.loop.perform { self.assumeIsolated(body) }
     }
@@ -155,7 +164,7 @@ extension DBusConnection {
         case DBUS_MESSAGE_TYPE_METHOD_CALL:
             receivedCall(message)
         default:
-            // Unknown message types must be ignored (specification, "Message Types").
+            // The D-Bus specification ("Message Types") requires that a program ignores unknown message types.
             break
         }
     }
@@ -181,8 +190,8 @@ extension DBusConnection {
         let signal = DBusSignal(
             sender: message.sender, path: message.path, interface: message.interface, member: message.member,
             arguments: arguments)
-        // This signal reports the end of the connection. Only libdbus itself creates it: libdbus rejects received messages
-        // with this interface.
+        // libdbus creates this signal when the connection ends. No other program can send this signal, because libdbus
+        // rejects received messages with this interface.
         if signal.interface == Standard.local, signal.member == "Disconnected" {
             end(with: DBusError(.disconnected, "the bus closed the connection"))
             return
@@ -194,17 +203,19 @@ extension DBusConnection {
     }
 }
 
-/// An executor that runs actors on the thread of a connection.
+/// Runs actors on the thread of a connection.
 ///
-/// An actor that uses the same executor calls its connection and its packet sockets without a thread switch:
+/// If another actor uses the connection's executor, that actor can call the connection and its packet sockets without a
+/// thread switch:
 ///
 ///     actor Adapter {
 ///         nonisolated let executor: DBusExecutor
 ///         nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }
 ///     }
 ///
-/// The thread ends when the last reference to the executor is released. Therefore the actor must hold the executor itself, not
-/// only its `unownedExecutor`. Code on the thread must not block.
+/// The thread ends when the last reference to the executor is released. `unownedExecutor` does not hold a reference.
+/// Therefore the actor must store the executor itself. Code on the thread must not block, because the connection would
+/// have to wait.
 public final class DBusExecutor: Sendable {
     private let thread: LoopThread
     var loop: EventLoop { thread.loop }

@@ -1,6 +1,6 @@
-/// A received signal.
+/// A signal that the connection has received.
 public struct DBusSignal: Sendable, Hashable {
-    /// The unique name of the sender, or the name of the bus for the bus's own signals.
+    /// The unique name of the sender, such as `:1.42`. The sender of the bus's own signals is `org.freedesktop.DBus`.
     public var sender: String
     public var path: DBusObjectPath
     public var interface: String
@@ -8,7 +8,7 @@ public struct DBusSignal: Sendable, Hashable {
     public var arguments: [DBusValue]
 }
 
-/// The signal `NameOwnerChanged` of the bus.
+/// The content of the bus's signal `NameOwnerChanged`. The bus sends this signal when the owner of a bus name changes.
 struct NameOwnerChange {
     var name: String
     var newOwner: String?
@@ -22,16 +22,18 @@ struct NameOwnerChange {
     }
 }
 
-/// A rule that selects signals (specification, "Match Rules"). A field that is nil matches every value.
+/// A rule that selects signals (D-Bus specification, "Match Rules"). A field that is nil matches every value.
 public struct DBusMatch: Sendable, Hashable {
-    /// The unique name or the well-known name of the sender. A well-known name selects the signals of its current owner.
+    /// The unique name or the well-known name of the sender. A well-known name selects the signals of the current owner
+    /// of the name.
     public var sender: String?
     public var path: DBusObjectPath?
-    /// This path and all paths below it. Do not combine it with `path`.
+    /// A path. The rule matches the signals from this path and from all paths below this path. Do not set `path`
+    /// together with `pathNamespace`, because the D-Bus specification forbids this combination.
     public var pathNamespace: DBusObjectPath?
     public var interface: String?
     public var member: String?
-    /// The first argument. It matches only if that argument is a string.
+    /// The first argument of the signal. The rule matches only signals whose first argument is this string.
     public var firstArgument: String?
 
     public init(
@@ -51,14 +53,15 @@ public struct DBusMatch: Sendable, Hashable {
             sender: Bus.name, path: Bus.path, interface: Bus.name, member: "NameOwnerChanged", firstArgument: name)
     }
 
-    /// The sender if it is a well-known name, otherwise nil. A received signal contains only the unique name of its sender.
-    /// Therefore the owner of a well-known name must be tracked.
+    /// The value of `sender` if it is a well-known name; nil otherwise. A received signal contains only the unique name
+    /// of its sender. Therefore the connection must track the owner of the well-known name.
     var wellKnownSender: String? {
         guard let sender, !sender.hasPrefix(":"), sender != Bus.name else { return nil }
         return sender
     }
 
-    /// Returns the rule in the text format of the bus. Throws `invalidArguments`.
+    /// Returns the rule in the text format of the D-Bus specification. Throws `invalidArguments` if a field is
+    /// malformed.
     func rule() throws(DBusError) -> String {
         if let sender { try Names.check(bus: sender) }
         if let path { try Names.check(path: path) }
@@ -72,14 +75,17 @@ public struct DBusMatch: Sendable, Hashable {
         return parts.compactMap { key, value in value.map { "\(key)='\($0)'" } }.joined(separator: ",")
     }
 
-    /// Returns a string for use between apostrophes in a rule. The rule format allows no apostrophe inside a quoted string.
-    /// Therefore this method closes the quotation, writes `\'`, and opens a new quotation.
+    /// Escapes a string for use between apostrophes in a rule. A quoted string in a rule cannot contain an apostrophe.
+    /// Therefore each apostrophe becomes `'\''`: this ends the quoted string, adds an escaped apostrophe, and starts a
+    /// new quoted string.
     private static func quoted(_ text: String) -> String {
         text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "'\\''")
     }
 
-    /// Returns whether the signal matches this rule. The bus sends a signal only once, even if several rules match, and does
-    /// not report the matching rules. Therefore the connection checks each rule again.
+    /// Returns whether a signal matches this rule. `ownerOf` returns the unique name of the owner of a well-known name.
+    ///
+    /// If several rules match a signal, the bus sends the signal once and does not report the rules. Therefore the
+    /// connection compares each received signal with every rule.
     func fits(_ signal: DBusSignal, ownerOf: (String) -> String?) -> Bool {
         if let wellKnownSender {
             guard ownerOf(wellKnownSender) == signal.sender else { return false }

@@ -1,6 +1,8 @@
-/// A sequence of elements from the bus, for one reader. Elements stay in order and are buffered until the reader reads them.
-/// The sequence throws when the connection ends. It ends without an error when the reading task is cancelled. The stream keeps
-/// the connection open.
+/// An asynchronous sequence of signals or changes from the bus. Only one task may read the sequence.
+///
+/// The stream buffers all elements, in order and without a limit, until the task reads them. If the connection ends,
+/// the stream throws `disconnected`. If the reading task is cancelled, the stream ends without an error. The stream
+/// holds a reference to the connection. Therefore the connection stays open.
 public struct DBusStream<Element: Sendable>: AsyncSequence, Sendable {
     typealias Elements = AsyncStream<Result<Element, DBusError>>
 
@@ -24,7 +26,7 @@ public struct DBusStream<Element: Sendable>: AsyncSequence, Sendable {
 }
 
 extension AsyncStream.Continuation {
-    /// Ends the `DBusStream` with an error.
+    /// Ends the stream with an error. The reader gets the buffered elements first.
     func fail<Value>(_ error: DBusError) where Element == Result<Value, DBusError> {
         yield(.failure(error))
         finish()

@@ -1,17 +1,20 @@
 import Logging
 
 extension DBusConnection {
-    /// Exports an object with these interfaces and the standard interfaces Introspectable, Properties and Peer.
+    /// Exports an object, so that other programs can call its methods and use its properties. The object has `interfaces`
+    /// and the standard interfaces Introspectable, Properties and Peer.
     ///
-    /// The object exists until `unexport` or until the connection ends. Until then, everything that its handlers reference
-    /// stays alive.
+    /// The object exists until `unexport` removes the object or the connection ends. Until then, the connection holds
+    /// references to the object's handlers.
     ///
     /// - Parameters:
-    ///   - managesObjects: whether the object also has an ObjectManager, which announces every object below `path`.
-    ///   - caller: a well-known name, such as `org.bluez`. At the time of a call, only the owner of this name may call the
-    ///     object. Other callers get `AccessDenied`. Nil: every program may call it.
+    ///   - managesObjects: whether the object also has the standard interface ObjectManager, which announces all objects
+    ///     below `path`.
+    ///   - caller: a well-known name, such as `org.bluez`; nil if every program may call the object. A program that does
+    ///     not own this name gets the error `AccessDenied`.
     ///
-    /// - Throws: `invalidArguments` and `disconnected`. If `caller` is set, also the errors of `call`.
+    /// - Throws: `invalidArguments` if a name, a path or a value is malformed, or if `path` is already exported;
+    ///   `disconnected`; `resourcesExhausted`; the errors of `call` if `caller` is not nil.
     public func export(
         _ path: DBusObjectPath, _ interfaces: [DBusInterface] = [], managesObjects: Bool = false,
         onlyFor caller: String? = nil
@@ -25,7 +28,7 @@ extension DBusConnection {
         }
     }
 
-    /// Removes an object and all objects below it. Running method handlers continue.
+    /// Removes the object at `path` and all objects below `path`. Method handlers that are already running continue.
     public func unexport(_ path: DBusObjectPath) {
         for (path, object) in objects.remove(path) {
             for manager in objects.managers(of: path) {
@@ -35,10 +38,11 @@ extension DBusConnection {
         }
     }
 
-    /// Sets new values of properties and announces them, even if they equal the old values.
+    /// Sets new values of properties and announces them as declared in ``DBusProperty/announcement``. A value is announced
+    /// even if it equals the old value.
     ///
-    /// - Throws: `invalidArguments` for a value of the wrong type or a constant property; `remote` if the object, interface or
-    ///   property does not exist; `disconnected`.
+    /// - Throws: `invalidArguments` if a value has the wrong type or a property is constant; `remote` if the object, the
+    ///   interface or a property does not exist; `disconnected`; `resourcesExhausted`.
     public func update(
         _ path: DBusObjectPath, _ interface: String, _ values: [String: DBusValue]
     ) throws(DBusError) {
@@ -56,7 +60,8 @@ extension DBusConnection {
             ])
     }
 
-    /// Sends a signal to all subscribers. Throws `invalidArguments` and `disconnected`.
+    /// Sends a signal to all subscribers. Throws `disconnected`, `resourcesExhausted`, and `invalidArguments` if a name or
+    /// a value is malformed.
     public func emit(
         _ path: DBusObjectPath, _ interface: String, _ member: String, _ arguments: [DBusValue] = []
     ) throws(DBusError) {
@@ -94,14 +99,16 @@ extension DBusConnection {
         }
     }
 
-    /// Throws `remote` with the name `AccessDenied` if the sender may not call the object. The check is reliable, because
-    /// changes of `owners` and calls are processed in the order of their arrival.
+    /// Throws `remote` with the name `AccessDenied` if the sender of the message may not call the object.
+    ///
+    /// The method compares the sender with the owner of the object's `caller` name at the time of the call. `owners`
+    /// contains this owner, because the connection processes calls and changes of owners in the order of their arrival.
     private func checkCaller(_ message: Message) throws(DBusError) {
         guard let name = objects.objects[message.path]?.caller, owners[name] != .some(message.sender) else { return }
         throw .remote(DBusError.Name.accessDenied, "only the owner of \(name) may call \(message.path)")
     }
 
-    /// Runs `body` on this actor and sends its result or error.
+    /// Runs `body` in a task on this actor. Sends the result or the error of `body` as the reply.
     private func handle(
         _ address: ReturnAddress?, _ body: @escaping @Sendable () async throws -> [DBusValue]
     ) {
@@ -128,7 +135,8 @@ extension DBusConnection {
 
     private func refuse(_ address: ReturnAddress?, _ error: DBusError) {
         logger.debug("a call failed", metadata: ["error": "\(error)"])
-        // An error here means that the connection has ended. In this case, the bus sends an error reply to the caller.
+        // `send` fails if the connection has ended. The error of `send` is ignored, because in this case the bus sends an
+        // error reply to the caller.
         if let address { _ = try? send(.failure(to: address, error)) }
     }
 }

@@ -1,6 +1,7 @@
-/// An interface of an exported object.
+/// The declaration of an interface for exported objects: its methods, properties and signals.
 public struct DBusInterface: Sendable {
-    /// The declaration of a signal, for introspection. `DBusConnection.emit` can also send signals without a declaration.
+    /// The declaration of a signal, for introspection. A signal needs no declaration: `DBusConnection.emit` also sends
+    /// undeclared signals.
     public struct Signal: Sendable, Hashable {
         public var name: String
         public var arguments: [DBusArgument]
@@ -25,7 +26,7 @@ public struct DBusInterface: Sendable {
         self.signals = signals
     }
 
-    /// Checks the names, the types of arguments and the property values. Throws `invalidArguments`.
+    /// Checks all names, the types of all arguments, and the values of all properties. Throws `invalidArguments`.
     func check() throws(DBusError) {
         try Names.check(interface: name)
         guard !Standard.all.contains(name) else {
@@ -57,14 +58,15 @@ public struct DBusInterface: Sendable {
 
 /// A method of an exported interface.
 public struct DBusMethod: Sendable {
-    /// The code that answers calls of the method.
+    /// The code that executes a call of the method and returns the values of the reply.
     ///
-    /// Handlers start in the order in which the calls arrive. They run on the connection's thread and must not block it. A
-    /// handler may suspend for any time. Other handlers can run while it is suspended. The connection cancels its handlers
-    /// when it ends.
+    /// Handlers start in the order in which the calls arrive. Handlers run on the connection's thread and must not block this
+    /// thread. A handler may wait with `await`, and other handlers can run during this time. The connection cancels all running
+    /// handlers when the connection ends.
     ///
-    /// A thrown error is sent to the caller. A `DBusError` with code `remote` keeps its D-Bus name. A `DBusError` with code
-    /// `unexpectedValue` becomes `InvalidArgs`. Every other error becomes `Failed`.
+    /// If a handler throws an error, the caller gets an error reply. If the error is a `DBusError` with the code `remote`, the
+    /// D-Bus name of the reply is `DBusError.name`. If the code is `unexpectedValue`, the name is `InvalidArgs`. For every other
+    /// error, the name is `Failed`.
     public typealias Handler = @Sendable (DBusIncomingCall) async throws -> [DBusValue]
 
     public let name: String
@@ -72,8 +74,8 @@ public struct DBusMethod: Sendable {
     public let outputs: [DBusArgument]
     let handler: Handler
 
-    /// Creates a method. If the arguments of a call do not match `inputs`, the connection replies with the error
-    /// `InvalidArgs`.
+    /// Creates a method. If the types of the arguments of a call differ from `inputs`, the caller gets the error
+    /// `InvalidArgs`, and the handler does not run.
     public init(
         _ name: String, takes inputs: [DBusArgument] = [], returns outputs: [DBusArgument] = [],
         _ handler: @escaping Handler
@@ -85,7 +87,7 @@ public struct DBusMethod: Sendable {
     }
 }
 
-/// An incoming call of an exported method.
+/// A call of an exported method by another program.
 public struct DBusIncomingCall: Sendable, Hashable {
     /// The caller's unique name.
     public var sender: String
@@ -94,15 +96,16 @@ public struct DBusIncomingCall: Sendable, Hashable {
     public var member: String
     /// The arguments. Their types match the method's inputs.
     public var arguments: [DBusValue]
-    /// Whether the caller expects a reply. If false, the handler's result or error is dropped.
+    /// Whether the caller expects a reply. If false, the connection does not send the handler's result or error.
     public var wantsReply: Bool
 }
 
-/// A property of an exported interface. The connection stores the value and answers read requests. `DBusConnection.update`
-/// changes the value.
+/// The declaration of a property of an exported interface. The connection stores the property's value and answers read
+/// requests. `DBusConnection.update` changes the value.
 public struct DBusProperty: Sendable {
-    /// The way in which the signal `PropertiesChanged` announces a new value. The raw values are those of the introspection
-    /// annotation `EmitsChangedSignal`.
+    /// Defines whether the signal `PropertiesChanged` announces a new value of the property, and whether the signal contains the
+    /// value. The raw values are the values of the annotation `EmitsChangedSignal` (D-Bus specification, "Introspection Data
+    /// Format").
     public enum Announcement: String, Sendable {
         case value = "true"
         /// The signal contains the property's name, but not the new value.
@@ -112,9 +115,11 @@ public struct DBusProperty: Sendable {
         case constant = "const"
     }
 
-    /// The code that accepts or refuses a new value from another program. It runs before the connection stores the value. The
-    /// value already has the declared type. To refuse the value, the code throws an error. The caller gets this error in the
-    /// same way as an error of a `DBusMethod.Handler`.
+    /// The code that accepts or refuses a new value from another program. The code runs before the connection stores the value.
+    /// The value already has the declared type.
+    ///
+    /// To refuse the value, the code throws an error. The other program gets an error reply, as described for
+    /// `DBusMethod.Handler`.
     public typealias Setter = @Sendable (DBusValue) async throws -> Void
 
     public let name: String
@@ -122,7 +127,7 @@ public struct DBusProperty: Sendable {
     public let announcement: Announcement
     let setter: Setter?
 
-    /// Creates a property. Without `setter`, other programs cannot set it.
+    /// Creates a property with an initial value. If `setter` is nil, other programs cannot set the property.
     public init(
         _ name: String, _ value: DBusValue, announcing announcement: Announcement = .value, setter: Setter? = nil
     ) {
@@ -133,7 +138,7 @@ public struct DBusProperty: Sendable {
     }
 }
 
-/// An argument of a method or a signal. The name is used only for introspection.
+/// The declaration of an argument of a method or a signal. Only introspection uses the name.
 public struct DBusArgument: Sendable, Hashable {
     public var name: String
     public var type: DBusType

@@ -2,11 +2,11 @@
 struct ExportedObjects {
     struct Object {
         var interfaces: [DBusInterface]
-        /// The property values, by interface and property name.
+        /// The property values, by interface name and property name.
         var values: [String: [String: DBusValue]]
-        /// Whether the object has an ObjectManager for all objects below it.
+        /// Whether the object has the standard interface ObjectManager, which lists all objects below this object.
         var managesObjects: Bool
-        /// The well-known name whose owner may call the object. Nil: every program may call it.
+        /// The well-known name whose owner may call the object; nil if every program may call the object.
         var caller: String?
 
         func interface(_ name: String) throws(DBusError) -> DBusInterface {
@@ -16,7 +16,7 @@ struct ExportedObjects {
             return interface
         }
 
-        /// The property values of all interfaces.
+        /// The property values of all interfaces, with the type `a{sa{sv}}`.
         var properties: DBusValue {
             let entries = values.map { (DBusValue.string($0), DBusValue.properties($1)) }
             return .dictionary(key: .string, value: .properties, Dictionary(entries) { _, last in last })
@@ -25,7 +25,7 @@ struct ExportedObjects {
 
     private(set) var objects: [DBusObjectPath: Object] = [:]
 
-    /// Adds an object. Throws `invalidArguments` if a name, a path or a value is malformed, or if the path is already in use.
+    /// Adds an object. Throws `invalidArguments` if a name, a path or a value is malformed, or if `path` is already in use.
     mutating func add(
         _ path: DBusObjectPath, _ interfaces: [DBusInterface], managesObjects: Bool, caller: String? = nil
     ) throws(DBusError) {
@@ -43,7 +43,8 @@ struct ExportedObjects {
             caller: caller)
     }
 
-    /// Removes `path` and all objects below it. Returns the removed objects. Each object comes before the objects above it.
+    /// Removes the object at `path` and all objects below `path`. Returns the removed objects. Objects with longer paths
+    /// come before the objects above them.
     mutating func remove(_ path: DBusObjectPath) -> [(DBusObjectPath, Object)] {
         objects.keys.filter { $0 == path || $0.isDescendant(of: path) }.sorted(by: >).compactMap { path in
             objects.removeValue(forKey: path).map { (path, $0) }
@@ -59,7 +60,7 @@ struct ExportedObjects {
         return object
     }
 
-    /// Returns the paths of the objects above `path` that have an ObjectManager.
+    /// Returns the paths of all objects above `path` that have an ObjectManager.
     func managers(of path: DBusObjectPath) -> [DBusObjectPath] {
         objects.filter { $0.value.managesObjects && path.isDescendant(of: $0.key) }.keys.sorted()
     }
@@ -69,8 +70,8 @@ struct ExportedObjects {
         objects.filter { $0.key.isDescendant(of: path) }
     }
 
-    /// Returns the path elements directly below `path`. An element without an object is included if objects exist
-    /// below it.
+    /// Returns the names of the path elements directly below `path`, including elements without an object. If the only object
+    /// below `/a` is `/a/b/c`, the result for `/a` is `b`.
     private func children(of path: DBusObjectPath) -> [String] {
         let skipped = path == .root ? 1 : path.text.utf8.count + 1
         let elements = descendants(of: path).keys.compactMap { descendant in
@@ -79,8 +80,8 @@ struct ExportedObjects {
         return Set(elements).sorted()
     }
 
-    /// Sets new values of properties. Throws `invalidArguments` for a value of the wrong type or a constant property, and
-    /// `remote` if the object, interface or property does not exist.
+    /// Sets new values of properties. Throws `invalidArguments` if a value has the wrong type or a property is constant.
+    /// Throws `remote` if the object, the interface or a property does not exist.
     mutating func update(
         _ path: DBusObjectPath, _ interface: String, _ values: [String: DBusValue]
     ) throws(DBusError) {
@@ -109,7 +110,7 @@ extension DBusInterface {
     }
 }
 
-/// The action for an incoming call.
+/// The action that the connection performs for an incoming call.
 enum Route {
     case answer([DBusValue])
     case handle(DBusMethod)
@@ -117,7 +118,8 @@ enum Route {
 }
 
 extension ExportedObjects {
-    /// Returns the action for a call. If the call must be refused, throws the error that the caller gets.
+    /// Returns the action for a call. If the call is not valid, this method throws the error that the connection sends to
+    /// the caller.
     func route(_ call: DBusIncomingCall) throws(DBusError) -> Route {
         switch call.interface {
         case Standard.peer: return .answer(try peer(call))
@@ -128,8 +130,8 @@ extension ExportedObjects {
         }
     }
 
-    /// Returns the call with an interface. If the caller omitted the interface, this method finds it by the method's name
-    /// (D-Bus specification, "Message Types").
+    /// Returns the call with the name of its interface. D-Bus permits calls without an interface (specification, "Message
+    /// Types"). For such a call, this method searches for an interface of the object that has the called method.
     func completed(_ call: DBusIncomingCall) -> DBusIncomingCall {
         guard call.interface.isEmpty else { return call }
         var call = call
@@ -161,8 +163,8 @@ extension ExportedObjects {
         guard call.member == "Introspect" else { throw .unknownMethod(call) }
         try call.expect([])
         let children = children(of: call.path)
-        // A path without an object may have objects below it. Clients search for objects from the root downwards. Therefore
-        // introspection must also work for this path.
+        // Clients introspect all paths from the root downwards to find the objects. Therefore introspection must also work
+        // for a path without an object, if there are objects below this path.
         let object = objects[call.path]
         if object == nil, children.isEmpty, call.path != .root { _ = try self.object(call.path) }
         return [.string(Introspection.describe(object, children: children))]

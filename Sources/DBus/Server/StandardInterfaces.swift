@@ -1,6 +1,6 @@
 import CDBus
 
-/// The standard interfaces of the D-Bus specification ("Standard Interfaces").
+/// The names and the declarations of the standard interfaces (D-Bus specification, "Standard Interfaces").
 enum Standard {
     static let properties = "org.freedesktop.DBus.Properties"
     static let objectManager = "org.freedesktop.DBus.ObjectManager"
@@ -15,7 +15,8 @@ enum Standard {
         declarations(managesObjects: true).first { $0.methods.contains { $0.name == name } }?.name
     }
 
-    /// Returns the declarations for introspection. Their handlers do nothing. `ExportedObjects.route` implements the methods.
+    /// Returns the declarations of the standard interfaces, for introspection. The handlers of the declarations do nothing,
+    /// because `ExportedObjects.route` executes the calls of these interfaces.
     static func declarations(managesObjects: Bool) -> [DBusInterface] {
         managesObjects ? everywhere + [manager] : everywhere
     }
@@ -76,7 +77,8 @@ enum Standard {
 }
 
 enum Machine {
-    /// Returns the machine ID. If the machine has no ID, throws `remote`, and the caller gets this error.
+    /// Returns the machine ID of this computer. Throws `remote` if the computer has no machine ID, because the caller of
+    /// `GetMachineId` then needs an error reply.
     static func id() throws(DBusError) -> String {
         guard let text = dbus_try_get_local_machine_id(nil) else {
             throw .remote(DBusError.Name.failed, "this machine has no machine ID")
@@ -86,9 +88,9 @@ enum Machine {
     }
 }
 
-/// Creates introspection data (D-Bus specification, "Introspection Data Format"). `DBusInterface.check` has checked all names
-/// except the names of arguments. Checked names need no escaping. From the names of arguments, `describe` removes the
-/// characters that are not allowed.
+/// Creates introspection data (D-Bus specification, "Introspection Data Format"). The names in the data need no XML
+/// escaping. `DBusInterface.check` refuses names with special characters, and `describe` removes special characters from
+/// the names of arguments.
 enum Introspection {
     static func describe(_ object: ExportedObjects.Object?, children: [String]) -> String {
         var lines = [

@@ -1,19 +1,20 @@
 import DescriptorIO
 import Glibc
 
-/// The owner of an open file descriptor. The descriptor is closed when the last reference to its owner is released. A sent
-/// message contains a duplicate of the descriptor, so the descriptor of the sender stays open. Two owners are equal only if
-/// they are the same object.
+/// Owns an open file descriptor, and closes the descriptor when the last reference to this object is released.
+///
+/// A message contains a duplicate of the descriptor. Therefore sending a message does not close the descriptor. Two
+/// references are equal only if they refer to the same object.
 public final class DBusFileDescriptor: Sendable {
     private let held: Guarded<CInt?>
 
-    /// Takes ownership of `descriptor`. No other code may close it.
+    /// Takes ownership of `descriptor`. Other code must not close this descriptor.
     public init(adopting descriptor: CInt) { held = Guarded(descriptor) }
 
     deinit { close() }
 
-    /// Transfers ownership to the caller, which must close the descriptor. Returns nil if the descriptor was already
-    /// transferred or closed.
+    /// Transfers ownership of the descriptor to the caller, which must close the descriptor. Returns nil if the descriptor
+    /// was already transferred or closed.
     public func take() -> CInt? { held.exchange(nil) }
 
     /// Closes the descriptor. Does nothing if the descriptor was already transferred or closed.
@@ -21,8 +22,8 @@ public final class DBusFileDescriptor: Sendable {
         if let descriptor = take() { _ = Glibc.close(descriptor) }
     }
 
-    /// Runs `body` with the open descriptor. The descriptor stays open while `body` runs. `body` gets nil if the descriptor
-    /// was already transferred or closed.
+    /// Runs `body` with the open descriptor. No other thread can close or transfer the descriptor while `body` runs. The
+    /// argument of `body` is nil if the descriptor was already transferred or closed.
     public func withDescriptor<Result>(_ body: (CInt?) -> Result) -> Result { held.with { body($0) } }
 }
 

@@ -1,5 +1,7 @@
-/// The path of an object, such as `/org/bluez/hci0`. The initializer does not check the syntax. A method that gets a malformed
-/// path throws `invalidArguments`. Received paths are always well-formed.
+/// The path of an object, such as `/org/bluez/hci0`.
+///
+/// The initializer does not check the syntax. The methods of ``DBusConnection`` throw `invalidArguments` for a malformed path.
+/// Received paths are always well-formed, because libdbus checks received messages.
 public struct DBusObjectPath: Sendable, Hashable {
     public let text: String
 
@@ -7,12 +9,12 @@ public struct DBusObjectPath: Sendable, Hashable {
 
     public static let root: DBusObjectPath = "/"
 
-    /// Returns the path with one more element.
+    /// Returns the path with `element` added at the end.
     public func appending(_ element: String) -> DBusObjectPath {
         DBusObjectPath(text == "/" ? "/" + element : text + "/" + element)
     }
 
-    /// The path without its last element: `/org/bluez` for `/org/bluez/hci0`. Nil for the root.
+    /// The path without its last element: `/org/bluez` for `/org/bluez/hci0`; nil for the root path `/`.
     public var parent: DBusObjectPath? {
         guard text != "/", let slash = text.lastIndex(of: "/") else { return nil }
         return slash == text.startIndex ? .root : DBusObjectPath(String(text[..<slash]))
@@ -23,7 +25,7 @@ public struct DBusObjectPath: Sendable, Hashable {
         text.lastIndex(of: "/").map { String(text[text.index(after: $0)...]) } ?? text
     }
 
-    /// Whether the path is below `ancestor`. A path is not below itself.
+    /// Returns whether this path is below `ancestor`, at any depth. A path is not below itself.
     public func isDescendant(of ancestor: DBusObjectPath) -> Bool {
         ancestor.text == "/" ? text != "/" : text.utf8.starts(with: (ancestor.text + "/").utf8)
     }

@@ -1,12 +1,14 @@
-/// A sequence of zero or more complete types. The D-Bus specification limits it to 255 characters and to 32 nested arrays,
-/// structures or dictionary entries.
+/// A D-Bus signature: the types of zero or more values, such as `sa{sv}`.
+///
+/// A signature has at most 255 characters. Arrays can be nested at most 32 levels deep. The same limit applies to
+/// structures and to dictionary entries (D-Bus specification, "Valid Signatures").
 public struct DBusSignature: Sendable, Hashable {
     public let types: [DBusType]
     public let text: String
 
     private static let longest = 255
 
-    /// Parses a signature. Throws `invalidArguments`.
+    /// Parses a signature. Throws `invalidArguments` if the text is not a valid signature.
     public init(_ text: String) throws(DBusError) {
         guard let types = Self.parse(text) else {
             throw DBusError(.invalidArguments, "not a valid signature: \(text)")
@@ -15,8 +17,9 @@ public struct DBusSignature: Sendable, Hashable {
         self.text = text
     }
 
-    /// Creates a signature. Throws `invalidArguments` if there are too many types, if they are nested too deeply, or if a
-    /// type is invalid (an empty structure, or a dictionary with a container as its key).
+    /// Creates a signature from types. Throws `invalidArguments` if the signature is too long, if the types are nested too
+    /// deeply, or if a type is invalid. A structure without fields is invalid. A dictionary is invalid if its key is a
+    /// container.
     public init(_ types: [DBusType]) throws(DBusError) {
         try self.init(types.map(\.text).joined())
     }
@@ -84,7 +87,7 @@ private struct Parser {
     }
 }
 
-/// A single complete type of D-Bus (specification, "Type System").
+/// The type of a D-Bus value (D-Bus specification, "Type System").
 public indirect enum DBusType: Sendable, Hashable {
     case byte, boolean, int16, uint16, int32, uint32, int64, uint64, double
     case string, objectPath, signature
@@ -109,8 +112,8 @@ public indirect enum DBusType: Sendable, Hashable {
         }
     }
 
-    /// The type code in libdbus, as an ASCII character. A dictionary has the code of an array, because libdbus treats a
-    /// dictionary as an array of entries.
+    /// The type code of libdbus, which is an ASCII character. A dictionary has the code of an array, because libdbus treats
+    /// a dictionary as an array of entries.
     var code: CInt {
         let character: Unicode.Scalar =
             switch self {
@@ -134,7 +137,8 @@ public indirect enum DBusType: Sendable, Hashable {
         return CInt(character.value)
     }
 
-    /// Creates a basic type (not a container) from its character.
+    /// Creates a type from a signature of one character. Returns nil for a character that is not a complete type, for example `a`
+    /// or `(`.
     fileprivate init?(code: UInt8) {
         switch code {
         case UInt8(ascii: "y"): self = .byte
@@ -155,7 +159,7 @@ public indirect enum DBusType: Sendable, Hashable {
         }
     }
 
-    /// Whether the type is allowed as the key of a dictionary.
+    /// Whether the type is allowed as the key of a dictionary. D-Bus does not allow containers as keys.
     fileprivate var isBasic: Bool {
         switch self {
         case .variant, .array, .dictionary, .structure: false

@@ -1,11 +1,12 @@
 /// A D-Bus value.
 ///
-/// Values are checked when they are sent. A malformed value throws `invalidArguments`. Elements of an array and keys and
-/// values of a dictionary must have the declared type. Paths must be well-formed. Strings must not contain a NUL.
+/// ``DBusConnection`` checks a value before it sends the value, and throws `invalidArguments` for a malformed value. The
+/// elements of an array and the entries of a dictionary must have the declared types. Object paths must be well-formed.
+/// Strings must not contain a NUL character.
 ///
-/// Literals: a string, Boolean or floating-point literal has the corresponding D-Bus type. An integer literal is an `int32`.
-/// An array literal has the type of its first element. An empty array literal is an array of variants. A dictionary literal is
-/// `a{sv}`: values that are not variants are put into variants.
+/// A string, Boolean or floating-point literal has the corresponding D-Bus type. An integer literal is an `int32`. An array
+/// literal has the type of its first element; an empty array literal is an array of variants. A dictionary literal is an
+/// `a{sv}`, and each value that is not a variant is put into a variant.
 public indirect enum DBusValue: Sendable, Hashable {
     case byte(UInt8)
     case boolean(Bool)
@@ -21,7 +22,8 @@ public indirect enum DBusValue: Sendable, Hashable {
     case signature(DBusSignature)
     case unixFileDescriptor(DBusFileDescriptor)
     case variant(DBusValue)
-    /// An array of bytes (`ay`). Every array of bytes uses this case. The case `array` does not accept bytes.
+    /// An array of bytes (`ay`). Use this case for every array of bytes, because sending a value of the case `array` with
+    /// bytes throws `invalidArguments`.
     case bytes([UInt8])
     case array(of: DBusType, [DBusValue])
     case dictionary(key: DBusType, value: DBusType, [DBusValue: DBusValue])
@@ -50,15 +52,16 @@ public indirect enum DBusValue: Sendable, Hashable {
         }
     }
 
-    /// Returns an array of strings (`as`).
+    /// Creates an array of strings (`as`).
     public static func strings(_ strings: [String]) -> DBusValue { .array(of: .string, strings.map { .string($0) }) }
 
-    /// Returns an array of object paths (`ao`).
+    /// Creates an array of object paths (`ao`).
     public static func objectPaths(_ paths: [DBusObjectPath]) -> DBusValue {
         .array(of: .objectPath, paths.map { .objectPath($0) })
     }
 
-    /// Returns a dictionary `a{sv}`. Values that are not variants are put into variants.
+    /// Creates a dictionary with strings as keys and variants as values (`a{sv}`). Each value that is not a variant is put into a
+    /// variant.
     public static func properties(_ properties: [String: DBusValue]) -> DBusValue {
         let entries = properties.map { (DBusValue.string($0), $1.inVariant) }
         return .dictionary(key: .string, value: .variant, Dictionary(entries) { _, last in last })
@@ -86,8 +89,8 @@ extension DBusValue: ExpressibleByStringLiteral, ExpressibleByBooleanLiteral, Ex
     }
 }
 
-/// Typed access to the content of a value. Each property first removes the variants around the value. It is nil if the value
-/// has another type.
+/// Typed access to the content of a value. Each property first removes the variants around the value. The property is nil
+/// if the value has another type.
 extension DBusValue {
     /// The value without the variants around it.
     public var unwrapped: DBusValue {
@@ -108,7 +111,7 @@ extension DBusValue {
     public var signature: DBusSignature? { if case .signature(let value) = unwrapped { value } else { nil } }
     public var bytes: [UInt8]? { if case .bytes(let value) = unwrapped { value } else { nil } }
     public var structure: [DBusValue]? { if case .structure(let value) = unwrapped { value } else { nil } }
-    /// The elements of an array. Nil for an array of bytes, because `bytes` returns it.
+    /// The elements of an array. This property is nil for an array of bytes. Use `bytes` for an array of bytes.
     public var array: [DBusValue]? { if case .array(_, let value) = unwrapped { value } else { nil } }
     public var dictionary: [DBusValue: DBusValue]? {
         if case .dictionary(_, _, let value) = unwrapped { value } else { nil }
@@ -117,7 +120,7 @@ extension DBusValue {
         if case .unixFileDescriptor(let value) = unwrapped { value } else { nil }
     }
 
-    /// The value of an integer of any width. Nil if it does not fit into `Int`.
+    /// The number in a value of any integer type; nil if the number does not fit into `Int`.
     public var integer: Int? {
         switch unwrapped {
         case .byte(let value): Int(value)
@@ -141,14 +144,15 @@ extension DBusValue {
         if case .array(of: .objectPath, let values) = unwrapped { values.compactMap(\.objectPath) } else { nil }
     }
 
-    /// The entries of `a{sv}` or another dictionary with string keys. The values have no variants around them.
+    /// The entries of a dictionary with string keys, such as `a{sv}`. The values have no variants around them.
     public var properties: [String: DBusValue]? {
         guard case .dictionary(key: .string, _, let entries) = unwrapped else { return nil }
         let pairs = entries.compactMap { key, value in key.string.map { ($0, value.unwrapped) } }
         return Dictionary(pairs) { _, last in last }
     }
 
-    /// Returns the content. Throws `unexpectedValue` if the value has another type. Example: `try value.require(\.string)`.
+    /// Returns the property `content` of the value. Throws `unexpectedValue` if the property is nil, because the value has
+    /// another type. Example: `try value.require(\.string)`.
     public func require<Content>(_ content: KeyPath<DBusValue, Content?>) throws(DBusError) -> Content {
         guard let found = self[keyPath: content] else {
             throw DBusError(.unexpectedValue, "expected \(Content.self), got type \(unwrapped.type.text)")
@@ -158,8 +162,8 @@ extension DBusValue {
 }
 
 extension [DBusValue] {
-    /// Returns the content of one argument. Throws `unexpectedValue` if the argument is missing or has another type. Example:
-    /// `try reply.require(0, \.objectPath)`.
+    /// Returns the property `content` of the value at `index`. Throws `unexpectedValue` if the array has no value at `index`, or
+    /// if the value has another type. Example: `try reply.require(0, \.objectPath)`.
     public func require<Content>(
         _ index: Int, _ content: KeyPath<DBusValue, Content?>
     ) throws(DBusError) -> Content {

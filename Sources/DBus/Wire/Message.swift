@@ -1,6 +1,6 @@
 import CDBus
 
-/// The owner of one reference to a libdbus message.
+/// A message of libdbus. This object owns one reference to the message.
 final class Message {
     let pointer: OpaquePointer
 
@@ -15,7 +15,8 @@ final class Message {
 
     // MARK: - Created messages
 
-    /// Creates a method call. Throws `invalidArguments`.
+    /// Creates a method call. Throws `invalidArguments` if a name, the path or an argument is malformed, and
+    /// `resourcesExhausted`.
     static func call(_ call: DBusMethodCall, wantsReply: Bool = true) throws(DBusError) -> Message {
         try Names.check(bus: call.destination)
         try Names.check(path: call.path)
@@ -28,7 +29,8 @@ final class Message {
         return message
     }
 
-    /// Creates a signal. Throws `invalidArguments`.
+    /// Creates a signal. Throws `invalidArguments` if a name, the path or an argument is malformed, and
+    /// `resourcesExhausted`.
     static func signal(
         _ path: DBusObjectPath, _ interface: String, _ member: String, _ arguments: [DBusValue]
     ) throws(DBusError) -> Message {
@@ -40,15 +42,15 @@ final class Message {
         return message
     }
 
-    /// Creates a reply. Throws `invalidArguments`.
+    /// Creates a reply. Throws `invalidArguments` if an argument is malformed, and `resourcesExhausted`.
     static func reply(to address: ReturnAddress, _ arguments: [DBusValue]) throws(DBusError) -> Message {
         let message = try reply(to: address, DBUS_MESSAGE_TYPE_METHOD_RETURN)
         try message.append(arguments)
         return message
     }
 
-    /// Creates an error reply. If the error name is malformed, the reply has the name `Failed`. Without a reply, the caller
-    /// would wait until its timeout.
+    /// Creates an error reply. If the name of the error is malformed, the name of the reply is `Failed`. A reply is always
+    /// necessary, because the caller would otherwise wait until its timeout.
     static func failure(to address: ReturnAddress, _ error: DBusError) throws(DBusError) -> Message {
         let message = try reply(to: address, DBUS_MESSAGE_TYPE_ERROR)
         let general = error.code == .unexpectedValue ? DBusError.Name.invalidArguments : DBusError.Name.failed
@@ -89,23 +91,23 @@ final class Message {
     private func text(_ pointer: UnsafePointer<CChar>?) -> String { pointer.map { String(cString: $0) } ?? "" }
 }
 
-/// The destination of the reply to a received call.
+/// The serial number and the sender of a received call. The reply needs both.
 struct ReturnAddress: Sendable {
     var serial: UInt32
     var sender: String
 }
 
-/// Converts messages between values and wire bytes, without a bus. libdbus first checks incoming bytes, as it does on a
-/// connection.
+/// Converts between values and the bytes of a message, without a bus, for tests. libdbus checks the bytes first, in the
+/// same way as bytes from a connection.
 package enum WireMessage {
-    /// Returns the arguments of a message. Throws `unexpectedValue` if the message or a value is malformed, and
-    /// `resourcesExhausted`.
+    /// Returns the arguments of a message. Throws `unexpectedValue` if the message or a value is malformed. Throws
+    /// `resourcesExhausted` if no memory or file descriptor is available.
     package static func arguments(of bytes: [UInt8]) throws(DBusError) -> [DBusValue] {
         try MessageReader.arguments(of: message(bytes))
     }
 
-    /// Reads an object change. The message is a signal, or the reply to `GetManagedObjects`. Returns nil if the signal does
-    /// not report an object change.
+    /// Reads an object change from a message. The message must be a signal or the reply to `GetManagedObjects`. Returns nil
+    /// if the message is a signal that does not report an object change.
     package static func objectChange(of bytes: [UInt8]) throws(DBusError) -> DBusObjectChange? {
         let message = try message(bytes)
         let arguments = try MessageReader.arguments(of: message)
@@ -116,12 +118,12 @@ package enum WireMessage {
                 arguments: arguments))
     }
 
-    /// Returns the bytes of a signal with these arguments.
+    /// Returns the bytes of a signal with these arguments. Throws `invalidArguments` and `resourcesExhausted`.
     package static func bytes(
         of arguments: [DBusValue], interface: String = "org.example.Wire", member: String = "Said"
     ) throws(DBusError) -> [UInt8] {
         let message = try Message.signal(.root, interface, member, arguments)
-        // A message on the wire must have a serial number.
+        // Every message on the bus must have a serial number other than 0.
         dbus_message_set_serial(message.pointer, 1)
         var marshalled: UnsafeMutablePointer<CChar>?
         var count: CInt = 0

@@ -1,9 +1,10 @@
 import CDBus
 
-/// Reads values that libdbus has validated: strings are UTF-8, paths are well-formed, and nesting is limited.
+/// Reads the values of messages. libdbus has already checked the messages. Therefore strings are valid UTF-8, paths are
+/// well-formed, and the nesting is limited.
 enum MessageReader {
-    /// Returns the arguments of a message. Throws `resourcesExhausted` if a file descriptor cannot be duplicated, and
-    /// `unexpectedValue`.
+    /// Returns the arguments of a message. Throws `unexpectedValue` if an argument has an unknown type. Throws
+    /// `resourcesExhausted` if a file descriptor cannot be duplicated.
     static func arguments(of message: Message) throws(DBusError) -> [DBusValue] {
         var iterator = DBusMessageIter()
         guard dbus_message_iter_init(message.pointer, &iterator) != 0 else { return [] }
@@ -44,7 +45,7 @@ enum MessageReader {
         case .objectPath: return .objectPath(DBusObjectPath(text(&iterator)))
         case .signature: return .signature(try DBusSignature(text(&iterator)))
         case .unixFileDescriptor:
-            // libdbus returns a duplicate. The value is negative if libdbus could not create the duplicate.
+            // libdbus returns a duplicate of the descriptor, or a negative number if the descriptor cannot be duplicated.
             let descriptor = basic(CInt(-1), &iterator)
             guard descriptor >= 0 else {
                 throw DBusError(.resourcesExhausted, "the received file descriptor cannot be duplicated")

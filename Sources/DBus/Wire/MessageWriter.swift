@@ -1,8 +1,9 @@
 import CDBus
 
-/// Appends values that `ValueChecker` has accepted.
+/// Appends values to messages. `ValueChecker` must have accepted the values before, because libdbus aborts the process on
+/// some malformed values.
 enum MessageWriter {
-    /// Appends the values. Throws `resourcesExhausted`, and `invalidArguments` for a file descriptor that is not open.
+    /// Appends values to a message. Throws `resourcesExhausted`. Throws `invalidArguments` if a file descriptor is closed.
     static func append(_ values: [DBusValue], to message: Message) throws(DBusError) {
         var iterator = DBusMessageIter()
         dbus_message_iter_init_append(message.pointer, &iterator)
@@ -50,9 +51,10 @@ enum MessageWriter {
 
     private static let entryCode = CInt(UInt8(ascii: "e"))
 
-    /// Returns the entries, sorted by key if the keys are strings or object paths. The order must be the same each time,
-    /// because bluetoothd assigns the attribute handles of a GATT application in the order of the entries, and centrals cache
-    /// these handles.
+    /// Returns the entries, sorted by key if the keys are strings or object paths.
+    ///
+    /// The order must be the same each time, because it determines the attribute handles of a GATT application. bluetoothd assigns the
+    /// handles in the order of the entries, and centrals cache the handles.
     private static func ordered(_ entries: [DBusValue: DBusValue]) -> [(key: DBusValue, value: DBusValue)] {
         func text(_ key: DBusValue) -> String { key.string ?? key.objectPath?.text ?? "" }
         return entries.sorted { text($0.key) < text($1.key) }
@@ -75,7 +77,7 @@ enum MessageWriter {
         guard appended != 0 else { throw .outOfMemory }
     }
 
-    /// Appends a file descriptor. libdbus appends a duplicate.
+    /// Appends a duplicate of a file descriptor.
     private static func descriptor(
         _ owner: DBusFileDescriptor, _ code: CInt, _ iterator: inout DBusMessageIter
     ) throws(DBusError) {
@@ -92,7 +94,7 @@ enum MessageWriter {
         try container(DBusType.bytes.code, DBusType.byte.text, &iterator) { inside throws(DBusError) in
             guard !bytes.isEmpty else { return }
             let appended = bytes.withUnsafeBufferPointer { buffer in
-                // libdbus expects a pointer to the pointer to the bytes.
+                // libdbus expects a pointer to a pointer to the bytes.
                 withUnsafePointer(to: buffer.baseAddress) {
                     dbus_message_iter_append_fixed_array(&inside, DBusType.byte.code, $0, CInt(buffer.count))
                 }

@@ -1,9 +1,11 @@
 import DescriptorIO
 import Glibc
 
-/// A socket that keeps packet boundaries (SOCK_SEQPACKET). A service can give one end of a socket pair to a client. Their data
-/// then bypasses the bus. The actor runs on the thread of a bus connection. Therefore an actor on the same thread can send
-/// packets without a thread switch.
+/// A socket that keeps the boundaries of packets (SOCK_SEQPACKET).
+///
+/// A D-Bus service and its client can exchange packets over a pair of such sockets, without the bus. For example, BlueZ
+/// sends GATT notifications over such a socket. `PacketSocket` runs on the thread of a ``DBusConnection``. Therefore an
+/// actor on this thread can send packets without a thread switch.
 public actor PacketSocket {
     public nonisolated let executor: DBusExecutor
     public nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }
@@ -12,8 +14,8 @@ public actor PacketSocket {
     private var scratch: [UInt8] = []
     private static let longestPacket = 1 << 16
 
-    /// Takes ownership of the descriptor. Throws `socketClosed` if the descriptor was already transferred or closed, and
-    /// `socketFailed`.
+    /// Takes the descriptor from `owner`. Throws `socketClosed` if the descriptor was already transferred or closed, and
+    /// `socketFailed` if a system call fails.
     public init(_ owner: DBusFileDescriptor, on executor: DBusExecutor) throws(DBusError) {
         guard let descriptor = owner.take() else { throw .socketIsClosed }
         do throws(DescriptorError) {
@@ -24,7 +26,8 @@ public actor PacketSocket {
         self.executor = executor
     }
 
-    /// Creates two connected sockets: one for this program and one for another program. Throws `socketFailed`.
+    /// Creates two connected sockets: one for this program, and one as a descriptor for another program. Throws
+    /// `socketFailed`.
     public static func pair(on executor: DBusExecutor) throws(DBusError) -> (PacketSocket, DBusFileDescriptor) {
         let type = CInt(SOCK_SEQPACKET.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
         var ends: [CInt] = [-1, -1]
@@ -33,12 +36,14 @@ public actor PacketSocket {
         return (try PacketSocket(DBusFileDescriptor(adopting: ends[0]), on: executor), other)
     }
 
-    /// Closes the socket. Pending sends and receives throw `socketClosed`. May be called more than once.
+    /// Closes the socket. A pending `send` throws `socketClosed`, and the sequence `packets` ends. A second call has no
+    /// effect.
     public func close() { descriptor.close() }
 
-    /// Sends the packets in this order, each as a whole, and waits while the socket is full. Only one caller may send at a
-    /// time. Otherwise the packets of two callers mix. Throws `socketClosed`, `socketFailed` and `cancelled`. Before an error,
-    /// some of the packets may have been sent.
+    /// Sends the packets in order, and waits while the socket is full. Only one task may send at a time, because the
+    /// packets of two tasks would otherwise be mixed.
+    ///
+    /// Throws `socketClosed`, `socketFailed` and `cancelled`. If `send` throws, some packets may already have been sent.
     public func send(_ packets: [[UInt8]]) async throws(DBusError) {
         for packet in packets {
             do throws(DescriptorError) {
@@ -55,8 +60,8 @@ public actor PacketSocket {
     public var isDrained: Bool {
         get throws(DBusError) {
             guard try hasOtherEnd else { throw .socketIsClosed }
-            // TIOCOUTQ (the same number as SIOCOUTQ) returns the memory of all packets that the other end has not received, in
-            // bytes.
+            // TIOCOUTQ returns a number of bytes: the memory of all packets that the other end has not received yet. For sockets,
+            // the same request is also named SIOCOUTQ.
             var waiting: CInt = 0
             guard ioctl(try number, UInt(TIOCOUTQ), &waiting) == 0 else {
                 throw .socket(.system("ioctl failed", errno))
@@ -65,16 +70,18 @@ public actor PacketSocket {
         }
     }
 
-    /// Waits until the other end has received every sent packet. It polls every millisecond, because no event reports this
-    /// state. Throws `socketClosed`, `socketFailed` and `cancelled`.
+    /// Waits until the other end has received every sent packet. Throws `socketClosed`, `socketFailed` and `cancelled`.
+    ///
+    /// The method reads `isDrained` every millisecond, because the kernel reports no event when the other end has received
+    /// a packet.
     public func waitUntilDrained() async throws(DBusError) {
         while try !isDrained {
             do { try await Task.sleep(for: .milliseconds(1)) } catch { throw .taskCancelled }
         }
     }
 
-    /// Waits for a packet and returns all available packets, at most 32. Returns an empty array if the other end was closed.
-    /// Throws `socketClosed`, `socketFailed` and `cancelled`.
+    /// Waits for a packet, and returns all available packets, at most 32. Returns an empty array if the other end was
+    /// closed. Throws `socketClosed`, `socketFailed` and `cancelled`.
     func receive() async throws(DBusError) -> [[UInt8]] {
         if scratch.isEmpty { scratch = Array(repeating: 0, count: Self.longestPacket) }
         var packets: [[UInt8]] = []
@@ -88,17 +95,17 @@ public actor PacketSocket {
             guard count <= scratch.count else {
                 throw DBusError(.socketFailed, "received a packet of \(count) bytes; the maximum is \(scratch.count)")
             }
-            // A count of 0 means an empty packet or the end of the stream.
+            // recv returns 0 for an empty packet, and also after the other end was closed. Therefore check the other end.
             if count == 0, try !hasOtherEnd { return packets }
             packets.append(Array(scratch[..<count]))
-            // An error ends only this batch, so that the packets received before it are not lost.
+            // Ignore an error here, so that the caller gets the packets that were received before the error.
             next = packets.count < 32 ? try? descriptor.attempt("receive failed") { receivePacket(from: $0) } : nil
         }
         return packets
     }
 
-    /// Receives a packet into `scratch`. With MSG_TRUNC, recv returns the full length of the packet, even if `scratch` is
-    /// shorter.
+    /// Receives a packet into `scratch` and returns the length of the packet in bytes. Because of MSG_TRUNC, recv returns
+    /// the full length even if the packet does not fit into `scratch`.
     private func receivePacket(from descriptor: CInt) -> Int {
         recv(descriptor, &scratch, scratch.count, CInt(MSG_TRUNC))
     }
@@ -131,9 +138,11 @@ extension DBusError {
 }
 
 extension PacketSocket {
-    /// The received packets, for one reader. Only a few packets are read before the reader asks for them. Therefore the
-    /// socket's flow control limits the sender. The sequence ends when either end is closed or the reading task is cancelled.
-    /// It throws `socketFailed`.
+    /// The received packets. Only one task may read the sequence.
+    ///
+    /// The sequence receives at most 32 packets before the task asks for them. If the task is slow, the socket becomes full, and
+    /// the sender must wait. The sequence ends when either end is closed or the reading task is cancelled. The sequence throws
+    /// `socketFailed` if a system call fails or a packet is longer than 64 KiB.
     public nonisolated var packets: PacketSequence { PacketSequence(socket: self) }
 }
 

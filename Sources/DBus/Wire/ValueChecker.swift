@@ -1,14 +1,14 @@
 import CDBus
 
-/// Checks values before they are sent. On some malformed values, libdbus aborts the process. On other malformed values, the
-/// bus closes the connection.
+/// Checks values before they are sent. For some malformed values, libdbus aborts the process. For other malformed values, the bus
+/// closes the connection.
 struct ValueChecker {
-    /// The maximum number of nested containers (specification, "Valid Signatures" and "Message Protocol").
+    /// The maximum number of nested containers (D-Bus specification, "Valid Signatures" and "Message Protocol").
     private static let deepest = 64
-    /// The maximum size of all arguments of a message, in bytes. `count` rounds sizes up. The D-Bus specification limits a
-    /// single array to the same size.
+    /// The maximum size of all arguments of a message: 64 MiB. The D-Bus specification limits each array to 64 MiB. A message
+    /// that passes this check cannot contain a longer array.
     private static let largest = 1 << 26
-    /// The maximum number of descriptors that the kernel transfers in one message (SCM_MAX_FD).
+    /// The maximum number of file descriptors in one message. This is SCM_MAX_FD, the limit of the Linux kernel.
     private static let mostDescriptors = 253
 
     private var size = 0
@@ -74,7 +74,8 @@ struct ValueChecker {
         }
     }
 
-    /// Adds the size of a value: `bytes`, and 16 bytes as an upper limit for the length field and the padding.
+    /// Adds the estimated size of a value to `size`: `bytes` for the content, and 16 bytes for the length field and the padding. The
+    /// estimate is never too small.
     private mutating func count(_ bytes: Int) throws(DBusError) {
         size += bytes + 16
         guard size <= Self.largest else {
@@ -83,8 +84,8 @@ struct ValueChecker {
     }
 }
 
-/// Checks names before they are passed to libdbus, because libdbus aborts the process on a malformed name. Each check throws
-/// `invalidArguments`.
+/// Checks names before they are passed to libdbus, because libdbus aborts the process on a malformed name. All methods
+/// throw `invalidArguments`.
 enum Names {
     static func check(path: DBusObjectPath) throws(DBusError) {
         try check(path.text, "object path", dbus_validate_path)

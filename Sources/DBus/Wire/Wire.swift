@@ -2,24 +2,23 @@ import CDBus
 import DescriptorIO
 import Glibc
 
-/// The owner of a private libdbus connection. All its calls to libdbus run on the thread of its event loop.
+/// Owns a private libdbus connection. All calls to libdbus run on the thread of the event loop.
 ///
-/// It reads the received messages from libdbus one by one. It does not use the pending calls, handlers and timeouts of
-/// libdbus, because libdbus does not finish its pending calls when the bus exits. `PendingCalls` finishes the calls of this
-/// module in every case.
+/// `Wire` reads the received messages from libdbus one by one. `Wire` does not use the pending calls of libdbus, because libdbus
+/// does not finish its pending calls if the bus exits. The type `PendingCalls` finishes every call.
 final class Wire: LoopClient {
     private let connection: OpaquePointer
     private let watches = WatchList()
     private var polled: [OpaquePointer] = []
-    /// Runs on the loop's thread in each round. Returns true if work remains for the next round.
+    /// Runs on the loop's thread in each round. Returns true if work is left for the next round.
     var onTurn: () -> Bool = { false }
     var deadline: ContinuousClock.Instant?
 
-    /// By default, libdbus makes the whole process ignore SIGPIPE. This call turns that off, so that the program keeps its own
-    /// setting. libdbus does not depend on it, because libdbus sends with MSG_NOSIGNAL.
+    /// Prevents libdbus from changing the signal settings of the program. By default, libdbus makes the whole process
+    /// ignore SIGPIPE. libdbus works without this setting, because it sends with MSG_NOSIGNAL.
     private static let leaveSignalsAlone: Void = dbus_connection_set_change_sigpipe(0)
 
-    /// Connects, but sends no message. Throws `connectionFailed` and `resourcesExhausted`.
+    /// Connects to the bus, but does not send `Hello`. Throws `connectionFailed` and `resourcesExhausted`.
     init(address: String) throws(DBusError) {
         _ = Self.leaveSignalsAlone
         var error = CDBus.DBusError()
@@ -45,7 +44,8 @@ final class Wire: LoopClient {
         dbus_connection_can_send_type(connection, DBusType.unixFileDescriptor.code) != 0
     }
 
-    /// Queues the message and writes as much as the socket accepts. Returns the serial number. Throws `resourcesExhausted`.
+    /// Queues a message and writes as many bytes as the socket accepts. Returns the serial number of the message. Throws
+    /// `resourcesExhausted`.
     func send(_ message: Message) throws(DBusError) -> UInt32 {
         if dbus_message_contains_unix_fds(message.pointer) != 0, !canCarryDescriptors {
             throw DBusError(.resourcesExhausted, "this bus does not support file descriptors")
@@ -73,7 +73,8 @@ final class Wire: LoopClient {
     }
 
     func ready(_ entries: ArraySlice<pollfd>) {
-        // The handling of one watch can remove a later watch in `polled`.
+        // `dbus_watch_handle` can remove other watches from `watches`. Therefore this code checks that each watch in
+        // `polled` is still in `watches`.
         for (watch, entry) in zip(polled, entries) where entry.revents != 0 && watches.all.contains(watch) {
             let events = CInt(entry.revents)
             var flags: UInt32 = 0
@@ -88,8 +89,10 @@ final class Wire: LoopClient {
     func turn() -> Bool { onTurn() }
 }
 
-/// The watches of a libdbus connection. A watch is a set of socket events for which libdbus waits. libdbus calls the functions
-/// below as long as the connection exists. Therefore the list must outlive the connection.
+/// The watches of a libdbus connection. A watch is a set of socket events for which libdbus waits.
+///
+/// libdbus calls the functions in `attach` until the connection is closed. Therefore this list must exist longer than the
+/// connection.
 private final class WatchList {
     private(set) var all: [OpaquePointer] = []
 
@@ -102,8 +105,8 @@ private final class WatchList {
                 return 1
             },
             { watch, context in WatchList.from(context)?.all.removeAll { $0 == watch } },
-            // libdbus calls this function when it enables or disables a watch. It does nothing, because `interests` reads that
-            // state before each poll.
+            // libdbus calls this function when it enables or disables a watch. The function does nothing, because
+            // `interests` reads the state of each watch before each poll.
             { _, _ in }, Unmanaged.passUnretained(self).toOpaque(), nil)
         return added != 0
     }
@@ -113,7 +116,7 @@ private final class WatchList {
     }
 }
 
-/// The loaded libdbus library.
+/// The libdbus library that the program uses.
 package enum DBusLibrary {
     /// The version, such as `1.14.10`.
     package static var version: String {
