@@ -1,6 +1,6 @@
 import DBus
 
-/// The advertising data of a peripheral. An advertising packet carries 31 bytes (legacy advertising), of which the flags use 3 bytes
+/// The advertising data of a peripheral. An advertising packet carries 31 bytes (legacy advertising). The flags use 3 of these bytes,
 /// and a 128-bit UUID uses 18 bytes. bluetoothd puts the name into the scan response, which carries another 31 bytes.
 public struct Advertisement: Sendable, Hashable {
     public var serviceUUIDs: [BluetoothUUID]
