@@ -57,9 +57,9 @@ actor AdapterRadio {
 
     // MARK: - Connecting
 
-    /// Waits for the turn: the exclusive permission in this program to connect over this adapter. Then pauses all scans, and ignores
-    /// an error of bluetoothd during that step. If the task is cancelled while it waits, this method returns without the turn. Call
-    /// `endTurn` afterwards in all cases.
+    /// Waits for the turn: the exclusive permission in this program to connect over this adapter. Then pauses all scans of this
+    /// program. If bluetoothd refuses to stop the discovery, this method ignores the error. If the task is cancelled during the wait,
+    /// this method returns without the turn. Call `endTurn` afterwards in all cases.
     func takeTurn(_ ticket: Int) async {
         if turn == nil {
             turn = ticket

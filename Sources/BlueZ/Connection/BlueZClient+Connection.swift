@@ -167,7 +167,7 @@ extension BlueZClient {
                 }
             }
             // Start a timer only if no timer is running, or if the running timer would fire after the deadline. If the running timer
-            // fires before the deadline, its event leads to this code again, which then starts the next timer.
+            // fires before the deadline, the timer's event runs this code again. This code then starts the next timer.
             guard let deadline = machine.deadline,
                 armed.map({ deadline < $0 || $0 <= start.duration(to: .now) }) ?? true
             else { continue }
@@ -178,7 +178,7 @@ extension BlueZClient {
         }
     }
 
-    /// Ends a link and waits until it is down.
+    /// Ends a link and waits until the link is down.
     func disconnect(_ device: DBusObjectPath) async throws(BlueZError) {
         let endedLinks = tree.endedLinks(of: device)
         _ = try await call("disconnect", device, BlueZName.device, "Disconnect", timeout: .seconds(5))

@@ -15,7 +15,7 @@ actor ConnectionAttempt {
     private var agent: (PairingAgent, ticket: Int)?
     /// The device whose link this program must end. `client.links` has a record of this link.
     private var opened: DBusObjectPath?
-    /// The tasks that release resources. They also complete if the attempt is cancelled.
+    /// The tasks that release resources. These tasks complete even if the attempt is cancelled.
     private var endings: [Task<Void, Never>] = []
 
     init(_ client: BlueZClient, _ request: ConnectionRequest, _ responder: PairingResponder?) {
@@ -114,7 +114,7 @@ actor ConnectionAttempt {
 }
 
 extension DeviceTarget {
-    /// The filter for the scan: the services of the target. The connection machine compares addresses and names.
+    /// The filter for the scan: the services of the target. The connection machine itself compares addresses and names.
     fileprivate var filter: ScanFilter {
         if case .only(let services) = self { ScanFilter(services: services) } else { ScanFilter() }
     }

@@ -183,9 +183,9 @@ extension ConnectionMachine {
         discover(.treeChanged, tree, until, false)
     }
 
-    /// Waits until the device is connected and its services are resolved. It checks the device's properties, because the reply
-    /// to `Connect` is not reliable. bluetoothd may reply before it announces the link. It also reports success for an aborted
-    /// attempt without a link (`att_connect_cb`).
+    /// Waits until the device is connected and its services are resolved. This method checks the device's properties, because the
+    /// reply to `Connect` is not reliable. bluetoothd may reply before it announces the link. bluetoothd also reports success for an
+    /// aborted attempt without a link (`att_connect_cb`).
     mutating func discover(_ event: Event, _ tree: BlueZObjectTree, _ until: Duration, _ wasConnected: Bool) {
         let record = device.flatMap { tree.devices[$0] }
         if let record, record.isConnected {
@@ -198,8 +198,8 @@ extension ConnectionMachine {
             }
             phase = .discovering(until: until, wasConnected: true)
         } else if wasConnected {
-            // The link has ended. A known cause: bluetoothd takes the new link for the previous link and aborts the discovery.
-            // Its log then contains "Device is already connected".
+            // The link has ended. A known cause: bluetoothd confuses the new link with the previous link and aborts the discovery.
+            // bluetoothd then logs "Device is already connected".
             return again()
         }
         if now >= until {

@@ -11,8 +11,8 @@ package struct ConnectionMachine: Sendable {
         case idle
         /// Waits until bluetoothd runs and the adapter is powered.
         case waiting(until: Duration)
-        /// Scans for the device. `decision` is the time at which the machine counts the matching devices: it uses a single
-        /// device, and fails if there are several. Nil: no device has matched yet.
+        /// Scans for the device. `decision` is the time at which the machine counts the matching devices. If one device matches, the
+        /// machine uses it. If several devices match, the attempt fails. Nil: no device has matched yet.
         case scanning(until: Duration, decision: Duration?)
         /// Waits for the result of `ConnectionRequest.admits` for the found device.
         case admitting
@@ -66,8 +66,7 @@ package struct ConnectionMachine: Sendable {
         case yieldTurn
         /// Ends the device's link, or the attempt to connect to the device. No event reports the result.
         case releaseLink(DBusObjectPath)
-        /// Records that this program must end the device's next link. The earlier link, which another program had opened, has
-        /// ended.
+        /// Records that this program must end the device's next link, because the link of another program has ended.
         case own(DBusObjectPath)
         case ready(DBusObjectPath)
         /// Reports the error that ended the attempt, or that ended the link after `ready`. No action follows.
@@ -77,9 +76,9 @@ package struct ConnectionMachine: Sendable {
     /// The time from the first matching device to the decision, if the target can match several devices. During this time, a
     /// second matching device can appear. The attempt then fails with `ambiguousDevice`.
     package static let decisionTime = Duration.milliseconds(1500)
-    /// The wait between the end of a link and the next attempt. It is necessary because bluetoothd replies to `Disconnect`
-    /// before the link is down. Without this wait, the next attempt can fail, in the slowest case after 30 s. With this wait, 0
-    /// of 16 attempts failed (BlueZ 5.66).
+    /// The wait before the next attempt, after a link has ended or an attempt has failed. The wait is necessary because bluetoothd
+    /// replies to `Disconnect` before the link is down. An attempt before that can fail, in the slowest case only after 30 s. With
+    /// this wait, 0 of 16 attempts failed (BlueZ 5.66).
     package static let settleTime = Duration.milliseconds(500)
     /// The maximum number of new attempts in two cases: a link ends before it is ready, or bluetoothd has removed the device's
     /// object. New attempts after other temporary failures of `Connect` do not count.

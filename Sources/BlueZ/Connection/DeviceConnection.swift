@@ -1,6 +1,6 @@
 import DBus
 
-/// An open link to a device, with the device's services. It is valid only in the body of
+/// An open link to a device, with the device's services. The connection is valid only in the body of
 /// ``BlueZClient/withConnection(_:pairing:_:)``. When the link ends, all pending operations throw ``BlueZError/Code/disconnected`` or
 /// the error that ended the link.
 public actor DeviceConnection {
@@ -146,10 +146,10 @@ extension DeviceConnection {
     }
 
     /// Writes the values without response, in this order. Returns when bluetoothd has queued all values. If one value fails, later
-    /// values may still be written, because up to 16 values are sent to bluetoothd at the same time.
+    /// values may still be written, because up to 16 calls are in flight at the same time.
     public func send(_ values: [[UInt8]], to characteristic: GATTCharacteristic) async throws(BlueZError) {
-        // Several calls are in flight at once, so that each value does not wait for the previous reply. bluetoothd replies when it
-        // has queued the value, before it sends the value.
+        // Several calls are in flight at once, so that a value does not wait for the reply to the previous value. bluetoothd replies
+        // when the value is in bluetoothd's queue, before the value is sent over the link.
         var rest = values[...]
         while !rest.isEmpty {
             let calls = rest.prefix(16).map {

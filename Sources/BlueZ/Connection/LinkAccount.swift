@@ -1,11 +1,10 @@
 public import DBus
 
-/// A record of the links that a client must end. If the program is killed, bluetoothd keeps its links. With the record, another
-/// program can end these links (``BlueZClient/endLinks(to:on:)``).
+/// A record of the links that a client must end. bluetoothd keeps the links of a killed program. With the record, another program can
+/// end those links (``BlueZClient/endLinks(to:on:)``).
 public protocol LinkAccount: Sendable {
-    /// Records a link that this program must end. The client calls this method once per connection. It normally does so before it
-    /// asks bluetoothd to connect the device. If the connection shares a link that ends during the attempt, the client calls this
-    /// method then.
+    /// Records a link that this program must end. The client calls this method once per connection: before it asks bluetoothd to
+    /// connect to a device that is not connected, or when a shared link ends during the attempt.
     func opened(_ device: DBusObjectPath)
     /// Removes the record of a link. The client calls this method when the link has ended, when bluetoothd has the request to end the
     /// link, or when the attempt failed without a link.

@@ -163,7 +163,7 @@ actor PairingAgent {
 public struct PairingResponder: Sendable {
     /// Returns the number of six digits that the device shows, from 0 to 999 999. The function returns nil to refuse the pairing.
     public var passkey: (@Sendable (BluetoothDevice) async -> UInt32?)?
-    /// Returns whether the device shows the number in the second argument (six digits).
+    /// Returns whether the device shows the same number as the second argument. The number has six digits.
     public var confirmation: (@Sendable (BluetoothDevice, UInt32) async -> Bool)?
 
     public init(

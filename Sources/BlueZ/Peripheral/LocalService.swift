@@ -29,11 +29,12 @@ public struct LocalCharacteristic: Sendable, Hashable {
     /// An operation for which bluetoothd gets a packet socket instead of D-Bus messages. The socket belongs to the characteristic,
     /// not to a connection: bluetoothd uses one socket for all centrals, and keeps the socket after a disconnection.
     public enum Socket: Sendable, Hashable, CaseIterable {
-        /// Writes through a socket. Do not use a socket for values that must arrive complete and in order, because it has two faults:
+        /// Writes through a socket. Do not use a socket for values that must arrive complete and in order, because a socket has two
+        /// faults:
         ///
-        /// - If a write arrives before bluetoothd has its first socket, bluetoothd asks for a second socket. BlueZ 5.66 then sends
-        ///   the bytes that are in its buffer when the reply arrives. In a test with five chunks, the first four arrived as copies of
-        ///   the fifth.
+        /// - If a write arrives before bluetoothd has its first socket, bluetoothd asks for a second socket. Instead of the written
+        ///   value, BlueZ 5.66 then sends the bytes that are in its buffer when the reply arrives. In a test with five chunks, the
+        ///   first four arrived as copies of the fifth.
         /// - The order between values in the socket and D-Bus messages is undefined.
         ///
         /// D-Bus messages do not have these faults, and their throughput is many times that of any link.
@@ -114,7 +115,8 @@ struct LocalApplication: Sendable {
         }
     }
 
-    /// Returns the number with at least four digits, because bluetoothd assigns handles in the alphabetical order of the paths.
+    /// Returns the number as text with at least four digits, because bluetoothd assigns handles in the alphabetical order of the
+    /// paths.
     private static func ordinal(_ index: Int) -> String {
         let digits = String(index)
         return String(repeating: "0", count: max(0, 4 - digits.count)) + digits
@@ -148,7 +150,7 @@ extension LocalApplication.Characteristic {
             // bluetoothd sends each change of this property as a notification or an indication.
             DBusProperty("Value", .bytes([])),
         ]
-        // bluetoothd asks for a socket if the object has one of these properties.
+        // bluetoothd asks for a socket if the object has the property `WriteAcquired` or `NotifyAcquired`.
         if declaration.sockets.contains(.write) { properties.append(DBusProperty("WriteAcquired", false)) }
         if declaration.sockets.contains(.notify) { properties.append(DBusProperty("NotifyAcquired", false)) }
         return DBusInterface(BlueZName.gattCharacteristic, methods: methods, properties: properties)

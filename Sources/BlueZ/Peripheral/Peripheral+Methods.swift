@@ -76,9 +76,9 @@ extension Peripheral {
     /// Returns the connection of a device that has sent a request. Adds the connection to the table if it is missing.
     private func connection(of device: DBusObjectPath) throws(DBusError) -> PeripheralConnection {
         if let connection = table.use(by: device) { return connection }
-        // A request can arrive without a connection in the table for two reasons. bluetoothd may read the first packet of a link
-        // before it gets the kernel's connection event. Or the packet is the last packet of a link that ended more than `linger` ago.
-        // Therefore `check` asks bluetoothd for the state of the link.
+        // A device that is not connected in the table can send a request for two reasons. bluetoothd may read the first packet of a
+        // link before it gets the kernel's connection event. Or the packet is the last packet of a link that ended more than `linger`
+        // ago. Therefore `check` asks bluetoothd for the state of the link.
         emit(table.connected(device))
         Task { await check(device) }
         guard let connection = table.use(by: device) else { throw AttributeError.unlikely.asDBusError }

@@ -105,7 +105,7 @@ extension Peripheral {
         } catch { throw BlueZError(error, "\(operation) over \(adapter.lastElement)") }
     }
 
-    /// Removes a registration. Errors are only logged, because bluetoothd has no registration left if it has stopped.
+    /// Removes a registration. An error is only logged, because the registration no longer exists if bluetoothd has stopped.
     func retract(_ interface: String, _ member: String, _ path: DBusObjectPath) async {
         do throws(BlueZError) { try await call(interface, member, [.objectPath(path)], "remove \(path)") } catch {
             logger.debug("the registration was not removed", metadata: ["reason": "\(error)"])

@@ -3,8 +3,9 @@ public enum PeripheralEvent: Sendable {
     case connected(PeripheralConnection)
     /// A central disconnected. This event comes after all other events of the connection.
     case disconnected(PeripheralConnection)
-    /// A central turned notifications or indications on or off. bluetoothd does not report which central did so. Therefore each
-    /// connected central gets one event. A central that connects while notifications are on gets an event after `connected`.
+    /// A central turned notifications or indications on or off. bluetoothd does not report which central did so. Therefore there is
+    /// one event for each connected central. If a central connects while notifications are on, there is also an event for that
+    /// central.
     case subscribed(PeripheralConnection, LocalAttribute, on: Bool)
     case read(ReadRequest)
     case write(WriteRequest)
