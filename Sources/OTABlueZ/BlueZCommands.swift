@@ -142,7 +142,7 @@ actor BlueZCommands {
     private func subscribe(_ channel: Channel, _ listeners: inout TaskGroup<Void>) async {
         var notifications: Notifications?
         await answer(channel) { characteristic in
-            // Use no socket before the device is paired (`DeviceConnection.subscribe` describes the reason). A readable
+            // Do not use a socket before the device is paired (`DeviceConnection.subscribe` describes the reason). A readable
             // characteristic uses a socket in any case, because D-Bus signals do not distinguish notified values from read values.
             let overSocket = connection.device.isPaired || characteristic.operations.contains(.read)
             notifications = try await connection.subscribe(to: characteristic, overSocket: overSocket)
@@ -176,7 +176,7 @@ actor BlueZCommands {
         if error.attributeError == 0x01 || error.attributeError == 0x0A { hasStaleTable = true }
         let error = LinkError(error)
         // If the link has ended, do not report the error, because `run` reports the end of the link. A failed pairing
-        // (`notPermitted`) is reported in any case.
+        // (`notPermitted`) is reported in any case, because it is the reason for the end.
         if error.code != .notPermitted, await connection.ended != nil { return }
         receive(.refused(error, channel))
     }

@@ -151,8 +151,8 @@ public actor BlueZClient {
         if !tree.isServiceRunning { await startService() }
     }
 
-    /// Starts bluetoothd if D-Bus activation is configured: the bus then starts bluetoothd for a call to it. A failure is only
-    /// logged, because later operations report that bluetoothd is not running.
+    /// Starts bluetoothd with a method call, if D-Bus activation is configured for bluetoothd. A failure is only logged, because
+    /// later operations report that bluetoothd is not running.
     private func startService() async {
         do throws(BlueZError) {
             _ = try await call("start bluetoothd", .root, BlueZName.objectManager, "GetManagedObjects")

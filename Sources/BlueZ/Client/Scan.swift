@@ -57,8 +57,7 @@ public struct Scan: AsyncSequence, Sendable {
 public enum ScanEvent: Sendable, Equatable {
     case appeared(BluetoothDevice)
     case changed(BluetoothDevice)
-    /// bluetoothd has removed the device, because it received no packet for 30 s, or the signal is weaker than
-    /// ``ScanFilter/minimumRSSI``.
+    /// Either bluetoothd has received no packet from the device for 30 s, or the signal is weaker than ``ScanFilter/minimumRSSI``.
     case disappeared(BluetoothDevice)
 }
 
@@ -78,8 +77,8 @@ public struct ScanFilter: Sendable, Hashable {
     }
 
     /// Returns whether the device matches. `known`: whether the device has matched before. For a known device, only the signal
-    /// strength is checked, because its name may have changed. After a connection, bluetoothd replaces the advertised name with the
-    /// name in the GAP service.
+    /// strength is checked, because the device's name may have changed. After a connection, bluetoothd replaces the advertised name
+    /// with the name in the GAP service.
     func admits(_ device: BluetoothDevice, known: Bool) -> Bool {
         guard let rssi = device.rssi, rssi >= minimumRSSI ?? .min else { return false }
         return known

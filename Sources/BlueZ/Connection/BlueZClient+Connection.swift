@@ -5,13 +5,13 @@ extension BlueZClient {
     /// Connects to a device and runs `body` with the connection. The connection always ends afterwards: after a return, an error or a
     /// cancellation.
     ///
-    /// After `body`, this method waits until the link is down. The wait takes about 2 s, because bluetoothd gives its profiles this
+    /// After `body`, this method waits until the link is down. The wait takes about 2 s, because bluetoothd first gives its profiles
     /// time to stop. If the task is cancelled, this method only requests the end of the link and does not wait. A shared link stays
-    /// connected (``ConnectionRequest/takesOver``). If the program is killed, bluetoothd keeps the link until a program ends the
-    /// link. A ``LinkAccount`` makes this possible.
+    /// connected (``ConnectionRequest/takesOver``). If the program is killed, bluetoothd keeps the link until a program ends the link
+    /// (``LinkAccount``).
     ///
-    /// - Parameter responder: answers the device's pairing requests. It is registered only after the device is found. Nil: this
-    ///   program does not take part in pairing, and agents of other programs can answer.
+    /// - Parameter responder: answers the device's pairing requests. The responder is registered only after the device is found. Nil:
+    ///   this program does not take part in pairing, and agents of other programs can answer.
     ///
     /// - Throws: the errors of `body` and of ``ConnectionRequest/admits``; ``BlueZError/Code/busUnavailable``,
     ///   ``BlueZError/Code/serviceUnavailable``, ``BlueZError/Code/noSuchAdapter``, ``BlueZError/Code/adapterOff``,
@@ -196,7 +196,7 @@ extension BlueZClient {
                     guard await self.tree.isConnected(device, since: endedLinks) else { return }
                 }
             }
-            // The report normally arrives within milliseconds, so 1 s is a generous limit.
+            // The report normally arrives within milliseconds, so 1 s is enough.
             group.addTask { try? await Task.sleep(for: .seconds(1)) }
             await group.next()
             group.cancelAll()

@@ -57,7 +57,7 @@ actor ConnectionAttempt {
     private func connect(_ device: DBusObjectPath, _ isShared: Bool) async throws(BlueZError) {
         if let responder, agent == nil { try await register(responder, for: device) }
         if !isShared { own(device) }
-        // This timeout does not limit the attempt, because the limit of the connection machine is shorter.
+        // This timeout does not limit the attempt, because the time limit of the connection machine is shorter.
         _ = try await client.call("connect to \(target)", device, BlueZName.device, "Connect", timeout: .seconds(60))
     }
 

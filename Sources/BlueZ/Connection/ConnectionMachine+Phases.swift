@@ -17,7 +17,7 @@ extension ConnectionMachine {
     }
 
     private mutating func find(_ tree: BlueZObjectTree, _ adapter: DBusObjectPath) {
-        // A device with a known address needs no scan, because `Connect` makes bluetoothd wait for the device's advertisements.
+        // If bluetoothd knows the address, no scan is necessary: `Connect` makes bluetoothd wait for the device's advertisements.
         guard case .address = request.target,
             let known = tree.devices(of: adapter).first(where: request.target.matches)
         else { return startScan(adapter) }
@@ -219,9 +219,9 @@ extension ConnectionMachine {
     private mutating func checkServices(_ tree: BlueZObjectTree) {
         guard let device, let record = tree.devices[device], record.isConnected else { return again() }
         let missing = request.services.subtracting(tree.services(of: device).map(\.uuid))
-        // bluetoothd caches the attribute table, which may be from older firmware. A device cannot announce a new table if it
-        // has no bond, no Service Changed characteristic and no database hash. A paired device is not removed, because the
-        // removal would delete the bond. A shared link is not removed either, because another program uses that link.
+        // bluetoothd caches the attribute table, so the table may be from older firmware. A device cannot announce a new table if it
+        // has no bond, no Service Changed characteristic and no database hash. A paired device is not removed, because the removal
+        // would delete the bond. A device with a shared link is not removed, because the removal would end the link.
         let hasNone = !missing.isEmpty && missing == request.services
         let isStale = hadServices && hasNone || !advertised.isDisjoint(with: missing)
         if isStale, !hasRefreshedCache, !isShared, !record.isPaired { return removeDevice(record) }

@@ -77,8 +77,8 @@ package struct ConnectionMachine: Sendable {
     /// second matching device can appear. The attempt then fails with `ambiguousDevice`.
     package static let decisionTime = Duration.milliseconds(1500)
     /// The wait before the next attempt, after a link has ended or an attempt has failed. The wait is necessary because bluetoothd
-    /// replies to `Disconnect` before the link is down. An attempt before that can fail, in the slowest case only after 30 s. With
-    /// this wait, 0 of 16 attempts failed (BlueZ 5.66).
+    /// replies to `Disconnect` before the link is down. An earlier attempt can fail, in the slowest case only after 30 s. With this
+    /// wait, 0 of 16 attempts failed (BlueZ 5.66).
     package static let settleTime = Duration.milliseconds(500)
     /// The maximum number of new attempts in two cases: a link ends before it is ready, or bluetoothd has removed the device's
     /// object. New attempts after other temporary failures of `Connect` do not count.

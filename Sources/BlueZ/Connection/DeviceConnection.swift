@@ -177,10 +177,10 @@ extension DeviceConnection {
 
     /// Subscribes to notifications or indications of the characteristic. Returns when the device has confirmed the subscription.
     ///
-    /// - Parameter overSocket: whether to use a socket if bluetoothd provides one. A socket is faster than D-Bus signals. Use false
-    ///   if the device may require a bond and no program answers the pairing request. Reason: if the link ends while the socket waits
-    ///   for the bond, BlueZ 5.66 counts the socket as in use permanently. bluetoothd then provides no other socket, and crashes when
-    ///   it removes the device.
+    /// - Parameter overSocket: whether to use a socket if bluetoothd provides a socket. A socket is faster than D-Bus signals. Use
+    ///   false if the device may require a bond and no program answers the pairing request. Reason: if the link ends before the bond
+    ///   exists, BlueZ 5.66 counts the socket as in use permanently. bluetoothd then provides no other socket, and crashes when it
+    ///   removes the device.
     public func subscribe(
         to characteristic: GATTCharacteristic, overSocket: Bool = true
     ) async throws(BlueZError) -> Notifications {
@@ -258,7 +258,7 @@ extension DeviceConnection {
 }
 
 extension DeviceConnection {
-    /// Ends all subscriptions and closes all sockets. This is necessary for a shared link, because a shared link stays connected.
+    /// Ends all subscriptions and closes all sockets. This method is for a shared link, because a shared link stays connected.
     func releaseAll() async {
         for characteristic in Set(notifying.keys).union(sockets.keys) { try? await release(characteristic) }
     }

@@ -6,14 +6,14 @@ public protocol LinkAccount: Sendable {
     /// Records a link that this program must end. The client calls this method once per connection: before it asks bluetoothd to
     /// connect to a device that is not connected, or when a shared link ends during the attempt.
     func opened(_ device: DBusObjectPath)
-    /// Removes the record of a link. The client calls this method when the link has ended, when bluetoothd has the request to end the
-    /// link, or when the attempt failed without a link.
+    /// Removes the record of a link. The client calls this method when the link has ended, when bluetoothd has received the request
+    /// to end the link, or when the attempt failed without a link.
     func ended(_ device: DBusObjectPath)
 }
 
 extension BlueZClient {
-    /// Asks bluetoothd to end the links to these devices, and pending attempts to connect them. Returns when bluetoothd has the
-    /// requests, before the links are down. Devices that do not exist or are not connected are ignored.
+    /// Asks bluetoothd to end the links to these devices, and to stop pending attempts to connect to these devices. Returns when the
+    /// requests are sent, before the links are down. Devices that do not exist or are not connected are ignored.
     ///
     /// - Throws: ``BlueZError/Code/busUnavailable``, ``BlueZError/Code/accessDenied``, ``BlueZError/Code/cancelled``.
     public static func endLinks(
@@ -30,7 +30,7 @@ extension BlueZClient {
 }
 
 extension DBusConnection {
-    /// Asks bluetoothd to end a link, but does not wait for the end. The end takes 2 s, because bluetoothd gives its profiles this
+    /// Asks bluetoothd to end a link, but does not wait for the end. The end takes 2 s, because bluetoothd first gives its profiles
     /// time to stop. bluetoothd ends the link even if this program exits first.
     func releaseLink(_ device: DBusObjectPath) async {
         try? callWithoutReply(BlueZName.service, device, BlueZName.device, "Disconnect")

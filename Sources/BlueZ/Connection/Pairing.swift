@@ -1,12 +1,12 @@
 import DBus
 
 /// The agent that answers bluetoothd's requests during pairing (BlueZ, `doc/agent-api.txt`). A bus connection has one agent. The
-/// agent forwards each request to the responder for the device. It is registered only while it has a responder, and only bluetoothd
-/// may call it.
+/// agent forwards each request to the responder for the device. The agent is registered only while it has a responder. Only
+/// bluetoothd may call the agent.
 ///
-/// A registered agent is the default agent: bluetoothd prefers it to the agents of other programs. bluetoothd asks the default agent
-/// when it starts a pairing itself. It does so when a device refuses a read or a write with "insufficient authentication". After the
-/// pairing, bluetoothd repeats the read or the write.
+/// A registered agent is the default agent: bluetoothd uses it instead of the agents of other programs. If a device refuses a read or
+/// a write with "insufficient authentication", bluetoothd itself starts a pairing and asks the default agent. After the pairing,
+/// bluetoothd repeats the read or the write.
 actor PairingAgent {
     nonisolated let executor: DBusExecutor
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }
@@ -74,8 +74,7 @@ actor PairingAgent {
                 try await bus.export(Self.path, [interface], onlyFor: BlueZName.service)
                 try await call("RegisterAgent", [.objectPath(Self.path), .string(wanted)])
                 registered = wanted
-                // An error of this call is ignored, because bluetoothd uses this agent for this program's own `Pair` calls in any
-                // case.
+                // An error of this call is ignored. bluetoothd then still uses this agent for the `Pair` calls of this program.
                 _ = try? await call("RequestDefaultAgent", [.objectPath(Self.path)])
             }
             return .success(())
@@ -118,8 +117,8 @@ actor PairingAgent {
                             return await responder.confirmation?(device, shown) == true ? [] : nil
                         })
                 },
-                // bluetoothd asks this before it creates an unauthenticated bond in a pairing that it started itself. The agent
-                // accepts.
+                // bluetoothd sends this request before it creates an unauthenticated bond, if bluetoothd itself started the pairing.
+                // The agent always accepts.
                 DBusMethod("RequestAuthorization", takes: [device]) { [weak self] call throws(DBusError) in
                     try await Self.answer(self?.ask(call) { _, _ in [] })
                 },
@@ -161,7 +160,7 @@ actor PairingAgent {
 /// Answers a device's requests during pairing. The properties that are not nil determine the I/O capability that bluetoothd sends to
 /// the device (Core Specification, Vol 3, Part H, 2.3.2). The I/O capability determines whether the bond is authenticated.
 public struct PairingResponder: Sendable {
-    /// Returns the number of six digits that the device shows, from 0 to 999 999. The function returns nil to refuse the pairing.
+    /// Returns the passkey that the device shows, from 0 to 999 999 (six digits). The function returns nil to refuse the pairing.
     public var passkey: (@Sendable (BluetoothDevice) async -> UInt32?)?
     /// Returns whether the device shows the same number as the second argument. The number has six digits.
     public var confirmation: (@Sendable (BluetoothDevice, UInt32) async -> Bool)?
@@ -178,8 +177,8 @@ public struct PairingResponder: Sendable {
     /// authentication, bluetoothd replies to a read or a write only after 30 s (BlueZ 5.66).
     public static let justWorks = PairingResponder()
 
-    /// For a program without a user: refuses each pairing that needs a passkey. A device that can neither show nor accept digits
-    /// needs no passkey, so the pairing succeeds as with `justWorks`.
+    /// Refuses each pairing that needs a passkey. It is the responder for a program without a user. A device that can neither show
+    /// nor accept digits needs no passkey, so the pairing succeeds as with `justWorks`.
     public static let unattended = PairingResponder(passkey: { _ in nil })
 
     /// Pairs with a device whose passkey is known. The passkey is a number from 0 to 999 999.

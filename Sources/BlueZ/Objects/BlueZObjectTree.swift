@@ -9,7 +9,7 @@ package struct BlueZObjectTree: Sendable, Equatable {
 
     /// Whether bluetoothd is running.
     package private(set) var isServiceRunning = false
-    /// A number that increases each time bluetoothd stops. All objects with an earlier number are invalid, even if a new object has
+    /// A number that increases each time bluetoothd stops. The objects of an earlier generation are invalid, even if a new object has
     /// the same path.
     package private(set) var generation = 0
     package private(set) var adapters: [DBusObjectPath: BluetoothAdapter] = [:]
@@ -102,7 +102,7 @@ package struct BlueZObjectTree: Sendable, Equatable {
     /// Returns the number of links to the device that have ended.
     package func endedLinks(of device: DBusObjectPath) -> Int { endedLinks[device] ?? 0 }
 
-    /// Returns whether an earlier link to the device is still connected. `endedLinks` is the value of `endedLinks(of:)` during that
+    /// Returns whether a certain link to the device is still connected. `endedLinks` is the value of `endedLinks(of:)` during that
     /// link. If the value has changed, that link has ended, even if the device is connected again.
     package func isConnected(_ device: DBusObjectPath, since endedLinks: Int) -> Bool {
         devices[device]?.isConnected == true && self.endedLinks(of: device) == endedLinks

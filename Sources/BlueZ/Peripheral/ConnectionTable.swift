@@ -12,8 +12,8 @@ package struct ConnectionTable: Sendable {
     /// The delay between the end of a link and the event `disconnected`.
     ///
     /// bluetoothd may report the end of a link before it has read the last packets from the link's socket. In a test under load, 59
-    /// writes arrived up to 16 ms after this report. These writes are valid. Therefore the event comes after this delay. It comes
-    /// earlier if the device connects again.
+    /// writes arrived up to 16 ms after this report. These writes are valid. Therefore the event comes after this delay. The event
+    /// comes earlier if the device connects again.
     package static let linger = Duration.milliseconds(250)
 
     private struct Entry {
@@ -61,8 +61,8 @@ package struct ConnectionTable: Sendable {
         lastNumber += 1
         let connection = PeripheralConnection(number: lastNumber, central: central)
         entries[device] = Entry(connection: connection)
-        // The new connection also gets the current subscriptions: bluetoothd keeps the subscriptions of a bonded central, and does
-        // not report them again.
+        // Report the current subscriptions for the new connection. bluetoothd keeps the subscriptions of a bonded central, and does
+        // not report these subscriptions when the central connects.
         return ended + [.connected(connection)] + notifying.map { .subscribed(connection, $0, on: true) }
     }
 

@@ -3,8 +3,8 @@ import Logging
 
 /// Registers the services and advertisements with bluetoothd, and registers them again after bluetoothd has lost them.
 extension Peripheral {
-    /// Starts the registration of all missing services and advertisements. If bluetoothd refuses a registration, the next call of
-    /// this method tries again.
+    /// Starts the registration of all services and advertisements that are not registered. If bluetoothd refuses a registration, the
+    /// next call of this method tries again.
     func register() {
         Task {
             do throws(BlueZError) { try await registerAll() } catch {
@@ -13,8 +13,8 @@ extension Peripheral {
         }
     }
 
-    /// Registers all missing services and advertisements, after all earlier attempts have ended. Throws the first error of
-    /// bluetoothd.
+    /// Registers all services and advertisements that are not registered, after all earlier attempts have ended. Throws the first
+    /// error of bluetoothd.
     func registerAll() async throws(BlueZError) {
         let previous = registration.attempt
         let attempt = Task { () -> Result<Void, BlueZError> in
@@ -42,9 +42,9 @@ extension Peripheral {
     /// adapter is not available, `body` still starts, and the advertising starts later.
     ///
     /// - Throws: the errors of `body`; ``BlueZError/Code/invalidLength`` if the data does not fit into 31 bytes;
-    ///   ``BlueZError/Code/notPermitted`` if the adapter already has the maximum number of advertisements; every other error of the
-    ///   registration. ``BlueZError/Code/serviceUnavailable``, ``BlueZError/Code/adapterOff`` and ``BlueZError/Code/noSuchObject``
-    ///   are not thrown, because the advertising then starts later.
+    ///   ``BlueZError/Code/notPermitted`` if the adapter already has the maximum number of advertisements; other errors of the
+    ///   registration. Exceptions are ``BlueZError/Code/serviceUnavailable``, ``BlueZError/Code/adapterOff`` and
+    ///   ``BlueZError/Code/noSuchObject``: after these errors, the advertising starts later.
     public nonisolated func withAdvertisement<Result>(
         _ advertisement: Advertisement, _ body: () async throws -> Result
     ) async throws -> Result {

@@ -4,8 +4,8 @@ import Logging
 /// The services that this machine offers over one adapter. A peripheral is valid only in the body of
 /// ``BlueZClient/withPeripheral(over:offering:_:)``.
 ///
-/// ``events`` has all events in the order of bluetoothd's reports. Reads and writes are in the order in which they arrived over the
-/// air, because bluetoothd reports all of them over one bus connection. Writes through a socket are the exception
+/// ``events`` contains all events in the order of bluetoothd's reports. Reads and writes are in the order in which they arrived over
+/// the air, because bluetoothd reports all of them over one bus connection. Writes through a socket are the exception
 /// (``LocalCharacteristic/Socket/write``).
 ///
 /// When bluetoothd runs again after a stop, or a removed adapter exists again, the services and advertisements are registered again.
@@ -60,7 +60,8 @@ public actor Peripheral {
         feed.yield(.notification(value, attribute))
     }
 
-    /// Queues the end of a connection. The connection ends after all earlier notifications are sent. bluetoothd needs 2 s to end it.
+    /// Queues the end of a connection. The connection ends after all earlier notifications are sent. bluetoothd needs 2 s to end the
+    /// connection.
     public nonisolated func disconnect(_ connection: PeripheralConnection) { feed.yield(.disconnection(connection)) }
 
     /// Queues the end of the connections of all centrals that have read or written a value.
@@ -98,7 +99,7 @@ public actor Peripheral {
             try await export()
         } catch { throw BlueZError(error, "offer services over \(adapter.lastElement)") }
         registration.isOpen = true
-        // A separate task sends the queued items, so that it also sends them after the caller's task is cancelled.
+        // A separate task sends the queued items, because the items must also be sent after the caller's task is cancelled.
         sending = Task { for await item in outbox { await send(item) } }
         do throws(BlueZError) { try await registerAll() } catch {
             await close()
@@ -157,7 +158,7 @@ extension Peripheral {
             if path == adapter, names.contains(BlueZName.gattManager) { registration.reset() }
         case .changed(let change):
             if change.interface == BlueZName.device { noticed(change.path, change.changed) }
-            // bluetoothd cannot advertise while the adapter is off, so register missing advertisements now.
+            // bluetoothd cannot advertise while the adapter is off. Now the adapter is on, so register the missing advertisements.
             if change.path == adapter, change.changed["Powered"]?.boolean == true { register() }
         case .serviceLost:
             emit(table.clear())
