@@ -175,8 +175,8 @@ actor BlueZCommands {
         // is stale.
         if error.attributeError == 0x01 || error.attributeError == 0x0A { hasStaleTable = true }
         let error = LinkError(error)
-        // If the link has ended, do not report the error, because `run` reports the end of the link. A failed pairing
-        // (`notPermitted`) is reported in any case, because it is the reason for the end.
+        // If the link has ended, do not report the error, because `run` reports the end of the link. Always report a failed pairing
+        // (`notPermitted`), because the failed pairing is the cause of the end.
         if error.code != .notPermitted, await connection.ended != nil { return }
         receive(.refused(error, channel))
     }

@@ -99,7 +99,7 @@ package struct BlueZObjectTree: Sendable, Equatable {
         endedLinks[before.path, default: 0] += 1
     }
 
-    /// Returns the number of links to the device that have ended.
+    /// Returns the number of ended links to the device.
     package func endedLinks(of device: DBusObjectPath) -> Int { endedLinks[device] ?? 0 }
 
     /// Returns whether a certain link to the device is still connected. `endedLinks` is the value of `endedLinks(of:)` during that

@@ -11,8 +11,8 @@ public struct BluetoothDevice: Sendable, Equatable {
     public let name: String?
     /// The device's name on this machine. The alias equals `name` unless a user has set another alias.
     public let alias: String?
-    /// The signal strength in dBm. Nil: bluetoothd has received no packet from the device since the end of the last scan, when it
-    /// cleared the value.
+    /// The signal strength in dBm. Nil: bluetoothd has received no packet from the device since the end of the last scan. bluetoothd
+    /// clears the value at the end of a scan.
     public let rssi: Int?
     /// The transmit power in dBm, as the device reports it.
     public let transmitPower: Int?

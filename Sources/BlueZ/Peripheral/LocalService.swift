@@ -37,7 +37,7 @@ public struct LocalCharacteristic: Sendable, Hashable {
         ///   first four arrived as copies of the fifth.
         /// - The order between values in the socket and D-Bus messages is undefined.
         ///
-        /// D-Bus messages do not have these faults, and their throughput is many times that of any link.
+        /// D-Bus messages do not have these faults. Their throughput is much higher than the throughput of any Bluetooth LE link.
         case write
         /// Notifications through a socket. A socket saves one D-Bus message per notification. The order between these notifications
         /// and the notifications of other characteristics is undefined.

@@ -54,8 +54,8 @@ public actor Peripheral {
     public nonisolated var adapterName: String { adapter.lastElement }
 
     /// Queues a notification or indication for all subscribed centrals, because bluetoothd cannot send to a single central. The
-    /// values are sent in the order of the calls. bluetoothd truncates a value that is longer than a central's MTU − 3 bytes. This
-    /// method does not suspend, and does not report whether a value arrives.
+    /// values are sent in the order of the calls. If a value is longer than a central's MTU − 3 bytes, bluetoothd truncates the value
+    /// for this central. This method does not suspend, and does not report whether a value arrives.
     public nonisolated func notify(_ value: [UInt8], on attribute: LocalAttribute) {
         feed.yield(.notification(value, attribute))
     }
