@@ -2,7 +2,7 @@ package import DBus
 
 /// A copy of bluetoothd's objects, as a value type. `apply` updates the copy with the changes that bluetoothd reports.
 ///
-/// The reported data is not trusted. The tree omits an object that does not match its interface. It ignores a change that would make
+/// The reported data is not trusted. The tree omits an object that does not match its interface, and ignores a change that would make
 /// an object invalid. In both cases, `apply` returns a description of the malformed object for the log.
 package struct BlueZObjectTree: Sendable, Equatable {
     private typealias Properties = [String: DBusValue]
