@@ -1,11 +1,11 @@
 package import DBus
 
-/// An error of a Bluetooth operation. Equality compares the code and the ATT error.
+/// An error of a Bluetooth operation. Two errors are equal if their codes and their ATT errors are equal.
 public struct BlueZError: Error, Sendable, Equatable {
-    /// The kind of the error. The raw values are stable.
+    /// The kind of the error. The raw values do not change between versions.
     public enum Code: String, Sendable, CaseIterable {
         // Errors of this machine.
-        /// The system bus is not available, or its connection has ended.
+        /// The system bus is not available, or the connection to the bus has ended.
         case busUnavailable = "bus-unavailable"
         /// bluetoothd is not running, or it has stopped.
         case serviceUnavailable = "bluetoothd-unavailable"
@@ -15,7 +15,7 @@ public struct BlueZError: Error, Sendable, Equatable {
         case adapterOff = "adapter-off"
         // Errors of the device.
         case noSuchDevice = "no-such-device"
-        /// More than one device matches. The context lists these devices.
+        /// More than one device in range matches. The context lists these devices.
         case ambiguousDevice = "ambiguous-device"
         case timedOut = "timed-out"
         case connectionFailed = "connection-failed"
@@ -24,13 +24,13 @@ public struct BlueZError: Error, Sendable, Equatable {
         // Errors of a BlueZ object or of an attribute of the device.
         /// A device, service or characteristic does not exist, or no longer exists.
         case noSuchObject = "no-such-object"
-        /// Before this operation, the device requires an encrypted link or an authenticated bond.
+        /// For this operation, the device requires an encrypted link or an authenticated bond.
         case notPaired = "not-paired"
         case notPermitted = "not-permitted"
-        /// Another program uses the device, or it has acquired the characteristic.
+        /// Another program uses the device, or a program has acquired the characteristic for exclusive use.
         case acquiredElsewhere = "acquired-elsewhere"
         case invalidLength = "invalid-length"
-        /// The device replied with an ATT error. The property `attributeError` has its code.
+        /// The device replied with an ATT error. The property `attributeError` has the error code.
         case attributeError = "attribute-error"
         // Errors of any call.
         case inProgress = "in-progress"
@@ -46,9 +46,9 @@ public struct BlueZError: Error, Sendable, Equatable {
     }
 
     public var code: Code
-    /// A description for the user, without a full stop.
+    /// A description of the error for the user, without a full stop.
     public var context: String
-    /// The ATT error code (Core Specification, Vol 3, Part F, 3.4.1.1). It is set only with the code `attributeError`.
+    /// The ATT error code (Core Specification, Vol 3, Part F, 3.4.1.1). Only an error with the code `attributeError` has a value.
     public var attributeError: UInt8?
 
     public init(_ code: Code, _ context: String, attributeError: UInt8? = nil) {
@@ -66,11 +66,10 @@ extension BlueZError: CustomStringConvertible {
     public var description: String { "\(code.rawValue): \(context)" }
 }
 
-/// Maps D-Bus errors to errors of this module. No other code maps D-Bus errors. The meanings of BlueZ's errors come from the
-/// source of BlueZ 5.66: `src/error.c`, `create_gatt_dbus_error` in `src/gatt-client.c`, and `device_bonding_failed` in
-/// `src/device.c`.
+/// Maps D-Bus errors to errors of this module. No other code does so. The meanings of BlueZ's errors come from the source of BlueZ
+/// 5.66: `src/error.c`, `create_gatt_dbus_error` in `src/gatt-client.c`, and `device_bonding_failed` in `src/device.c`.
 extension BlueZError {
-    /// Maps an error.
+    /// Creates the error of this module for a D-Bus error.
     ///
     /// - Parameter operation: the failed operation, for the error text, such as `connect to AA:BB:CC:DD:EE:FF`.
     package init(_ error: DBusError, _ operation: String) {
@@ -92,7 +91,7 @@ extension BlueZError {
         if name.hasPrefix(bluez) {
             return ofBlueZ(String(name.dropFirst(bluez.count)), message, context)
         }
-        // The bus could not start bluetoothd. The message from the bus is dropped, because it describes only the failed start.
+        // The bus could not start bluetoothd. The bus's message describes only the failed start, so the message is not used.
         if name.hasPrefix("org.freedesktop.DBus.Error.Spawn.") {
             return BlueZError(.serviceUnavailable, "bluetoothd is not running")
         }
@@ -100,12 +99,12 @@ extension BlueZError {
             switch name {
             case DBusError.Name.serviceUnknown, DBusError.Name.nameHasNoOwner, "org.freedesktop.systemd1.NoSuchUnit":
                 .serviceUnavailable
-            // The bus itself sends this reply if the called program exits before its reply.
+            // The bus sends this error if bluetoothd exits before it replies.
             case DBusError.Name.noReply: .serviceUnavailable
             case DBusError.Name.accessDenied: .accessDenied
             case DBusError.Name.unknownObject: .noSuchObject
-            // gdbus, the D-Bus library of bluetoothd, sends this reply for a removed object: "Method … with signature … on
-            // interface … doesn't exist".
+            // gdbus, the D-Bus library of bluetoothd, sends this error for a removed object: "Method … with signature … on interface
+            // … doesn't exist".
             case DBusError.Name.unknownMethod, DBusError.Name.unknownInterface: .noSuchObject
             case DBusError.Name.invalidArguments: .invalidArguments
             default: .failed

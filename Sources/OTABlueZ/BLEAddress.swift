@@ -1,6 +1,6 @@
 public import BlueZ
 
-/// The part of a device address after `ble:`. It is a Bluetooth address, `name=NAME`, or empty. An empty text selects the only
+/// The part of a device address after `ble:`. This part is a Bluetooth address, `name=NAME`, or empty. An empty part selects the only
 /// device in range that advertises an update service.
 public enum BLEAddress: Sendable, Hashable {
     case device(BluetoothAddress)

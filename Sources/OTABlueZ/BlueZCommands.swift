@@ -16,8 +16,8 @@ extension Channel {
     }
 }
 
-/// Performs the commands of a link in the order of submission. The actor runs on the thread of the bus connection and its
-/// sockets. Therefore sending a packet needs no thread switch.
+/// Performs the commands of a link in the order of submission. The actor runs on the thread of the bus connection and its sockets.
+/// Therefore the actor can send packets without a thread switch.
 actor BlueZCommands {
     nonisolated var unownedExecutor: UnownedSerialExecutor { connection.unownedExecutor }
 
@@ -25,11 +25,13 @@ actor BlueZCommands {
     private let receive: LinkSink
     private let characteristics: [Channel: GATTCharacteristic]
     private var writers: [Channel: AcquiredWriter] = [:]
-    /// The channels for which bluetoothd provides no socket. Their values are sent in D-Bus messages, one value per message.
+    /// The channels for which bluetoothd provides no socket. The values for these channels are sent as D-Bus messages, one value per
+    /// message.
     private var withoutSocket: Set<Channel> = []
-    /// The writes that wait for the device's response. There is at most one per channel, because bluetoothd refuses a second
-    /// pending write to a characteristic.
+    /// The writes that wait for the device's response, at most one per channel. bluetoothd refuses a second pending write to a
+    /// characteristic.
     private var writes: [Channel: Task<Void, Never>] = [:]
+    /// Whether an error of the device has shown that bluetoothd's attribute table is stale.
     private(set) var hasStaleTable = false
 
     init(_ connection: DeviceConnection, _ receive: @escaping LinkSink) {
@@ -40,7 +42,8 @@ actor BlueZCommands {
             uniquingKeysWith: { first, _ in first })
     }
 
-    /// Runs until the connection ends, the link is closed, or values cannot be sent. Returns the reason.
+    /// Performs the commands until the connection ends, the link is closed, or a value cannot be sent. Returns the reason for the
+    /// end.
     func run(_ link: QueuedLink) async -> LinkError {
         let reason = await withTaskGroup(of: Void.self) { group in
             group.addTask { if let error = await self.perform(link.commands) { link.end(error) } }
@@ -52,7 +55,8 @@ actor BlueZCommands {
             return reason
         }
         let ended = await connection.ended
-        // A pending write can still report an event. Wait for its end, because no event may follow after the return.
+        // Wait until all pending writes have ended. Each write can still report an event, but no event may follow after this method
+        // returns.
         for write in writes.values {
             if ended == nil { write.cancel() }
             await write.value
@@ -113,14 +117,14 @@ actor BlueZCommands {
 
     // MARK: - Commands with a response
 
-    /// Writes a value. The device receives it after all values that were sent before. bluetoothd sends a request after the
-    /// commands in its queue. Values that are still in a socket are not in that queue. Therefore this method first waits until
-    /// the sockets are drained (docs/ota-profile.md, "The flush on BlueZ").
+    /// Writes a value with response. The device receives the value after all values that were sent before. bluetoothd sends a request
+    /// after the commands in its queue, but values in a socket are not in that queue yet. Therefore this method first waits until all
+    /// sockets are empty (docs/ota-profile.md, "The flush on BlueZ").
     private func write(_ value: [UInt8], _ channel: Channel) async throws(BlueZError) {
         await writes[channel]?.value
         for writer in writers.values { try await writer.waitUntilDrained() }
-        // `startWrite` is a separate method, because the program crashes if the closure of the task contains another closure
-        // (Swift 6.3.1).
+        // `startWrite` is a separate method, because the program crashes if the closure of the task contains another closure (Swift
+        // 6.3.1).
         writes[channel] = Task { await startWrite(value, channel) }
     }
 
@@ -138,9 +142,8 @@ actor BlueZCommands {
     private func subscribe(_ channel: Channel, _ listeners: inout TaskGroup<Void>) async {
         var notifications: Notifications?
         await answer(channel) { characteristic in
-            // Do not acquire a socket before the device is paired (`DeviceConnection.subscribe` describes the reason). A
-            // readable characteristic uses a socket in any case, because D-Bus signals report read values in the same way as
-            // notifications.
+            // Do not use a socket before the device is paired (`DeviceConnection.subscribe` describes the reason). A readable
+            // characteristic uses a socket in any case, because D-Bus signals do not distinguish notified values from read values.
             let overSocket = connection.device.isPaired || characteristic.operations.contains(.read)
             notifications = try await connection.subscribe(to: characteristic, overSocket: overSocket)
             return .subscribed(channel)
@@ -151,8 +154,8 @@ actor BlueZCommands {
         }
     }
 
-    /// Performs a request and reports its result as an event. If the device requires pairing, this method pairs and repeats
-    /// the request once.
+    /// Performs a request and reports the result as an event. If the device requires pairing, this method pairs with the device and
+    /// then repeats the request once.
     private func answer(_ channel: Channel, _ ask: (GATTCharacteristic) async throws -> LinkEvent) async {
         do {
             let characteristic = try characteristic(channel)
@@ -168,11 +171,12 @@ actor BlueZCommands {
     }
 
     private func refuse(_ channel: Channel, _ error: BlueZError) async {
-        // ATT error 0x01 is "invalid handle", and 0x0A is "attribute not found". Both mean that bluetoothd's attribute table
+        // ATT error 0x01 is "invalid handle", and 0x0A is "attribute not found". Both errors mean that bluetoothd's attribute table
         // is stale.
         if error.attributeError == 0x01 || error.attributeError == 0x0A { hasStaleTable = true }
         let error = LinkError(error)
-        // If the link has ended, the device did not refuse the request. `run` reports the end of the link.
+        // If the link has ended, do not report the error, because `run` reports the end of the link. Always report a failed pairing
+        // (`notPermitted`), because the failed pairing is the cause of the end.
         if error.code != .notPermitted, await connection.ended != nil { return }
         receive(.refused(error, channel))
     }
@@ -186,7 +190,7 @@ actor BlueZCommands {
 }
 
 extension LinkError {
-    /// Maps a Bluetooth error to a link error. No other code maps Bluetooth errors.
+    /// Creates the link error for a Bluetooth error. No other code maps Bluetooth errors.
     package init(_ error: BlueZError) {
         let code: Code =
             switch error.code {

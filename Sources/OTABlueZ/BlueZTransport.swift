@@ -12,12 +12,13 @@ public final class BlueZTransport: Transport {
     /// Creates a transport.
     ///
     /// - Parameters:
-    ///   - services: the UUIDs of the update services. `BLEAddress.only` selects the device that advertises one of them.
-    ///   - adapter: the adapter's name, such as `hci1`. Nil: the first powered adapter.
+    ///   - address: the device, or the rule that selects the device.
+    ///   - services: the UUIDs of the update services. ``BLEAddress/only`` selects the device that advertises one of these services.
+    ///   - adapter: the name of the adapter, such as `hci1`. Nil: the first powered adapter.
     ///   - responder: answers the pairing requests of a device that requires pairing.
     ///   - links: records the links that this program must end.
-    ///   - limit: the time limit of each step: scan, connection, discovery.
-    ///   - admits: is called with the found device before each link. An error that it throws ends the attempt.
+    ///   - limit: the time limit of each step: the scan, the connection, the service discovery.
+    ///   - admits: called with the found device before each link. If it throws, the attempt to open the link fails with that error.
     public init(
         _ address: BLEAddress, services: Set<UInt128>, adapter: String? = nil,
         pairing responder: PairingResponder = .unattended,
@@ -30,19 +31,18 @@ public final class BlueZTransport: Transport {
         var request = ConnectionRequest(address.target(services: services), adapter: adapter, services: services)
         request.admits = admits
         request.limit = limit
-        // End a link of another program first. Otherwise the subscriptions and sockets of that program would block this
-        // program.
+        // End an existing link of another program first. Otherwise the subscriptions and sockets of that program block this program.
         request.takesOver = true
         state = TransportState(request, bus, logger, links)
     }
 
-    /// Scans if necessary, connects and discovers the services. Then runs the link until it ends.
+    /// Connects to the device and runs the link until the link ends. First scans for the device if necessary.
     ///
-    /// After the first connection, the transport uses the address of this device, even if other matching devices come into
-    /// range.
+    /// After the first connection, the transport connects only to the address of this device, even if other matching devices come
+    /// into range.
     ///
-    /// - Throws: `unavailable` (no bus, bluetoothd or powered adapter); `noSuchDevice` (if several devices match, the detail
-    ///   lists them); `timedOut`; `lost`.
+    /// - Throws: `unavailable` (no bus, bluetoothd or powered adapter); `noSuchDevice` (if several devices match, the detail lists
+    ///   them); `timedOut`; `lost`; the error of `admits`, as a `LinkError`.
     public func runLink(opened: (any Link) -> Void, receive: @escaping LinkSink) async throws(LinkError) -> LinkError {
         do {
             let client = try await state.client()
@@ -63,7 +63,7 @@ public final class BlueZTransport: Transport {
     }
 }
 
-/// The state that persists between links.
+/// The state of the transport between links.
 private actor TransportState {
     private(set) var request: ConnectionRequest
     private let bus: DBusBus
@@ -78,7 +78,7 @@ private actor TransportState {
         self.links = links
     }
 
-    /// Returns the open client. If the bus connection of that client has ended, opens a new client.
+    /// Returns the client. Opens a new client for the first link, and when the bus connection of the previous client has ended.
     func client() async throws(BlueZError) -> BlueZClient {
         if let open, await open.isOpen { return open }
         let client = try await BlueZClient.open(bus, logger: logger, links: links)

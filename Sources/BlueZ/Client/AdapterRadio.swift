@@ -1,12 +1,11 @@
 import DBus
 import Logging
 
-/// Coordinates the tasks that use an adapter. Several tasks may scan at the same time. Only one task may connect. All scans
-/// pause while that task connects.
+/// Coordinates the scans and connection attempts of this program over one adapter. Several tasks may scan at the same time, but only
+/// one task may connect. All scans pause while a task connects.
 ///
-/// bluetoothd and the controller cannot reliably scan and connect at the same time. During a connection attempt, a scan or a
-/// second attempt fails with `InProgress`. The scans of this program share one discovery, because bluetoothd allows only one
-/// per bus connection.
+/// bluetoothd and the controller cannot reliably scan and connect at the same time. During a connection attempt, a scan or a second
+/// attempt fails with `InProgress`. All scans share one discovery, because bluetoothd allows only one discovery per bus connection.
 actor AdapterRadio {
     nonisolated let executor: DBusExecutor
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }
@@ -20,11 +19,11 @@ actor AdapterRadio {
     private let bus: DBusConnection
     private let logger: Logger
     private var scans: [Int: ScanFilter] = [:]
+    /// The ticket of the task that has the turn to connect. Nil: no task has the turn.
     private var turn: Int?
     private var queue: [Waiting] = []
     private var lastTicket = 0
-    /// The services that bluetoothd currently searches for. Nil: this program has no active discovery. An empty set: all
-    /// devices.
+    /// The services that bluetoothd currently searches for. An empty set: all devices. Nil: this program has no active discovery.
     private var discovery: Set<BluetoothUUID>?
     private var changes = ChangeQueue()
 
@@ -42,8 +41,8 @@ actor AdapterRadio {
 
     // MARK: - Scanning
 
-    /// Starts a scan. Returns when the discovery of bluetoothd is active. If another task is connecting, returns without a
-    /// discovery, and the discovery starts later. Call `endScan` afterwards, even if this method throws.
+    /// Starts a scan and returns when bluetoothd's discovery is active. If a task is connecting, this method does not wait for the
+    /// discovery, which then starts later. Call `endScan` afterwards, even if this method throws.
     func startScan(_ ticket: Int, _ filter: ScanFilter) async throws(BlueZError) {
         scans[ticket] = filter
         try await reconcile().get()
@@ -58,9 +57,9 @@ actor AdapterRadio {
 
     // MARK: - Connecting
 
-    /// Waits for the turn to connect: the exclusive permission to connect over this adapter. Returns when this task has the
-    /// turn and no scan of this program is active. If the task is cancelled while it waits, returns without the turn. Call `endTurn`
-    /// afterwards in both cases.
+    /// Waits for the turn: the exclusive permission in this program to connect over this adapter. Then pauses all scans of this
+    /// program. If bluetoothd refuses to stop the discovery, this method ignores the error. If the task is cancelled during the wait,
+    /// this method returns without the turn. Call `endTurn` afterwards in all cases.
     func takeTurn(_ ticket: Int) async {
         if turn == nil {
             turn = ticket
@@ -91,14 +90,14 @@ actor AdapterRadio {
 
     // MARK: - Discovery
 
-    /// The services for which bluetoothd should search. Nil: no discovery. An empty set: all devices.
+    /// The services that bluetoothd should search for. An empty set: all devices. Nil: no discovery.
     private var wanted: Set<BluetoothUUID>? {
         guard turn == nil, !scans.isEmpty else { return nil }
         return scans.values.contains { $0.services.isEmpty }
             ? [] : scans.values.reduce(into: []) { $0.formUnion($1.services) }
     }
 
-    /// Changes bluetoothd's discovery to the state in `wanted`.
+    /// Changes bluetoothd's discovery to the wanted services.
     private func reconcile() async -> Result<Void, BlueZError> { await changes.add { await self.adjust() }.value }
 
     private func adjust() async -> Result<Void, BlueZError> {
@@ -126,9 +125,8 @@ actor AdapterRadio {
         return .properties(filter)
     }
 
-    /// Starts the discovery. On `InProgress`, tries again for up to 12 s. This error comes from the kernel in two cases: the
-    /// kernel is still ending a connection attempt, or it is still running the discovery of a killed bluetoothd (for up to
-    /// 10.24 s).
+    /// Starts the discovery. After the error `InProgress`, tries again for up to 12 s. The kernel reports this error in two temporary
+    /// cases: a connection attempt is still ending, or the discovery of a killed bluetoothd is still running (for up to 10.24 s).
     private func start() async throws(BlueZError) {
         let giveUp = ContinuousClock.now.advanced(by: .seconds(12))
         while true {
@@ -149,14 +147,14 @@ actor AdapterRadio {
     }
 }
 
-/// Runs changes of bluetoothd's state one after the other. Each change runs in its own task, because a cancellation of the
-/// caller must not interrupt the change.
+/// Runs changes of bluetoothd's state one after the other. Each change runs in a new task, so that a cancellation of the caller does
+/// not interrupt the change.
 struct ChangeQueue {
     private var last: Task<Result<Void, BlueZError>, Never>?
 
-    /// Adds a change.
+    /// Adds a change, which starts after all earlier changes have ended.
     ///
-    /// - Returns: the task of the change. It starts after all earlier changes have ended.
+    /// - Returns: the task that runs the change.
     mutating func add(
         _ change: @escaping @Sendable () async -> Result<Void, BlueZError>
     ) -> Task<Result<Void, BlueZError>, Never> {

@@ -1,11 +1,11 @@
 public import DBus
 public import Logging
 
-/// A client of bluetoothd over one connection to the bus. It provides the adapters and devices, and connects to devices.
+/// A client of bluetoothd over one connection to the bus. It lists the adapters, finds devices and connects to devices.
 ///
-/// It runs on the thread of its bus connection. When bluetoothd stops, all operations end with
-/// ``BlueZError/Code/serviceUnavailable``; after a restart of bluetoothd, the client can be used again. When the bus connection
-/// ends, the client is unusable and throws ``BlueZError/Code/busUnavailable``.
+/// The client runs on the thread of its bus connection. When bluetoothd stops, all operations end with
+/// ``BlueZError/Code/serviceUnavailable``. After a restart of bluetoothd, the client can be used again. When the bus connection ends,
+/// all operations throw ``BlueZError/Code/busUnavailable``, and the client can no longer be used.
 public actor BlueZClient {
     public nonisolated let executor: DBusExecutor
     public nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }
@@ -15,7 +15,7 @@ public actor BlueZClient {
     nonisolated let links: (any LinkAccount)?
 
     var tree = BlueZObjectTree()
-    /// The error that ended the client.
+    /// The error that ended the client. Nil: the client is open.
     private(set) var end: BlueZError?
     /// The names of the adapters that have been powered since the client was opened.
     private var usableAdapters: Set<String> = []
@@ -28,12 +28,12 @@ public actor BlueZClient {
     private var lastObserver = 0
     private var listeners: [Task<Void, Never>] = []
     private var radios: [RadioKey: AdapterRadio] = [:]
-    /// The reason why the last link of each device ended. bluetoothd reports it since version 5.83.
+    /// The reason for the end of each device's last link. bluetoothd reports the reason since BlueZ 5.83.
     var reasons: [DBusObjectPath: DisconnectReason] = [:]
     var connections: [DBusObjectPath: DeviceConnection] = [:]
 
-    /// The pairing agent, with the value of `tree.generation` at its creation. The value changes when bluetoothd stops. Then a new agent
-    /// is necessary.
+    /// The pairing agent, with the value of `tree.generation` at the creation of the agent. When bluetoothd stops, `tree.generation`
+    /// changes. The client then needs a new agent.
     private var agent: (generation: Int, PairingAgent)?
 
     private init(_ bus: DBusConnection, _ logger: Logger, _ links: (any LinkAccount)?) {
@@ -47,7 +47,8 @@ public actor BlueZClient {
         for listener in listeners { listener.cancel() }
     }
 
-    /// Connects to the bus and reads bluetoothd's objects, if it is running.
+    /// Connects to the bus and reads bluetoothd's objects. If bluetoothd is not running, asks the bus to start it, and returns even
+    /// if the start fails.
     ///
     /// - Parameter links: records the links that this client must end.
     ///
@@ -80,10 +81,11 @@ public actor BlueZClient {
         }
     }
 
-    /// Removes a device from bluetoothd: its bond, its cached attributes, and its link if there is one. Does nothing if
-    /// bluetoothd has no object for the device.
+    /// Removes a device from bluetoothd. The removal deletes the bond and the cached attributes, and ends the device's link. Does
+    /// nothing if bluetoothd does not know the device.
     ///
-    /// - Throws: ``BlueZError/Code/serviceUnavailable``, ``BlueZError/Code/noSuchAdapter``, ``BlueZError/Code/adapterOff``.
+    /// - Throws: ``BlueZError/Code/serviceUnavailable``, ``BlueZError/Code/noSuchAdapter``, ``BlueZError/Code/adapterOff``, and the
+    ///   errors of the call.
     public func removeDevice(_ address: BluetoothAddress, over adapter: String? = nil) async throws(BlueZError) {
         let adapter = try tree.usableAdapter(adapter).path
         guard let device = tree.devices(of: adapter).first(where: { $0.address == address }) else { return }
@@ -96,12 +98,12 @@ public actor BlueZClient {
 
     /// Returns whether the adapter has been powered at any time since the client was opened.
     ///
-    /// - Parameter name: the adapter's name. Nil: any adapter.
+    /// - Parameter name: the name of the adapter. Nil: any adapter.
     func hasBeenUsable(_ name: String?) -> Bool {
         name.map(usableAdapters.contains) ?? !usableAdapters.isEmpty
     }
 
-    /// Calls a method of bluetoothd. `operation` describes the call in the text of an error.
+    /// Calls a method of bluetoothd. `operation` describes the call in the error text.
     func call(
         _ operation: String, _ path: DBusObjectPath, _ interface: String, _ member: String,
         _ arguments: [DBusValue] = [], timeout: Duration? = .seconds(10)
@@ -128,7 +130,7 @@ public actor BlueZClient {
         let (first, readiness) = AsyncStream.makeStream(of: Void.self)
         listeners = [
             Task { [weak self] in
-                // If the bus connection ends, the second task reports the error.
+                // A bus error also ends this loop. The second task reports the error.
                 var signals = signals.makeAsyncIterator()
                 while let signal = try? await signals.next() { await self?.note(signal) }
             },
@@ -149,8 +151,8 @@ public actor BlueZClient {
         if !tree.isServiceRunning { await startService() }
     }
 
-    /// Calls a method of bluetoothd. If D-Bus activation is configured for bluetoothd, the bus starts it for this call. The
-    /// result of the call shows whether bluetoothd is running.
+    /// Starts bluetoothd with a method call, if D-Bus activation is configured for bluetoothd. A failure is only logged, because
+    /// later operations report that bluetoothd is not running.
     private func startService() async {
         do throws(BlueZError) {
             _ = try await call("start bluetoothd", .root, BlueZName.objectManager, "GetManagedObjects")
@@ -159,9 +161,9 @@ public actor BlueZClient {
         }
     }
 
-    /// Reads all objects of bluetoothd again. It opens a new object stream, because a new stream starts with a snapshot that
-    /// is in order with the signals. The client's own stream may deliver older changes after this snapshot. It also delivers
-    /// all later changes, so the final value of each property is correct.
+    /// Reads all objects of bluetoothd again, from the snapshot at the start of a new object stream. The client's own stream may then
+    /// deliver changes that are older than this snapshot. Each property still gets its correct final value, because the client's own
+    /// stream also delivers all later changes.
     func refresh() async throws(BlueZError) {
         do throws(DBusError) {
             for try await change in try await bus.managedObjects(of: BlueZName.service) {
@@ -200,8 +202,8 @@ public actor BlueZClient {
         for observer in observers.values { observer.yield() }
     }
 
-    /// Returns a stream that signals changes of `tree`. One element is available at once, and at least one more after each
-    /// change. The stream is for one reader, which reads `tree` after each element.
+    /// Returns a stream that signals changes of `tree`. The first element is available at once. After each change, at least one more
+    /// element follows. The stream is for one task, which reads `tree` after each element.
     func changes() -> AsyncStream<Void> {
         let (stream, feed) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         lastObserver += 1
@@ -217,8 +219,8 @@ public actor BlueZClient {
 
     private func removeObserver(_ number: Int) { observers[number] = nil }
 
-    /// Returns the coordinator for the radio of an adapter. After a restart of bluetoothd, each adapter gets a new
-    /// coordinator.
+    /// Returns the `AdapterRadio` of an adapter. After a restart of bluetoothd, each adapter gets a new `AdapterRadio`, because
+    /// bluetoothd has lost all discoveries.
     func radio(_ adapter: DBusObjectPath) -> AdapterRadio {
         let key = RadioKey(adapter: adapter, generation: tree.generation)
         if let radio = radios[key] { return radio }

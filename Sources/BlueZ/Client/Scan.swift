@@ -1,7 +1,7 @@
 import DBus
 
-/// A running scan, as a sequence of events. Each iterator first reports the devices that are already present. The sequence
-/// throws when the scan cannot continue. It ends when the reading task is cancelled.
+/// The events of a running scan. Each iterator first reports the devices that are already present. The sequence throws when
+/// bluetoothd has stopped or the adapter is not available. It ends without an error when the reading task is cancelled.
 public struct Scan: AsyncSequence, Sendable {
     let client: BlueZClient
     let adapter: DBusObjectPath
@@ -37,9 +37,9 @@ public struct Scan: AsyncSequence, Sendable {
             }
         }
 
-        /// Creates events for the differences from the previous list. A device without a signal strength counts as present and
-        /// unchanged, because bluetoothd clears every signal strength when a scan pauses or when the scan of another program
-        /// ends.
+        /// Creates the events for the differences between `devices` and the previous list. A known device without a signal strength
+        /// counts as present and unchanged. Reason: bluetoothd clears all signal strengths when a scan pauses or the scan of another
+        /// program ends.
         private mutating func look(at devices: [BluetoothDevice]) {
             let present = devices.compactMap { $0.rssi == nil ? seen[$0.path] : $0 }
                 .filter { scan.filter.admits($0, known: seen[$0.path] != nil) }
@@ -57,16 +57,17 @@ public struct Scan: AsyncSequence, Sendable {
 public enum ScanEvent: Sendable, Equatable {
     case appeared(BluetoothDevice)
     case changed(BluetoothDevice)
-    /// bluetoothd has received no packet from the device for 30 s, or the device no longer matches the filter.
+    /// Either bluetoothd has received no packet from the device for 30 s, or the signal is weaker than ``ScanFilter/minimumRSSI``.
     case disappeared(BluetoothDevice)
 }
 
 /// A filter for the devices of a scan. A device must match all conditions that are set.
 public struct ScanFilter: Sendable, Hashable {
-    /// The services. A device must advertise at least one of them. An empty set matches every device.
+    /// The services to search for. A device must advertise at least one of them. An empty set matches every device.
     public var services: Set<BluetoothUUID>
-    /// The minimum signal strength in dBm. Weaker devices are omitted.
+    /// The minimum signal strength in dBm. The scan omits devices with a weaker signal. Nil: no minimum.
     public var minimumRSSI: Int?
+    /// The device's own name or its alias on this machine. Nil: any name.
     public var name: String?
 
     public init(services: Set<BluetoothUUID> = [], minimumRSSI: Int? = nil, name: String? = nil) {
@@ -75,8 +76,8 @@ public struct ScanFilter: Sendable, Hashable {
         self.name = name
     }
 
-    /// Returns whether the device matches. `known` means that the device matched before. For a known device, only the signal
-    /// strength is checked, because the name may have changed: after a connection, bluetoothd replaces the advertised name
+    /// Returns whether the device matches. `known`: whether the device has matched before. For a known device, only the signal
+    /// strength is checked, because the device's name may have changed. After a connection, bluetoothd replaces the advertised name
     /// with the name in the GAP service.
     func admits(_ device: BluetoothDevice, known: Bool) -> Bool {
         guard let rssi = device.rssi, rssi >= minimumRSSI ?? .min else { return false }
@@ -87,11 +88,11 @@ public struct ScanFilter: Sendable, Hashable {
 }
 
 extension BlueZClient {
-    /// Scans while `body` runs. The discovery always ends afterwards: on return, error or cancellation.
+    /// Scans while `body` runs. The discovery always ends afterwards: after a return, an error or a cancellation.
     ///
-    /// Scans and connections over one adapter do not disturb each other, because a scan pauses while a connection is made.
+    /// Scans and connections over one adapter do not disturb each other, because all scans pause while this client connects.
     ///
-    /// - Parameter adapter: the adapter's name, such as `hci1`. Nil: the first powered adapter.
+    /// - Parameter adapter: the name of the adapter, such as `hci1`. Nil: the first powered adapter.
     ///
     /// - Throws: the errors of `body`; ``BlueZError/Code/serviceUnavailable``, ``BlueZError/Code/noSuchAdapter``,
     ///   ``BlueZError/Code/adapterOff``.
@@ -111,8 +112,8 @@ extension BlueZClient {
         }
     }
 
-    /// Returns the devices found within `duration`, the strongest signal first. Throws the errors of `withScan`, and
-    /// ``BlueZError/Code/cancelled``.
+    /// Scans for the time `duration` and returns the devices that are present at the end, the strongest signal first. Throws the
+    /// errors of `withScan`, and ``BlueZError/Code/cancelled``.
     public nonisolated func scan(
         for duration: Duration, over adapter: String? = nil, filter: ScanFilter = ScanFilter()
     ) async throws -> [BluetoothDevice] {
@@ -136,14 +137,14 @@ extension BlueZClient {
         }
     }
 
-    /// Returns a new scan and the radio for it.
+    /// Returns a new scan, and the `AdapterRadio` of its adapter.
     private func prepareScan(_ name: String?, _ filter: ScanFilter) throws(BlueZError) -> (Scan, AdapterRadio) {
         if let end { throw end }
         let adapter = try tree.usableAdapter(name).path
         return (Scan(client: self, adapter: adapter, generation: tree.generation, filter: filter), radio(adapter))
     }
 
-    /// Returns the devices that the scan may report.
+    /// Returns all devices of the scan's adapter. Throws if bluetoothd has stopped or the adapter is not available.
     func devices(for scan: Scan) throws(BlueZError) -> [BluetoothDevice] {
         if let end { throw end }
         if let loss = tree.loss(of: scan.adapter, since: scan.generation) { throw loss }

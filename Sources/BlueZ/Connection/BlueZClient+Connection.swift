@@ -2,18 +2,21 @@ import DBus
 import Logging
 
 extension BlueZClient {
-    /// Connects, runs `body` with the connection, and always ends the connection: on return, error or cancellation.
+    /// Connects to a device and runs `body` with the connection. The connection always ends afterwards: after a return, an error or a
+    /// cancellation.
     ///
-    /// When `body` returns or throws, the method waits until the link is down. This takes about 2 s, because bluetoothd
-    /// gives its profiles that time. After a cancellation, it requests the end but does not wait. If the program is killed,
-    /// bluetoothd keeps the link until a program ends it: see `LinkAccount` and `ConnectionRequest.takesOver`.
+    /// After `body`, this method waits until the link is down. The wait takes about 2 s, because bluetoothd first gives its profiles
+    /// time to stop. If the task is cancelled, this method only requests the end of the link and does not wait. A shared link stays
+    /// connected (``ConnectionRequest/takesOver``). If the program is killed, bluetoothd keeps the link until a program ends the link
+    /// (``LinkAccount``).
     ///
-    /// - Parameter responder: answers the device's pairing requests. Nil: this program does not take part in pairing, and
-    ///   agents of other programs can answer. The agent is registered only after the device is found.
+    /// - Parameter responder: answers the device's pairing requests. The responder is registered only after the device is found. Nil:
+    ///   this program does not take part in pairing, and agents of other programs can answer.
     ///
-    /// - Throws: the errors of `body`; ``BlueZError/Code/serviceUnavailable``, ``BlueZError/Code/noSuchAdapter``,
-    ///   ``BlueZError/Code/adapterOff``, ``BlueZError/Code/noSuchDevice``, ``BlueZError/Code/ambiguousDevice``,
-    ///   ``BlueZError/Code/timedOut``, ``BlueZError/Code/connectionFailed``, ``BlueZError/Code/cancelled``.
+    /// - Throws: the errors of `body` and of ``ConnectionRequest/admits``; ``BlueZError/Code/busUnavailable``,
+    ///   ``BlueZError/Code/serviceUnavailable``, ``BlueZError/Code/noSuchAdapter``, ``BlueZError/Code/adapterOff``,
+    ///   ``BlueZError/Code/noSuchDevice``, ``BlueZError/Code/ambiguousDevice``, ``BlueZError/Code/timedOut``,
+    ///   ``BlueZError/Code/connectionFailed``, ``BlueZError/Code/disconnected``, ``BlueZError/Code/cancelled``.
     public nonisolated func withConnection<Result>(
         _ request: ConnectionRequest, pairing responder: PairingResponder? = nil,
         _ body: (DeviceConnection) async throws -> Result
@@ -44,13 +47,13 @@ extension BlueZClient {
             self, device, tree.table(of: device.path), mtu: tree.mtu(of: device.path),
             isShared: established.machine.isShared)
         connections[device.path] = connection
-        // The path of the object contains the adapter (/org/bluez/hci0/dev_…), so the log needs no separate entry for it.
+        // The object's path contains the adapter (/org/bluez/hci0/dev_…), so the log needs no separate entry for the adapter.
         logger.debug(
             "connected", metadata: ["object": "\(device.path)", "mtu": "\(connection.mtu)"])
         return (connection, established.attempt, Task { await self.watch(connection, established) })
     }
 
-    /// Passes events to the machine until the link has ended.
+    /// Passes changes of the tree to the connection machine until the link has ended. Then reports the end to the connection.
     private func watch(_ connection: DeviceConnection, _ established: Established) async {
         var machine = established.machine
         for await _ in changes() {
@@ -79,7 +82,7 @@ extension BlueZClient {
         connections[connection.device.path] = nil
         let isOver = await connection.ended != nil
         let isCancelled = Task.isCancelled
-        // A cancelled task cannot make calls; a new task can.
+        // Calls fail in a cancelled task. Therefore a new task ends the connection.
         let ending = Task {
             if !isOver, connection.isShared { await connection.releaseAll() }
             await connection.finish(
@@ -98,9 +101,9 @@ extension BlueZClient {
     }
 }
 
-/// Runs the connection machine: performs its actions and passes events to it.
+/// Runs the connection machine: passes events to the machine and performs its actions.
 extension BlueZClient {
-    /// A machine in the phase `ready`, with its device and the resources of the attempt.
+    /// A connection machine in the phase `ready`, with its device and the resources of the attempt.
     private struct Established: Sendable {
         var machine: ConnectionMachine
         var device: DBusObjectPath
@@ -139,7 +142,7 @@ extension BlueZClient {
 
         var events = mailbox.makeAsyncIterator()
         while true {
-            // The event stream of a cancelled task ends.
+            // If this task is cancelled, the stream ends and returns nil.
             let event = await events.next(isolation: self) ?? .cancelled
             for action in machine.handle(event, tree, at: start.duration(to: .now)) {
                 logger.trace("connecting", metadata: ["event": "\(event)", "action": "\(action)"])
@@ -163,8 +166,8 @@ extension BlueZClient {
                 case .fail(let error): return .failure(error)
                 }
             }
-            // A new timer is needed only if the deadline is earlier than the armed timer. A timer that fires before a later deadline
-            // arms the next timer.
+            // Start a timer only if no timer is running, or if the running timer would fire after the deadline. If the running timer
+            // fires before the deadline, the timer's event runs this code again. This code then starts the next timer.
             guard let deadline = machine.deadline,
                 armed.map({ deadline < $0 || $0 <= start.duration(to: .now) }) ?? true
             else { continue }
@@ -175,16 +178,16 @@ extension BlueZClient {
         }
     }
 
-    /// Ends a link and waits until it is down.
+    /// Ends a link and waits until the link is down.
     func disconnect(_ device: DBusObjectPath) async throws(BlueZError) {
         let endedLinks = tree.endedLinks(of: device)
         _ = try await call("disconnect", device, BlueZName.device, "Disconnect", timeout: .seconds(5))
         await waitForDisconnect(of: device, since: endedLinks)
     }
 
-    /// Waits until bluetoothd reports the end of the link. bluetoothd answers `Disconnect` before that (5.66,
-    /// `device_remove_connection`). Without this wait, later code would take this program's own link for another program's
-    /// link.
+    /// Waits until bluetoothd reports the end of the link, for at most 1 s. bluetoothd replies to `Disconnect` before this report
+    /// (BlueZ 5.66, `device_remove_connection`). Without the wait, the next connection attempt would find the old link, and treat it
+    /// as a link of another program.
     private func waitForDisconnect(of device: DBusObjectPath, since endedLinks: Int) async {
         let changes = changes()
         await withTaskGroup(of: Void.self) { group in
@@ -193,7 +196,7 @@ extension BlueZClient {
                     guard await self.tree.isConnected(device, since: endedLinks) else { return }
                 }
             }
-            // The report normally arrives within milliseconds.
+            // The report normally arrives within milliseconds, so 1 s is enough.
             group.addTask { try? await Task.sleep(for: .seconds(1)) }
             await group.next()
             group.cancelAll()

@@ -1,7 +1,7 @@
 import DBus
 
-/// The resources in bluetoothd that a connection uses. It releases all of them at the end. Some exist only while the
-/// connection is being made, others as long as the connection exists.
+/// The resources that one connection uses: the scan, the turn to connect, the pairing agent and the record of the link. `cleanUp`
+/// releases the resources that only the attempt to connect needs. `close` releases the other resources at the end of the connection.
 actor ConnectionAttempt {
     nonisolated let executor: DBusExecutor
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }
@@ -13,9 +13,9 @@ actor ConnectionAttempt {
     private var scan: (radio: AdapterRadio, ticket: Int)?
     private var turn: (radio: AdapterRadio, ticket: Int)?
     private var agent: (PairingAgent, ticket: Int)?
-    /// The device that this program must disconnect.
+    /// The device whose link this program must end. `client.links` has a record of this link.
     private var opened: DBusObjectPath?
-    /// Tasks that end resources. A cancellation does not stop them.
+    /// The tasks that release resources. These tasks complete even if the attempt is cancelled.
     private var endings: [Task<Void, Never>] = []
 
     init(_ client: BlueZClient, _ request: ConnectionRequest, _ responder: PairingResponder?) {
@@ -25,9 +25,9 @@ actor ConnectionAttempt {
         executor = client.executor
     }
 
-    /// Performs a call of the machine.
+    /// Performs a call of the connection machine.
     ///
-    /// - Parameter isShared: whether another program has connected the device.
+    /// - Parameter isShared: whether another program has opened the link to the device.
     func carryOut(_ call: ConnectionMachine.Call, isShared: Bool) async throws(BlueZError) {
         switch call {
         case .scan(let adapter):
@@ -57,12 +57,12 @@ actor ConnectionAttempt {
     private func connect(_ device: DBusObjectPath, _ isShared: Bool) async throws(BlueZError) {
         if let responder, agent == nil { try await register(responder, for: device) }
         if !isShared { own(device) }
-        // The limit of the machine is shorter.
+        // This timeout does not limit the attempt, because the time limit of the connection machine is shorter.
         _ = try await client.call("connect to \(target)", device, BlueZName.device, "Connect", timeout: .seconds(60))
     }
 
-    /// Registers the responder for this device. This happens only after the scan: during a scan, pairing on this machine
-    /// belongs to other programs.
+    /// Registers the responder for this device. Call this method only after the scan, so that agents of other programs can answer
+    /// pairing requests during the scan.
     private func register(_ responder: PairingResponder, for device: DBusObjectPath) async throws(BlueZError) {
         let agent = await client.pairingAgent()
         let (ticket, registration) = await agent.add(responder, for: device)
@@ -96,14 +96,15 @@ actor ConnectionAttempt {
         endings.append(Task { await client.bus.releaseLink(device) })
     }
 
-    /// Releases the resources of the attempt. Call it when no call is pending.
+    /// Ends the scan and the turn, and waits until all resources of the attempt are released. Call this method only when no call of
+    /// the connection machine is pending.
     func cleanUp() async {
         stopScan()
         yieldTurn()
         for ending in endings { await ending.value }
     }
 
-    /// Releases all resources. Call it when there is no link.
+    /// Removes the record of the link and the pairing agent. Call this method when this program no longer uses the link.
     func close() async {
         if let opened { client.links?.ended(opened) }
         opened = nil
@@ -113,7 +114,7 @@ actor ConnectionAttempt {
 }
 
 extension DeviceTarget {
-    /// The filter for the scan. bluetoothd can filter by service, but not by address or name.
+    /// The filter for the scan: the services of the target. The connection machine itself compares addresses and names.
     fileprivate var filter: ScanFilter {
         if case .only(let services) = self { ScanFilter(services: services) } else { ScanFilter() }
     }

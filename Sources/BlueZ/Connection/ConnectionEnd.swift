@@ -1,19 +1,19 @@
 import DBus
 
-/// The end of a link.
+/// The end of a link, with its reason.
 public struct ConnectionEnd: Sendable, Equatable {
     public let reason: DisconnectReason
-    /// The error that calls over the link throw after its end.
+    /// The error that all operations on the connection throw after the end of the link.
     public let error: BlueZError
 }
 
-/// The reason for the end of a link. BlueZ before 5.83 does not report it; then it is `unknown`, unless this program can
-/// determine it.
+/// The reason for the end of a link. bluetoothd reports the reason since BlueZ 5.83. With an older version, the reason is `unknown`,
+/// unless this program can determine it.
 public enum DisconnectReason: String, Sendable {
     case unknown
     /// This program ended the link.
     case requested
-    /// No packet arrived from the device within the supervision timeout of the link.
+    /// The adapter received no packet from the device within the supervision timeout of the link.
     case timeout
     case endedByDevice = "ended-by-device"
     /// Another program on this machine ended the link.

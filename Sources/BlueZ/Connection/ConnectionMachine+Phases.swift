@@ -1,6 +1,6 @@
 import DBus
 
-/// The phases from the start to a device that can be connected.
+/// The phases before the connection: wait for the adapter, find the device, end an earlier link.
 extension ConnectionMachine {
     mutating func wait(_ tree: BlueZObjectTree) {
         guard case .waiting(let until) = phase else { return }
@@ -10,13 +10,14 @@ extension ConnectionMachine {
             generation = tree.generation
             find(tree, adapter.path)
         } catch {
-            // After its start, bluetoothd announces its adapters one by one and powers them on last.
+            // The error may be temporary: after its start, bluetoothd announces the adapters one by one and powers them on
+            // last.
             if !request.waitsForAdapter || now >= until { fail(error) }
         }
     }
 
     private mutating func find(_ tree: BlueZObjectTree, _ adapter: DBusObjectPath) {
-        // A known address needs no scan: during `Connect`, bluetoothd waits for the device's advertisements itself.
+        // If bluetoothd knows the address, no scan is necessary: `Connect` makes bluetoothd wait for the device's advertisements.
         guard case .address = request.target,
             let known = tree.devices(of: adapter).first(where: request.target.matches)
         else { return startScan(adapter) }
@@ -100,13 +101,13 @@ extension ConnectionMachine {
     mutating func clear(_ event: Event, _ tree: BlueZObjectTree, _ call: Call, _ until: Duration) {
         guard event == .finished(call) || event.isFailure(of: call) || now >= until else { return }
         guard now < until else { return fail(BlueZError(.timedOut, "an earlier link to the device did not end")) }
-        // The previous link or cache entry is gone, also if the reply was an error. If the object is gone too, a scan finds
-        // the device again.
+        // Continue even after an error reply, because bluetoothd also replies with an error if the link or the device's object
+        // no longer exists. If the object does not exist, the next phase scans for the device.
         phase = .reconnecting(at: now + Self.settleTime, until: nil)
     }
 }
 
-/// The phases from a found device to a link with discovered services.
+/// The phases of the connection: take the turn, connect, discover the services, check the services.
 extension ConnectionMachine {
     private mutating func takeTurn(until: Duration?) {
         guard let adapter else { return }
@@ -142,17 +143,17 @@ extension ConnectionMachine {
     private mutating func connectFailed(_ error: BlueZError, _ tree: BlueZObjectTree, _ until: Duration) {
         let next = now + Self.settleTime
         switch error.code {
-        // bluetoothd removes the object 30 s after the last advertisement or connection. A scan finds the device again. The
-        // repetitions are limited: if the object exists and bluetoothd still reports that it does not, the scan would find
-        // it without end.
+        // bluetoothd removes a device's object 30 s after the last advertisement or connection. A scan finds the device again.
+        // The number of scans is limited, because bluetoothd could report this error for an object that exists. The machine
+        // would then scan and connect without end.
         case .noSuchObject:
             guard repetitionsLeft > 0 else { return fail(error) }
             repetitionsLeft -= 1
             actions.append(.yieldTurn)
             rescan()
-        // The previous link was still closing ("Input/output error", "br-connection-canceled",
-        // "le-connection-abort-by-local", or a code that means any failure), or a cancelled attempt was still active
-        // ("Operation already in progress").
+        // These errors are temporary in two cases. First: the previous link is still closing. bluetoothd then reports
+        // "Input/output error", "br-connection-canceled", "le-connection-abort-by-local" or a general failure. Second: a
+        // cancelled attempt is still active ("Operation already in progress").
         case .connectionFailed, .failed, .inProgress, .disconnected:
             guard next < until else { return fail(explained(error, tree)) }
             actions.append(.yieldTurn)
@@ -161,8 +162,8 @@ extension ConnectionMachine {
         }
     }
 
-    /// Adds a likely cause for a paired device: a device that has lost its bond data ends every link that must be
-    /// encrypted.
+    /// Adds a likely cause to the error if the device is paired. A device that has lost its bond data ends every link that must
+    /// be encrypted.
     private func explained(_ error: BlueZError, _ tree: BlueZObjectTree) -> BlueZError {
         guard let device, tree.devices[device]?.isPaired == true else { return error }
         var error = error
@@ -182,22 +183,23 @@ extension ConnectionMachine {
         discover(.treeChanged, tree, until, false)
     }
 
-    /// `Connect` may return before bluetoothd announces the link. It may even succeed without a link: bluetoothd reports an
-    /// aborted attempt as success (`att_connect_cb`). Therefore only the device's properties are reliable.
+    /// Waits until the device is connected and its services are resolved. This method checks the device's properties, because the
+    /// reply to `Connect` is not reliable. bluetoothd may reply before it announces the link. bluetoothd also reports success for an
+    /// aborted attempt without a link (`att_connect_cb`).
     mutating func discover(_ event: Event, _ tree: BlueZObjectTree, _ until: Duration, _ wasConnected: Bool) {
         let record = device.flatMap { tree.devices[$0] }
         if let record, record.isConnected {
             guard !record.areServicesResolved else {
-                // bluetoothd may announce that the services are resolved before it announces the services, because each
-                // object has its own queue of signals. It sends all queued signals before it answers a call. Therefore a
-                // reply is a barrier.
+                // bluetoothd may announce that the services are resolved before it announces the services, because each object
+                // has its own queue of signals. bluetoothd sends all queued signals before it replies to a call. Therefore the
+                // tree contains all services after the reply to `refresh`.
                 phase = .refreshing(until: until)
                 return actions.append(.call(.refresh))
             }
             phase = .discovering(until: until, wasConnected: true)
         } else if wasConnected {
-            // bluetoothd logs "Device is already connected": it mistook the new link for the old one and aborted the
-            // discovery.
+            // The link has ended. A known cause: bluetoothd confuses the new link with the previous link and aborts the discovery.
+            // bluetoothd then logs "Device is already connected".
             return again()
         }
         if now >= until {
@@ -217,8 +219,9 @@ extension ConnectionMachine {
     private mutating func checkServices(_ tree: BlueZObjectTree) {
         guard let device, let record = tree.devices[device], record.isConnected else { return again() }
         let missing = request.services.subtracting(tree.services(of: device).map(\.uuid))
-        // bluetoothd caches the attributes. If a device has no bond, no Service Changed characteristic and no database
-        // hash, it cannot announce that its new firmware has different attributes.
+        // bluetoothd caches the attribute table, so the table may be from older firmware. A device cannot announce a new table if it
+        // has no bond, no Service Changed characteristic and no database hash. A paired device is not removed, because the removal
+        // would delete the bond. A device with a shared link is not removed, because the removal would end the link.
         let hasNone = !missing.isEmpty && missing == request.services
         let isStale = hadServices && hasNone || !advertised.isDisjoint(with: missing)
         if isStale, !hasRefreshedCache, !isShared, !record.isPaired { return removeDevice(record) }
@@ -235,7 +238,7 @@ extension ConnectionMachine {
         phase = .reconnecting(at: now + Self.settleTime, until: nil)
     }
 
-    /// Watches a ready link for its end.
+    /// Fails with `disconnected` if the ready link has ended.
     mutating func watch(_ tree: BlueZObjectTree) {
         guard let device, tree.isConnected(device, since: endedLinks) else {
             return fail(BlueZError(.disconnected, "the device disconnected"))

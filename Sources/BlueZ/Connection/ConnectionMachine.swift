@@ -1,43 +1,52 @@
 package import DBus
 
-/// The state machine of a connection, as a value. It gets events and returns actions.
+/// The state machine of one connection to a device. It is a value that performs no I/O: `handle` takes an event and returns
+/// actions for `BlueZClient`.
 ///
-/// With each event it gets the tree of bluetoothd's objects, its only source for their state. Therefore the order of
-/// signals and replies does not matter. `ConnectionMachine+Phases.swift` implements its phases.
+/// `handle` also takes the tree of bluetoothd's objects. The machine reads the state of the objects only from this tree.
+/// Therefore the order in which signals and replies arrive does not matter. `ConnectionMachine+Phases.swift` implements the
+/// phases.
 package struct ConnectionMachine: Sendable {
     package enum Phase: Sendable, Equatable {
         case idle
-        /// Waits for bluetoothd, for the adapter, or for the adapter's power.
+        /// Waits until bluetoothd runs and the adapter is powered.
         case waiting(until: Duration)
-        /// Scans for the device. `decision`: the time when the scan ends if no second device matches; nil: no device matches yet.
+        /// Scans for the device. `decision` is the time at which the machine counts the matching devices. If one device matches, the
+        /// machine uses it. If several devices match, the attempt fails. Nil: no device has matched yet.
         case scanning(until: Duration, decision: Duration?)
-        /// The device is known. The caller has not yet approved it.
+        /// Waits for the result of `ConnectionRequest.admits` for the found device.
         case admitting
-        /// Removes the previous state: a link, or bluetoothd's cached data of the device.
+        /// Waits until the call has ended the device's earlier link, or has removed the device from bluetoothd.
         case clearing(Call, until: Duration)
-        /// Waits for other connections of this program over the same adapter.
+        /// Waits for the turn to connect (`AdapterRadio.takeTurn`). `until` is the deadline of the phase `connecting` that
+        /// follows. Nil: that phase gets the full time limit.
         case queueing(until: Duration?)
         case connecting(until: Duration)
-        /// `until`: the deadline of the connection if part of its time has passed. Nil: the connection gets the full time.
+        /// Waits until the time `at`, and then connects again. `until` has the same meaning as in `queueing`.
         case reconnecting(at: Duration, until: Duration?)
+        /// Waits until bluetoothd has resolved the services. `wasConnected`: whether bluetoothd has reported the link as
+        /// connected.
         case discovering(until: Duration, wasConnected: Bool)
+        /// Waits until bluetoothd has listed all its objects again.
         case refreshing(until: Duration)
         case ready
         case failed(BlueZError)
     }
 
     package enum Call: Sendable, Equatable {
-        /// Scans until `stopScan`.
+        /// Scans until the action `stopScan`.
         case scan(adapter: DBusObjectPath)
-        /// Asks the caller to approve this device.
+        /// Calls `ConnectionRequest.admits` with this device.
         case admit(DBusObjectPath)
-        /// Waits for this adapter's turn to connect. No scan runs until `yieldTurn`.
+        /// Waits for the turn: the exclusive permission in this program to connect over this adapter. The scans of this program
+        /// pause until the action `yieldTurn`.
         case takeTurn(adapter: DBusObjectPath)
         case connect(DBusObjectPath)
         case disconnect(DBusObjectPath)
-        /// Removes the device from bluetoothd, which also ends its link.
+        /// Removes the device from bluetoothd. The removal also ends the device's link, and deletes
+        /// the bond and the cached attributes.
         case removeDevice(DBusObjectPath, adapter: DBusObjectPath)
-        /// Reads all objects again.
+        /// Reads all objects of bluetoothd again.
         case refresh
     }
 
@@ -51,26 +60,28 @@ package struct ConnectionMachine: Sendable {
     }
 
     package enum Action: Sendable, Equatable {
-        /// Performs a call. The event `finished` or `failed` reports its result.
+        /// Starts a call. The event `finished` or `failed` reports the result of the call.
         case call(Call)
         case stopScan
         case yieldTurn
-        /// Ends a link or an attempt that is no longer useful. No event follows.
+        /// Ends the device's link, or the attempt to connect to the device. No event reports the result.
         case releaseLink(DBusObjectPath)
-        /// Another program's link to the device has ended. This program must end the next link.
+        /// Records that this program must end the device's next link, because the link of another program has ended.
         case own(DBusObjectPath)
         case ready(DBusObjectPath)
-        /// Fails the attempt. This is the last action.
+        /// Reports the error that ended the attempt, or that ended the link after `ready`. No action follows.
         case fail(BlueZError)
     }
 
-    /// The time for which a candidate must remain the only one, if the target can match several devices.
+    /// The time from the first matching device to the decision, if the target can match several devices. During this time, a
+    /// second matching device can appear. The attempt then fails with `ambiguousDevice`.
     package static let decisionTime = Duration.milliseconds(1500)
-    /// The wait between the end of a link and the next attempt. bluetoothd answers `Disconnect` before the link is down. An
-    /// attempt during that time fails in one of three ways, the slowest after 30 s (5.66: with this wait, 0 of 16 attempts
-    /// failed).
+    /// The wait before the next attempt, after a link has ended or an attempt has failed. The wait is necessary because bluetoothd
+    /// replies to `Disconnect` before the link is down. An earlier attempt can fail, in the slowest case only after 30 s. With this
+    /// wait, 0 of 16 attempts failed (BlueZ 5.66).
     package static let settleTime = Duration.milliseconds(500)
-    /// The maximum number of new attempts after a link is lost before it is ready, or after bluetoothd has removed the device's object.
+    /// The maximum number of new attempts in two cases: a link ends before it is ready, or bluetoothd has removed the device's
+    /// object. New attempts after other temporary failures of `Connect` do not count.
     package static let repetitions = 2
 
     let request: ConnectionRequest
@@ -80,13 +91,14 @@ package struct ConnectionMachine: Sendable {
     var generation = 0
     var repetitionsLeft = Self.repetitions
     var hasRefreshedCache = false
-    /// The services that the device advertised before the connection. `hadServices`: whether bluetoothd knew services
-    /// of the device at that time.
+    /// The services that the device advertised before the connection.
     var advertised: Set<BluetoothUUID> = []
+    /// Whether bluetoothd knew services of the device before the connection.
     var hadServices = false
-    /// Whether another program has opened the link to the device. Then this program must not end the link.
+    /// Whether another program has opened the link to the device. If so, this program must not end the link.
     package internal(set) var isShared = false
-    /// The number of links to the device that had ended before the current link began.
+    /// The value of `BlueZObjectTree.endedLinks(of:)` before the current link. A higher value shows that the current link has
+    /// ended.
     var endedLinks = 0
 
     var now = Duration.zero
@@ -94,7 +106,7 @@ package struct ConnectionMachine: Sendable {
 
     package init(_ request: ConnectionRequest) { self.request = request }
 
-    /// The latest time of the next call.
+    /// The time at which `handle` must be called with `deadlinePassed`. Nil: the current phase has no deadline.
     package var deadline: Duration? {
         switch phase {
         case .idle, .admitting, .queueing, .ready, .failed: nil
@@ -106,7 +118,8 @@ package struct ConnectionMachine: Sendable {
         }
     }
 
-    /// Processes an event and returns the actions in order. `now` is the time since the start and never decreases.
+    /// Processes an event and returns the actions in order. `now` is the time since the start of the attempt, and never
+    /// decreases.
     package mutating func handle(_ event: Event, _ tree: BlueZObjectTree, at now: Duration) -> [Action] {
         self.now = now
         actions = []
@@ -145,15 +158,15 @@ package struct ConnectionMachine: Sendable {
         }
     }
 
-    /// Handles the end of another program's link before this attempt is ready. `Connect` then creates a link that this
-    /// program must end.
+    /// Clears `isShared` if the shared link has ended before this attempt is ready. `Connect` then creates a new link, which
+    /// this program must end.
     private mutating func stopSharing(_ tree: BlueZObjectTree) {
         guard isShared, phase != .ready, let device, !tree.isConnected(device, since: endedLinks) else { return }
         isShared = false
         actions.append(.own(device))
     }
 
-    /// Ends the attempt and everything that it has started.
+    /// Fails the attempt with this error. Also ends the scan, the turn or the link of the current phase.
     mutating func fail(_ error: BlueZError) {
         switch phase {
         case .scanning: actions.append(.stopScan)

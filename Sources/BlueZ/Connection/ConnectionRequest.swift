@@ -1,22 +1,30 @@
 /// The parameters of a connection.
 public struct ConnectionRequest: Sendable {
     public var target: DeviceTarget
-    /// The adapter's name, such as `hci1`. Nil: the first powered adapter.
+    /// The name of the adapter to use, such as `hci1`. Nil: the first powered adapter.
     public var adapter: String?
-    /// The expected services. They detect a stale cache of bluetoothd: if the device has none of them, or lacks one that it advertises,
-    /// bluetoothd reads the services of the device again. The connection does not fail if the device still has none of them.
+    /// The services that the device should have. After the connection, this library checks whether bluetoothd's cached
+    /// attribute table is old. The table counts as old if it lacks an expected service that the device advertised. It also
+    /// counts as old if bluetoothd knew services of the device before the connection, but the table has none of the expected
+    /// services.
+    ///
+    /// If the table is old, this library removes the device from bluetoothd once and connects again. It never does so for a
+    /// paired device or a shared link. Missing services are not an error: the connection is then ready without them.
     public var services: Set<BluetoothUUID>
-    /// Whether to end a link of another program first, for exclusive use of the device. If false, the link is shared. A
-    /// shared link stays connected at the end.
+    /// Whether to end an existing link to the device before this library connects, for exclusive use of the device. If false,
+    /// the connection shares an existing link. A shared link stays connected when the connection ends.
     public var takesOver: Bool
-    /// Whether bluetoothd must read the device's attributes again. This removes a bond.
+    /// Whether to remove the device from bluetoothd first, so that bluetoothd reads the device's attributes again. The removal
+    /// also deletes the bond.
     public var refreshesCache: Bool
-    /// A check of the found device before this library connects to it; nil: every device is accepted. If the check throws, the attempt to
-    /// connect ends with that error.
+    /// A check of the found device before this library connects to the device. Nil: every device is accepted. If the check
+    /// throws, the connection attempt fails with that error.
     public var admits: (@Sendable (BluetoothDevice) async throws(BlueZError) -> Void)?
-    /// The time limit of each step: waiting, scanning, connecting, discovering.
+    /// The time limit of each step: the wait for the adapter, the scan, the end of an earlier link, the connection, the
+    /// discovery.
     package var limit = Duration.seconds(10)
-    /// Whether bluetoothd and the adapter were available before. Only then is it useful to wait for them.
+    /// Whether to wait until bluetoothd runs and the adapter is powered. `BlueZClient` sets the value to true if the adapter
+    /// has been powered before, because such an adapter probably becomes available again.
     package var waitsForAdapter = false
 
     public init(
@@ -32,10 +40,10 @@ public struct ConnectionRequest: Sendable {
     }
 }
 
-/// Selects the device to connect.
+/// Selects the device to connect to.
 public enum DeviceTarget: Sendable, Hashable {
     case address(BluetoothAddress)
-    /// The only device in range with this name. The name is the device's own name, or its alias on this machine.
+    /// The only device in range with this name. The name can be the device's own name or the device's alias on this machine.
     case name(String)
     /// The only device in range that advertises one of these services.
     case only(services: Set<BluetoothUUID>)

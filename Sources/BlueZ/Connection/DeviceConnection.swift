@@ -1,7 +1,8 @@
 import DBus
 
-/// A link to a device whose services are known. It is valid inside `BlueZClient.withConnection`. When the link ends, all pending
-/// operations fail with ``BlueZError/Code/disconnected`` or with the error that ended the link.
+/// An open link to a device, with the device's services. The connection is valid only in the body of
+/// ``BlueZClient/withConnection(_:pairing:_:)``. When the link ends, all pending operations throw ``BlueZError/Code/disconnected`` or
+/// the error that ended the link.
 public actor DeviceConnection {
     nonisolated let executor: DBusExecutor
     public nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }
@@ -10,25 +11,27 @@ public actor DeviceConnection {
     public nonisolated let device: BluetoothDevice
     /// The services, in the order of their handles.
     public nonisolated let services: [GATTService]
-    /// The ATT MTU in bytes. A write or a notification carries at most MTU − 3 bytes. The value is 23 if bluetoothd does
-    /// not report it.
+    /// The ATT MTU of the link in bytes. A write or a notification carries at most MTU − 3 bytes. If bluetoothd does not report the
+    /// MTU, the value is 23, the minimum.
     public nonisolated let mtu: Int
-    /// Whether another program created the link. If so, this program does not end it.
+    /// Whether another program has opened the link. If so, this program does not end the link.
     public nonisolated let isShared: Bool
 
     private let client: BlueZClient
+    /// The end of the link. Nil: the link is connected.
     public private(set) var ended: ConnectionEnd?
     private var waitingForEnd: [AsyncStream<ConnectionEnd>.Continuation] = []
     private var calls: [Int: Task<[DBusValue], any Error>] = [:]
     private var lastCall = 0
-    /// The errors of calls that are aborted because no reply would come in time.
+    /// The errors of the calls that `askedToPair` has aborted, by the number of the call.
     private var refused: [Int: BlueZError] = [:]
+    /// Whether bluetoothd has asked this program to pair with the device.
     private(set) var wasAskedToPair = false
     private var sockets: [GATTCharacteristic: PacketSocket] = [:]
     private var notifying: [GATTCharacteristic: Task<Void, Never>] = [:]
 
-    /// The maximum length of a value in bytes: limited by the MTU of the link and by the maximum length of an attribute
-    /// (512).
+    /// The maximum length in bytes of a value in one packet: MTU − 3, and at most 512, the maximum length of an attribute value (Core
+    /// Specification, Vol 3, Part F, 3.2.9).
     public nonisolated var maximumValueLength: Int { min(mtu - 3, 512) }
 
     init(_ client: BlueZClient, _ device: BluetoothDevice, _ services: [GATTService], mtu: Int?, isShared: Bool) {
@@ -40,7 +43,8 @@ public actor DeviceConnection {
         executor = client.executor
     }
 
-    /// Returns the first characteristic with this UUID. Throws ``BlueZError/Code/noSuchObject``.
+    /// Returns the first characteristic with this UUID in a service with the UUID `service`. Throws ``BlueZError/Code/noSuchObject``
+    /// if the device has no such characteristic.
     public nonisolated func characteristic(
         _ uuid: BluetoothUUID, of service: BluetoothUUID
     ) throws(BlueZError) -> GATTCharacteristic {
@@ -53,7 +57,8 @@ public actor DeviceConnection {
 
     // MARK: - End of the link
 
-    /// Waits for the end of the link. Returns at once if it has already ended. Throws ``BlueZError/Code/cancelled``.
+    /// Waits for the end of the link. Returns at once if the link has already ended. Throws ``BlueZError/Code/cancelled`` if the task
+    /// is cancelled.
     public func waitForEnd() async throws(BlueZError) -> ConnectionEnd {
         if let ended { return ended }
         let (ends, feed) = AsyncStream.makeStream(of: ConnectionEnd.self)
@@ -62,6 +67,7 @@ public actor DeviceConnection {
         throw BlueZError(.cancelled, "the task was cancelled")
     }
 
+    /// Records the end of the link and ends all pending operations.
     func finish(_ end: ConnectionEnd) async {
         guard ended == nil else { return }
         ended = end
@@ -77,9 +83,9 @@ public actor DeviceConnection {
         notifying = [:]
     }
 
-    /// Aborts the pending calls if a pairing request was not answered. If a device requires pairing for a read or write,
-    /// bluetoothd pairs on its own. If that fails, bluetoothd answers the refused call only after the device's timeout of
-    /// 30 s (5.66), and then ends the link.
+    /// Records a pairing request of the device. If the request was not answered, aborts all pending calls. Reason: if a device
+    /// requires pairing for a read or a write, bluetoothd starts the pairing itself. If this pairing fails, bluetoothd replies to the
+    /// read or write only after the device's timeout of 30 s, and then ends the link (BlueZ 5.66).
     func askedToPair(wasAnswered: Bool) {
         wasAskedToPair = true
         guard !wasAnswered else { return }
@@ -100,7 +106,7 @@ public actor DeviceConnection {
         lastCall += 1
         let number = lastCall
         let client = client
-        // If the device disappears, bluetoothd may not answer the call. The end of the link then ends it.
+        // If the device disappears, bluetoothd may not reply to the call. In this case, `finish` cancels the task when the link ends.
         let task = Task {
             try await client.call(operation, path, interface, member, arguments, timeout: timeout)
         }
@@ -122,28 +128,28 @@ public actor DeviceConnection {
     }
 }
 
-/// Operations on characteristics. If the device refuses one, it throws ``BlueZError/Code/notPaired``,
+/// Operations on characteristics. If the device refuses an operation, the operation throws ``BlueZError/Code/notPaired``,
 /// ``BlueZError/Code/notPermitted``, ``BlueZError/Code/notSupported``, ``BlueZError/Code/invalidLength`` or
-/// ``BlueZError/Code/attributeError``. If the link ends, it throws the error that ended the link.
+/// ``BlueZError/Code/attributeError``. If the link ends during an operation, the operation throws the error that ended the link.
 extension DeviceConnection {
-    /// Reads the whole value, with as many read requests as necessary.
+    /// Reads the whole value. bluetoothd sends as many read requests as necessary.
     public func read(_ characteristic: GATTCharacteristic) async throws(BlueZError) -> [UInt8] {
         let reply = try await call(characteristic, "read", "ReadValue", [[:]])
         do throws(DBusError) { return try reply.require(0, \.bytes) } catch { throw BlueZError(error, "read") }
     }
 
     /// Writes a value and waits for the device's response. A value longer than MTU − 3 bytes is sent as a long write. Throws
-    /// ``BlueZError/Code/inProgress`` if another write to this characteristic is pending, and
-    /// ``BlueZError/Code/acquiredElsewhere``.
+    /// ``BlueZError/Code/inProgress`` if another write to this characteristic is pending. Throws
+    /// ``BlueZError/Code/acquiredElsewhere`` if a program has acquired a writer of this characteristic.
     public func write(_ value: [UInt8], to characteristic: GATTCharacteristic) async throws(BlueZError) {
         _ = try await call(characteristic, "write", "WriteValue", [.bytes(value), ["type": "request"]])
     }
 
-    /// Writes the values without response, in this order. Returns when bluetoothd has queued them. If a value fails, later
-    /// values may have been written.
+    /// Writes the values without response, in this order. Returns when bluetoothd has queued all values. If one value fails, later
+    /// values may still be written, because up to 16 calls are in flight at the same time.
     public func send(_ values: [[UInt8]], to characteristic: GATTCharacteristic) async throws(BlueZError) {
-        // Several calls are in flight at once to hide the delay of the bus. bluetoothd answers before it has sent the
-        // value.
+        // Several calls are in flight at once, so that a value does not wait for the reply to the previous value. bluetoothd replies
+        // when the value is in bluetoothd's queue, before the value is sent over the link.
         var rest = values[...]
         while !rest.isEmpty {
             let calls = rest.prefix(16).map {
@@ -161,25 +167,24 @@ extension DeviceConnection {
         }
     }
 
-    /// Acquires a socket for many fast writes without response. Throws ``BlueZError/Code/notSupported`` if the characteristic or
-    /// bluetoothd does not support it, and ``BlueZError/Code/acquiredElsewhere``.
+    /// Acquires a socket for fast writes without response. Throws ``BlueZError/Code/notSupported`` if the characteristic or
+    /// bluetoothd does not support such a socket. Throws ``BlueZError/Code/acquiredElsewhere`` if a program has already acquired the
+    /// socket.
     public func acquireWriter(of characteristic: GATTCharacteristic) async throws(BlueZError) -> AcquiredWriter {
         let (socket, mtu) = try await acquire(characteristic, "AcquireWrite")
         return AcquiredWriter(socket, maximumLength: min(mtu - 3, 512))
     }
 
-    /// Subscribes to notifications or indications of the characteristic. Returns when the device has confirmed the
-    /// subscription.
+    /// Subscribes to notifications or indications of the characteristic. Returns when the device has confirmed the subscription.
     ///
-    /// - Parameter overSocket: whether to use a socket, if available; it is faster than the bus. Use false if the device
-    ///   may require a bond and nothing will answer the pairing request. If the link ends while a socket waits for the
-    ///   bond, bluetoothd 5.66 counts that socket as in use permanently. It then provides no other socket, and it crashes
-    ///   when it removes the device.
+    /// - Parameter overSocket: whether to use a socket if bluetoothd provides a socket. A socket is faster than D-Bus signals. Use
+    ///   false if the device may require a bond and no program answers the pairing request. Reason: if the link ends before the bond
+    ///   exists, BlueZ 5.66 counts the socket as in use permanently. bluetoothd then provides no other socket, and crashes when it
+    ///   removes the device.
     public func subscribe(
         to characteristic: GATTCharacteristic, overSocket: Bool = true
     ) async throws(BlueZError) -> Notifications {
-        // bluetoothd provides a socket only for notifications (not indications), and only if no other program has
-        // subscribed.
+        // bluetoothd provides a socket only for notifications (not for indications), and only if no other program has subscribed.
         if overSocket, characteristic.operations.contains(.notify) {
             do throws(BlueZError) {
                 return Notifications(source: .socket(try await acquire(characteristic, "AcquireNotify").0))
@@ -205,7 +210,7 @@ extension DeviceConnection {
         _ = try await call(characteristic, "subscribe", "StartNotify")
         let (values, feed) = AsyncStream.makeStream(of: [UInt8].self)
         let task = Task {
-            // If the bus fails, the end of the link is reported elsewhere.
+            // A bus error also ends this loop. `BlueZClient` reports such an error as the end of the link.
             var changes = changes.makeAsyncIterator()
             while let change = try? await changes.next() {
                 if let value = change.changed["Value"]?.bytes { feed.yield(value) }
@@ -216,7 +221,7 @@ extension DeviceConnection {
         return values
     }
 
-    /// Ends a subscription, or releases a writer.
+    /// Ends the subscription to a characteristic, and closes its writer.
     public func release(_ characteristic: GATTCharacteristic) async throws(BlueZError) {
         if let socket = sockets.removeValue(forKey: characteristic) { await socket.close() }
         if let task = notifying.removeValue(forKey: characteristic) {
@@ -253,25 +258,25 @@ extension DeviceConnection {
 }
 
 extension DeviceConnection {
-    /// Releases all subscriptions and sockets of a link that stays connected.
+    /// Ends all subscriptions and closes all sockets. This method is for a shared link, because a shared link stays connected.
     func releaseAll() async {
         for characteristic in Set(notifying.keys).union(sockets.keys) { try? await release(characteristic) }
     }
 }
 
 extension DeviceConnection {
-    /// Pairs with the device, with the answers of the connection's `PairingResponder`. Does nothing if a bond exists.
+    /// Pairs with the device. The connection's ``PairingResponder`` answers the pairing requests. Does nothing if a bond exists.
     ///
-    /// - Throws: ``BlueZError/Code/pairingFailed`` if either side refused or a passkey was wrong; ``BlueZError/Code/inProgress``;
-    ///   the error that ended the link.
+    /// - Throws: ``BlueZError/Code/pairingFailed`` if this machine or the device refused the pairing, or if the passkey was wrong;
+    ///   ``BlueZError/Code/inProgress`` if another pairing is running; the error that ended the link.
     public func pair() async throws(BlueZError) {
-        // For a device that has an LE bond, bluetoothd assumes that `Pair` requests a second bond over BR/EDR
-        // (`pair_device`, 5.66). Therefore bluetoothd is asked for the current state. The local state may be old: the reply
-        // to a write can arrive before the report of the bond that the write caused.
+        // Do not call `Pair` if an LE bond exists, because bluetoothd then tries to create a second bond over BR/EDR (BlueZ 5.66,
+        // `pair_device`). Ask bluetoothd for the current state, because the client's tree may be old: the reply to a write can arrive
+        // before the report of the bond that the write caused.
         let isPaired = try await call(
             "pair", device.path, BlueZName.properties, "Get", [.string(BlueZName.device), .string("Paired")])
         guard isPaired.first?.unwrapped.boolean != true else { return }
-        // bluetoothd gives a person 60 s to answer.
+        // The timeout is longer than the 60 s that bluetoothd gives a person to answer.
         _ = try await call("pair", device.path, BlueZName.device, "Pair", timeout: .seconds(90))
     }
 }

@@ -9,7 +9,7 @@ public struct GATTService: Sendable, Hashable {
 
 /// A characteristic of a connected device.
 public struct GATTCharacteristic: Sendable, Hashable {
-    /// The operations that the characteristic properties permit (Core Specification, Vol 3, Part G, 3.3.1.1).
+    /// An operation that the characteristic properties permit (Core Specification, Vol 3, Part G, 3.3.1.1).
     public enum Operation: String, Sendable, CaseIterable {
         case read
         case write
@@ -25,7 +25,7 @@ public struct GATTCharacteristic: Sendable, Hashable {
 }
 
 extension BlueZObjectTree {
-    /// Returns the attribute table of a device, in the order of its handles.
+    /// Returns the services of a device with their characteristics, in the order of the attribute handles.
     package func table(of device: DBusObjectPath) -> [GATTService] {
         services(of: device).map { service in
             GATTService(
@@ -38,20 +38,21 @@ extension BlueZObjectTree {
         }
     }
 
-    /// The MTU in bytes. Nil if bluetoothd does not report it. Every characteristic reports the same value: the MTU of the
-    /// link.
+    /// Returns the MTU of the link in bytes. Nil: bluetoothd does not report the MTU. Every characteristic of a device reports the
+    /// same MTU, so the first reported value is used.
     package func mtu(of device: DBusObjectPath) -> Int? {
         services(of: device).flatMap { characteristics(of: $0.path) }.lazy.compactMap(\.mtu).first
     }
 }
 
-/// The notifications of a characteristic, in order, for one reader. The sequence ends with the link, with the subscription,
-/// or when the reading task is cancelled.
+/// The values that a characteristic notifies or indicates, in order. Only one task may read them. The sequence ends when the link or
+/// the subscription ends, or when the reading task is cancelled.
 public struct Notifications: AsyncSequence, Sendable {
     enum Source: Sendable {
-        /// A socket. Each packet is one notification.
+        /// A socket in which each packet is one notification.
         case socket(PacketSocket)
-        /// Signals on the bus. bluetoothd also sends such a signal after it has read the characteristic.
+        /// D-Bus signals. bluetoothd also sends a signal when it has read the characteristic, so the sequence can contain read
+        /// values.
         case signals(AsyncStream<[UInt8]>)
     }
     let source: Source
@@ -70,23 +71,23 @@ public struct Notifications: AsyncSequence, Sendable {
         public mutating func next() async -> [UInt8]? { await next(isolation: #isolation) }
 
         public mutating func next(isolation actor: isolated (any Actor)?) async -> [UInt8]? {
-            // A socket error ends the link, which is reported elsewhere.
+            // A socket error also ends the sequence. `DeviceConnection.waitForEnd` reports the end of the link.
             if packets != nil { return try? await packets?.next(isolation: actor) }
             return await signals?.next(isolation: actor)
         }
     }
 }
 
-/// A socket to bluetoothd that turns each packet into one write without response. This is the fastest way to write: no
-/// value needs a bus message or a reply. While the socket is open, bluetoothd refuses every other write to the
-/// characteristic.
+/// A socket to bluetoothd for writes without response. bluetoothd sends each packet of the socket as one write. This is the fastest
+/// way to write, because a value needs no D-Bus message and no reply. While the socket is open, bluetoothd refuses every other write
+/// to the characteristic.
 ///
-/// The socket has no flow control. bluetoothd accepts all values into an unbounded queue and discards the queue without an
-/// error when the link ends. Only the device can report how many values it has received.
+/// The socket has no flow control: bluetoothd accepts all values into a queue without limit. When the link ends, bluetoothd discards
+/// the queue without an error. Therefore only the device can report how many values it has received.
 public struct AcquiredWriter: Sendable {
     private let socket: PacketSocket
-    /// The maximum length of a value in bytes. Longer values would be lost without an error. It is MTU − 3 and at most 512,
-    /// the size of bluetoothd's buffer and the limit of an attribute.
+    /// The maximum length of a value in bytes: MTU − 3, and at most 512. The limit 512 is the size of bluetoothd's buffer and the
+    /// maximum length of an attribute value. A longer value would be lost without an error.
     public let maximumLength: Int
 
     init(_ socket: PacketSocket, maximumLength: Int) {
@@ -94,8 +95,8 @@ public struct AcquiredWriter: Sendable {
         self.maximumLength = maximumLength
     }
 
-    /// Writes the values in this order. Throws ``BlueZError/Code/invalidLength`` (nothing is written in this case) and
-    /// ``BlueZError/Code/disconnected``.
+    /// Writes the values in this order. Throws ``BlueZError/Code/invalidLength`` before the first write if a value is longer than
+    /// `maximumLength`. Throws ``BlueZError/Code/disconnected`` and ``BlueZError/Code/cancelled``.
     public func write(_ values: [[UInt8]]) async throws(BlueZError) {
         guard values.allSatisfy({ $0.count <= maximumLength }) else {
             throw BlueZError(.invalidLength, "a value is longer than the maximum of this link (\(maximumLength) bytes)")
@@ -103,8 +104,8 @@ public struct AcquiredWriter: Sendable {
         do throws(DBusError) { try await socket.send(values) } catch { throw BlueZError(error, "write") }
     }
 
-    /// Waits until bluetoothd has received all values. Requests that follow reach the device after these values: bluetoothd
-    /// sends its queue in order, commands before requests.
+    /// Waits until bluetoothd has read all values from the socket. If a request follows, it reaches the device after these values,
+    /// because bluetoothd sends queued writes without response before queued requests.
     public func waitUntilDrained() async throws(BlueZError) {
         do throws(DBusError) { try await socket.waitUntilDrained() } catch { throw BlueZError(error, "write") }
     }

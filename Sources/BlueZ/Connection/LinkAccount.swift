@@ -1,19 +1,19 @@
 public import DBus
 
-/// Records the links that a client must end. If the program is killed, bluetoothd keeps its links, and another program can
-/// end them from this record.
+/// A record of the links that a client must end. bluetoothd keeps the links of a killed program. With the record, another program can
+/// end those links (``BlueZClient/endLinks(to:on:)``).
 public protocol LinkAccount: Sendable {
-    /// Records a link that this program must end. It is called before bluetoothd gets the request to connect a device that
-    /// is not connected. It is also called if another program's link has ended during the attempt. It is called once per
-    /// connection.
+    /// Records a link that this program must end. The client calls this method once per connection: before it asks bluetoothd to
+    /// connect to a device that is not connected, or when a shared link ends during the attempt.
     func opened(_ device: DBusObjectPath)
-    /// Removes the record: the link has ended, bluetoothd got the request to end it, or no link was made.
+    /// Removes the record of a link. The client calls this method when the link has ended, when bluetoothd has received the request
+    /// to end the link, or when the attempt failed without a link.
     func ended(_ device: DBusObjectPath)
 }
 
 extension BlueZClient {
-    /// Requests that bluetoothd end the links to these devices, and pending attempts to connect them. Returns when
-    /// bluetoothd has got the requests. Devices that do not exist or are not connected are ignored.
+    /// Asks bluetoothd to end the links to these devices, and to stop pending attempts to connect to these devices. Returns when the
+    /// requests are sent, before the links are down. Devices that do not exist or are not connected are ignored.
     ///
     /// - Throws: ``BlueZError/Code/busUnavailable``, ``BlueZError/Code/accessDenied``, ``BlueZError/Code/cancelled``.
     public static func endLinks(
@@ -30,11 +30,11 @@ extension BlueZClient {
 }
 
 extension DBusConnection {
-    /// Requests the end of a link, but does not wait for it. The end takes 2 s, because bluetoothd gives its profiles that
-    /// time. bluetoothd completes the request even if this program has exited.
+    /// Asks bluetoothd to end a link, but does not wait for the end. The end takes 2 s, because bluetoothd first gives its profiles
+    /// time to stop. bluetoothd ends the link even if this program exits first.
     func releaseLink(_ device: DBusObjectPath) async {
         try? callWithoutReply(BlueZName.service, device, BlueZName.device, "Disconnect")
-        // A reply to this call shows that the earlier request was sent.
+        // The bus handles messages in order. Therefore a reply to `GetId` shows that the bus has received `Disconnect`.
         _ = try? await call(
             "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "GetId", timeout: .seconds(2))
     }

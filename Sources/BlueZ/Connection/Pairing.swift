@@ -1,12 +1,12 @@
 import DBus
 
-/// The agent that answers bluetoothd's requests during pairing (BlueZ, `doc/agent-api.txt`). There is one object per bus
-/// connection; it forwards each request to the responder of the device's connection. It is registered only while a
-/// responder exists, and only bluetoothd may call it.
+/// The agent that answers bluetoothd's requests during pairing (BlueZ, `doc/agent-api.txt`). A bus connection has one agent. The
+/// agent forwards each request to the responder for the device. The agent is registered only while it has a responder. Only
+/// bluetoothd may call the agent.
 ///
-/// While it is registered, it is the default agent, before the agents of other programs. When a device refuses a read or a
-/// write with "insufficient authentication", bluetoothd starts the pairing itself. It asks the default agent, and then
-/// repeats the refused request.
+/// A registered agent is the default agent: bluetoothd uses it instead of the agents of other programs. If a device refuses a read or
+/// a write with "insufficient authentication", bluetoothd itself starts a pairing and asks the default agent. After the pairing,
+/// bluetoothd repeats the read or the write.
 actor PairingAgent {
     nonisolated let executor: DBusExecutor
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }
@@ -21,13 +21,14 @@ actor PairingAgent {
 
     private let bus: DBusConnection
     private let device: @Sendable (DBusObjectPath) async -> BluetoothDevice?
-    /// Called after every request of bluetoothd, with the information whether it was answered.
+    /// Called after each request for a device that has a responder. `wasAnswered` is false if the responder refused the pairing.
     private let onQuestion: @Sendable (DBusObjectPath, _ wasAnswered: Bool) async -> Void
     private var entries: [Entry] = []
     private var lastTicket = 0
+    /// The I/O capability with which the agent is registered. Nil: the agent is not registered.
     private var registered: String?
     private var changes = ChangeQueue()
-    /// The current request. bluetoothd sends one request at a time and may cancel it.
+    /// The task that answers the current request. bluetoothd sends one request at a time, and may cancel the request.
     private var question: Task<[DBusValue]?, Never>?
 
     init(
@@ -42,7 +43,7 @@ actor PairingAgent {
 
     // MARK: - Responders
 
-    /// Adds a responder. Returns when the agent is registered with bluetoothd, or when the registration has failed. Call `remove`
+    /// Adds a responder and registers the agent if necessary. Returns when the registration has succeeded or failed. Call `remove`
     /// afterwards in both cases.
     func add(
         _ responder: PairingResponder, for device: DBusObjectPath
@@ -73,7 +74,7 @@ actor PairingAgent {
                 try await bus.export(Self.path, [interface], onlyFor: BlueZName.service)
                 try await call("RegisterAgent", [.objectPath(Self.path), .string(wanted)])
                 registered = wanted
-                // If this call fails, `Pair` calls of this program still use this agent.
+                // An error of this call is ignored. bluetoothd then still uses this agent for the `Pair` calls of this program.
                 _ = try? await call("RequestDefaultAgent", [.objectPath(Self.path)])
             }
             return .success(())
@@ -83,7 +84,8 @@ actor PairingAgent {
         }
     }
 
-    /// The I/O capability of the agent. bluetoothd uses one agent for all devices.
+    /// The I/O capability that the responders need. Nil: no responder exists. bluetoothd uses one agent with one capability for all
+    /// devices. If the responders have different capabilities, the agent uses "KeyboardDisplay", which permits all answers.
     private var capability: String? {
         guard let first = entries.first?.responder.capability else { return nil }
         return entries.allSatisfy { $0.responder.capability == first } ? first : "KeyboardDisplay"
@@ -115,7 +117,8 @@ actor PairingAgent {
                             return await responder.confirmation?(device, shown) == true ? [] : nil
                         })
                 },
-                // An unauthenticated bond whose pairing bluetoothd itself started.
+                // bluetoothd sends this request before it creates an unauthenticated bond, if bluetoothd itself started the pairing.
+                // The agent always accepts.
                 DBusMethod("RequestAuthorization", takes: [device]) { [weak self] call throws(DBusError) in
                     try await Self.answer(self?.ask(call) { _, _ in [] })
                 },
@@ -154,12 +157,12 @@ actor PairingAgent {
     private func released() { registered = nil }
 }
 
-/// Answers a device's requests during pairing. The available answers determine the I/O capability that bluetoothd sends to
-/// the device (Core Specification, Vol 3, Part H, 2.3.2), and with it the security of the bond.
+/// Answers a device's requests during pairing. The properties that are not nil determine the I/O capability that bluetoothd sends to
+/// the device (Core Specification, Vol 3, Part H, 2.3.2). The I/O capability determines whether the bond is authenticated.
 public struct PairingResponder: Sendable {
-    /// Returns the six digits that the device shows, from 0 to 999 999. Nil: refuse the pairing.
+    /// Returns the passkey that the device shows, from 0 to 999 999 (six digits). The function returns nil to refuse the pairing.
     public var passkey: (@Sendable (BluetoothDevice) async -> UInt32?)?
-    /// Returns whether the device shows the same six digits.
+    /// Returns whether the device shows the same number as the second argument. The number has six digits.
     public var confirmation: (@Sendable (BluetoothDevice, UInt32) async -> Bool)?
 
     public init(
@@ -170,15 +173,15 @@ public struct PairingResponder: Sendable {
         self.confirmation = confirmation
     }
 
-    /// Pairs without questions. The link is then encrypted, but the device is not authenticated. If a device requires
-    /// authentication, a read or a write gets no reply for 30 s (BlueZ 5.66).
+    /// Pairs without questions to a user. The link is then encrypted, but the device is not authenticated. If a device requires
+    /// authentication, bluetoothd replies to a read or a write only after 30 s (BlueZ 5.66).
     public static let justWorks = PairingResponder()
 
-    /// For a program without a user. It pairs like `justWorks` with a device that can neither show nor accept digits. It
-    /// refuses every other device at once.
+    /// Refuses each pairing that needs a passkey. It is the responder for a program without a user. A device that can neither show
+    /// nor accept digits needs no passkey, so the pairing succeeds as with `justWorks`.
     public static let unattended = PairingResponder(passkey: { _ in nil })
 
-    /// Pairs with a device whose passkey is known.
+    /// Pairs with a device whose passkey is known. The passkey is a number from 0 to 999 999.
     public static func passkey(_ passkey: UInt32) -> PairingResponder { PairingResponder(passkey: { _ in passkey }) }
 
     var capability: String {

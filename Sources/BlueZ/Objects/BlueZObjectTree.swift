@@ -1,16 +1,16 @@
 package import DBus
 
-/// A copy of bluetoothd's objects, as a value type. `apply` updates it with the changes that bluetoothd reports.
+/// A copy of bluetoothd's objects, as a value type. `apply` updates the copy with the changes that bluetoothd reports.
 ///
-/// The reported data is not trusted. An object that does not match its interface is omitted. A change that would make an
-/// object invalid is not applied. In both cases, `apply` returns the malformed object for the log.
+/// The reported data is not trusted. The tree omits an object that does not match its interface, and ignores a change that would make
+/// an object invalid. In both cases, `apply` returns a description of the malformed object for the log.
 package struct BlueZObjectTree: Sendable, Equatable {
     private typealias Properties = [String: DBusValue]
 
     /// Whether bluetoothd is running.
     package private(set) var isServiceRunning = false
-    /// The number of times that bluetoothd has stopped. After a restart, all earlier objects are invalid, even if a new object
-    /// has the same path.
+    /// A number that increases each time bluetoothd stops. The objects of an earlier generation are invalid, even if a new object has
+    /// the same path.
     package private(set) var generation = 0
     package private(set) var adapters: [DBusObjectPath: BluetoothAdapter] = [:]
     package private(set) var devices: [DBusObjectPath: BluetoothDevice] = [:]
@@ -99,11 +99,11 @@ package struct BlueZObjectTree: Sendable, Equatable {
         endedLinks[before.path, default: 0] += 1
     }
 
-    /// Returns how many links to a device have ended.
+    /// Returns the number of ended links to the device.
     package func endedLinks(of device: DBusObjectPath) -> Int { endedLinks[device] ?? 0 }
 
-    /// Returns whether a link is still connected. `endedLinks` is the count at a time when the link existed. If the count has
-    /// changed, that link has ended, even if the device is connected again.
+    /// Returns whether a certain link to the device is still connected. `endedLinks` is the value of `endedLinks(of:)` during that
+    /// link. If the value has changed, that link has ended, even if the device is connected again.
     package func isConnected(_ device: DBusObjectPath, since endedLinks: Int) -> Bool {
         devices[device]?.isConnected == true && self.endedLinks(of: device) == endedLinks
     }
@@ -152,7 +152,7 @@ package struct CharacteristicRecord: Sendable, Equatable {
     package let service: DBusObjectPath
     package let uuid: BluetoothUUID
     package let flags: Set<String>
-    /// The MTU in bytes. Nil if bluetoothd does not report it, because no connection exists or its version is too old.
+    /// The MTU in bytes. Nil: bluetoothd does not report the MTU, because the device is not connected or bluetoothd is too old.
     package let mtu: Int?
 
     init(_ path: DBusObjectPath, _ properties: PropertyReader) throws(MalformedObject) {

@@ -4,7 +4,7 @@ package import DBus
 public struct BluetoothAdapter: Sendable, Equatable {
     package let path: DBusObjectPath
     public let address: BluetoothAddress
-    /// The name under which other devices see this machine over this adapter.
+    /// The name of this machine that other devices see over this adapter.
     public let alias: String
     public let isPowered: Bool
     public let isDiscovering: Bool
@@ -22,8 +22,8 @@ public struct BluetoothAdapter: Sendable, Equatable {
 }
 
 extension BlueZObjectTree {
-    /// Returns the reason why the adapter can no longer be used. Returns nil if bluetoothd has not stopped since `generation`
-    /// and the adapter exists and is powered.
+    /// Returns the reason why the adapter can no longer be used. Returns nil if the adapter is powered and bluetoothd has not stopped
+    /// since `generation`.
     func loss(of adapter: DBusObjectPath, since generation: Int) -> BlueZError? {
         guard isServiceRunning, self.generation == generation else {
             return BlueZError(.serviceUnavailable, "bluetoothd stopped")
@@ -34,9 +34,9 @@ extension BlueZObjectTree {
 
     /// Returns the first powered adapter with this name.
     ///
-    /// - Parameter name: the adapter's name. Nil: any adapter.
+    /// - Parameter name: the name of the adapter. Nil: any adapter.
     ///
-    /// - Throws: `serviceUnavailable`; `adapterOff` if no matching adapter is powered; `noSuchAdapter`.
+    /// - Throws: `serviceUnavailable`; `adapterOff` if all matching adapters are off; `noSuchAdapter` if no adapter matches.
     package func usableAdapter(_ name: String?) throws(BlueZError) -> BluetoothAdapter {
         guard isServiceRunning else {
             throw BlueZError(.serviceUnavailable, "bluetoothd is not running")

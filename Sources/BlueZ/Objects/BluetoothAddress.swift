@@ -2,8 +2,8 @@ import DBus
 
 /// The 48-bit address of a device or an adapter.
 public struct BluetoothAddress: Hashable, Sendable {
-    /// The type of a device's address. A random static address stays the same until a restart or permanently. A random
-    /// private address changes every few minutes.
+    /// The type of a device's address. A random address is static or private: a static address can change only when the device
+    /// restarts, and a private address changes every few minutes.
     public enum Kind: String, Sendable {
         case `public`
         case random
@@ -32,7 +32,7 @@ extension BluetoothAddress: CustomStringConvertible {
 }
 
 extension BluetoothAddress {
-    /// Parses a device's path, such as `/org/bluez/hci0/dev_AA_BB_CC_DD_EE_FF`.
+    /// Parses the address at the end of a device's path, such as `/org/bluez/hci0/dev_AA_BB_CC_DD_EE_FF`.
     init?(device: DBusObjectPath) {
         guard device.lastElement.hasPrefix("dev_") else { return nil }
         self.init(device.lastElement.dropFirst(4).split(separator: "_").joined(separator: ":"))

@@ -1,29 +1,29 @@
 package import DBus
 
-/// A remote device, as bluetoothd reports it. It contains the advertised data and the device's state on this machine.
+/// A remote device, as bluetoothd reports it: the advertised data, and the state of the device on this machine.
 public struct BluetoothDevice: Sendable, Equatable {
     package let path: DBusObjectPath
     package let adapter: DBusObjectPath
     public let address: BluetoothAddress
     public let addressKind: BluetoothAddress.Kind
-    /// The device's own name. Before a connection, it is the name in the advertisement. After a connection, it is the name in
-    /// the GAP service, which may differ.
+    /// The device's own name: the advertised name before a connection, and the name in the GAP service after a connection. The two
+    /// names may differ.
     public let name: String?
-    /// The device's name on this machine. It equals `name` unless a user has set another name.
+    /// The device's name on this machine. The alias equals `name` unless a user has set another alias.
     public let alias: String?
-    /// The signal strength in dBm. Nil: bluetoothd has received no packet from the device since it last cleared the value, at
-    /// the end of a scan.
+    /// The signal strength in dBm. Nil: bluetoothd has received no packet from the device since the end of the last scan. bluetoothd
+    /// clears the value at the end of a scan.
     public let rssi: Int?
     /// The transmit power in dBm, as the device reports it.
     public let transmitPower: Int?
-    /// The advertised services. After the service discovery, it contains all services of the device.
+    /// The advertised services. After the service discovery, the set contains all services of the device.
     public let serviceUUIDs: Set<BluetoothUUID>
     public let serviceData: [BluetoothUUID: [UInt8]]
-    /// The manufacturer data, by company identifier (assigned by the Bluetooth SIG).
+    /// The manufacturer data for each company identifier. The Bluetooth SIG assigns the identifiers.
     public let manufacturerData: [UInt16: [UInt8]]
     public let isConnected: Bool
     public let isPaired: Bool
-    /// Whether bluetoothd has the device's attribute table. It is also true if the table is from an earlier connection.
+    /// Whether bluetoothd has the device's attribute table. The value is also true if the table is from an earlier connection.
     public let areServicesResolved: Bool
 
     init(_ path: DBusObjectPath, _ properties: PropertyReader) throws(MalformedObject) {
@@ -44,8 +44,8 @@ public struct BluetoothDevice: Sendable, Equatable {
         areServicesResolved = try properties.read("ServicesResolved", \.boolean) ?? false
     }
 
-    /// Whether the device is in range. bluetoothd reports a signal strength only during a scan. Therefore a connected device
-    /// also counts as in range.
+    /// Whether the device is in range: it is connected, or it has a signal strength. bluetoothd reports a signal strength only during
+    /// a scan.
     var isInRange: Bool { rssi != nil || isConnected }
 
     /// Whether `name` is the device's own name or its alias on this machine.

@@ -29,7 +29,7 @@ public struct BluetoothUUID: Hashable, Sendable {
         }
     }
 
-    /// The number that the Bluetooth SIG has assigned. Nil if the UUID is not based on the Bluetooth base UUID.
+    /// The number that the Bluetooth SIG has assigned. Nil: the UUID is not derived from the Bluetooth base UUID.
     public var assigned: UInt32? {
         value & (UInt128.max >> 32) == Self.base ? UInt32(truncatingIfNeeded: value >> 96) : nil
     }

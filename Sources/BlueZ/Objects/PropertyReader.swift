@@ -4,12 +4,12 @@ package import DBus
 package struct MalformedObject: Error, Equatable {
     package let path: DBusObjectPath
     package let interface: String
-    /// The reason, for people.
+    /// A description of the fault for the log.
     package let reason: String
 }
 
-/// Reads the properties of one interface. If the type of a property does not match the interface, the methods throw. They do
-/// not use a default value.
+/// Reads the properties of one interface. The methods throw if a property has the wrong type. They do not replace such a value with a
+/// default value.
 struct PropertyReader {
     let path: DBusObjectPath
     let interface: String

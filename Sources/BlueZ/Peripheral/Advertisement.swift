@@ -1,14 +1,14 @@
 import DBus
 
-/// The advertising data of a peripheral. Legacy advertising carries 31 bytes, and 31 bytes more in the scan response. The
-/// flags use three bytes; a 128-bit UUID uses 18 bytes. bluetoothd puts the name into the scan response.
+/// The advertising data of a peripheral. An advertising packet carries 31 bytes (legacy advertising). The flags use 3 of these bytes,
+/// and a 128-bit UUID uses 18 bytes. bluetoothd puts the name into the scan response, which carries another 31 bytes.
 public struct Advertisement: Sendable, Hashable {
     public var serviceUUIDs: [BluetoothUUID]
     public var localName: String?
     public var serviceData: [BluetoothUUID: [UInt8]]
-    /// The manufacturer data, by company identifier (assigned by the Bluetooth SIG).
+    /// The manufacturer data for each company identifier. The Bluetooth SIG assigns the identifiers.
     public var manufacturerData: [UInt16: [UInt8]]
-    /// Whether to set the flag "general discoverable". Many scanners ignore devices without this flag.
+    /// Whether to set the flag "general discoverable". Many scanners ignore an advertisement without this flag.
     public var isDiscoverable: Bool
 
     public init(
@@ -24,7 +24,7 @@ public struct Advertisement: Sendable, Hashable {
 }
 
 extension Advertisement {
-    /// Returns the D-Bus interface (BlueZ, `doc/advertising-api.txt`).
+    /// Returns the D-Bus interface of the advertisement (BlueZ, `doc/advertising-api.txt`).
     func interface(_ methods: [DBusMethod]) -> DBusInterface {
         let properties = properties.map { DBusProperty($0, $1, announcing: .constant) }
         return DBusInterface(BlueZName.advertisement, methods: methods, properties: properties)

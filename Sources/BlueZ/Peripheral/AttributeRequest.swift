@@ -1,12 +1,13 @@
 import DBus
 import DescriptorIO
 
-/// A central's request to read a value. If the request is released without an answer, the central gets the error
-/// `unlikely`.
+/// A central's request to read a value. If the program releases the request without an answer, the central gets the error
+/// ``AttributeError/unlikely``.
 public final class ReadRequest: Sendable {
     public let connection: PeripheralConnection
     public let attribute: LocalAttribute
-    /// The offset in bytes. A value that does not fit into one response is read with increasing offsets.
+    /// The offset of the first requested byte in the value. A central reads a long value with several requests and increasing
+    /// offsets.
     public let offset: Int
     private let answer: PeripheralAnswer<[UInt8]>
 
@@ -20,26 +21,28 @@ public final class ReadRequest: Sendable {
         self.answer = answer
     }
 
-    /// Answers with a value. Only the first answer counts.
+    /// Answers the request with a value. Only the first answer to a request has an effect.
     ///
-    /// - Parameter value: the bytes from `offset` on, 512 at most.
+    /// - Parameter value: the bytes from `offset` to the end of the attribute's value, at most 512 bytes.
     public func succeed(with value: [UInt8]) { answer.give(.success(value)) }
 
+    /// Answers the request with an error. Only the first answer to a request has an effect.
     public func fail(with error: AttributeError) { answer.give(.failure(error)) }
 }
 
-/// A central's request to write a value, with or without response; bluetoothd does not report which. If the request is
-/// released without an answer, the central gets the error `unlikely`.
+/// A central's request to write a value. bluetoothd does not report whether the central wants a response. If the program releases the
+/// request without an answer, the central gets the error ``AttributeError/unlikely``.
 public final class WriteRequest: Sendable {
     public let connection: PeripheralConnection
     public let attribute: LocalAttribute
-    /// The offset in bytes. A value that does not fit into one request may be written in several, with increasing offsets.
+    /// The offset of the first written byte in the attribute's value. A central may write a long value with several requests and
+    /// increasing offsets.
     public let offset: Int
-    /// The bytes, 512 at most.
+    /// The written bytes, at most 512.
     public let value: [UInt8]
     /// The ATT MTU of the link in bytes. Nil if bluetoothd did not report it.
     public let mtu: Int?
-    /// The pending answer. Nil if the central does not wait for one.
+    /// The pending answer. Nil: bluetoothd does not wait for an answer.
     private let answer: PeripheralAnswer<Void>?
 
     init(
@@ -54,14 +57,15 @@ public final class WriteRequest: Sendable {
         self.answer = answer
     }
 
-    /// Answers with success. Only the first answer counts. If the characteristic also supports writes without response,
-    /// BlueZ 5.66 has already answered with success, and this answer is dropped.
+    /// Answers the request with success. Only the first answer to a request has an effect. If the characteristic also supports writes
+    /// without response, no answer has an effect, because BlueZ 5.66 has already reported success to the central.
     public func succeed() { answer?.give(.success(())) }
 
+    /// Answers the request with an error. `succeed` describes when an answer has no effect.
     public func fail(with error: AttributeError) { answer?.give(.failure(error)) }
 }
 
-/// Resumes the waiting task exactly once, also if no answer is given.
+/// Resumes the waiting task exactly once. If this object is released without an answer, the task gets the error `unlikely`.
 final class PeripheralAnswer<Value: Sendable>: Sendable {
     typealias Waiting = CheckedContinuation<Result<Value, AttributeError>, Never>
     private let waiting: Guarded<Waiting?>
@@ -73,8 +77,7 @@ final class PeripheralAnswer<Value: Sendable>: Sendable {
     func give(_ answer: Result<Value, AttributeError>) { waiting.exchange(nil)?.resume(returning: answer) }
 }
 
-/// An error that a handler returns for a read or a write: an error code of the Attribute Protocol (Core Specification, Vol
-/// 3, Part F, 3.4.1.1).
+/// An error code of the Attribute Protocol, as the answer to a read or a write (Core Specification, Vol 3, Part F, 3.4.1.1).
 public struct AttributeError: Error, Sendable, Hashable {
     public let code: UInt8
 
@@ -91,13 +94,13 @@ public struct AttributeError: Error, Sendable, Hashable {
 }
 
 extension AttributeError {
-    /// The D-Bus error that BlueZ 5.66 converts to this code (`dbus_error_to_att_ecode` in `src/gatt-database.c`). Each
-    /// conversion was sent and checked on a central. BlueZ has names for some codes and transfers 0x80 to 0x9F as numbers.
-    /// A central gets all other codes, including 0xFC and 0xFD, as 0x0E, "unlikely error".
+    /// The D-Bus error that BlueZ 5.66 converts to this code (`dbus_error_to_att_ecode` in `src/gatt-database.c`). BlueZ has an error
+    /// name for some codes, and accepts the codes 0x80 to 0x9F as numbers. For every other code, including 0xFC and 0xFD, a central
+    /// gets 0x0E ("unlikely error"). Each conversion was checked with a central.
     var asDBusError: DBusError {
         let (name, message) =
             switch code {
-            // bluetoothd selects the code that matches the request: read or write.
+            // bluetoothd converts `NotPermitted` to 0x02 for a read and to 0x03 for a write.
             case 0x02, 0x03: ("NotPermitted", "not permitted")
             case 0x06: ("NotSupported", "not supported")
             case 0x07: ("InvalidOffset", "invalid offset")

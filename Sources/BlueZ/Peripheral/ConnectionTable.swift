@@ -1,7 +1,7 @@
 package import DBus
 
-/// The connected centrals, based on the reports of bluetoothd. It is a value without a clock; all times are relative to the
-/// same arbitrary moment.
+/// The connected devices, as bluetoothd reports them. Each connection has a number. The table is a value without a clock: the caller
+/// passes the current time, measured from any fixed moment.
 package struct ConnectionTable: Sendable {
     package enum Change: Sendable, Hashable {
         case connected(PeripheralConnection)
@@ -9,18 +9,19 @@ package struct ConnectionTable: Sendable {
         case subscribed(PeripheralConnection, LocalAttribute, on: Bool)
     }
 
-    /// The delay between the end of a link and the event that reports it.
+    /// The delay between the end of a link and the event `disconnected`.
     ///
-    /// bluetoothd gets the end of a link from the kernel. It may do so before it has read the remaining packets from the
-    /// link's socket. After a disconnection under load, 59 writes arrived within 16 ms after the report. These writes are
-    /// valid. Therefore the end is reported after this delay, or when the next connection begins.
+    /// bluetoothd may report the end of a link before it has read the last packets from the link's socket. In a test under load, 59
+    /// writes arrived up to 16 ms after this report. These writes are valid. Therefore the event comes after this delay. The event
+    /// comes earlier if the device connects again.
     package static let linger = Duration.milliseconds(250)
 
     private struct Entry {
         let connection: PeripheralConnection
-        /// Whether the device has read or written a value. A device to which this machine is the central does not.
+        /// Whether the device has read or written a value. Only a central does so. The table also contains devices to which this
+        /// machine has connected as a central.
         var isCentral = false
-        /// The time at which the end is reported. Nil: the link is connected.
+        /// The time of the event `disconnected`. Nil: the link is connected.
         var end: Duration?
     }
 
@@ -30,7 +31,7 @@ package struct ConnectionTable: Sendable {
 
     package init() {}
 
-    /// The devices that have read or written a value.
+    /// The connected devices that have read or written a value.
     package var centrals: [DBusObjectPath] {
         entries.filter { $0.value.isCentral && $0.value.end == nil }.keys.sorted()
     }
@@ -39,20 +40,20 @@ package struct ConnectionTable: Sendable {
         entries.first { $0.value.connection == connection }?.key
     }
 
-    /// The newest connection. It is taken as the sender of writes through a socket, because a socket does not identify the
-    /// sender.
+    /// The device with the newest connection. Writes through a socket are assigned to this device, because a socket does not identify
+    /// the sender.
     package var newest: DBusObjectPath? {
         entries.max { $0.value.connection.number < $1.value.connection.number }?.key
     }
 
-    /// Records a read or write by the remote device `device`, which is therefore a central. Returns nil if bluetoothd has not
-    /// reported a connection of the device.
+    /// Records that a device has read or written a value, and is therefore a central. Returns the device's connection. Returns nil if
+    /// the table does not contain the device.
     package mutating func use(by device: DBusObjectPath) -> PeripheralConnection? {
         entries[device]?.isCentral = true
         return entries[device]?.connection
     }
 
-    /// Records a connection. `device` may already be connected in this table.
+    /// Records a connection of the device. Has no effect if the device is already connected in this table.
     package mutating func connected(_ device: DBusObjectPath) -> [Change] {
         if let entry = entries[device], entry.end == nil { return [] }
         guard let central = BluetoothAddress(device: device) else { return [] }
@@ -60,27 +61,30 @@ package struct ConnectionTable: Sendable {
         lastNumber += 1
         let connection = PeripheralConnection(number: lastNumber, central: central)
         entries[device] = Entry(connection: connection)
-        // bluetoothd keeps the subscriptions of a bonded central and does not report them again.
+        // Report the current subscriptions for the new connection. bluetoothd keeps the subscriptions of a bonded central, and does
+        // not report these subscriptions when the central connects.
         return ended + [.connected(connection)] + notifying.map { .subscribed(connection, $0, on: true) }
     }
 
+    /// Records that the link of a device has ended. `expire` reports the end after the delay `linger`.
     package mutating func disconnected(_ device: DBusObjectPath, at now: Duration) {
         guard let entry = entries[device], entry.end == nil else { return }
         entries[device]?.end = now + Self.linger
     }
 
-    /// Ends the connections whose delay has passed.
+    /// Removes the connections whose delay `linger` has passed, and returns their events.
     package mutating func expire(at now: Duration) -> [Change] {
         end { $0.end.map { $0 <= now } ?? false }
     }
 
-    /// Ends all connections: bluetoothd has stopped and reports no more events.
+    /// Removes all connections and subscriptions, and returns the events. Used when bluetoothd reports no more events.
     package mutating func clear() -> [Change] {
         notifying = []
         return end { _ in true }
     }
 
-    /// Records a subscription. A link that is down keeps its subscriptions until its end is reported.
+    /// Records that notifications of an attribute were turned on or off. Returns an event for each connected device. A device whose
+    /// link has already ended gets no event.
     package mutating func notifications(of attribute: LocalAttribute, on: Bool) -> [Change] {
         let isNews = on ? notifying.insert(attribute).inserted : notifying.remove(attribute) != nil
         guard isNews else { return [] }

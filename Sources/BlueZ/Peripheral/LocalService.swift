@@ -17,26 +17,30 @@ public struct LocalCharacteristic: Sendable, Hashable {
         case read, write, writeWithoutResponse, notify, indicate
     }
 
-    /// The security that the link must have before an operation is allowed. bluetoothd enforces it; no handler runs before.
+    /// The security of the link that an operation requires. If the link is less secure, bluetoothd refuses the operation, and the
+    /// program gets no event.
     public enum Protection: Sendable, Hashable, CaseIterable {
         case none
         case encrypted
-        /// Encrypted with an authenticated key: a person entered a passkey or compared numbers during pairing.
+        /// Encryption with an authenticated key. A person has entered a passkey or compared numbers during pairing.
         case authenticated
     }
 
-    /// An operation for which bluetoothd gets a packet socket instead of bus messages. A socket belongs to the
-    /// characteristic, not to a connection: bluetoothd uses one socket for all centrals and keeps it after a disconnection.
+    /// An operation for which bluetoothd gets a packet socket instead of D-Bus messages. The socket belongs to the characteristic,
+    /// not to a connection: bluetoothd uses one socket for all centrals, and keeps the socket after a disconnection.
     public enum Socket: Sendable, Hashable, CaseIterable {
-        /// Writes over a socket. Do not use it for values that must arrive complete and in order.
+        /// Writes through a socket. Do not use a socket for values that must arrive complete and in order, because a socket has two
+        /// faults:
         ///
-        /// If a write arrives before bluetoothd has its first socket, bluetoothd asks for a second one. BlueZ 5.66 then
-        /// sends the content that its buffer has when the reply arrives. In one run of five chunks, the first four arrived
-        /// as copies of the fifth. The order between the socket and the bus is also undefined. Bus messages have neither
-        /// fault, and their throughput is many times that of any link.
+        /// - If a write arrives before bluetoothd has its first socket, bluetoothd asks for a second socket. Instead of the written
+        ///   value, BlueZ 5.66 then sends the bytes that are in its buffer when the reply arrives. In a test with five chunks, the
+        ///   first four arrived as copies of the fifth.
+        /// - The order between values in the socket and D-Bus messages is undefined.
+        ///
+        /// D-Bus messages do not have these faults. Their throughput is much higher than the throughput of any Bluetooth LE link.
         case write
-        /// Notifications over a socket. This saves one bus message per notification. The order relative to the
-        /// notifications of other characteristics is lost.
+        /// Notifications through a socket. A socket saves one D-Bus message per notification. The order between these notifications
+        /// and the notifications of other characteristics is undefined.
         case notify
     }
 
@@ -54,8 +58,9 @@ public struct LocalCharacteristic: Sendable, Hashable {
         self.sockets = sockets
     }
 
-    /// The flags of `GattCharacteristic1.Flags` (BlueZ, `doc/gatt-api.txt`). BlueZ has no flag for a protected write
-    /// without response. Therefore such a characteristic also gets the flag for the write with response.
+    /// The flags of the characteristic for `GattCharacteristic1.Flags` (BlueZ, `doc/gatt-api.txt`). BlueZ has no flag for a protected
+    /// write without response. Therefore a protected characteristic with this operation also gets the flag of the protected write
+    /// with response.
     fileprivate var flags: [String] {
         let protected =
             switch protection {
@@ -93,7 +98,7 @@ struct LocalApplication: Sendable {
         let declaration: LocalCharacteristic
     }
 
-    /// The path of the object with the ObjectManager that bluetoothd calls.
+    /// The path of the root object. bluetoothd reads the list of services and characteristics from the root object's ObjectManager.
     let root: DBusObjectPath
     let services: [Service]
 
@@ -110,7 +115,8 @@ struct LocalApplication: Sendable {
         }
     }
 
-    /// Returns a number with a fixed width. bluetoothd assigns handles in the order of the paths.
+    /// Returns the number as text with at least four digits, because bluetoothd assigns handles in the alphabetical order of the
+    /// paths.
     private static func ordinal(_ index: Int) -> String {
         let digits = String(index)
         return String(repeating: "0", count: max(0, 4 - digits.count)) + digits
@@ -135,16 +141,16 @@ extension LocalApplication.Service {
 extension LocalApplication.Characteristic {
     /// Returns the D-Bus interface of the characteristic.
     ///
-    /// - Parameter service: the path of its service.
+    /// - Parameter service: the path of the service that contains the characteristic.
     func interface(of service: DBusObjectPath, _ methods: [DBusMethod]) -> DBusInterface {
         var properties = [
             DBusProperty("UUID", .string(attribute.characteristic.description), announcing: .constant),
             DBusProperty("Service", .objectPath(service), announcing: .constant),
             DBusProperty("Flags", .strings(declaration.flags), announcing: .constant),
-            // Changes of this property are the notifications.
+            // bluetoothd sends each change of this property as a notification or an indication.
             DBusProperty("Value", .bytes([])),
         ]
-        // If this property exists, bluetoothd asks for a socket.
+        // bluetoothd asks for a socket if the object has the property `WriteAcquired` or `NotifyAcquired`.
         if declaration.sockets.contains(.write) { properties.append(DBusProperty("WriteAcquired", false)) }
         if declaration.sockets.contains(.notify) { properties.append(DBusProperty("NotifyAcquired", false)) }
         return DBusInterface(BlueZName.gattCharacteristic, methods: methods, properties: properties)

@@ -1,8 +1,8 @@
 import DBus
 import Logging
 
-/// The methods that bluetoothd calls. Handlers start in the order of the calls. Each queues its event before it suspends,
-/// so the events keep this order.
+/// The methods that bluetoothd calls. The handlers start in the order of the calls. Each handler queues its event before it suspends.
+/// Therefore the events have the same order as the calls.
 extension Peripheral {
     /// The methods of `GattCharacteristic1` (BlueZ, `doc/gatt-api.txt`).
     nonisolated func methods(of characteristic: LocalApplication.Characteristic) -> [DBusMethod] {
@@ -18,7 +18,8 @@ extension Peripheral {
             },
             DBusMethod("StartNotify") { _ in await self.notifications(of: attribute, on: true) },
             DBusMethod("StopNotify") { _ in await self.notifications(of: attribute, on: false) },
-            // A central confirmed an indication. The call does not identify the central.
+            // bluetoothd calls `Confirm` when a central has confirmed an indication. The call does not identify the central, so it is
+            // ignored.
             DBusMethod("Confirm") { _ in [] },
         ]
         if characteristic.declaration.sockets.contains(.write) {
@@ -72,11 +73,12 @@ extension Peripheral {
         return []
     }
 
-    /// Returns the connection to which a request belongs.
+    /// Returns the connection of a device that has sent a request. Adds the connection to the table if it is missing.
     private func connection(of device: DBusObjectPath) throws(DBusError) -> PeripheralConnection {
         if let connection = table.use(by: device) { return connection }
-        // bluetoothd may read the link's first packet before the kernel's connection event. Or the packet is the last one
-        // of a link that ended long ago. Therefore bluetoothd is asked for the state of the link.
+        // A device that is not connected in the table can send a request for two reasons. bluetoothd may read the first packet of a
+        // link before it gets the kernel's connection event. Or the packet is the last packet of a link that ended more than `linger`
+        // ago. Therefore `check` asks bluetoothd for the state of the link.
         emit(table.connected(device))
         Task { await check(device) }
         guard let connection = table.use(by: device) else { throw AttributeError.unlikely.asDBusError }
@@ -121,7 +123,7 @@ extension Peripheral {
         notifications(of: attribute, on: true)
         readers.append(
             Task {
-                // bluetoothd sends nothing through this socket. The loop waits for its end.
+                // bluetoothd sends no packets through this socket. The loop only waits until the socket is closed.
                 do throws(DBusError) { for try await _ in socket.packets {} } catch {
                     logger.debug("a socket for notifications failed", metadata: ["reason": "\(error)"])
                 }
@@ -133,15 +135,15 @@ extension Peripheral {
     }
 }
 
-/// The options of a call.
+/// The options of a method call: the device, the offset and the MTU.
 private struct Request {
     let device: DBusObjectPath
     let offset: Int
     let mtu: Int?
-    /// The MTU that bluetoothd gets together with a socket. If the MTU is unknown, it is the minimum (23).
+    /// The MTU that bluetoothd gets together with a socket, in bytes. It is 23, the minimum, if bluetoothd did not report the MTU.
     var acquiredMTU: UInt16 { UInt16(clamping: mtu ?? 23) }
 
-    /// Reads the options. Throws `unexpectedValue`.
+    /// Reads the options. Throws `unexpectedValue` if the device is missing.
     init(_ options: [String: DBusValue]) throws(DBusError) {
         guard let device = options["device"]?.objectPath else {
             throw DBusError(.unexpectedValue, "the options do not contain the device")

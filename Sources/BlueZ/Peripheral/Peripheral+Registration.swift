@@ -1,9 +1,10 @@
 import DBus
 import Logging
 
-/// Registers the wanted services and advertisements at bluetoothd, each time the state may have changed.
+/// Registers the services and advertisements with bluetoothd, and registers them again after bluetoothd has lost them.
 extension Peripheral {
-    /// Registers all missing services and advertisements. A failed registration is repeated at the next change.
+    /// Starts the registration of all services and advertisements that are not registered. If bluetoothd refuses a registration, the
+    /// next call of this method tries again.
     func register() {
         Task {
             do throws(BlueZError) { try await registerAll() } catch {
@@ -12,7 +13,8 @@ extension Peripheral {
         }
     }
 
-    /// Registers them one after the other. Throws the error of the first registration that bluetoothd refuses.
+    /// Registers all services and advertisements that are not registered, after all earlier attempts have ended. Throws the first
+    /// error of bluetoothd.
     func registerAll() async throws(BlueZError) {
         let previous = registration.attempt
         let attempt = Task { () -> Result<Void, BlueZError> in
@@ -36,13 +38,13 @@ extension Peripheral {
         }
     }
 
-    /// Advertises while `body` runs. The advertisement is connectable and resumes after each connection.
+    /// Advertises while `body` runs. Centrals can connect, and the advertising resumes after each connection. If bluetoothd or the
+    /// adapter is not available, `body` still starts, and the advertising starts later.
     ///
-    /// It starts as soon as bluetoothd and the adapter are available.
-    ///
-    /// - Throws: the errors of `body`; ``BlueZError/Code/invalidLength`` if the data does not fit into 31 bytes,
-    ///   ``BlueZError/Code/notPermitted`` if the adapter already has the maximum number of advertisements, and all other errors
-    ///   that a later attempt cannot fix.
+    /// - Throws: the errors of `body`; ``BlueZError/Code/invalidLength`` if the data does not fit into 31 bytes;
+    ///   ``BlueZError/Code/notPermitted`` if the adapter already has the maximum number of advertisements; other errors of the
+    ///   registration. Exceptions are ``BlueZError/Code/serviceUnavailable``, ``BlueZError/Code/adapterOff`` and
+    ///   ``BlueZError/Code/noSuchObject``: after these errors, the advertising starts later.
     public nonisolated func withAdvertisement<Result>(
         _ advertisement: Advertisement, _ body: () async throws -> Result
     ) async throws -> Result {
@@ -74,13 +76,13 @@ extension Peripheral {
         return number
     }
 
-    /// Removes the advertisement, also in a cancelled task.
+    /// Removes the advertisement, even if the task is cancelled.
     private func remove(_ number: Int) async {
         await uncancelled { await self.unregister(number) }
     }
 
     private func unregister(_ number: Int) async {
-        // A running attempt may be about to register it.
+        // A running attempt may still register this advertisement, so wait until that attempt has ended.
         _ = await registration.attempt?.value
         guard let entry = registration.advertisements.removeValue(forKey: number) else { return }
         if entry.isRegistered {
@@ -89,7 +91,7 @@ extension Peripheral {
         await bus.unexport(entry.path)
     }
 
-    /// bluetoothd has released the advertisement.
+    /// Records that bluetoothd has removed the advertisement.
     private func released(_ number: Int) -> [DBusValue] {
         registration.advertisements[number]?.isRegistered = false
         return []
@@ -103,7 +105,7 @@ extension Peripheral {
         } catch { throw BlueZError(error, "\(operation) over \(adapter.lastElement)") }
     }
 
-    /// Removes a registration. If bluetoothd has stopped, the registration is already gone.
+    /// Removes a registration. An error is only logged, because the registration no longer exists if bluetoothd has stopped.
     func retract(_ interface: String, _ member: String, _ path: DBusObjectPath) async {
         do throws(BlueZError) { try await call(interface, member, [.objectPath(path)], "remove \(path)") } catch {
             logger.debug("the registration was not removed", metadata: ["reason": "\(error)"])
@@ -111,10 +113,11 @@ extension Peripheral {
     }
 }
 
-/// Runs `body` to its end, also if this task was cancelled.
+/// Runs `body` in a new task and waits until `body` has ended. Therefore a cancellation of the current task does not interrupt
+/// `body`.
 func uncancelled(_ body: @escaping @Sendable () async -> Void) async { await Task { await body() }.value }
 
-/// The registered and the wanted state of the services and advertisements at bluetoothd.
+/// The services and advertisements that should be registered, and whether bluetoothd has registered them.
 struct Registration {
     struct Entry {
         let path: DBusObjectPath
@@ -126,7 +129,7 @@ struct Registration {
     var isApplicationRegistered = false
     var advertisements: [Int: Entry] = [:]
     private var lastNumber = 0
-    /// The current attempt. Attempts run one after the other.
+    /// The latest attempt to register. Each attempt starts after the previous attempt has ended.
     var attempt: Task<Result<Void, BlueZError>, Never>?
 
     mutating func newNumber() -> Int {
@@ -134,8 +137,8 @@ struct Registration {
         return lastNumber
     }
 
-    /// Clears the registered state. Call this method when bluetoothd restarts or the adapter is removed, because no registration remains
-    /// then.
+    /// Marks the services and advertisements as not registered. Call this method when bluetoothd has stopped or the adapter was
+    /// removed, because all registrations are then lost.
     mutating func reset() {
         isApplicationRegistered = false
         for number in advertisements.keys { advertisements[number]?.isRegistered = false }

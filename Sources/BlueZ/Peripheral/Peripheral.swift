@@ -1,12 +1,14 @@
 public import DBus
 import Logging
 
-/// The services that this machine offers over one adapter while `BlueZClient.withPeripheral` runs.
+/// The services that this machine offers over one adapter. A peripheral is valid only in the body of
+/// ``BlueZClient/withPeripheral(over:offering:_:)``.
 ///
-/// All events are in one sequence, `events`, in the order in which bluetoothd reported them. For reads and writes, to any
-/// characteristics, this is also the order over the air, because bluetoothd sends them over one bus connection.
+/// ``events`` contains all events in the order of bluetoothd's reports. Reads and writes are in the order in which they arrived over
+/// the air, because bluetoothd reports all of them over one bus connection. Writes through a socket are the exception
+/// (``LocalCharacteristic/Socket/write``).
 ///
-/// After a restart of bluetoothd or a removal of the adapter, the services and advertisements are registered again.
+/// When bluetoothd runs again after a stop, or a removed adapter exists again, the services and advertisements are registered again.
 public actor Peripheral {
     public nonisolated let executor: DBusExecutor
     public nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }
@@ -18,12 +20,13 @@ public actor Peripheral {
     let start = ContinuousClock.now
 
     var table = ConnectionTable()
+    /// The events of this peripheral. Only one task may read them.
     public nonisolated let events: PeripheralEvents
     private let continuation: PeripheralEvents.Elements.Continuation
     var registration = Registration()
-    /// The packet sockets from which bluetoothd reads notifications.
+    /// The packet sockets from which bluetoothd reads notifications, by characteristic.
     var notifySockets: [LocalAttribute: PacketSocket] = [:]
-    /// The tasks that read the sockets to which bluetoothd writes.
+    /// The tasks that read the packet sockets until bluetoothd closes the sockets.
     var readers: [Task<Void, Never>] = []
     private nonisolated let outbox: AsyncStream<Outgoing>
     private nonisolated let feed: AsyncStream<Outgoing>.Continuation
@@ -50,17 +53,18 @@ public actor Peripheral {
     /// The adapter's name, such as `hci1`.
     public nonisolated var adapterName: String { adapter.lastElement }
 
-    /// Sends a notification or indication to all subscribed centrals; bluetoothd cannot select a single one. bluetoothd
-    /// truncates a value that is longer than a central's MTU − 3 bytes. The method never suspends and keeps the order of
-    /// the values. It does not report whether a value arrives.
+    /// Queues a notification or indication for all subscribed centrals, because bluetoothd cannot send to a single central. The
+    /// values are sent in the order of the calls. If a value is longer than a central's MTU − 3 bytes, bluetoothd truncates the value
+    /// for this central. This method does not suspend, and does not report whether a value arrives.
     public nonisolated func notify(_ value: [UInt8], on attribute: LocalAttribute) {
         feed.yield(.notification(value, attribute))
     }
 
-    /// Ends a connection after all earlier notifications are sent. This takes bluetoothd two seconds.
+    /// Queues the end of a connection. The connection ends after all earlier notifications are sent. bluetoothd needs 2 s to end the
+    /// connection.
     public nonisolated func disconnect(_ connection: PeripheralConnection) { feed.yield(.disconnection(connection)) }
 
-    /// Ends the connections of all centrals that have read or written any value.
+    /// Queues the end of the connections of all centrals that have read or written a value.
     public nonisolated func disconnectAll() { feed.yield(.disconnectionOfAll) }
 
     // MARK: - Events
@@ -78,7 +82,7 @@ public actor Peripheral {
         }
     }
 
-    /// Ends the event sequence with an error.
+    /// Reports the end of all connections, and then ends the event sequence with an error.
     private func fail(_ error: BlueZError) {
         emit(table.clear())
         continuation.yield(.failure(error))
@@ -87,7 +91,7 @@ public actor Peripheral {
 
     // MARK: - Opening and closing
 
-    /// Exports and registers the services.
+    /// Exports and registers the services. Returns the changes of bluetoothd's objects for `follow`.
     func open() async throws(BlueZError) -> DBusStream<DBusObjectChange> {
         let changes: DBusStream<DBusObjectChange>
         do throws(DBusError) {
@@ -95,7 +99,7 @@ public actor Peripheral {
             try await export()
         } catch { throw BlueZError(error, "offer services over \(adapter.lastElement)") }
         registration.isOpen = true
-        // This is a separate task, so that queued values are sent even after the caller was cancelled.
+        // A separate task sends the queued items, because the items must also be sent after the caller's task is cancelled.
         sending = Task { for await item in outbox { await send(item) } }
         do throws(BlueZError) { try await registerAll() } catch {
             await close()
@@ -115,7 +119,7 @@ public actor Peripheral {
         }
     }
 
-    /// Sends the remaining values and removes all services and advertisements, also in a cancelled task.
+    /// Sends the queued items, removes the services and ends the event sequence. All of this also happens in a cancelled task.
     func close() async {
         feed.finish()
         await sending?.value
@@ -154,7 +158,7 @@ extension Peripheral {
             if path == adapter, names.contains(BlueZName.gattManager) { registration.reset() }
         case .changed(let change):
             if change.interface == BlueZName.device { noticed(change.path, change.changed) }
-            // Advertising is not possible while the adapter is off, so register again now.
+            // bluetoothd cannot advertise while the adapter is off. Now the adapter is on, so register the missing advertisements.
             if change.path == adapter, change.changed["Powered"]?.boolean == true { register() }
         case .serviceLost:
             emit(table.clear())
@@ -185,7 +189,7 @@ extension Peripheral {
     }
 }
 
-/// Sends outgoing items in order.
+/// Sends the queued notifications and disconnections in order.
 extension Peripheral {
     private func send(_ item: Outgoing) async {
         do throws(DBusError) {
@@ -215,11 +219,11 @@ extension Peripheral {
 }
 
 extension BlueZClient {
-    /// Offers services over an adapter while `body` runs. The services are always removed at the end: on return, error or
+    /// Offers services over an adapter while `body` runs. The services are always removed afterwards: after a return, an error or a
     /// cancellation.
     ///
-    /// - Parameter adapter: the adapter's name, such as `hci1`. Nil: the first powered adapter. A client can offer one set
-    ///   of services per adapter.
+    /// - Parameter adapter: the name of the adapter, such as `hci1`. Nil: the first powered adapter. A client can offer only one set
+    ///   of services per adapter at a time.
     ///
     /// - Throws: the errors of `body`; ``BlueZError/Code/busUnavailable``, ``BlueZError/Code/serviceUnavailable``,
     ///   ``BlueZError/Code/noSuchAdapter``, ``BlueZError/Code/adapterOff``, ``BlueZError/Code/accessDenied``, and

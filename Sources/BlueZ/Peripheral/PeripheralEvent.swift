@@ -1,10 +1,11 @@
-/// An event of a peripheral.
+/// An event of a ``Peripheral``.
 public enum PeripheralEvent: Sendable {
     case connected(PeripheralConnection)
     /// A central disconnected. This event comes after all other events of the connection.
     case disconnected(PeripheralConnection)
-    /// Notifications or indications were turned on or off. bluetoothd does not report which central did it. Therefore there
-    /// is one event for each connected central, and one for each central that connects while they are on.
+    /// A central turned notifications or indications on or off. bluetoothd does not report which central did so. Therefore there is
+    /// one event for each connected central. If a central connects while notifications are on, there is also an event for that
+    /// central.
     case subscribed(PeripheralConnection, LocalAttribute, on: Bool)
     case read(ReadRequest)
     case write(WriteRequest)
@@ -12,12 +13,12 @@ public enum PeripheralEvent: Sendable {
 
 /// One connection from a central to this machine.
 public struct PeripheralConnection: Sendable, Hashable {
-    /// The number of this connection; a `Peripheral` counts its connections from 1.
+    /// The number of this connection. A ``Peripheral`` counts its connections from 1.
     public let number: Int
     public let central: BluetoothAddress
 }
 
-/// Identifies a characteristic of a service.
+/// Identifies a characteristic of a local service by two UUIDs.
 public struct LocalAttribute: Sendable, Hashable {
     public var service: BluetoothUUID
     public var characteristic: BluetoothUUID
@@ -28,9 +29,8 @@ public struct LocalAttribute: Sendable, Hashable {
     }
 }
 
-/// The events of a peripheral, in the order of bluetoothd's reports, for one reader. The sequence ends when the peripheral is
-/// closed. It throws ``BlueZError/Code/busUnavailable`` when the bus connection ends. It ends without an error when the reading
-/// task is cancelled.
+/// The events of a peripheral, in the order of bluetoothd's reports. Only one task may read them. The sequence ends when the
+/// peripheral is closed or the reading task is cancelled. It throws ``BlueZError/Code/busUnavailable`` when the bus connection ends.
 public struct PeripheralEvents: AsyncSequence, Sendable {
     typealias Elements = AsyncStream<Result<PeripheralEvent, BlueZError>>
     let elements: Elements
