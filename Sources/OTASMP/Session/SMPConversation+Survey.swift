@@ -92,8 +92,8 @@ extension SMPConversation {
 
     /// Handles the result of the reassembly test, whose echo request was sent as two values.
     ///
-    /// Without an echo, the device may still wait for the rest of a packet. So the session opens a new link, which resets the device's
-    /// receive buffer. If no answer arrived at all, the test is repeated once, because the echo can be lost.
+    /// Without an echo, the device may still wait for the rest of a packet. So the session opens a new link, because the device then
+    /// discards the incomplete packet. If no answer arrived, the test is repeated once, because the echo can be lost.
     private mutating func reassemblyProbed(_ result: SMPProbe.Result) {
         if result == .echoed {
             device.reassembles = true
