@@ -32,7 +32,7 @@ public struct SMPImage: Sendable {
         verified.image.tlvs.first { Self.digestTypes.contains($0.type) && $0.value.count == length }?.value
     }
 
-    /// Returns whether the first packet of an upload can have all required fields: the file's length and digest, and the image's header.
+    /// Returns whether the first packet of an upload has room for the file's length, the file's digest and the image's header.
     ///
     /// - Parameter longest: the maximum length of a packet in bytes.
     func canBeOpened(inPacketsOf longest: Int) -> Bool {

@@ -13,7 +13,7 @@ package struct DeviceInfo: Equatable {
     package var securityCounter: UInt32 = 0
     /// The image format that the device boots: the raw value of an `ImageFormat`, or `anyImageFormat`.
     package var imageFormat: UInt8 = 0
-    /// The value of `imageFormat` of a device that boots all formats (`OTA_FORMAT_ANY` in the device core).
+    /// The value of `imageFormat` for a device that boots all formats (`OTA_FORMAT_ANY` in the device core).
     package static let anyImageFormat: UInt8 = 255
     /// The maximum size of an image in bytes. The space for the bootloader's trailer is not included.
     package var largestImage: UInt32 = 0

@@ -90,7 +90,7 @@ extension ProfileConversation {
     }
 
     private mutating func askToConfirm(_ snapshot: DeviceSnapshot) {
-        // A device can answer every request and never end the trial. The end of the restart window stops the session with this device.
+        // Without this limit, a device that accepts every CONFIRM but never ends the trial would keep the session running for ever.
         if hasEndedTrial, let end = shared.restartDeadline, shared.now >= end {
             return fail(
                 UpdateError(.didNotReturn, "the device answers, and is still on trial when the time limit has passed"))

@@ -27,7 +27,7 @@ struct Push {
     var acknowledgedOffset = 0
     /// The highest acknowledged image offset of this session. Only bytes after this offset count as progress.
     var furthestOffset = 0
-    /// The time at which this session sent the first image chunk; nil: not sent yet.
+    /// The time at which this session sent the first image chunk; nil if no image chunk was sent.
     var firstByteAt: Duration?
 
     /// The number of position mismatches and flash errors so far. A position mismatch is a position that contradicts the sent bytes.
@@ -65,8 +65,8 @@ extension ProfileConversation {
 
     /// Starts a push with the device's status on a new link.
     ///
-    /// If the device already runs the bundle's image, the image is only confirmed. Otherwise the bundle is compared with the device's
-    /// properties, and the transfer of the envelope begins.
+    /// If the device already runs the bundle's image, the push ends or confirms the image. Otherwise the bundle is compared with the
+    /// device's properties, and the transfer of the envelope begins.
     mutating func beginPush(_ snapshot: DeviceSnapshot) {
         guard let push else { return }
         do throws(UpdateError) {

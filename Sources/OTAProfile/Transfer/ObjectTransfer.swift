@@ -109,7 +109,7 @@ package struct ObjectTransfer {
 
     /// Handles the position in a Progress notification.
     ///
-    /// A position that contradicts the sent bytes is ignored here. The profile allows a mismatch only for an answer to SYNC.
+    /// A position that contradicts the sent bytes is ignored, because in the profile only an answer to SYNC can be a mismatch.
     package mutating func progressed(to position: Position, at now: Duration) -> Verdict {
         lastHeardAt = now
         return reading(of: position) ?? .agreed

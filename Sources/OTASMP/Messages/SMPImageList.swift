@@ -14,7 +14,7 @@ package struct SMPImageList: Sendable, Equatable {
         package var bootable = false
         /// True if the device boots the image at its next start.
         package var pending = false
-        /// True if the image is permanent. A running image that is not confirmed is on trial.
+        /// True if the image is confirmed. A running image that is not confirmed is on trial.
         package var confirmed = false
         /// True if the image runs.
         package var active = false

@@ -69,7 +69,7 @@ extension SMPConversation {
     ///
     /// - Parameter digest: the digest of the image in the image list; nil for the running image of the main processor.
     mutating func askToMark(_ digest: [UInt8]?, confirm: Bool) {
-        // A device can answer every request and never confirm its image. The end of the restart window stops the session with this device.
+        // Without this limit, a device that accepts every request but never confirms its image would keep the session running for ever.
         if let end = shared.restartDeadline, shared.now >= end {
             return fail(
                 UpdateError(

@@ -1,6 +1,6 @@
 import OTAUpdate
 
-/// The state of a push that remains from one link to the next. Sets and dictionaries identify images by their image numbers.
+/// The state of a push that remains from one link to the next. The sets contain image numbers.
 struct SMPPush {
     let images: [SMPImage]
     let options: UpdateOptions
@@ -9,7 +9,7 @@ struct SMPPush {
     var sentOffset = 0
     /// The number of bytes of the current image that the device has acknowledged.
     var acknowledgedOffset = 0
-    /// The highest acknowledged offset of each image in this session. Only bytes after this offset count as progress.
+    /// The highest acknowledged offset of each image in this session, by image number. Only bytes after this offset count as progress.
     var furthestOffsets: [Int: Int] = [:]
     /// The number of the current image, which is the image of the last upload that began; nil if no upload began.
     var underWay: Int?
@@ -35,7 +35,7 @@ struct SMPPush {
     var digestMismatches = 0
     /// The number of complete uploads after which the device reported that no upload is in progress.
     var stateLosses = 0
-    /// The time at which this session sent the first chunk; nil: not sent yet.
+    /// The time at which this session sent the first chunk; nil if no chunk was sent.
     var firstByteAt: Duration?
 
     /// True if an image list showed that all images run and that at least one image is on trial.

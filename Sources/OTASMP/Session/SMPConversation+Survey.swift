@@ -196,7 +196,7 @@ extension SMPRequest {
 }
 
 extension SMPImageList.Entry {
-    /// The line about this image for the user, with its slot, version and state.
+    /// The description of the entry for the user: the image number, the slot, the version and the state.
     fileprivate var remark: String {
         let state =
             switch (active, pending, confirmed) {

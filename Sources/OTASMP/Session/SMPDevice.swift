@@ -28,7 +28,7 @@ struct SMPDevice {
     var reassembles: Bool?
     /// The number of reassembly tests so far.
     var probes = 0
-    /// The highest value length of all links of this session, in bytes.
+    /// The highest `SMPConversation.valueLength` of all links of this session so far, in bytes.
     var longestValue = 0
     /// The number of packets that the device accepted at the same time in a test; 1 before the first successful test.
     var room = 1

@@ -32,7 +32,7 @@ package struct SMPUpload {
     ///
     /// After the timeout, the first chunk is sent again. A repeated first chunk has no effect on the upload.
     package static let openingLimit = Duration.seconds(10)
-    /// The factor from the slowest answer time so far to the timeout of a chunk.
+    /// The timeout of a chunk is `slowest` multiplied by this factor.
     private static let timeoutFactor = 4
 
     package let bytes: [UInt8]
@@ -41,7 +41,9 @@ package struct SMPUpload {
     /// The maximum length of a packet in bytes, including the header.
     package let longestFrame: Int
     private let delivery: Delivery
-    /// The longest answer time so far; nil before the first measurement. The first chunk of the upload is not measured.
+    /// The longest time so far between a chunk and its answer; nil before the first measurement.
+    ///
+    /// The first chunk is not measured, because the device may erase its whole slot before it answers.
     private var slowest: Duration?
     /// The number of chunks that may be in flight.
     package private(set) var window: SMPWindow
@@ -190,7 +192,7 @@ package struct SMPUpload {
         sentOffset = acknowledgedOffset
         if isOpen, wasSent, acknowledgedOffset == 0 { return .stateLost }
         if acknowledgedOffset > 0 { window.shrink() }
-        // Offset 0 means that the device has lost the upload. It then needs the first chunk with the image's properties again.
+        // Offset 0 means that the device has lost the upload. The device then needs the first chunk with the image's properties again.
         isOpen = isOpen && acknowledgedOffset > 0
         rewinds = (acknowledgedOffset, rewinds.offset == acknowledgedOffset ? rewinds.count + 1 : 1)
         return .rewound(resent: resent)
@@ -207,7 +209,7 @@ extension SMPUpload {
         /// Over Bluetooth LE, a packet is split into several values. A slow link needs a long time for all values of a packet.
         case fragmented
 
-        /// The maximum timeout of a chunk, and the timeout before the first measured answer time.
+        /// The maximum timeout of a chunk. This timeout also applies before the first answer is measured.
         package var longestWait: Duration { self == .fragmented ? .seconds(20) : .seconds(4) }
         /// The minimum timeout of a chunk.
         ///

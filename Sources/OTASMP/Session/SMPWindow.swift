@@ -28,7 +28,7 @@ package struct SMPWindow: Sendable, Equatable {
     package private(set) var pause = Duration.zero
     /// The size at which the last gap occurred, but at least 2; nil if no gap occurred, or if this size has worked since the gap.
     private var overflow: Int?
-    /// The number of consecutive gaps at the size `overflow`, without the first gap at this size.
+    /// The number of further gaps at the size `overflow`. It is 0 after the first gap at this size.
     private var failures = 0
     /// The number of chunks that were answered without a gap since the last change of the size.
     private var answered = 0
