@@ -4,8 +4,8 @@ package import OTAUpdate
 
 /// The host side of the GATT OTA profile (docs/ota-profile.md, "What the host does").
 ///
-/// On each link, the conversation first reads the device's status with a ``Survey``, and continues its `UpdateTask` from this status.
-/// Only one request at a time waits for its answer. While a SYNC waits, the conversation continues to send chunks.
+/// On each link, the conversation first reads the device's status with a ``Survey``. It then continues the `UpdateTask` from this status.
+/// Only one request at a time waits for its answer. While a SYNC waits for its answer, the conversation continues to send chunks.
 package struct ProfileConversation: Conversation {
     package static let updateProtocol = UpdateProtocol.ota
     package static let codeAfterTimeout = UpdateError.Code.linkLost

@@ -17,9 +17,9 @@ package struct ObjectTransfer {
 
     /// The number of chunks after which a flush is due.
     package static let chunksPerFlush = 256
-    /// The time since the last flush after which a flush is due, if chunks are in flight.
+    /// The maximum time from one flush to the next flush, while chunks are in flight.
     package static let flushInterval = Duration.seconds(2)
-    /// The time without a position from the device after which a flush is due, if chunks are in flight.
+    /// The maximum time without a position from the device, while chunks are in flight. After this time, a flush is due.
     package static let longestSilence = Duration.seconds(1)
     /// The length in bytes of the sequence number at the start of each Data value.
     package static let sequenceLength = 2
@@ -95,7 +95,7 @@ package struct ObjectTransfer {
         return chunks
     }
 
-    /// Returns the sequence number for a SYNC that the host must send now, and records the SYNC as sent; nil if no SYNC is due.
+    /// Returns the sequence number for a SYNC that is due now, and records this SYNC as sent. Returns nil if no SYNC is due.
     package mutating func nextFlush(at now: Duration) -> UInt16? {
         guard flush == nil, inFlight > 0 else { return nil }
         let atEnd = sentOffset == bytes.count

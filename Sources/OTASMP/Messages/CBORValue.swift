@@ -29,7 +29,7 @@ extension CBORValue {
     package var text: String? { if case .text(let text) = self { text } else { nil } }
     /// The text for messages to the user; nil if the value is not a text.
     ///
-    /// The device chooses the length of a text. So a text of more than 200 Unicode scalars is cut to 200 and `…`.
+    /// A device can send a long text. So a text of more than 200 Unicode scalars is cut, and then ends with `…`.
     package var shortText: String? {
         text.map { text in
             let start = text.unicodeScalars.prefix(200)

@@ -137,8 +137,9 @@ extension SMPConversation {
 
     /// Handles the timeout of a chunk.
     ///
-    /// If each packet is one value, the chunk is sent again. If a packet consists of several values, the device may have received only
-    /// some of the values. The link is then closed, so that the device discards the incomplete packet.
+    /// The chunk is sent again if it is the first chunk, or if each packet is one value. Otherwise the device may have received only some
+    /// values of the packet. The link is then closed, so that the device discards the incomplete packet. After too many timeouts in a
+    /// row, the link is also closed.
     mutating func chunkUnanswered() {
         guard let before = upload else { return }
         let isWhole = !before.isOpen || before.longestFrame <= valueLength

@@ -288,7 +288,7 @@ package struct SMPConversation: Conversation {
         }
     }
 
-    /// Handles a received packet. A packet that does not answer an open request or a chunk in flight is a late answer, and is ignored.
+    /// Handles a received packet. Ignores a late answer, which belongs to no open request and to no chunk in flight.
     private mutating func take(_ frame: SMPFrame) throws(SMPFrameError) {
         if let upload, upload.awaits(frame.sequence), frame.group == SMPRequest.imageGroup, frame.command == 1 {
             let answer = try SMPAnswer(parsing: frame.body)

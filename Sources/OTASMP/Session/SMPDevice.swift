@@ -3,7 +3,7 @@ struct SMPDevice {
     /// The assumed size of a buffer, in bytes, if the device does not report its parameters: Zephyr's default
     /// (`MCUMGR_TRANSPORT_NETBUF_SIZE`).
     private static let usualBufferSize = 384
-    /// The number of bytes by which an echo request is shorter than the device's buffer, because the answer is longer than the request.
+    /// An echo request is shorter than the device's buffer by this number of bytes, because the answer is longer than the request.
     private static let echoMargin = 16
     /// The maximum number of reassembly tests. A test also counts if the link is lost before the answer.
     static let mostProbes = 2

@@ -213,8 +213,8 @@ extension SMPUpload {
         package var longestWait: Duration { self == .fragmented ? .seconds(20) : .seconds(4) }
         /// The minimum timeout of a chunk.
         ///
-        /// A device may erase a flash sector before it answers. The longest erase lasts 4 s (128 KiB of an STM32F4, datasheet). A lossy
-        /// link has a shorter minimum, because it often loses chunks. A chunk that is sent twice during an erase has no effect.
+        /// A device may erase a flash sector before it answers. The erase lasts up to 4 s (a sector of 128 KiB on an STM32F4, datasheet).
+        /// A lossy link has a shorter minimum, because it often loses chunks. A chunk that is sent twice during an erase has no effect.
         package var shortestWait: Duration {
             switch self {
             case .lossy: .milliseconds(500)
