@@ -92,12 +92,12 @@ package struct ControlAnswer: Equatable {
     package var opcode: UInt8
     package var tag: UInt8
     package var status: DeviceStatus
-    /// The device's position; nil unless the answer is to BEGIN or SYNC and the status is *ok*.
+    /// The device's position in an answer to BEGIN or SYNC with the status *ok*; nil in all other answers.
     package var position: Position?
 
     /// Parses a notification of Control.
     ///
-    /// - Returns: nil if the opcode or the tag is not that of `request`. The other bytes are then not checked.
+    /// - Returns: nil if the notification has another opcode than `request` or another tag. The other bytes are then not checked.
     /// - Throws: ``FrameError`` if the length is wrong or the status is unknown.
     package init?(to request: Request, tag: UInt8, parsing bytes: [UInt8]) throws(FrameError) {
         guard bytes.count >= 2, bytes[0] == 0x80 | request.opcode, bytes[1] == tag else { return nil }

@@ -79,7 +79,7 @@ package struct CBORDecoder {
         }
     }
 
-    /// Reads the parts of a string in several parts, and joins them.
+    /// Reads a string that consists of several parts, and joins the parts.
     ///
     /// The caller validates a text after the join, because the bytes of a character may be in two parts.
     private mutating func chunks(ofText isText: Bool) throws(CBORError) -> [UInt8] {

@@ -4,7 +4,7 @@ package struct SMPImageList: Sendable, Equatable {
     package struct Entry: Sendable, Equatable {
         /// The image number; 0 on a device with one processor.
         package var image = 0
-        /// The slot of the image number: 0 or 1.
+        /// The slot, 0 or 1. Each image number has two slots of its own.
         package var slot = 0
         /// The version in the device's format: `1.2.3`, or `1.2.3.4` with a build number.
         package var version = ""
@@ -88,7 +88,7 @@ package struct SMPSlotList: Sendable, Equatable {
     package struct Slot: Sendable, Equatable {
         /// The image number; 0 on a device with one processor.
         package var image: Int
-        /// The slot of the image number: 0 or 1.
+        /// The slot, 0 or 1. Each image number has two slots of its own.
         package var slot: Int
         /// The size of the slot in bytes.
         package var size: Int

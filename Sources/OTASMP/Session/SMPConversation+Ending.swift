@@ -14,7 +14,7 @@ extension SMPConversation {
     private static let pauseBeforeRepeat = Duration.milliseconds(200)
     /// The length of the restart window: the maximum time from the restart request until the device is back with the new image.
     ///
-    /// A bootloader can swap 2 MB page by page in this time.
+    /// In this time, a bootloader can swap images of 2 MB page by page.
     private static let longestReturn = Duration.seconds(180)
     /// The maximum number of requests to mark or confirm an image in a session.
     ///
@@ -139,7 +139,7 @@ extension SMPConversation {
 
     /// Returns whether the device refused an erase only because the slot is empty.
     ///
-    /// The device then reports the unspecific error 1, and its image list has no image in the slot.
+    /// In this case the device reports the unspecific error 1, and its image list has no image in the slot.
     func isEmptySlot(_ error: SMPError) -> Bool {
         (list?.others(0).isEmpty ?? true) && [SMPError.image(1), SMPError(code: 1)].contains(error)
     }

@@ -25,7 +25,7 @@ struct SMPPush {
     var wasOpened = false
     /// The images whose bytes on the device may be damaged.
     ///
-    /// Some of the image's bytes are from an earlier session, or the device did not acknowledge the last bytes.
+    /// An image is in this set if some of its bytes are from an earlier session, or if the device did not acknowledge its last bytes.
     var uncertain: Set<Int> = []
     /// The images that were sent a second time from offset 0, because the device's image list did not have them.
     var sentAgain: Set<Int> = []

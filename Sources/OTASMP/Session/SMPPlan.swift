@@ -22,7 +22,7 @@ struct SMPPlan {
         /// Fail, because another update is in progress on the device. The string is the reason for the user.
         case blocked(String)
     }
-    /// The state of an image of the push on the device.
+    /// The state that an image of the push has on the device.
     enum ImageState {
         /// The image list does not have the image.
         case absent

@@ -2,7 +2,7 @@
 ///
 /// The device drops a chunk with an unexpected offset, and answers with the expected offset. Answers arrive in the order of the chunks.
 /// So an answer shows that each earlier chunk was answered or lost. After a lost chunk, the device drops all later chunks in flight. The
-/// upload then waits for all of their answers before it sends chunks again, because only the last answer has the final offset.
+/// upload then waits for the answers to these chunks before it sends chunks again, because only the last answer has the final offset.
 package struct SMPUpload {
     /// The effect of an answer or a timeout on the upload.
     package enum Verdict: Equatable {
@@ -147,7 +147,7 @@ package struct SMPUpload {
             return .agreed
         }
         if !isOpen, offset > chunk.end {
-            // The device resumes an earlier upload of the same file, so it already has the first chunk.
+            // The device resumes an earlier upload of the same file, so the device already has the first chunk.
             isOpen = true
             sentOffset = offset
             return .agreed
