@@ -24,7 +24,7 @@ public struct SMPImage: Sendable {
     /// The types of the TLVs (type-length-value records) with a SHA-256, a SHA-384 or a SHA-512 digest (MCUboot, `image.h`).
     private static let digestTypes: Set<UInt16> = [0x10, 0x11, 0x12]
 
-    /// The digest length in bytes that most devices use: the length of a SHA-256.
+    /// The length of a SHA-256 in bytes. The images of most devices have this digest.
     static let usualDigestLength = 32
 
     /// Returns the digest with this length in bytes from the image's TLVs; nil if the TLVs do not have such a digest.

@@ -154,7 +154,7 @@ package struct SMPChunk: Sendable, Equatable {
     /// Returns the number of image bytes that fit in a packet. A result of 0 or less means that no image byte fits.
     ///
     /// - Parameters:
-    ///   - opening: the properties of the image file; nil for a chunk without them.
+    ///   - opening: the properties of the image file for the first chunk; nil for all later chunks.
     ///   - offset: the offset of the chunk in the image file, in bytes.
     ///   - longest: the maximum length of the packet in bytes, including the header.
     package static func capacity(opening: Opening? = nil, offset: Int, longest: Int) -> Int {

@@ -55,7 +55,7 @@ struct SMPPush {
 
 /// The steps of a push, which depend on the device's image list.
 extension SMPConversation {
-    /// Performs the next step of the push, which ``SMPPlan`` determines from the image list.
+    /// Performs the next step of the push. ``SMPPlan`` determines this step from the image list.
     mutating func proceed(with list: SMPImageList) {
         guard var push else { return }
         let plan = SMPPlan(images: push.images, ending: push.options.ending, list: list)

@@ -174,8 +174,9 @@ extension SMPRequest {
 
     /// Returns the time limit for the answer to an attempt of a request.
     ///
-    /// The four attempts of a query have 1 s, 2 s, 4 s and 8 s. The first limits are short, because a device without a free buffer drops
-    /// a query without an answer. Marks, erases and uploads have longer limits, because the device changes its flash before it answers.
+    /// The limits of the four attempts of a query are 1 s, 2 s, 4 s and 8 s. The first limits are short, because a device without a free
+    /// buffer drops a query without an answer. Marks and erases have longer limits, because the device writes or erases its flash before
+    /// it answers.
     ///
     /// - Parameter attempt: the number of the attempt; the first attempt has the number 1.
     func timeLimit(attempt: Int) -> Duration {

@@ -32,7 +32,7 @@ package struct SMPConversation: Conversation {
     /// A request that waits for its answer.
     private struct Exchange {
         let request: SMPRequest
-        /// The sequence number of all attempts. They have the same number, so that a late answer to an earlier attempt is accepted, too.
+        /// The sequence number. All attempts have the same number, so that a late answer to an earlier attempt is also accepted.
         let sequence: UInt8
         /// The time of the first attempt.
         let since: Duration

@@ -26,7 +26,9 @@ package struct SMPWindow: Sendable, Equatable {
     /// After a gap at size 1, the pause is above zero until the size grows. The device needs the pause to free its buffers after the
     /// answer. On a lossy link, the pause is always zero.
     package private(set) var pause = Duration.zero
-    /// The size at which the last gap occurred, but at least 2; nil if no gap occurred, or if this size has worked since the gap.
+    /// The size at which the last gap occurred, but at least 2.
+    ///
+    /// Nil if no gap occurred, or if enough chunks were answered at this size after the gap.
     private var overflow: Int?
     /// The number of further gaps at the size `overflow`. It is 0 after the first gap at this size.
     private var failures = 0
