@@ -90,7 +90,7 @@ extension ProfileConversation {
     }
 
     private mutating func askToConfirm(_ snapshot: DeviceSnapshot) {
-        // Without this limit, a device that accepts every CONFIRM but never ends the trial would keep the session running for ever.
+        // This limit stops a session with a device that accepts every CONFIRM but never ends the trial.
         if hasEndedTrial, let end = shared.restartDeadline, shared.now >= end {
             return fail(
                 UpdateError(.didNotReturn, "the device answers, and is still on trial when the time limit has passed"))

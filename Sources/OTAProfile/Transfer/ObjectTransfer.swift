@@ -83,8 +83,8 @@ package struct ObjectTransfer {
     package mutating func nextChunks() -> [[UInt8]] {
         var room = windowLimit - window.inFlight
         if let flush {
-            // The host continues to send chunks while a SYNC waits for its answer, but at most one window. In BlueZ, chunks can overtake
-            // a SYNC, because they are writes without response. Without the limit, chunks could delay the SYNC for ever.
+            // While a SYNC waits for its answer, the host sends at most one window of chunks. In BlueZ, chunks can overtake a SYNC,
+            // because chunks are writes without response. Without the limit, chunks could delay the SYNC for ever.
             room = min(room, windowLimit - flush.chunksSent)
         }
         var chunks: [[UInt8]] = []

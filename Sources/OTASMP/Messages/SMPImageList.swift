@@ -53,7 +53,7 @@ package struct SMPImageList: Sendable, Equatable {
     /// Returns the images with this image number that do not run.
     package func others(_ number: Int) -> [Entry] { entries.filter { $0.image == number && !$0.active } }
 
-    /// Returns the slot to erase for this image number, which is a slot without a running image; nil if images run in both slots.
+    /// Returns the slot to erase for this image number; nil if images run in both slots. The slot to erase has no running image.
     ///
     /// The result is the slot number for an erase request. Zephyr counts these numbers across all images: image 0 has the slots 0 and 1,
     /// and image 1 has the slots 2 and 3.
@@ -100,9 +100,9 @@ package struct SMPSlotList: Sendable, Equatable {
         }
     }
     package var slots: [Slot] = []
-    /// The maximum size of an image in bytes, by image number; without an entry if the device does not report the size.
+    /// The maximum size of an image in bytes, by image number, without the space for the bootloader's trailer.
     ///
-    /// The space for the bootloader's trailer in the slot is not included.
+    /// An image number has no entry if the device does not report the size.
     package var largestImages: [Int: Int] = [:]
 
     /// Parses the fields of an answer that has the slot list. A slot without a size is skipped, because the device could not open the slot.
@@ -123,7 +123,7 @@ package struct SMPSlotList: Sendable, Equatable {
         }
     }
 
-    /// Returns the maximum size in bytes of an image for the slot that does not run; nil if the size is unknown.
+    /// Returns the maximum size in bytes of an image for the slot without the running image; nil if the size is unknown.
     ///
     /// - Parameters:
     ///   - number: the image number.

@@ -33,7 +33,7 @@ package struct SMPParameters: Sendable, Equatable {
 
     /// The maximum window in packets, which is less than half of the 256 sequence numbers.
     ///
-    /// Over UDP, an old answer can arrive late or twice. The limit prevents that an old answer has the number of a packet in flight.
+    /// Over UDP, an old answer can arrive late or twice. With this limit, an old answer does not have the number of a packet in flight.
     private static let longestWindow = 127
 }
 

@@ -69,7 +69,7 @@ extension SMPConversation {
     ///
     /// - Parameter digest: the digest of the image in the image list; nil for the running image of the main processor.
     mutating func askToMark(_ digest: [UInt8]?, confirm: Bool) {
-        // Without this limit, a device that accepts every request but never confirms its image would keep the session running for ever.
+        // This limit stops a session with a device that accepts every request but never confirms its image.
         if let end = shared.restartDeadline, shared.now >= end {
             return fail(
                 UpdateError(
