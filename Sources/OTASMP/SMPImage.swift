@@ -17,7 +17,7 @@ public struct SMPImage: Sendable {
     }
 
     var bytes: [UInt8] { verified.bytes }
-    /// The SHA-256 of the whole file. The digest in the image's TLVs differs, because it covers only a part of the file.
+    /// The SHA-256 of the whole file. The digest in the image's TLVs is another digest, which covers only a part of the file.
     var fileDigest: [UInt8] { verified.fileDigest.bytes }
     var version: String { verified.image.version.description }
 

@@ -11,7 +11,7 @@ struct Preflight {
 
     /// The state of the bundle's image on the device.
     enum ImageState: Equatable {
-        /// The device does not run the image, so the host must send it.
+        /// The device does not run the image, so the host must send the image.
         case needsUpload
         /// The device runs the image, and the image is confirmed.
         case running

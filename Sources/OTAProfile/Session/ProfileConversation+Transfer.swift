@@ -12,7 +12,7 @@ struct Push {
         case asked
         /// The link was lost before the answer.
         case unanswered(since: Duration)
-        /// The device answered APPLY with *ok*, or the device's status shows that it performed APPLY.
+        /// The device answered APPLY with *ok*, or the device's status shows that the device performed APPLY.
         case answered(at: Duration)
     }
 

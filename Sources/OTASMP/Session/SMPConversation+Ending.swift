@@ -2,7 +2,7 @@ import OTAUpdate
 
 /// The last part of a push (marks, restart and confirmation), and the cases `confirm` and `discard` of `UpdateTask`.
 extension SMPConversation {
-    /// The time after a restart request before the conversation sends another restart request.
+    /// The minimum time from a restart request to the next restart request.
     ///
     /// A device may still answer for a short time after it has accepted a restart request. So an early answer is not a failure.
     private static let earliestVerdict = Duration.seconds(5)

@@ -272,6 +272,6 @@ extension SMPConversation {
         askNext()
     }
 
-    /// The maximum of `SMPPush.stateLosses` in a session that continues.
+    /// The maximum of `SMPPush.stateLosses`. One more loss fails the session.
     private static let mostStateLosses = 3
 }

@@ -4,7 +4,7 @@ package import OTAUpdate
 /// The host side of SMP, the protocol of MCUmgr (docs/smp.md).
 ///
 /// On each link, the conversation subscribes to the notifications and requests the image list. The image list alone determines the next
-/// step. So the conversation continues correctly after a lost link, and after an interrupted session. Other features of the device are
+/// step. So the conversation continues correctly after a lost link, and after an interrupted session. The features of the device are
 /// requested only once in a session.
 package struct SMPConversation: Conversation {
     package static let updateProtocol = UpdateProtocol.smp
@@ -217,7 +217,7 @@ package struct SMPConversation: Conversation {
     /// Returns the time limit for the answer to an attempt of a request.
     ///
     /// Over UDP and serial, a link opens even while the device restarts. So after a restart request, the image list is requested every
-    /// second, and the conversation notices the returned device early.
+    /// second, until the device has restarted and answers.
     private func timeLimit(of request: SMPRequest, attempt: Int) -> Duration {
         if probe == .reassembly { return request.timeLimit(attempt: device.probes) }
         let isLooking =

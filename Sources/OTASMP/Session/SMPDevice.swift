@@ -1,7 +1,8 @@
 /// The features of a device, as far as the session knows them, and the state of the tests (``SMPProbe``) that detect some of them.
 struct SMPDevice {
-    /// The assumed size of a buffer, in bytes, if the device does not report its parameters: Zephyr's default
-    /// (`MCUMGR_TRANSPORT_NETBUF_SIZE`).
+    /// The assumed size of a buffer in bytes if the device does not report its buffers.
+    ///
+    /// This is the default of Zephyr (`MCUMGR_TRANSPORT_NETBUF_SIZE`).
     private static let usualBufferSize = 384
     /// An echo request is shorter than the device's buffer by this number of bytes, because the answer is longer than the request.
     private static let echoMargin = 16

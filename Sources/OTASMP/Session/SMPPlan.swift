@@ -15,7 +15,7 @@ struct SMPPlan {
         case confirm(SMPImage, digest: [UInt8])
         /// End the push, and leave the image on trial.
         case leaveOnTrial
-        /// End the push, because all images are on the device. Only for pushes with the ending `UpdateOptions.Ending.uploadOnly`.
+        /// End the push, because all images are on the device. This step occurs only with `UpdateOptions.Ending.uploadOnly`.
         case leaveHeld
         /// End the push, because nothing is left to do.
         case finish
