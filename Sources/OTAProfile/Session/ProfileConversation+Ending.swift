@@ -10,7 +10,9 @@ extension ProfileConversation {
     private static let earliestVerdict = Duration.seconds(4)
     /// The maximum number of times that a push begins again because APPLY had no effect (docs/ota-profile.md, "What the host does").
     private static let mostApplies = 2
-    /// The maximum number of CONFIRM requests in a session. It stops a session with a device that accepts CONFIRM and stays on trial.
+    /// The maximum number of CONFIRM requests in a session.
+    ///
+    /// The limit stops a session with a device that accepts every CONFIRM and stays on trial.
     private static let mostConfirms = 24
 
     /// Handles the answer *ok* to FINISH of the image: sends APPLY.
