@@ -1,36 +1,40 @@
 import OTAFirmware
 public import OTASigning
 
-/// A verified image to push, and the number of the processor that it is for.
+/// A verified MCUboot image to push over SMP, with its image number.
 public struct SMPImage: Sendable {
+    /// The image, which a trusted key or the user's consent authorizes.
     public let verified: VerifiedImage
-    /// The image number; 0 if the device has one processor.
+    /// The image number, by which SMP identifies the processor of the image; 0 if the device has one processor.
     public let number: Int
 
+    /// Creates an image to push.
+    ///
+    /// - Parameter number: the image number; 0 if the device has one processor.
     public init(_ verified: VerifiedImage, number: Int = 0) {
         self.verified = verified
         self.number = number
     }
 
     var bytes: [UInt8] { verified.bytes }
-    /// The SHA-256 of the file. It differs from the digest in the image's records.
+    /// The SHA-256 of the whole file. The digest in the image's TLVs is another digest, which covers only a part of the file.
     var fileDigest: [UInt8] { verified.fileDigest.bytes }
     var version: String { verified.image.version.description }
 
-    /// The types of the records with a digest: SHA-256, SHA-384 and SHA-512 (mcuboot, `image.h`).
+    /// The types of the TLVs (type-length-value records) with a SHA-256, a SHA-384 or a SHA-512 digest (MCUboot, `image.h`).
     private static let digestTypes: Set<UInt16> = [0x10, 0x11, 0x12]
 
-    /// The length of a SHA-256, in bytes.
+    /// The length of a SHA-256 in bytes. The images of most devices have this digest.
     static let usualDigestLength = 32
 
-    /// Returns the digest in the image's records with this length in bytes; nil: none.
+    /// Returns the digest with this length in bytes from the image's TLVs; nil if the TLVs do not have such a digest.
     func digest(ofLength length: Int) -> [UInt8]? {
         verified.image.tlvs.first { Self.digestTypes.contains($0.type) && $0.value.count == length }?.value
     }
 
-    /// Returns whether the first packet of an upload has room for the image's header, its length and its digest.
+    /// Returns whether the first packet of an upload has room for the file's length, the file's digest and the image's header.
     ///
-    /// - Parameter longest: the maximum length of a packet, in bytes.
+    /// - Parameter longest: the maximum length of a packet in bytes.
     func canBeOpened(inPacketsOf longest: Int) -> Bool {
         let opening = SMPChunk.Opening(length: bytes.count, digest: fileDigest, image: number)
         return SMPChunk.capacity(opening: opening, offset: 0, longest: longest) >= SMPChunk.openingLength

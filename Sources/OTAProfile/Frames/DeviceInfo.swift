@@ -1,8 +1,10 @@
 package import OTAFirmware
 
-/// The value of the characteristic Info: the device's properties. It is a list of `{ type u8, length u8, value }` with ascending types,
-/// at most 512 bytes. Unknown types are skipped.
+/// The value of the characteristic Info, which describes the device (docs/ota-profile.md, "Info").
+///
+/// The value is a list of items `{ type u8, length u8, value }` in ascending order of type. The parser skips items of unknown types.
 package struct DeviceInfo: Equatable {
+    /// The maximum length of the whole list in bytes.
     package static let longest = 512
 
     package var product = ""
@@ -11,34 +13,39 @@ package struct DeviceInfo: Equatable {
     package var securityCounter: UInt32 = 0
     /// The image format that the device boots: the raw value of an `ImageFormat`, or `anyImageFormat`.
     package var imageFormat: UInt8 = 0
-    /// The value of `imageFormat` of a device that boots all formats (`OTA_FORMAT_ANY` in the device core).
+    /// The value of `imageFormat` for a device that boots all formats (`OTA_FORMAT_ANY` in the device core).
     package static let anyImageFormat: UInt8 = 255
-    /// The maximum image size in bytes, without the boot trailer.
+    /// The maximum size of an image in bytes. The space for the bootloader's trailer is not included.
     package var largestImage: UInt32 = 0
-    /// The maximum length of a Data value in bytes, 20..512.
+    /// The maximum length of a Data value in bytes, from 20 to 512. The sequence number at the start of the value is included.
     package var longestValue = 0
-    /// The maximum number of chunks in flight, 1..2047.
+    /// The maximum number of chunks in flight, from 1 to 2047.
     package var window = 0
-    /// The maximum time from the answer to APPLY until the device accepts a connection again, in seconds.
+    /// The maximum time in seconds from the answer to APPLY until the device accepts a connection again.
     package var restartSeconds = 0
-    /// The time limit from boot to CONFIRM, in seconds; 0: the device has no trial.
+    /// The time limit in seconds from boot to CONFIRM. 0 means that the device has no trial.
     package var trialSeconds = 0
-    /// The device's trusted keys.
+    /// The IDs of the device's trusted keys.
     package var keys: [KeyID] = []
-    /// The first bytes of the manifest digest of the running image; nil if the image was not installed from a bundle.
+    /// The first 8 bytes of the SHA-256 of the running image's manifest; nil if the device does not report the digest.
     package var running: [UInt8]?
-    /// The partial upload; nil if there is none.
+    /// The partial upload that the device stores; nil if there is none.
     package var held: Held?
 
+    /// A partial upload: the received bytes of an incomplete image.
     package struct Held: Equatable {
+        /// The first 8 bytes of the SHA-256 of the image's manifest.
         package var manifestDigestPrefix: [UInt8]
         /// The number of received bytes.
         package var offset: Int
     }
 
-    /// The required types.
+    /// The types of the items that every device must send.
     private static let required: ClosedRange<UInt8> = 1...8
 
+    /// Parses the value of Info.
+    ///
+    /// - Throws: ``FrameError`` if the list is too long, or if an item is malformed, out of order or missing.
     package init(parsing bytes: [UInt8]) throws(FrameError) {
         guard bytes.count <= Self.longest else { throw FrameError(context: "Info has \(bytes.count) bytes") }
         self = try ByteReader.parse("Info", bytes) { reader in

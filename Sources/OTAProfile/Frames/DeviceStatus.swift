@@ -1,6 +1,6 @@
 package import OTAUpdate
 
-/// The status byte of an answer.
+/// The status byte in an answer and in Progress: success or an error (docs/ota-profile.md, "Statuses").
 package enum DeviceStatus: UInt8 {
     case ok = 0
     case unknownOpcode
@@ -21,7 +21,7 @@ package enum DeviceStatus: UInt8 {
     case digestMismatch
     case refusedByPolicy
 
-    /// The error code of a session that ends with this status.
+    /// The error code of a session that fails because the device answered a request with this status.
     package var error: UpdateError.Code {
         switch self {
         case .ok, .unknownOpcode, .badArgument, .badState: .protocolViolation
@@ -42,7 +42,7 @@ package enum DeviceStatus: UInt8 {
         }
     }
 
-    /// The meaning of the status. A message to the user continues with it after "the device refused REQUEST:".
+    /// The meaning of the status for the user. The message with this text is "the device refused REQUEST: MEANING".
     package var meaning: String {
         switch self {
         case .ok: "ok"

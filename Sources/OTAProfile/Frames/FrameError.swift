@@ -1,13 +1,19 @@
 import OTAFirmware
 
-/// Bytes from a device that do not follow the profile.
+/// The error for bytes from a device that violate the profile.
 package struct FrameError: Error, Equatable {
-    /// The description for the user, without a full stop.
+    /// The description of the error for the user, without a full stop.
     package var context: String
 }
 
 extension ByteReader {
-    /// Parses the frame `name` with `body`. Bytes after the frame are an error.
+    /// Parses a frame, which is one complete value that the device sent.
+    ///
+    /// - Parameters:
+    ///   - name: the name of the frame in the error message.
+    ///   - bytes: the bytes of the frame.
+    ///   - body: reads the fields of the frame.
+    /// - Throws: ``FrameError`` if the frame has too few bytes or too many bytes, or if `body` throws a `FrameError`.
     static func parse<Frame>(
         _ name: String, _ bytes: [UInt8], _ body: (inout ByteReader) throws -> Frame
     ) throws(FrameError) -> Frame {

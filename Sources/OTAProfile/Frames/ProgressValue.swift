@@ -1,12 +1,15 @@
 import OTAFirmware
 
-/// The value of Progress: `[state u8][status u8][position]`, 12 bytes.
+/// The value of the characteristic Progress: `[state u8][status u8][position]`, 12 bytes.
 package struct ProgressValue: Equatable {
     package var state: DeviceState
-    /// The status: `flashFailed` if a failure of the flash ended the state *image*, else `ok`.
+    /// `flashFailed` if a flash error ended the state *image*; otherwise `ok`.
     package var status: DeviceStatus
     package var position: Position
 
+    /// Parses the value of Progress.
+    ///
+    /// - Throws: ``FrameError`` if the length is not 12 bytes, or if the state or the status is unknown.
     package init(parsing bytes: [UInt8]) throws(FrameError) {
         self = try ByteReader.parse("Progress", bytes) { reader in
             let state: UInt8 = try reader.read()
@@ -26,7 +29,7 @@ package struct ProgressValue: Equatable {
     }
 }
 
-/// The state byte of Progress.
+/// The state of the device, as Progress reports it in one byte (docs/ota-profile.md, "States").
 package enum DeviceState: UInt8 {
     case idle = 0
     case envelope
@@ -36,13 +39,15 @@ package enum DeviceState: UInt8 {
     case trial
 }
 
-/// The device's position in the open object: `[next u16][offset u32][CRC-32 u32]`, little-endian, 10 bytes. The device has received
-/// the first `offset` bytes of the object. `crc` is their CRC-32.
+/// The device's position in the open object: `[next u16][offset u32][CRC-32 u32]`, little-endian, 10 bytes.
+///
+/// The open object is the envelope or the image that the last BEGIN opened.
 package struct Position: Equatable {
-    /// The sequence number that the device expects.
+    /// The sequence number of the chunk that the device expects next.
     package var next: UInt16
-    /// The number of received bytes.
+    /// The number of bytes of the object that the device has received.
     package var offset: Int
+    /// The CRC-32 of the first `offset` bytes of the object.
     package var crc: UInt32
 
     package init(next: UInt16, offset: Int, crc: UInt32) {
@@ -51,6 +56,7 @@ package struct Position: Equatable {
         self.crc = crc
     }
 
+    /// Reads the 10 bytes of a position.
     init(from reader: inout ByteReader) throws(ByteReader.Truncated) {
         next = try reader.read()
         offset = Int(try reader.read(UInt32.self))

@@ -1,25 +1,32 @@
 import OTAFirmware
 
-/// The object that BEGIN opens for transfer.
+/// The object that BEGIN opens for transfer. The raw value is the number of the object in BEGIN.
 package enum TransferObject: UInt8, Sendable {
     case envelope = 1
     case image = 2
 }
 
-/// A request, which the host writes to Control: `[opcode u8][tag u8][arguments]`, little-endian.
+/// A request that the host writes to Control: `[opcode u8][tag u8][arguments]`, little-endian.
 package enum Request: Equatable {
-    /// Opens an object of `size` bytes. The device chooses the offset at which the transfer continues: `from` or lower.
+    /// Opens an object of `size` bytes for transfer.
+    ///
+    /// The device answers with the offset at which the transfer continues. This offset is at most `from`. `digestPrefix` is the first
+    /// 8 bytes of the object's SHA-256.
     case begin(TransferObject, size: Int, from: UInt32, digestPrefix: [UInt8])
-    /// Requests the device's position: a flush. `sequence` is the sequence number of the host's next chunk.
+    /// The flush: requests the device's ``Position``. `sequence` is the sequence number of the host's next chunk.
     case sync(sequence: UInt16)
-    /// Verifies the open object.
+    /// Makes the device verify the open object, which the device must have received completely.
     case finish(TransferObject)
+    /// Marks the verified image for boot, either permanently or for a trial.
     case apply(permanent: Bool)
+    /// Makes the image on trial permanent.
     case confirm
+    /// Discards the partial upload. During a trial, also makes the device roll back.
     case discard
+    /// Makes the device blink for this number of seconds. 0 stops the blinking.
     case identify(seconds: UInt8)
 
-    /// The value of `from` in BEGIN that makes the device resume at its own offset.
+    /// The value of `from` in BEGIN with which the device resumes at its own offset.
     package static let resume = UInt32.max
 
     package var opcode: UInt8 {
@@ -34,7 +41,7 @@ package enum Request: Equatable {
         }
     }
 
-    /// The request's name in the profile.
+    /// The name of the request in the profile, for messages to the user.
     package var name: String {
         switch self {
         case .begin(.envelope, _, _, _): "BEGIN envelope"
@@ -49,7 +56,7 @@ package enum Request: Equatable {
         }
     }
 
-    /// The time limit for the answer. It is longer for BEGIN and FINISH, because the device may read or erase flash.
+    /// The time limit for the answer. BEGIN and FINISH have a longer limit, because the device may read or erase flash for them.
     package var timeLimit: Duration {
         switch self {
         case .begin, .finish: .seconds(30)
@@ -57,6 +64,9 @@ package enum Request: Equatable {
         }
     }
 
+    /// Returns the bytes of the request.
+    ///
+    /// - Parameter tag: the number that the device copies into its answer.
     package func bytes(tag: UInt8) -> [UInt8] {
         var writer = ByteWriter(reservingCapacity: 19)
         writer.write(opcode)
@@ -76,15 +86,19 @@ package enum Request: Equatable {
     }
 }
 
-/// An answer that a device notifies on Control: `[0x80 | opcode][tag][status u8][results]`.
+/// The device's answer to a request, which is a notification of Control: `[0x80 | opcode][tag u8][status u8][results]`.
 package struct ControlAnswer: Equatable {
+    /// The opcode of the request, without the bit 0x80 of the answer.
     package var opcode: UInt8
     package var tag: UInt8
     package var status: DeviceStatus
-    /// The device's position. Present only in answers to BEGIN and SYNC with status ok.
+    /// The device's position in an answer to BEGIN or SYNC with the status *ok*; nil in all other answers.
     package var position: Position?
 
-    /// Parses a notification. Returns nil if it is the answer to another request; then only its first two bytes are parsed.
+    /// Parses a notification of Control.
+    ///
+    /// - Returns: nil if the notification has another opcode than `request` or another tag. The other bytes are then not checked.
+    /// - Throws: ``FrameError`` if the length is wrong or the status is unknown.
     package init?(to request: Request, tag: UInt8, parsing bytes: [UInt8]) throws(FrameError) {
         guard bytes.count >= 2, bytes[0] == 0x80 | request.opcode, bytes[1] == tag else { return nil }
         self = try ByteReader.parse("the answer to \(request.name)", bytes) { reader in

@@ -2,7 +2,7 @@ import OTAFirmware
 import OTASigning
 import OTAUpdate
 
-/// Checks whether the device would refuse a bundle, before anything is sent. The device checks the bundle again.
+/// Checks whether the device would refuse a bundle, before the host sends the bundle. The device checks the bundle again later.
 struct Preflight {
     let bundle: VerifiedBundle
     let options: UpdateOptions
@@ -11,22 +11,24 @@ struct Preflight {
 
     /// The state of the bundle's image on the device.
     enum ImageState: Equatable {
-        /// The image must be sent.
+        /// The device does not run the image, so the host must send the image.
         case needsUpload
-        /// The image runs and is confirmed.
+        /// The device runs the image, and the image is confirmed.
         case running
-        /// The image runs on trial.
+        /// The device runs the image on trial.
         case onTrial
     }
 
-    /// Returns whether the bundle's image runs. If Info has no digest, only the version is compared.
+    /// Returns whether the device runs the bundle's image.
+    ///
+    /// The version is compared, and also the manifest digest of the running image if the device reports this digest.
     func runs(on device: DeviceSnapshot) -> Bool {
         device.version == manifest.version && device.info.running.map { $0 == bundle.manifestDigest.prefix } ?? true
     }
 
-    /// Returns the state of the bundle's image.
+    /// Returns the state of the bundle's image on the device.
     ///
-    /// - Throws: `inTrial` if another image is on trial, or if the push starts over.
+    /// - Throws: `inTrial` if another image is on trial. Also throws `inTrial` during any trial if `options.resume` is `never`.
     func state(of device: DeviceSnapshot) throws(UpdateError) -> ImageState {
         if device.state == .trial {
             guard options.resume != .never, runs(on: device) else {
@@ -34,14 +36,14 @@ struct Preflight {
             }
             return .onTrial
         }
-        // The version alone is not enough, because another image with the same version may have been flashed.
+        // The manifest digest must be equal, too, because the device may run another image with the same version.
         return device.info.running == bundle.manifestDigest.prefix && runs(on: device) ? .running : .needsUpload
     }
 
-    /// Checks each field of the bundle against the device.
+    /// Compares each field of the bundle with the device's properties, and checks that the device supports `options`.
     ///
-    /// - Returns: a warning for the user, or nil.
-    /// - Throws: the error with which the device would refuse the bundle.
+    /// - Returns: a warning for the user; nil if there is none.
+    /// - Throws: the error of the first field or option that does not fit the device.
     func check(_ device: DeviceSnapshot) throws(UpdateError) -> UpdateProgress? {
         let info = device.info
         guard info.product == manifest.product.text else {

@@ -2,14 +2,20 @@ import OTAFirmware
 import OTASigning
 import OTAUpdate
 
-/// The end of a push: APPLY, restart and CONFIRM. Also the tasks `confirm` and `discard`.
+/// The last part of a push (APPLY, restart and CONFIRM), and the cases `confirm` and `discard` of `UpdateTask`.
 extension ProfileConversation {
-    /// The time in which the old image may still answer after APPLY. A device restarts when the host disconnects, or 2 s after APPLY.
+    /// The time after APPLY during which the old image may still answer.
+    ///
+    /// A device restarts when the host disconnects, at the latest 2 s after APPLY. The constant is twice this time.
     private static let earliestVerdict = Duration.seconds(4)
+    /// The maximum number of times that a push begins again because APPLY had no effect (docs/ota-profile.md, "What the host does").
     private static let mostApplies = 2
+    /// The maximum number of CONFIRM requests in a session.
+    ///
+    /// The limit stops a session with a device that accepts every CONFIRM and stays on trial.
     private static let mostConfirms = 24
 
-    /// Handles the answer to FINISH of the image.
+    /// Handles the answer *ok* to FINISH of the image: sends APPLY.
     mutating func imageVerified() {
         guard let push, let snapshot else { return }
         progressed()
@@ -19,7 +25,7 @@ extension ProfileConversation {
         ask(.apply(permanent: push.options.ending == .permanent))
     }
 
-    /// Handles the answer to APPLY. The device restarts after the host disconnects.
+    /// Handles the answer *ok* to APPLY: closes the link, because the device restarts when the host disconnects.
     mutating func applied() {
         guard let snapshot else { return }
         push?.apply = .answered(at: shared.now)
@@ -27,7 +33,7 @@ extension ProfileConversation {
         reconnect(.afterRestart(reportsPhase: true))
     }
 
-    /// Checks the device after APPLY, or after a link that broke before the answer to APPLY.
+    /// Determines the result of APPLY from the device's status on a new link. The answer to APPLY may have been lost.
     mutating func checkRestart(_ snapshot: DeviceSnapshot) {
         guard let push else { return }
         let runsNew = push.preflight.runs(on: snapshot)
@@ -52,9 +58,10 @@ extension ProfileConversation {
         }
     }
 
-    /// Whether the running image is certainly the new one and permanent.
+    /// Returns whether the device certainly runs the new image permanently. The caller has checked that the new version runs.
     ///
-    /// Some devices do not report digests. On them, an old image of the same version must not count as the new image.
+    /// Some devices do not report the digest of the running image. If the old image has the same version, the version proves nothing.
+    /// The function then requires another proof: the session ended a trial, or the device answered a permanent APPLY.
     private func isPermanent(_ push: Push, _ snapshot: DeviceSnapshot) -> Bool {
         if snapshot.info.running != nil || push.previous?.version != snapshot.version { return true }
         if hasEndedTrial { return true }
@@ -62,7 +69,7 @@ extension ProfileConversation {
         return false
     }
 
-    /// Sends APPLY again, because the first one did not arrive: it has no answer, and the old version still runs.
+    /// Begins the push again, because APPLY had no effect: no answer arrived, and the old image still runs.
     private mutating func applyOnceMore(_ snapshot: DeviceSnapshot) {
         guard let push, push.appliedAgain < Self.mostApplies else {
             return fail(UpdateError(.linkLost, "the link was lost after each APPLY"))
@@ -73,10 +80,10 @@ extension ProfileConversation {
         beginPush(snapshot)
     }
 
-    /// Confirms the image on trial, or leaves it on trial if the task requires this.
+    /// Confirms the image on trial. With the option `UpdateOptions.Ending.trial`, finishes the push and leaves the image on trial.
     mutating func confirmOrLeave(_ snapshot: DeviceSnapshot) {
-        // APPLY has been performed, even if its answer was lost or an earlier run sent it. If the old version runs after this point,
-        // the device rolled back.
+        // The trial shows that the device performed APPLY, even if no answer arrived in this session. If the old version runs later,
+        // the device has rolled back.
         push?.apply = .answered(at: shared.now)
         guard push?.options.ending != .trial else {
             return finish(.onTrial(seconds: snapshot.info.trialSeconds), described(snapshot))
@@ -85,7 +92,7 @@ extension ProfileConversation {
     }
 
     private mutating func askToConfirm(_ snapshot: DeviceSnapshot) {
-        // The time limit also applies to a device that answers all the time but never ends the trial.
+        // This limit stops a session with a device that accepts every CONFIRM but never ends the trial.
         if hasEndedTrial, let end = shared.restartDeadline, shared.now >= end {
             return fail(
                 UpdateError(.didNotReturn, "the device answers, and is still on trial when the time limit has passed"))
@@ -96,17 +103,17 @@ extension ProfileConversation {
         }
         report(.phase(.confirm))
         if !hasEndedTrial {
-            // If the link is lost before the answer, the session tries to reconnect until this time, and then reads the status.
+            // If the link is lost before the answer, the session tries to reconnect until this time.
             shared.restartDeadline = shared.now + snapshot.longestReturn
         }
         hasEndedTrial = true
         ask(.confirm)
     }
 
-    /// Handles the answer to CONFIRM.
+    /// Handles the answer *ok* to CONFIRM.
     mutating func confirmed() {
         guard let snapshot else { return }
-        // The task `confirm` has no bundle with the new security counter, so the device's status is read once more.
+        // Without a push, the conversation has no bundle with the new security counter. So it reads the status from the device again.
         guard let push else { return begin() }
         report(.confirmed(version: snapshot.version.text))
         var device = described(snapshot)
@@ -121,7 +128,7 @@ extension ProfileConversation {
         return device
     }
 
-    // MARK: The tasks confirm and discard
+    // MARK: UpdateTask.confirm and UpdateTask.discard
 
     mutating func beginConfirm(_ snapshot: DeviceSnapshot) {
         if snapshot.state == .trial { return askToConfirm(snapshot) }
@@ -155,7 +162,7 @@ extension ProfileConversation {
         ask(.discard)
     }
 
-    /// Handles the answer to DISCARD.
+    /// Handles the answer *ok* to DISCARD. If the image was on trial, the device restarts and rolls back.
     mutating func discarded() {
         guard let snapshot else { return }
         guard snapshot.state == .trial else {

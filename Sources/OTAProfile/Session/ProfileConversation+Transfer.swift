@@ -2,37 +2,43 @@ import OTAFirmware
 import OTASigning
 import OTAUpdate
 
-/// The state of a push over all links.
+/// The state of a push that remains from one link to the next.
 struct Push {
-    /// The state of the request APPLY. The device may perform APPLY even if the link ended before the answer.
+    /// The state of the request APPLY. The device may perform APPLY even if the link is lost before the answer.
     enum ApplyState: Equatable {
+        /// APPLY was not sent.
         case none
-        /// APPLY was sent and has no answer so far.
+        /// APPLY was sent, and the conversation waits for the answer.
         case asked
         /// The link was lost before the answer.
         case unanswered(since: Duration)
+        /// The device answered APPLY with *ok*, or the device's status shows that the device performed APPLY.
         case answered(at: Duration)
     }
 
     let bundle: VerifiedBundle
     let options: UpdateOptions
 
-    /// True after the first answer to BEGIN of the image. Later links then resume this run's own transfer.
+    /// True after the device accepted BEGIN of the image in this session. From then on, each new link resumes the transfer.
     var beganImage = false
-    /// The number of image bytes that had been sent when the last transfer ended.
+    /// The offset of the next image chunk, as last recorded by `note(_:)` or at BEGIN.
     var sentOffset = 0
-    /// The number of image bytes in the last acknowledgement that arrived.
+    /// The number of image bytes that the device has acknowledged, as last recorded by `note(_:)` or at BEGIN.
     var acknowledgedOffset = 0
-    /// The highest acknowledged offset of this run. Only bytes after this offset count as progress.
+    /// The highest acknowledged image offset of this session. Only bytes after this offset count as progress.
     var furthestOffset = 0
+    /// The time at which this session sent the first image chunk; nil if no image chunk was sent.
     var firstByteAt: Duration?
 
+    /// The number of position mismatches and flash errors so far. A position mismatch is a position that contradicts the sent bytes.
     var mismatches = 0
+    /// The number of times that the device computed a wrong digest of the image.
     var digestMismatches = 0
+    /// The number of times that the push began again because an APPLY had no effect.
     var appliedAgain = 0
 
     var apply = ApplyState.none
-    /// The device's status before the transfer; nil if the transfer of this image did not begin in this run.
+    /// The device's status before this session sent the envelope; nil if the envelope was not sent.
     var previous: DeviceSnapshot?
 
     var image: [UInt8] { bundle.image }
@@ -45,18 +51,22 @@ struct Push {
         self.options = options
     }
 
-    /// Records the offsets of a transfer that ends, completely or not.
+    /// Records the current offsets of the image's transfer.
     mutating func note(_ transfer: ObjectTransfer) {
         sentOffset = transfer.sentOffset
         acknowledgedOffset = transfer.acknowledgedOffset
     }
 }
 
-/// The push from the first status of the device to the verified image.
+/// The first part of a push, until the device has verified the image.
 extension ProfileConversation {
+    /// The number of mismatches at which the session fails (docs/ota-profile.md, "What the host does").
     private static let mostMismatches = 3
 
-    /// Checks the bundle against the device, then sends the envelope. If the device already runs the image, only confirms it.
+    /// Starts a push with the device's status on a new link.
+    ///
+    /// If the device already runs the bundle's image, the push ends or confirms the image. Otherwise the bundle is compared with the
+    /// device's properties, and the transfer of the envelope begins.
     mutating func beginPush(_ snapshot: DeviceSnapshot) {
         guard let push else { return }
         do throws(UpdateError) {
@@ -83,7 +93,7 @@ extension ProfileConversation {
         ask(.begin(.envelope, size: push.envelope.count, from: 0, digestPrefix: push.bundle.envelopeDigest.prefix))
     }
 
-    /// Handles the answer to FINISH of the envelope.
+    /// Handles the answer *ok* to FINISH of the envelope.
     mutating func envelopeAccepted() {
         guard let push, let snapshot else { return }
         let resumes = push.options.resume != .never || push.beganImage
@@ -103,9 +113,9 @@ extension ProfileConversation {
                 digestPrefix: push.bundle.manifest.imageDigest.prefix))
     }
 
-    /// Handles the answer to BEGIN.
+    /// Handles the answer *ok* to BEGIN: starts the transfer at the device's position.
     ///
-    /// - Parameter from: the highest offset that the request allows.
+    /// - Parameter from: the offset in the request. The device's offset must not be higher.
     mutating func began(_ object: TransferObject, from: UInt32, at position: Position) {
         guard let push, let snapshot else { return }
         let bytes = object == .envelope ? push.envelope : push.image
@@ -117,7 +127,7 @@ extension ProfileConversation {
             guard position.offset > 0 else {
                 return fail(UpdateError(.protocolViolation, "the device reports a CRC other than 0 for 0 bytes"))
             }
-            // The received bytes on the device are not the start of this object, so begin again at 0.
+            // The bytes on the device are not the first bytes of this image, so the transfer must start at 0.
             report(.discarded(offset: position.offset))
             return beginImage(from: 0)
         }
@@ -130,7 +140,7 @@ extension ProfileConversation {
 
     private mutating func beganImage(at offset: Int, chunkLength: Int) {
         guard var push, var statistics = shared.transfer else { return }
-        // Report the longest chunk of all links, because a later link may have a smaller MTU.
+        // The report has the longest chunk of all links, because a later link may have a smaller MTU.
         statistics.chunkSize = max(statistics.chunkSize, chunkLength)
         statistics.mtu = shared.link.maximumValueLength + 3
         statistics.resentBytes += max(0, push.sentOffset - offset)
@@ -154,7 +164,7 @@ extension ProfileConversation {
         self.push = push
     }
 
-    /// Sends the chunks that the window allows, sends a flush if one is due, and completes the object.
+    /// Sends the chunks that the window allows, and a SYNC if a flush is due. After the last acknowledgment, sends FINISH.
     mutating func pump() {
         guard var transfer else { return }
         if transfer.isComplete, !isAsking { return complete(transfer) }
@@ -187,20 +197,19 @@ extension ProfileConversation {
         ask(.finish(transfer.object))
     }
 
-    /// Handles a notification of Progress.
+    /// Handles a notification of the characteristic Progress.
     mutating func progressNotified(_ bytes: [UInt8]) {
-        // A malformed value is ignored. A position that disagrees with the sent bytes is ignored, too. Only answers to requests can
-        // cause an error.
+        // A malformed notification is ignored, because the answer to the next SYNC has the position, too.
         guard let object = transfer?.object, let progress = try? ProgressValue(parsing: bytes) else { return }
         if object == .image, progress.status == .flashFailed {
-            // While a flush is open, its answer decides, because BEGIN cannot be sent before that answer.
+            // While a SYNC waits for its answer, BEGIN must not be sent. The answer to the SYNC then reports the flash error.
             if !isAsking { mismatched(object, as: .flashFailed, "the device's flash failed") }
             return
         }
         if let verdict = transfer?.progressed(to: progress.position, at: shared.now) { handleVerdict(verdict) }
     }
 
-    /// Handles the answer to a flush.
+    /// Handles the position in the answer to a SYNC.
     mutating func flushed(to position: Position) {
         if let verdict = transfer?.flushed(to: position, at: shared.now) { handleVerdict(verdict) }
     }
@@ -236,7 +245,14 @@ extension ProfileConversation {
         report(.transferred(offset: transfer.acknowledgedOffset, total: push.image.count))
     }
 
-    /// Begins the object again: first at the last acknowledged offset, then at 0. The third mismatch fails the session.
+    /// Begins the transfer of an object again after a position mismatch or a flash error.
+    ///
+    /// After the first mismatch, the image continues at the last acknowledged offset. After the second mismatch, the image starts at 0.
+    /// The third mismatch fails the session.
+    ///
+    /// - Parameters:
+    ///   - code: the error code for the third mismatch.
+    ///   - context: the description of the mismatch for the user.
     mutating func mismatched(_ object: TransferObject, as code: UpdateError.Code, _ context: String) {
         if let transfer, transfer.object == .image { push?.note(transfer) }
         transfer = nil
@@ -249,7 +265,7 @@ extension ProfileConversation {
         }
     }
 
-    /// Sends the image once more after the device has computed another digest.
+    /// Sends the image again from 0, because the device computed a wrong digest. The second wrong digest fails the session.
     mutating func digestMismatched() {
         guard let push, push.digestMismatches == 0 else {
             return fail(UpdateError(.digestMismatch, "the device computed a wrong digest of the image, twice"))

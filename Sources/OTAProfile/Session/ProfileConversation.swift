@@ -4,32 +4,35 @@ package import OTAUpdate
 
 /// The host side of the GATT OTA profile (docs/ota-profile.md, "What the host does").
 ///
-/// On each link the conversation reads the device's status with a `Survey`. Then it continues the task from that status. It sends one
-/// request at a time, and chunks between the requests.
+/// On each link, the conversation first reads the device's status with a ``Survey``. It then continues the `UpdateTask` from this status.
+/// Only one request at a time waits for its answer. While a SYNC waits for its answer, the conversation continues to send chunks.
 package struct ProfileConversation: Conversation {
     package static let updateProtocol = UpdateProtocol.ota
     package static let codeAfterTimeout = UpdateError.Code.linkLost
 
     private enum State {
-        /// No request is open, and no acknowledgment is expected.
+        /// The conversation expects nothing from the device.
         case idle
+        /// The survey reads the device's status, at the latest until `due`.
         case surveying(Survey, due: Duration)
-        /// The device answers requests or acknowledges chunks.
+        /// The conversation waits for the answer to a request, or for the acknowledgment of chunks.
         case exchanging
-        /// The request is sent again after a wait, because the device was busy.
+        /// The device answered the request with *busy*. The conversation sends the request again at the time `until`.
         case pausing(until: Duration, Request, busyEnd: Duration)
     }
     /// A request that waits for its answer.
     private struct Exchange {
         let request: Request
         let tag: UInt8
-        /// The time limit of the answer.
+        /// The time at which the conversation stops waiting for the answer.
         let due: Duration
-        /// The time until which the device may answer *busy*. After that, *busy* is an error.
+        /// The time after which the answer *busy* fails the session.
         let busyEnd: Duration
     }
 
+    /// The time limit for the survey (docs/ota-profile.md, "What the host does").
     private static let surveyLimit = Duration.seconds(10)
+    /// The maximum of `restartTime` (docs/ota-profile.md, "What the host does").
     private static let longestRestart = Duration.seconds(180)
 
     package var shared: ConversationState
@@ -37,18 +40,20 @@ package struct ProfileConversation: Conversation {
     var push: Push?
     private var state = State.idle
     private var exchange: Exchange?
-    /// The envelope or the image during its transfer.
+    /// The transfer of the envelope or the image; nil if no transfer is in progress.
     var transfer: ObjectTransfer?
-    /// The device's status at the start of the current link.
+    /// The device's status at the start of the current link; nil until the survey is complete.
     private(set) var snapshot: DeviceSnapshot?
-    /// The device's status at the start of the first link.
+    /// The device's status at the start of the first link; nil until the first survey is complete.
     private(set) var first: DeviceSnapshot?
-    /// True after the first CONFIRM, or the first DISCARD of a trial. Even if its answer is missing, the device may have performed it.
+    /// True after the conversation sent CONFIRM, or sent DISCARD during a trial.
+    ///
+    /// The device may have performed the request even if no answer arrived.
     var hasEndedTrial = false
-    /// The number of sent CONFIRMs.
+    /// The number of CONFIRM requests that were sent.
     var confirms = 0
 
-    /// Creates the conversation.
+    /// Creates a conversation that performs an `UpdateTask`.
     ///
     /// - Throws: `unsupportedDevice` for `UpdateOptions.Ending.uploadOnly`, which the profile does not support.
     package init(_ task: UpdateTask<VerifiedBundle>) throws(UpdateError) {
@@ -73,10 +78,10 @@ package struct ProfileConversation: Conversation {
 
     // MARK: Conversation
 
-    /// Always true, because a GATT link cannot open without a device.
+    /// Always true, because a GATT link opens only if the device answers.
     package var isDeviceReached: Bool { true }
 
-    /// The restart time that the device reports, limited to `RetryPolicy.longestWait` … 180 s.
+    /// The restart time that the device reports, but at least `RetryPolicy.longestWait` (8 s) and at most 180 s.
     package var restartTime: Duration {
         let reported = Duration.seconds((snapshot ?? first)?.info.restartSeconds ?? 0)
         return min(max(reported, RetryPolicy.longestWait), Self.longestRestart)
@@ -90,7 +95,7 @@ package struct ProfileConversation: Conversation {
         }
     }
 
-    /// Reads the device's information and status. A device without the required channels fails the session.
+    /// Starts the survey of the device's status. If the device does not offer the profile, the session fails.
     package mutating func begin() {
         snapshot = nil
         do throws(FrameError) {
@@ -200,7 +205,8 @@ package struct ProfileConversation: Conversation {
 
     private mutating func busy(_ exchange: Exchange) {
         guard let again = nextAttempt(exchange.request.name, busyEnd: exchange.busyEnd) else { return }
-        // A flush with the answer *busy* is not repeated here. The transfer continues, and it will request another flush.
+        // The answer *busy* to a SYNC shows that another host now uses the device. This host needs a new link before it can continue
+        // the transfer, so it does not repeat the SYNC.
         if case .sync = exchange.request {
             return reconnect(.afterLoss(LinkError(.lost, "the device is busy with another host")))
         }
@@ -225,7 +231,7 @@ package struct ProfileConversation: Conversation {
     private mutating func declined(_ request: Request, _ status: DeviceStatus) {
         switch (request, status) {
         case (.finish(.image), .digestMismatch): digestMismatched()
-        // The flash of the device has failed. So the device left the state *image* before the flush arrived.
+        // After a flash error, the device leaves the state *image*. It then answers a SYNC with one of these statuses.
         case (.sync, .badState), (.sync, .flashFailed):
             mismatched(transfer?.object ?? .image, as: .flashFailed, "the device's flash failed")
         case (.apply(permanent: true), .refusedByPolicy):

@@ -1,24 +1,29 @@
 import OTAFirmware
 import OTAUpdate
 
-/// The first commands on each link: subscribe to Control and Progress; read Info, Version, Progress and the battery level.
+/// Reads the device's status at the start of each link.
+///
+/// A survey subscribes to Control and Progress. It then reads Info, Version, Progress and the battery level. A device that runs on mains
+/// power does not have a battery level.
 struct Survey {
     private var info: DeviceInfo?
     private var version: SemanticVersion?
     private var progress: ProgressValue?
     private var battery: Int?
+    /// The commands that the device has not answered yet.
     private var awaited: Set<Command>
+    /// The commands that the caller must send, in order.
     let commands: [LinkCommand]
 
-    /// A command of the survey. The device answers each command once.
+    /// A command of the survey.
     private enum Command: Hashable {
         case subscribe(Channel)
         case read(Channel)
     }
 
-    /// Creates a survey.
+    /// Creates a survey for a link that has just opened.
     ///
-    /// - Throws: `FrameError` if the device or the link does not support the profile.
+    /// - Throws: ``FrameError`` if a required channel is missing, or if the link's values are shorter than 20 bytes.
     init(of link: LinkProperties) throws(FrameError) {
         guard ProfileChannel.required.isSubset(of: link.channels) else {
             throw FrameError(context: "the device does not offer the OTA service, or not all of it")
@@ -33,8 +38,12 @@ struct Survey {
         awaited = Set(subscriptions.map { .subscribe($0) } + reads.map { .read($0) })
     }
 
+    /// Records that the device accepted a subscription.
     mutating func subscribed(to channel: Channel) { awaited.remove(.subscribe(channel)) }
 
+    /// Parses a value that was read. A value that the survey does not wait for is ignored.
+    ///
+    /// - Throws: ``FrameError`` if the value is malformed.
     mutating func read(_ bytes: [UInt8], from channel: Channel) throws(FrameError) {
         guard awaited.remove(.read(channel)) != nil else { return }
         switch channel {
@@ -54,7 +63,7 @@ struct Survey {
         }
     }
 
-    /// The result; nil until all commands are answered.
+    /// The device's status; nil until the device has answered all commands.
     var snapshot: DeviceSnapshot? {
         guard awaited.isEmpty, let info, let version, let progress else { return nil }
         return DeviceSnapshot(info: info, version: version, state: progress.state, battery: battery)
@@ -64,20 +73,26 @@ struct Survey {
 /// The status of the device at the start of a link.
 struct DeviceSnapshot {
     var info: DeviceInfo
+    /// The version of the running firmware.
     var version: SemanticVersion
     var state: DeviceState
-    /// The battery level in per cent; nil: mains powered.
+    /// The battery level in per cent; nil if the device runs on mains power.
     var battery: Int?
 
-    /// The maximum accepted restart and trial times, in seconds. The frame could report up to 18 hours for each of them.
+    /// The maximum accepted restart time and trial time, in seconds (docs/ota-profile.md, "What the host does").
+    ///
+    /// Info has 16 bits for each time, so a device could report up to 18 hours.
     private static let (mostRestartSeconds, mostTrialSeconds) = (600, 3600)
 
-    /// The length of the restart window: two restarts and the trial, because the device may roll back after the trial.
+    /// The maximum time that the session waits for the device after APPLY, CONFIRM or DISCARD.
+    ///
+    /// This is the time of one restart, of the trial, and of a second restart. The second restart occurs if the device rolls back.
     var longestReturn: Duration {
         .seconds(
             2 * min(info.restartSeconds, Self.mostRestartSeconds) + min(info.trialSeconds, Self.mostTrialSeconds))
     }
 
+    /// The status as the ``DeviceDescription`` for the user.
     var description: DeviceDescription {
         DeviceDescription(
             product: info.product,

@@ -1,7 +1,8 @@
-/// The chunks in flight: their sequence numbers, and the object's offset and CRC after each of them.
+/// The chunks in flight, with the object's offset and CRC-32 after each chunk.
 ///
-/// Sequence numbers count modulo 65536. A rewind adds 4096 to the next sequence number. So the number shows whether a chunk was queued
-/// before the rewind and is stale (docs/ota-profile.md, "Data, and how order is kept").
+/// Sequence numbers count modulo 65536. A *rewind* is the device's request to send chunks again after a loss, and adds 4096 to the next
+/// sequence number. So the device recognizes a chunk that was queued before the rewind, and drops this stale chunk
+/// (docs/ota-profile.md, "Data, and how order is kept").
 package struct ChunkWindow {
     /// An offset in the object, in bytes, and the CRC-32 of the bytes before it.
     package struct Mark: Equatable {
@@ -13,45 +14,52 @@ package struct ChunkWindow {
             self.crc = crc
         }
     }
+    /// The meaning of a position that the device reported.
     package enum Reading: Equatable {
-        /// The device acknowledged this number of further chunks.
+        /// The device has acknowledged this number of chunks since the previous position.
         case acknowledged(chunks: Int)
-        /// Chunks were lost. The device expects the bytes from its position again.
+        /// Chunks were lost. The device expects the bytes after its position again.
         case rewound
-        /// The position is older than the last acknowledged one.
+        /// The position is older than the last acknowledged position.
         case stale
-        /// The offset or CRC differs from the mark of that sequence number.
+        /// The offset or the CRC-32 in the position differs from the mark for the position's sequence number.
         case disagrees
     }
 
+    /// The number that a rewind adds to the next sequence number.
     private static let rewind: UInt16 = 4096
 
+    /// The sequence number after the last acknowledged chunk.
     package private(set) var acknowledged: UInt16
+    /// The sequence number after the last sent chunk.
     package private(set) var sent: UInt16
-    /// The mark at `acknowledged`, then one mark for each chunk in flight.
+    /// The mark at `acknowledged`, followed by one mark for each chunk in flight.
     private var marks: [Mark]
 
-    /// Starts an empty window at the position in the answer to BEGIN.
+    /// Creates a window without chunks in flight, at the position in the answer to BEGIN.
     package init(at position: Position) {
         acknowledged = position.next
         sent = position.next
         marks = [Mark(offset: position.offset, crc: position.crc)]
     }
 
+    /// The number of chunks in flight.
     package var inFlight: Int { Int(sent &- acknowledged) }
     package var acknowledgedMark: Mark { marks[0] }
     package var sentMark: Mark { marks[marks.count - 1] }
 
-    /// Records one more sent chunk, which ends at `mark`.
+    /// Records that one more chunk was sent. `mark` is the offset and the CRC-32 after this chunk.
     package mutating func book(_ mark: Mark) {
         marks.append(mark)
         sent &+= 1
     }
 
     /// Returns whether all chunks before `sequence` are acknowledged.
+    ///
+    /// A window has at most 2047 chunks. So a larger difference modulo 65536 means that `acknowledged` is before `sequence`.
     package func isAcknowledged(upTo sequence: UInt16) -> Bool { acknowledged &- sequence < 2048 }
 
-    /// Updates the window from a position that the device reported. A position that is stale or disagrees changes nothing.
+    /// Updates the window from a position that the device reported. The results `stale` and `disagrees` do not change the window.
     package mutating func read(_ position: Position) -> Reading {
         let ahead = position.next &- acknowledged
         let reported = Mark(offset: position.offset, crc: position.crc)

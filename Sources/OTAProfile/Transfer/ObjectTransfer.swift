@@ -2,22 +2,26 @@ import OTAFirmware
 
 /// The transfer of one object, the envelope or the image.
 ///
-/// It decides which chunks to send next and when to flush, and it checks the positions that the device reports.
-/// The host continues to send chunks while a flush is unanswered, up to the window.
+/// The transfer selects the next chunks, and decides when a flush is due. A flush is the request SYNC for the device's position.
+/// The transfer also checks each position that the device reports. The limits are in docs/ota-profile.md, "What the host does".
 package struct ObjectTransfer {
-    /// The effect on the transfer of a position that the device reports.
+    /// The result of the check of a position that the device reports.
     package enum Verdict: Equatable {
+        /// The transfer continues.
         case agreed
-        /// Chunks were lost. `resent` is the number of bytes to send again.
+        /// Chunks were lost. The host must send `resent` bytes again.
         case rewound(resent: Int)
-        /// The device's answer contradicts the sent bytes. The host must send BEGIN for the object again.
+        /// The position in an answer to SYNC contradicts the sent bytes. The host must send BEGIN for the object again.
         case mismatch
     }
 
+    /// The number of chunks after which a flush is due.
     package static let chunksPerFlush = 256
+    /// The maximum time from one flush to the next flush, while chunks are in flight.
     package static let flushInterval = Duration.seconds(2)
+    /// The maximum time without a position from the device, while chunks are in flight. After this time, a flush is due.
     package static let longestSilence = Duration.seconds(1)
-    /// A Data value starts with its sequence number.
+    /// The length in bytes of the sequence number at the start of each Data value.
     package static let sequenceLength = 2
 
     package let object: TransferObject
@@ -33,13 +37,16 @@ package struct ObjectTransfer {
     /// A SYNC that waits for its answer.
     private struct Flush {
         var sequence: UInt16
-        /// Chunks sent after the SYNC.
+        /// The number of chunks that were sent after the SYNC.
         var chunksSent = 0
+        /// True if a rewind arrived after the SYNC was sent.
         var rewound = false
     }
 
+    /// Creates the transfer of an object from the position in the answer to BEGIN.
+    ///
     /// - Parameters:
-    ///   - position: the position in the answer to BEGIN. The caller has checked its offset and CRC.
+    ///   - position: the position in the answer to BEGIN. The caller must check the offset and the CRC-32 before this call.
     ///   - chunkLength: the maximum length of a Data value in bytes, including the sequence number.
     ///   - window: the maximum number of chunks in flight.
     package init(
@@ -55,26 +62,29 @@ package struct ObjectTransfer {
         lastHeardAt = now
     }
 
-    /// Bytes that the device has acknowledged.
+    /// The number of bytes of the object that the device has acknowledged.
     package var acknowledgedOffset: Int { window.acknowledgedMark.offset }
-    /// Bytes that the host has sent, whether acknowledged or not.
+    /// The offset of the next chunk in the object, in bytes.
     package var sentOffset: Int { window.sentMark.offset }
+    /// The number of chunks in flight.
     package var inFlight: Int { window.inFlight }
     /// Whether the device has acknowledged the whole object.
     package var isComplete: Bool { acknowledgedOffset == bytes.count }
 
-    /// The time at which `nextFlush(at:)` must be called if no event arrives earlier. Nil if no chunk is in flight or a flush is open.
+    /// The time at which the caller must call `nextFlush(at:)`, if no event arrives earlier.
+    ///
+    /// Nil if no chunk is in flight, or if a flush waits for its answer.
     package var deadline: Duration? {
         guard inFlight > 0, flush == nil else { return nil }
         return min(lastFlushAt + Self.flushInterval, lastHeardAt + Self.longestSilence)
     }
 
-    /// Returns the Data values that the host may send now, in order.
+    /// Returns the Data values that the host may send now, in order, and records them as sent.
     package mutating func nextChunks() -> [[UInt8]] {
         var room = windowLimit - window.inFlight
         if let flush {
-            // In BlueZ, writes without response can overtake writes with response. Without this limit, further chunks
-            // could delay an unanswered flush forever.
+            // While a SYNC waits for its answer, the host sends at most one window of chunks. In BlueZ, chunks can overtake a SYNC,
+            // because chunks are writes without response. Without the limit, chunks could delay the SYNC for ever.
             room = min(room, windowLimit - flush.chunksSent)
         }
         var chunks: [[UInt8]] = []
@@ -85,7 +95,7 @@ package struct ObjectTransfer {
         return chunks
     }
 
-    /// Returns the sequence number of a SYNC after the chunks that were sent so far; nil if no SYNC is due.
+    /// Returns the sequence number for a SYNC that is due now, and records this SYNC as sent. Returns nil if no SYNC is due.
     package mutating func nextFlush(at now: Duration) -> UInt16? {
         guard flush == nil, inFlight > 0 else { return nil }
         let atEnd = sentOffset == bytes.count
@@ -97,25 +107,27 @@ package struct ObjectTransfer {
         return window.sent
     }
 
-    /// Handles a Progress notification. A position that disagrees is ignored: only answers can cause a mismatch.
+    /// Handles the position in a Progress notification.
+    ///
+    /// A position that contradicts the sent bytes is ignored, because in the profile only an answer to SYNC can be a mismatch.
     package mutating func progressed(to position: Position, at now: Duration) -> Verdict {
         lastHeardAt = now
         return reading(of: position) ?? .agreed
     }
 
-    /// Handles the answer to the current flush.
+    /// Handles the position in the answer to the last SYNC.
     package mutating func flushed(to position: Position, at now: Duration) -> Verdict {
         lastHeardAt = now
         lastFlushAt = now
         guard let verdict = reading(of: position) else { return .mismatch }
         defer { flush = nil }
-        // If the answer also acknowledges the chunks that were sent after the flush, these need no other flush.
+        // The device may also have acknowledged all chunks after the SYNC. These chunks then need no further SYNC.
         if inFlight == 0 { chunksSinceFlush = 0 }
         guard verdict == .agreed, let flush, !flush.rewound else { return verdict }
         return window.isAcknowledged(upTo: flush.sequence) ? .agreed : .mismatch
     }
 
-    /// Returns nil if the position disagrees with the sent chunks.
+    /// Updates the window from a reported position. Returns nil if the position contradicts the sent bytes.
     private mutating func reading(of position: Position) -> Verdict? {
         let sent = sentOffset
         switch window.read(position) {

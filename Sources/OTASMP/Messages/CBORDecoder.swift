@@ -2,15 +2,18 @@ internal import CCBOR
 
 /// Decodes one CBOR value of an SMP packet.
 ///
-/// The decoder refuses deep nesting, a count of items for which too few bytes remain, and bytes after the value.
+/// A device may be hostile. So the decoder limits the nesting depth, and compares each item count with the number of remaining bytes.
 package struct CBORDecoder {
-    /// The maximum nesting depth. SMP needs five levels: a map has a list of image maps, and each image has a list of slot maps.
+    /// The maximum nesting depth. SMP needs five levels: the answer's map, the image list, an image's map, its slot list, a slot's map.
     package static let deepest = 8
-    /// The maximum length in bytes. The length field of an SMP packet has 16 bits.
+    /// The maximum length of the input in bytes, because the length field of an SMP packet has 16 bits.
     package static let longest = 65535
 
     private var tokens: CBORTokens
 
+    /// Decodes bytes that are exactly one CBOR value.
+    ///
+    /// - Throws: ``CBORError`` if the bytes are malformed, are too long, or continue after the value.
     package static func decode(_ bytes: some Collection<UInt8>) throws(CBORError) -> CBORValue {
         guard bytes.count <= longest else {
             throw CBORError(context: "\(bytes.count) bytes are too long for an SMP packet (at most \(longest))")
@@ -76,7 +79,9 @@ package struct CBORDecoder {
         }
     }
 
-    /// Joins the chunks of a string. A text is validated after the join, because a character may be split over two chunks.
+    /// Reads a string that consists of several parts, and joins the parts.
+    ///
+    /// The caller validates a text after the join, because the bytes of a character may be in two parts.
     private mutating func chunks(ofText isText: Bool) throws(CBORError) -> [UInt8] {
         var bytes: [UInt8] = []
         while true {
@@ -97,21 +102,25 @@ package struct CBORDecoder {
     }
 }
 
-/// One item from libcbor's streaming decoder: a complete scalar or string, or the head of a container or of a chunked string.
+/// A token from libcbor's streaming decoder.
 private enum CBORToken {
+    /// A complete value that is not a text, an array or a map.
     case value(CBORValue)
-    /// A text of definite length. The token does not validate the bytes as UTF-8.
+    /// A complete text. The bytes are not yet validated as UTF-8.
     case text([UInt8])
-    /// The start of a string of several chunks. A break token ends the string.
+    /// The start of a string in several parts (RFC 8949: chunks). The token `end` ends the string.
     case bytesInChunks, textInChunks
-    /// The start of an array or a map. If `count` is nil, a break token ends the array or map.
+    /// The start of an array with `count` items. If `count` is nil, the token `end` ends the array.
     case array(count: UInt64?)
+    /// The start of a map with `count` pairs of a key and a value. If `count` is nil, the token `end` ends the map.
     case map(count: UInt64?)
+    /// A tag, which SMP does not use.
     case tag
+    /// The break code, which ends a string, an array or a map without a length.
     case end
 }
 
-/// Splits bytes into tokens with libcbor's streaming decoder, which does not allocate, recurse or read past the end.
+/// Splits bytes into tokens with libcbor's streaming decoder. This decoder does not allocate memory, recurse or read past the end.
 private struct CBORTokens {
     private let bytes: [UInt8]
     private(set) var offset = 0
@@ -140,10 +149,10 @@ private struct CBORTokens {
         return token
     }
 
-    /// The callbacks for libcbor. Every member is set, because libcbor calls each member without a check for null.
+    /// The callbacks that libcbor calls for each token. Every member is set, because libcbor does not check the members for null.
     ///
-    /// The conversions accept both types of a count: libcbor declares it as `size_t` before 0.10, and as `uint64_t` since then. Swift
-    /// imports `size_t` as `Int`, so a count of 2⁶⁴ − 1 arrives as −1.
+    /// libcbor before 0.10 declares a count as `size_t`, which Swift imports as `Int`. So a count of 2⁶⁴ − 1 arrives as −1. Since
+    /// 0.10, a count is a `uint64_t`. The conversions with `truncatingIfNeeded` accept both types.
     private static var callbacks: cbor_callbacks {
         cbor_callbacks(
             uint8: { note($0, .value(.unsigned(UInt64($1)))) },

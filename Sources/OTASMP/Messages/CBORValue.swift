@@ -1,9 +1,9 @@
 internal import CCBOR
 
-/// A CBOR value (RFC 8949) of an SMP packet. The keys of maps are texts.
+/// A CBOR value (RFC 8949) in an SMP packet. The keys of each map are texts.
 package enum CBORValue: Sendable, Equatable {
     case unsigned(UInt64)
-    /// The number −1 − n.
+    /// A negative integer. The associated value n means the integer −1 − n.
     case negative(UInt64)
     case bytes([UInt8])
     case text(String)
@@ -16,7 +16,7 @@ package enum CBORValue: Sendable, Equatable {
 }
 
 extension CBORValue {
-    /// The integer; nil if it does not fit an `Int`.
+    /// The value as an integer; nil if the value is not an integer or does not fit in an `Int`.
     package var integer: Int? {
         switch self {
         case .unsigned(let number): Int(exactly: number)
@@ -27,7 +27,9 @@ extension CBORValue {
 
     package var bytes: [UInt8]? { if case .bytes(let bytes) = self { bytes } else { nil } }
     package var text: String? { if case .text(let text) = self { text } else { nil } }
-    /// The text for messages. A text of more than 200 Unicode scalars is cut and ends with `…`.
+    /// The text for messages to the user; nil if the value is not a text.
+    ///
+    /// A device can send a long text. So a text of more than 200 Unicode scalars is cut, and then ends with `…`.
     package var shortText: String? {
         text.map { text in
             let start = text.unicodeScalars.prefix(200)
@@ -42,21 +44,23 @@ extension CBORValue {
     package init(_ count: Int) { self = .unsigned(UInt64(max(count, 0))) }
 }
 
-/// The error for bytes that are not valid CBOR of an SMP packet.
+/// The error for bytes that are not a valid CBOR value of an SMP packet.
 package struct CBORError: Error, Equatable {
-    /// The reason for the user, without a full stop.
+    /// The description of the error for the user, without a full stop.
     package var context: String
 }
 
-/// Encodes a value in the canonical form of RFC 7049, section 3.9. The published clients use this form, too.
+/// Encodes a CBOR value in the canonical form of RFC 7049, section 3.9. Other published SMP clients use this form, too.
 ///
-/// Lengths are definite and integers are as short as possible. Keys are sorted by length, then by byte.
+/// Every length is definite, and every integer is as short as possible. The keys of a map are sorted by length. Keys of equal length are
+/// sorted by their bytes.
 package struct CBOREncoder {
-    /// The longest head in bytes: one byte for the type and eight for the argument.
+    /// The maximum length of an item's head in bytes: one byte for the type, and eight bytes for the number or the length.
     private static let longestHead = 9
 
     private var bytes: [UInt8] = []
 
+    /// Returns the encoded value.
     package static func encode(_ value: CBORValue) -> [UInt8] {
         var encoder = CBOREncoder()
         encoder.write(value)

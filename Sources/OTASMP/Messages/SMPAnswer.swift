@@ -1,14 +1,18 @@
 import OTAUpdate
 
-/// The body of an answer: the result or an error.
+/// The body of a device's answer to a request: the result or an error.
 package enum SMPAnswer: Sendable, Equatable {
+    /// The device performed the request. The associated value has the fields of the answer.
     case good([String: CBORValue])
+    /// The device refused the request.
     case bad(SMPError)
 
     /// Parses the body of an answer. The answer is good if its error code is 0 or missing.
     ///
-    /// A device may answer a request of version 2 with `rc`, the error field of version 1. It does so for every error that is not
-    /// specific to the group.
+    /// The error field is `err` in SMP version 2, and `rc` in version 1. Both fields are accepted in an answer of any version, because
+    /// a device with version 2 reports its general errors in `rc`.
+    ///
+    /// - Throws: ``SMPFrameError`` if the body is not a CBOR map, or if the error field is malformed.
     package init(parsing body: [UInt8]) throws(SMPFrameError) {
         let fields: [String: CBORValue]?
         do {
@@ -35,12 +39,14 @@ package enum SMPAnswer: Sendable, Equatable {
     }
 }
 
-/// An error code in a device's answer (Zephyr, `mgmt_defines.h`, `os_mgmt.h` and `img_mgmt.h`).
+/// An error that a device reports in its answer (Zephyr, `mgmt_defines.h`, `os_mgmt.h` and `img_mgmt.h`).
+///
+/// Errors are equal if their groups and codes are equal.
 package struct SMPError: Error, Sendable, Equatable {
-    /// The group that defines the code; nil for the general codes of SMP.
+    /// The group of commands that defines the code; nil if the code is a general code of SMP.
     package var group: UInt16?
     package var code: Int
-    /// The device's description of the error. Only errors of SMP version 1 can have one.
+    /// The device's description of the error; nil if the answer has no description.
     package var reason: String?
 
     package init(group: UInt16? = nil, code: Int, reason: String? = nil) {
@@ -54,17 +60,19 @@ package struct SMPError: Error, Sendable, Equatable {
     /// The device had no free buffer.
     package static let noMemory = SMPError(code: 2)
     package static let busy = SMPError(code: 10)
-    /// The device does not support the packet's SMP version: it is too old, or (`versionTooNew`) too new.
+    /// The device does not support the SMP version of the request, because the version is too old.
     package static let versionTooOld = SMPError(code: 12)
+    /// The device does not support the SMP version of the request, because the version is too new.
     package static let versionTooNew = SMPError(code: 13)
 
+    /// Returns the error with this code of the image group.
     package static func image(_ code: Int) -> SMPError { SMPError(group: SMPRequest.imageGroup, code: code) }
 
     package static func == (left: SMPError, right: SMPError) -> Bool {
         left.group == right.group && left.code == right.code
     }
 
-    /// The meaning of the code for the user, with the code and the device's description.
+    /// The description of the error for the user: the meaning of the code, the code, and the device's own description.
     package var meaning: String {
         let number = group.map { "error \(code) of group \($0)" } ?? "error \(code)"
         let words = group.map { [SMPRequest.systemGroup: Self.system, SMPRequest.imageGroup: Self.image][$0] ?? [:] }
@@ -103,7 +111,7 @@ package struct SMPError: Error, Sendable, Equatable {
 }
 
 extension SMPError {
-    /// Returns the update's error for this answer to a request.
+    /// Returns the ``UpdateError`` of a session that fails because the device answered `request` with this error.
     func update(_ request: SMPRequest) -> UpdateError {
         UpdateError(
             updateCode, "the device refused \(request.name): \(meaning)", isMarkedForBoot: (group, code) == (1, 28))

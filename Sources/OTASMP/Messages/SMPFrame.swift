@@ -3,31 +3,37 @@ public import OTAUpdate
 
 /// One packet of SMP, the Simple Management Protocol (Zephyr, `smp_protocol.rst`).
 ///
-/// A header of eight bytes precedes the body, a CBOR map. The numbers of the header are big-endian:
+/// A packet is a header of eight bytes and a body. The body is a CBOR map. The integers in the header are big-endian:
 ///
 ///     byte 0   3 bits 0, 2 bits version, 3 bits operation
-///          1   flags, 0
+///          1   flags, always sent as 0
 ///       2, 3   length of the body
 ///       4, 5   group
 ///          6   sequence
 ///          7   command
 package struct SMPFrame: Sendable, Equatable {
     package enum Version: UInt8, Sendable {
-        /// SMP version 1: an answer with an error has the single field `rc`.
+        /// SMP version 1, in which all commands have the same error codes.
         case first = 0
-        /// SMP version 2: groups have their own error codes.
+        /// SMP version 2, in which each group of commands has its own error codes.
         case second = 1
     }
+    /// The operation of a request or of an answer.
     package enum Operation: UInt8, Sendable {
         case read, readAnswer, write, writeAnswer
     }
+    /// The length of the header in bytes.
     package static let headerLength = 8
 
     package var version: Version
     package var operation: Operation
+    /// The group of commands to which `command` belongs.
     package var group: UInt16
+    /// The sequence number, which the device copies from the request into the answer.
     package var sequence: UInt8
+    /// The number of the command in its group.
     package var command: UInt8
+    /// The CBOR map as bytes.
     package var body: [UInt8]
 
     package init(
@@ -41,7 +47,9 @@ package struct SMPFrame: Sendable, Equatable {
         self.body = body
     }
 
-    /// Parses exactly one frame.
+    /// Parses bytes that are exactly one packet. The body is not decoded.
+    ///
+    /// - Throws: ``SMPFrameError`` if the header is malformed, or if its length field does not fit the number of bytes.
     package init(parsing bytes: [UInt8]) throws(SMPFrameError) {
         guard bytes.count >= Self.headerLength else {
             throw SMPFrameError(context: "\(bytes.count) bytes are too short for an SMP header (\(Hex.encode(bytes)))")
@@ -59,6 +67,7 @@ package struct SMPFrame: Sendable, Equatable {
             sequence: bytes[6], command: bytes[7], body: Array(bytes.dropFirst(Self.headerLength)))
     }
 
+    /// The packet as bytes.
     package var bytes: [UInt8] {
         var writer = ByteWriter(reservingCapacity: Self.headerLength + body.count)
         writer.write(version.rawValue << 3 | operation.rawValue)
@@ -71,7 +80,9 @@ package struct SMPFrame: Sendable, Equatable {
         return writer.bytes
     }
 
-    /// Returns the length of the frame in bytes, header included, from the frame's first bytes.
+    /// Returns the length of a packet in bytes, including the header, from the length field in the header.
+    ///
+    /// - Parameter header: the first four bytes of the packet, or more.
     package static func length(announcedBy header: some Collection<UInt8>) -> Int {
         let length = header.dropFirst(2).prefix(2).reduce(0) { $0 << 8 | Int($1) }
         return headerLength + length
@@ -80,7 +91,7 @@ package struct SMPFrame: Sendable, Equatable {
 
 /// The error for received bytes that are not a valid SMP packet or not a valid answer.
 package struct SMPFrameError: Error, Equatable {
-    /// The reason for the user, without a full stop.
+    /// The description of the error for the user, without a full stop.
     package var context: String
 
     package init(context: String) { self.context = context }
@@ -90,21 +101,22 @@ package struct SMPFrameError: Error, Equatable {
     }
 }
 
-/// Reassembles frames from values that are cut at any byte. The header's length field gives the end of each frame.
+/// Assembles packets from received values. A device may split a packet into several values at any byte.
 ///
-/// The start of a frame is not marked. After a lost value, all later bytes are misread; only a new connection fixes this.
+/// The length field in the header shows where a packet ends, but no byte marks the start of a packet. So after a lost value, the assembler
+/// reads all later bytes wrongly. The caller then needs a new link and a new assembler.
 package struct SMPFrameAssembler {
     private var collected: [UInt8] = []
 
     package init() {}
 
-    /// Whether the assembler holds an incomplete frame.
+    /// True if the assembler has received only a part of a packet.
     package var isInMidFrame: Bool { !collected.isEmpty }
 
     /// Adds a received value.
     ///
-    /// - Returns: The frames that this value completes.
-    /// - Throws: ``SMPFrameError`` if a header is malformed.
+    /// - Returns: the packets that are complete with this value, in order.
+    /// - Throws: ``SMPFrameError`` if the header of a packet is malformed.
     package mutating func take(_ value: [UInt8]) throws(SMPFrameError) -> [SMPFrame] {
         collected += value
         var frames: [SMPFrame] = []
@@ -119,11 +131,11 @@ package struct SMPFrameAssembler {
     }
 }
 
-/// The channel of SMP: its only characteristic over GATT (Zephyr, `smp_transport.rst`).
-///
-/// The characteristic has the properties write without response and notify. UDP and serial links have no characteristics; they use this
-/// value as the name of their only channel.
+/// The channel of SMP for requests and answers (Zephyr, `smp_transport.rst`).
 public enum SMPChannel {
+    /// The GATT characteristic of SMP. The host writes requests to it without response, and the device notifies the answers.
+    ///
+    /// UDP and serial links have no characteristics. These links use the same value as the name of their only channel.
     public static let value = Channel(
         service: 0x8D53DC1D_1DB7_4CD3_868B_8A527460AA84, characteristic: 0xDA2E7828_FBCE_4E01_AE9E_261174997C48)
 }

@@ -1,29 +1,38 @@
-/// The images in a device's slots.
+/// The image list of a device: the images in the device's slots, with MCUboot's flags.
 package struct SMPImageList: Sendable, Equatable {
+    /// An image in a slot.
     package struct Entry: Sendable, Equatable {
-        /// The image number on a device with several processors; 0 on a device with one.
+        /// The image number; 0 on a device with one processor.
         package var image = 0
+        /// The slot, 0 or 1. Each image number has two slots of its own.
         package var slot = 0
         /// The version in the device's format: `1.2.3`, or `1.2.3.4` with a build number.
         package var version = ""
-        /// The digest in the image's TLVs. It is not the digest of the file.
+        /// The digest in the image's TLVs, which is not the digest of the file; nil if the device does not report it.
         package var digest: [UInt8]?
+        /// True if the bootloader can boot the image.
         package var bootable = false
-        /// Whether the device boots this image at its next start.
+        /// True if the device boots the image at its next start.
         package var pending = false
+        /// True if the image is confirmed. A running image that is not confirmed is on trial.
         package var confirmed = false
+        /// True if the image runs.
         package var active = false
+        /// True if the next start makes the image permanent, without a trial.
         package var permanent = false
 
         package init() {}
     }
-    /// The maximum number of entries. A device has two slots for each image, and only a few images.
+    /// The maximum number of entries, to limit the work for a hostile device. Real devices have two slots for each of a few images.
     private static let most = 32
 
     package var entries: [Entry]
 
     package init(_ entries: [Entry]) { self.entries = entries }
 
+    /// Parses the fields of an answer that has the image list.
+    ///
+    /// - Throws: ``SMPFrameError`` if the list is missing or too long, or if an entry is malformed.
     package init(_ fields: [String: CBORValue]) throws(SMPFrameError) {
         guard let images = fields["images"]?.array, images.count <= Self.most else {
             throw SMPFrameError(context: "malformed image list from the device")
@@ -33,20 +42,21 @@ package struct SMPImageList: Sendable, Equatable {
         self.init(entries)
     }
 
-    /// Returns the running image with this number.
+    /// Returns the running image with this image number; nil if the list does not have this image.
     package func running(_ number: Int) -> Entry? { entries.first { $0.image == number && $0.active } }
 
-    /// The digests of the running images, by image number.
+    /// The digests of the running images, by image number. A digest is nil if the device does not report it.
     var runningDigests: [Int: [UInt8]?] {
         Dictionary(entries.filter(\.active).map { ($0.image, $0.digest) }) { first, _ in first }
     }
 
-    /// Returns the images in the other slots: those with this image number that do not run.
+    /// Returns the images with this image number that do not run.
     package func others(_ number: Int) -> [Entry] { entries.filter { $0.image == number && !$0.active } }
 
-    /// Returns the slot of image `number` that does not run, numbered as in an erase request; nil if both slots run.
+    /// Returns the slot to erase for this image number; nil if images run in both slots. The slot to erase has no running image.
     ///
-    /// Zephyr numbers the slots across all images: image 0 has the slots 0 and 1, image 1 has the slots 2 and 3.
+    /// The result is the slot number for an erase request. Zephyr counts these numbers across all images: image 0 has the slots 0 and 1,
+    /// and image 1 has the slots 2 and 3.
     func slotToErase(_ number: Int) -> Int? {
         let running = entries.filter { $0.image == number && $0.active }.map(\.slot)
         return [1, 0].first { !running.contains($0) }.map { 2 * number + $0 }
@@ -54,7 +64,7 @@ package struct SMPImageList: Sendable, Equatable {
 }
 
 extension SMPImageList.Entry {
-    /// Parses an entry. A missing flag is false.
+    /// Parses an entry of the image list. A missing flag means false, because some servers send only the flags that are true.
     fileprivate init(_ value: CBORValue) throws(SMPFrameError) {
         guard let fields = value.map, let slot = fields["slot"]?.integer, let version = fields["version"]?.shortText
         else {
@@ -72,12 +82,15 @@ extension SMPImageList.Entry {
     }
 }
 
-/// The sizes of a device's slots. Only newer servers report them.
+/// The slot list of a device: the sizes of its slots. Older servers do not report this list.
 package struct SMPSlotList: Sendable, Equatable {
+    /// A slot of the device.
     package struct Slot: Sendable, Equatable {
+        /// The image number; 0 on a device with one processor.
         package var image: Int
+        /// The slot, 0 or 1. Each image number has two slots of its own.
         package var slot: Int
-        /// The size in bytes.
+        /// The size of the slot in bytes.
         package var size: Int
 
         package init(image: Int, slot: Int, size: Int) {
@@ -87,10 +100,14 @@ package struct SMPSlotList: Sendable, Equatable {
         }
     }
     package var slots: [Slot] = []
-    /// The largest image in bytes without the boot trailer, by image number, if the device reports it.
+    /// The maximum size of an image in bytes, by image number, without the space for the bootloader's trailer.
+    ///
+    /// An image number has no entry if the device does not report the size.
     package var largestImages: [Int: Int] = [:]
 
-    /// Parses the fields of an answer. A slot without a size is skipped: the device could not open it.
+    /// Parses the fields of an answer that has the slot list. A slot without a size is skipped, because the device could not open the slot.
+    ///
+    /// - Throws: ``SMPFrameError`` if the slot list is missing.
     package init(_ fields: [String: CBORValue]) throws(SMPFrameError) {
         guard let images = fields["images"]?.array else {
             throw SMPFrameError(context: "malformed slot list from the device")
@@ -106,7 +123,11 @@ package struct SMPSlotList: Sendable, Equatable {
         }
     }
 
-    /// Returns the size in bytes of the largest image that fits the slot other than `running`; nil if it is unknown.
+    /// Returns the maximum size in bytes of an image for the slot without the running image; nil if the size is unknown.
+    ///
+    /// - Parameters:
+    ///   - number: the image number.
+    ///   - running: the slot with the running image; nil if no image with this number runs.
     package func largestImage(_ number: Int, running: Int?) -> Int? {
         largestImages[number] ?? slots.filter { $0.image == number && $0.slot != running }.map(\.size).max()
     }

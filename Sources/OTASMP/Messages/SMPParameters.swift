@@ -1,7 +1,8 @@
-/// The size and number of a device's packet buffers.
+/// The size and the number of a device's packet buffers, as the device reports them.
 package struct SMPParameters: Sendable, Equatable {
-    /// The longest packet in bytes, header included. The device drops a longer packet without an answer.
+    /// The maximum length of a packet in bytes, including the header. The device drops a longer packet without an answer.
     package var bufferSize: Int
+    /// The number of buffers.
     package var bufferCount: Int
 
     package init(bufferSize: Int, bufferCount: Int) {
@@ -9,6 +10,9 @@ package struct SMPParameters: Sendable, Equatable {
         self.bufferCount = bufferCount
     }
 
+    /// Parses the fields of an answer.
+    ///
+    /// - Throws: ``SMPFrameError`` if the size or the count is missing or impossible.
     package init(_ fields: [String: CBORValue]) throws(SMPFrameError) {
         guard let size = fields["buf_size"]?.integer, let count = fields["buf_count"]?.integer,
             1...(SMPFrame.headerLength + CBORDecoder.longest) ~= size, 1...1024 ~= count
@@ -23,12 +27,13 @@ package struct SMPParameters: Sendable, Equatable {
 
     /// The maximum number of packets in flight.
     ///
-    /// It is one less than the number of buffers, because the device needs one buffer for its answer. Without a free buffer, the device
-    /// refuses the first packet.
+    /// The window is one packet less than the number of buffers, because the device needs one buffer for its answer. Without a free buffer
+    /// for the answer, the device refuses a packet.
     package var window: Int { min(max(1, bufferCount - 1), Self.longestWindow) }
 
-    /// The maximum window, in packets. Over UDP an old answer can arrive late or twice. There are 256 sequence numbers. If fewer than
-    /// half of them are in flight, an old answer never has the number of a packet in flight.
+    /// The maximum window in packets, which is less than half of the 256 sequence numbers.
+    ///
+    /// Over UDP, an old answer can arrive late or twice. With this limit, an old answer does not have the number of a packet in flight.
     private static let longestWindow = 127
 }
 
@@ -36,7 +41,7 @@ package struct SMPParameters: Sendable, Equatable {
 package enum SMPBootloaderMode: Int, Sendable {
     case singleSlot = 0
     case swapWithScratch
-    /// The new image overwrites the old one, so a rollback is impossible.
+    /// The bootloader overwrites the old image with the new image, so a rollback is impossible.
     case overwrite
     case swap
     case directXIP

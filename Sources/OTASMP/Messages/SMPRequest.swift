@@ -1,25 +1,33 @@
-/// A request to a device: the commands of SMP's group 0 (OS) and group 1 (image) that an update needs.
+/// A request to a device. The cases are the commands of SMP's groups 0 (OS) and 1 (image) that an update needs.
 package enum SMPRequest: Sendable, Equatable {
-    /// The device returns the text.
+    /// Makes the device answer with the same text.
     case echo(String)
-    /// Reads the size and number of the device's buffers.
+    /// Reads the size and the number of the device's buffers.
     case parameters
+    /// Restarts the device.
     case reset
+    /// Reads the name of the bootloader.
     case bootloader
     /// Reads the mode in which the bootloader installs images.
     case bootloaderMode
-    /// Reads information about the system. The letters of `format` select it, as in the options of `uname`.
+    /// Reads information about the system. Each letter of `format` selects a value, as the options of `uname` do. `i` selects the board.
     case system(format: String)
+    /// Reads the image list.
     case imageState
-    /// Marks the image with this digest for a trial at the next start; with `confirm`, permanently. Without a digest, marks the
-    /// running image.
+    /// Marks the image with this digest for the next start: permanently if `confirm` is true, otherwise for a trial.
+    ///
+    /// If `digest` is nil and `confirm` is true, the device confirms the running image.
     case setState(digest: [UInt8]?, confirm: Bool)
+    /// Sends a chunk of an image.
     case upload(SMPChunk)
-    /// Erases a slot; with nil, the device erases the slot that does not run.
+    /// Erases a slot. If `slot` is nil, the device erases slot 1 (Zephyr, `smp_group_1.rst`).
     case erase(slot: Int?)
+    /// Reads the slot list, which has the sizes of the slots.
     case slots
 
+    /// The number of the group with the commands for the operating system.
     package static let systemGroup: UInt16 = 0
+    /// The number of the group with the commands for images.
     package static let imageGroup: UInt16 = 1
 
     package var operation: SMPFrame.Operation {
@@ -65,6 +73,7 @@ package enum SMPRequest: Sendable, Equatable {
         }
     }
 
+    /// The fields of the request's body.
     package var fields: [String: CBORValue] {
         switch self {
         case .echo(let text): ["d": .text(text)]
@@ -78,15 +87,19 @@ package enum SMPRequest: Sendable, Equatable {
         }
     }
 
+    /// Returns the packet of the request.
     package func frame(sequence: UInt8, version: SMPFrame.Version) -> SMPFrame {
         SMPFrame(
             version: version, operation: operation, group: group, sequence: sequence, command: command,
             body: CBOREncoder.encode(.map(fields)))
     }
 
-    /// Returns whether a frame is the answer to this request, which was sent with this sequence number.
+    /// Returns whether a packet is the answer to this request.
     ///
-    /// Both answer operations are accepted, because servers and clients do not agree on the operation of an answer.
+    /// An answer to a read may have the operation `writeAnswer`, and an answer to a write may have `readAnswer`. The reason is that
+    /// servers differ in this operation.
+    ///
+    /// - Parameter sequence: the sequence number with which the request was sent.
     package func isAnswered(by frame: SMPFrame, sequence: UInt8) -> Bool {
         frame.sequence == sequence && frame.group == group && frame.command == command
             && [.readAnswer, .writeAnswer].contains(frame.operation)
@@ -95,13 +108,13 @@ package enum SMPRequest: Sendable, Equatable {
 
 /// A chunk of an image in an upload request.
 package struct SMPChunk: Sendable, Equatable {
-    /// The properties of the image, which are sent with the first chunk.
+    /// The properties of the image file, which are sent only in the first chunk.
     package struct Opening: Sendable, Equatable {
-        /// The length of the image's file in bytes.
+        /// The length of the image file in bytes.
         package var length: Int
-        /// The SHA-256 of the image's file, by which a device resumes an upload. It is not the digest in the image list.
+        /// The SHA-256 of the image file, by which the device recognizes an interrupted upload. The digest in the image list differs.
         package var digest: [UInt8]
-        /// The image number on a device with several processors.
+        /// The image number; 0 on a device with one processor.
         package var image: Int
 
         package init(length: Int, digest: [UInt8], image: Int) {
@@ -111,8 +124,9 @@ package struct SMPChunk: Sendable, Equatable {
         }
     }
 
-    /// The image's properties. The chunk with offset 0 has them, and no other chunk.
+    /// The properties of the image file. The first chunk has these properties; in all later chunks the value is nil.
     package var opening: Opening?
+    /// The offset of the chunk in the image file, in bytes.
     package var offset: Int
     package var data: [UInt8]
 
@@ -122,9 +136,9 @@ package struct SMPChunk: Sendable, Equatable {
         self.data = data
     }
 
-    /// The number of image bytes in the first chunk.
+    /// The number of image bytes in the first chunk: the length of an MCUboot header.
     ///
-    /// This is the length of the MCUboot header. A server can check the image with it and answer with its current offset.
+    /// A server requires the complete header, because it checks the image before it answers with its offset.
     package static let openingLength = 32
 
     fileprivate var fields: [String: CBORValue] {
@@ -137,11 +151,17 @@ package struct SMPChunk: Sendable, Equatable {
         return fields
     }
 
-    /// Returns the number of image bytes that fit a frame of at most `longest` bytes, header included.
+    /// Returns the number of image bytes that fit in a packet. A result of 0 or less means that no image byte fits.
+    ///
+    /// - Parameters:
+    ///   - opening: the properties of the image file for the first chunk; nil for all later chunks.
+    ///   - offset: the offset of the chunk in the image file, in bytes.
+    ///   - longest: the maximum length of the packet in bytes, including the header.
     package static func capacity(opening: Opening? = nil, offset: Int, longest: Int) -> Int {
         let empty = SMPRequest.upload(SMPChunk(opening: opening, offset: offset, data: []))
         let room = longest - empty.frame(sequence: 0, version: .second).bytes.count
-        // The CBOR head of a byte string has one, two or three bytes. The empty frame already has a head of one byte.
+        // The CBOR head of a byte string has one byte for up to 23 bytes of data, two for up to 255, and three for up to 65535. The empty
+        // packet already has a head of one byte.
         return [(23, 0), (255, 1), (65535, 2)].map { min($0.0, room - $0.1) }.max() ?? 0
     }
 }

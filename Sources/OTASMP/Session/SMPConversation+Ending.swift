@@ -1,20 +1,27 @@
 import OTAUpdate
 
-/// The end of a push: restart and confirmation. Also the tasks `confirm` and `discard`.
+/// The last part of a push (marks, restart and confirmation), and the cases `confirm` and `discard` of `UpdateTask`.
 extension SMPConversation {
-    /// The time in which an answer does not mean that the restart failed: a device may still answer for a short time after it has
-    /// accepted the restart request.
+    /// The minimum time from a restart request to the next restart request.
+    ///
+    /// A device may still answer for a short time after it has accepted a restart request. So an early answer is not a failure.
     private static let earliestVerdict = Duration.seconds(5)
+    /// The maximum number of restart requests in a session.
     private static let mostRestarts = 3
-    /// The pause before the restart request is sent again. A device that has just answered may have no free buffer, and then it drops
-    /// the request.
+    /// The pause before the restart request is sent again.
+    ///
+    /// A device that has just answered may have no free buffer, and would drop an immediate request.
     private static let pauseBeforeRepeat = Duration.milliseconds(200)
-    /// The maximum time from the restart request until the device must be back. A bootloader swaps two megabytes in this time, page by
-    /// page.
+    /// The length of the restart window: the maximum time from the restart request until the device is back with the new image.
+    ///
+    /// In this time, a bootloader can swap images of 2 MB page by page.
     private static let longestReturn = Duration.seconds(180)
+    /// The maximum number of requests to mark or confirm an image in a session.
+    ///
+    /// The limit stops a session with a device that accepts every mark and does not change its image list.
     private static let mostMarks = 24
 
-    /// Requests the restart that boots the marked images.
+    /// Requests a restart, in which the bootloader boots the marked images or ends a trial.
     mutating func askToRestart() {
         progressed()
         if restarts == 0 { report(.phase(.restart)) }
@@ -25,13 +32,13 @@ extension SMPConversation {
         ask(.reset, after: Self.pauseBeforeRepeat)
     }
 
-    /// Handles the answer to the restart request, or its absence.
+    /// Handles the answer to the restart request, or the timeout of the restart request.
     mutating func restarted() {
         restart = .under(since: shared.now)
         reconnect(.afterRestart(reportsPhase: false))
     }
 
-    /// Handles an answer that shows that the device has not restarted yet. Waits for the restart, or requests it again.
+    /// Handles an image list of a device that has not restarted yet. Waits for the restart, or requests the restart again.
     private mutating func awaitRestart() {
         if case .under(let instant) = restart, shared.now >= instant + Self.earliestVerdict,
             restarts < Self.mostRestarts
@@ -44,8 +51,9 @@ extension SMPConversation {
         reconnect(.afterRestart(reportsPhase: false))
     }
 
-    /// Handles an image list in which not all new images run, after a restart or a trial. If an image is still marked, the device has
-    /// not restarted yet.
+    /// Handles an image list in which not all new images run, after a restart request or during a trial.
+    ///
+    /// If an image is still marked for boot, the device has not restarted yet. Otherwise the device has rolled back.
     mutating func checkRestart(_ plan: SMPPlan, _ list: SMPImageList) {
         if plan.somePending { return awaitRestart() }
         let running = list.running(0)?.version ?? "unknown"
@@ -59,9 +67,9 @@ extension SMPConversation {
 
     /// Marks an image for boot, or confirms it.
     ///
-    /// - Parameter digest: the digest of the image in the list; nil: the running image of the main processor.
+    /// - Parameter digest: the digest of the image in the image list; nil for the running image of the main processor.
     mutating func askToMark(_ digest: [UInt8]?, confirm: Bool) {
-        // The time limit also applies to a device that answers all the time but never restarts.
+        // This limit stops a session with a device that accepts every request but never confirms its image.
         if let end = shared.restartDeadline, shared.now >= end {
             return fail(
                 UpdateError(
@@ -79,13 +87,13 @@ extension SMPConversation {
     mutating func confirm(_ image: Int, digest: [UInt8]?) {
         report(.phase(.confirm))
         push?.hasActed = true
-        // If the link is lost during the confirmation, the session tries to reconnect until this time, and then reads the image list.
+        // If the link is lost during the confirmation, the session tries to reconnect until this time.
         if !hasConfirmed { shared.restartDeadline = shared.now + Self.longestReturn }
         hasConfirmed = true
         askToMark(image == 0 ? nil : digest, confirm: true)
     }
 
-    /// Reports the success of a push, when all images run and are confirmed.
+    /// Ends a push with success, because all images run and are confirmed.
     mutating func finish(_ list: SMPImageList) {
         guard let push else { return }
         guard push.hasActed else { return finish(.alreadyRunning, describe(list)) }
@@ -93,7 +101,7 @@ extension SMPConversation {
         finish(.confirmed, describe(list))
     }
 
-    // MARK: The tasks confirm and discard
+    // MARK: UpdateTask.confirm and UpdateTask.discard
 
     mutating func beginConfirm(_ list: SMPImageList) {
         if let entry = list.entries.first(where: { $0.active && !$0.confirmed }) {
@@ -122,14 +130,16 @@ extension SMPConversation {
                         + "the mark: discard the image after it has booted", isMarkedForBoot: true))
         }
         guard let slot = list.slotToErase(0) else { return finish(.done, describe(list)) }
-        // If the answer to the erase is lost, the next list does not have the image any more.
+        // The image is recorded before the erase. If the answer to the erase is lost, the next image list does not have this image.
         if shared.erased == nil {
             shared.erased = ErasedSlot(slot: slot, held: list.others(0).first.map { DeviceDescription.ImageSlot($0) })
         }
         erase(slot: slot)
     }
 
-    /// Returns whether an erase failed only because the slot is empty. In that case the image list has no image in that slot.
+    /// Returns whether the device refused an erase only because the slot is empty.
+    ///
+    /// In this case the device reports the unspecific error 1, and its image list has no image in the slot.
     func isEmptySlot(_ error: SMPError) -> Bool {
         (list?.others(0).isEmpty ?? true) && [SMPError.image(1), SMPError(code: 1)].contains(error)
     }
@@ -140,7 +150,8 @@ extension SMPConversation {
     mutating func erased(wasEmpty: Bool = false) {
         if let number = push?.toErase { return begin(afterErasing: number) }
         guard let list else { return }
-        // After a lost answer, a refusal shows only that the earlier request has erased the slot.
+        // If the slot had an image, a refusal does not mean that the slot was empty at first. An earlier request, whose answer was lost,
+        // has erased the slot.
         if shared.erased?.held == nil { shared.erased?.wasEmpty = wasEmpty }
         finish(.done, describe(list))
     }

@@ -1,48 +1,50 @@
 import OTAUpdate
 
-/// The state of a push over all links.
+/// The state of a push that remains from one link to the next. The sets contain image numbers.
 struct SMPPush {
     let images: [SMPImage]
     let options: UpdateOptions
 
     /// The number of bytes of the current image that were sent.
     var sentOffset = 0
-    /// The number of bytes of the current image that the device acknowledged, as far as known.
+    /// The number of bytes of the current image that the device has acknowledged.
     var acknowledgedOffset = 0
-    /// The highest offset that each image reached in this run, by image number. Only bytes after this offset count as progress.
+    /// The highest acknowledged offset of each image in this session, by image number. Only bytes after this offset count as progress.
     var furthestOffsets: [Int: Int] = [:]
-    /// The number of the current image; nil: none yet.
+    /// The number of the current image, which is the image of the last upload that began; nil if no upload began.
     var underWay: Int?
-    /// The images that the device has received completely in this run.
+    /// The images that the device has received completely in this session.
     var complete: Set<Int> = []
-    /// True after the first image list.
+    /// True after the first image list of the push.
     var hasBegun = false
-    /// True after the bundle's fields were compared with the device.
+    /// True after the bundle's fields were compared with the device (``SMPTarget``).
     var isTargetChecked = false
-    /// True after the preflight.
+    /// True after the device passed the preflight (``SMPPreflight``).
     var isChecked = false
-    /// True after the device has received the first chunk of the current image in this run.
+    /// True after the device accepted the first chunk of the current image in this session.
     var wasOpened = false
-    /// The images whose bytes on the device can be damaged: some bytes are from an earlier run, or the last bytes were not
-    /// acknowledged.
+    /// The images whose bytes on the device may be damaged.
+    ///
+    /// An image is in this set if some of its bytes are from an earlier session, or if the device did not acknowledge its last bytes.
     var uncertain: Set<Int> = []
-    /// The images that were sent a second time from offset 0, because they were missing in the device's image list.
+    /// The images that were sent a second time from offset 0, because the device's image list did not have them.
     var sentAgain: Set<Int> = []
-    /// The image whose slot is erased before the image is sent again.
+    /// The number of the image whose slot must be erased before the image is sent from 0; nil if no erase is necessary.
     var toErase: Int?
-    /// The number of complete uploads for which the device computed another digest.
+    /// The number of complete uploads after which the device reported that the received bytes have another digest.
     var digestMismatches = 0
-    /// The number of complete uploads that the device has discarded.
+    /// The number of complete uploads after which the device reported that no upload is in progress.
     var stateLosses = 0
+    /// The time at which this session sent the first chunk; nil if no chunk was sent.
     var firstByteAt: Duration?
 
-    /// True if an image list showed that all images run and at least one is on trial.
+    /// True if an image list showed that all images run and that at least one image is on trial.
     var sawTrial = false
-    /// True from the end of an erase request, successful or refused, until the upload begins.
+    /// True after the answer to an erase request, until the device reports the first offset of the upload.
     var expectsEmptySlot = false
-    /// The numbers of the images whose upload this run has begun.
+    /// The images whose upload began in this session.
     var begun: Set<Int> = []
-    /// True after the first request that can change which image the device boots.
+    /// True after this session began an upload, or requested a mark, a restart or a confirmation.
     var hasActed = false
 
     init(_ images: [SMPImage], _ options: UpdateOptions) {
@@ -51,9 +53,9 @@ struct SMPPush {
     }
 }
 
-/// The steps of a push, from the image list.
+/// The steps of a push, which depend on the device's image list.
 extension SMPConversation {
-    /// Performs the next step of the push.
+    /// Performs the next step of the push. ``SMPPlan`` determines this step from the image list.
     mutating func proceed(with list: SMPImageList) {
         guard var push else { return }
         let plan = SMPPlan(images: push.images, ending: push.options.ending, list: list)
@@ -72,7 +74,7 @@ extension SMPConversation {
             self.push?.hasActed = true
             askToRestart()
         case .confirm(let image, let digest): confirm(image.number, digest: digest)
-        // Over SMP a trial has no time limit (0 seconds). The next restart ends it.
+        // Over SMP, a trial has no time limit, which the report shows as 0 s. The trial ends at the next restart.
         case .leaveOnTrial: finish(.onTrial(seconds: 0), describe(list))
         case .leaveHeld: finish(.done, describe(list))
         case .finish: finish(list)
@@ -80,9 +82,9 @@ extension SMPConversation {
         }
     }
 
-    /// Sends the remaining queries before the first change of the device, then runs the preflight.
+    /// Prepares the first change on the device: sends the remaining queries, and then performs the preflight.
     ///
-    /// - Returns: false if a query must be answered first, or if the session has failed.
+    /// - Returns: false if the conversation waits for the answer to a query, or if the session has failed.
     private mutating func isReady(for list: SMPImageList) -> Bool {
         guard device.isSurveyed else {
             survey()
@@ -102,10 +104,10 @@ extension SMPConversation {
         return true
     }
 
-    /// Marks an image for boot that is in the device's image list.
+    /// Marks an image for boot, or first completes the upload of this image.
     ///
-    /// A device lists an image as soon as its header and records are present, even if other bytes are missing. If the device restarted
-    /// before the last byte, or if it has reported another digest, the image is sent first.
+    /// A device lists an image when its header and TLVs are present, even if other bytes are missing. So the upload continues first if
+    /// the last byte was not sent. The upload also begins again if the device reported another digest of the received bytes.
     private mutating func markListed(_ image: SMPImage, digest: [UInt8]) {
         guard let push, push.underWay == image.number, !push.complete.contains(image.number) else {
             return mark(image, digest: digest)
@@ -122,7 +124,7 @@ extension SMPConversation {
         askToMark(digest, confirm: push?.options.ending == .permanent)
     }
 
-    /// Handles the answer to a mark request. The answer contains the new image list, or nothing.
+    /// Handles the answer to a request to mark or confirm an image. If the answer has no image list, the list is requested.
     mutating func marked(confirm: Bool, _ fields: [String: CBORValue]) throws(SMPFrameError) {
         progressed()
         list = nil

@@ -1,8 +1,10 @@
 import OTAUpdate
 
-/// Queries about the device: requests that change nothing. If the device does not support a query, it does not have the feature.
+/// The queries about the device's features. A query is a request that changes nothing on the device.
+///
+/// If the device refuses a query, the conversation assumes that the device does not have the feature.
 extension SMPConversation {
-    /// The queries that are sent on the first link.
+    /// The queries to send on the first link.
     var firstQuestions: [SMPRequest] {
         switch task {
         case .push: [.parameters, .imageState, .system(format: "i")]
@@ -11,16 +13,20 @@ extension SMPConversation {
         }
     }
 
-    /// The queries before an upload. One of them is a mark request without a digest: a device that can mark images refuses it, and
-    /// another device reports an unsupported command.
+    /// The queries to send before an upload.
+    ///
+    /// The mark request without a digest tests whether the device can mark images. Every device refuses this request. Only a device that
+    /// cannot mark images refuses it with the error `SMPError.unsupported`.
     private var surveyQuestions: [SMPRequest] {
         var questions: [SMPRequest] = [.bootloaderMode, .slots]
         if push?.options.ending != .uploadOnly { questions.append(.setState(digest: nil, confirm: false)) }
         return questions
     }
 
-    /// Sends the next queries, as many as the device has buffers for. After the last answer, requests the image list if that is
-    /// missing, and then continues the task.
+    /// Sends the next queries, as many as the device has buffers for.
+    ///
+    /// When all queries have been answered, the function requests the image list if `list` is nil. Otherwise it starts the next step
+    /// of the `UpdateTask`.
     mutating func askNext() {
         while asked < device.questionsInFlight, !questions.isEmpty { ask(questions.removeFirst()) }
         guard asked == 0 else { return }
@@ -30,21 +36,22 @@ extension SMPConversation {
         begin(list)
     }
 
+    /// Starts the queries that precede an upload.
     mutating func survey() {
         questions = surveyQuestions
         isSurveying = true
         askNext()
     }
 
-    /// The pause before an echo. A device does not free its buffers immediately after an answer.
+    /// The pause before the echo requests of a test, because a device does not free its buffers immediately after an answer.
     private static let quietTime = Duration.milliseconds(100)
 
-    /// Prepares the echo requests that test how many packets, and how long ones, the device accepts.
+    /// Starts the next test with echo requests (``SMPProbe``), if a test is left.
     ///
-    /// The echo requests are sent after a pause and while no other request is open, because a device without a free buffer would drop
-    /// them.
+    /// The echo requests follow after a pause, while no other request waits for its answer. Otherwise the device could have no free
+    /// buffer, and would drop an echo request.
     ///
-    /// - Returns: false if no echo request is necessary.
+    /// - Returns: false if no test is left. Over UDP and serial, there are no tests.
     mutating func beginProbe() -> Bool {
         guard !shared.link.preservesMessageBoundaries, device.nextProbe(valueLength: valueLength) != nil else {
             return false
@@ -53,6 +60,7 @@ extension SMPConversation {
         return true
     }
 
+    /// Sends the echo requests of the next test.
     mutating func sendProbe() {
         guard let (probe, text) = device.nextProbe(valueLength: valueLength) else { return askNext() }
         self.probe = probe
@@ -66,6 +74,7 @@ extension SMPConversation {
         }
     }
 
+    /// Handles the result of one echo request of the current test.
     mutating func probed(_ result: SMPProbe.Result) {
         guard let probe else { return }
         switch probe {
@@ -81,10 +90,10 @@ extension SMPConversation {
         }
     }
 
-    /// Handles the result of an echo request that was sent as two values.
+    /// Handles the result of the reassembly test, whose echo request was sent as two values.
     ///
-    /// If no echo arrives, the device may still be waiting for the rest of the packet, or it has parsed the second value as a packet. A
-    /// new link ends both states. An echo can also be lost, so the request is sent once more.
+    /// Without an echo, the device may still wait for the rest of a packet. So the session opens a new link, because the device then
+    /// discards the incomplete packet. If no answer arrived, the test is repeated once, because the echo can be lost.
     private mutating func reassemblyProbed(_ result: SMPProbe.Result) {
         if result == .echoed {
             device.reassembles = true
@@ -97,6 +106,7 @@ extension SMPConversation {
         reconnect(.clean)
     }
 
+    /// Handles a new image list from the device.
     mutating func listed(_ list: SMPImageList) {
         self.list = list
         if first == nil { first = list }
@@ -118,7 +128,10 @@ extension SMPConversation {
         finish(.done, describe(list))
     }
 
-    /// Returns the status that SMP reports: the image of the main processor, and the board's name as the product.
+    /// Returns the device's status for the user.
+    ///
+    /// The state and the version are those of image 0, the image of the main processor. The product is the board's name, because SMP does
+    /// not report a product.
     func describe(_ list: SMPImageList) -> DeviceDescription {
         let running = list.running(0)
         let previous = first?.running(0)
@@ -149,7 +162,7 @@ extension SMPRequest {
     private static let questionAttempts = 4
     private static let changeAttempts = 3
 
-    /// True if the request is a query: it changes nothing on the device, so the device can answer at once.
+    /// True if the request is a query, which changes nothing on the device.
     var isQuestion: Bool {
         switch self {
         case .echo, .parameters, .bootloader, .bootloaderMode, .system, .slots, .imageState: true
@@ -159,12 +172,13 @@ extension SMPRequest {
         }
     }
 
-    /// Returns how long the conversation waits for the answer to an attempt of a request.
+    /// Returns the time limit for the answer to an attempt of a request.
     ///
-    /// A question is repeated after 1 s, 2 s and 4 s, and has 15 s in total: a device drops a packet silently if it has no buffer. Marks
-    /// and erases change the flash.
+    /// The limits of the four attempts of a query are 1 s, 2 s, 4 s and 8 s. The first limits are short, because a device without a free
+    /// buffer drops a query without an answer. Marks and erases have longer limits, because the device writes or erases its flash before
+    /// it answers.
     ///
-    /// - Parameter attempt: the number of the attempt; the first is 1.
+    /// - Parameter attempt: the number of the attempt; the first attempt has the number 1.
     func timeLimit(attempt: Int) -> Duration {
         if isQuestion { return .seconds(1) * (1 << (min(attempt, Self.questionAttempts) - 1)) }
         return switch self {
@@ -174,15 +188,16 @@ extension SMPRequest {
         }
     }
 
-    /// The maximum number of attempts for a request without an answer. A restart has one attempt, because the device's status shows
-    /// whether it happened.
+    /// The maximum number of attempts if no answer arrives.
+    ///
+    /// A restart request has one attempt, because the next image list shows whether the device has restarted.
     var attempts: Int {
         self == .reset ? 1 : isQuestion ? Self.questionAttempts : Self.changeAttempts
     }
 }
 
 extension SMPImageList.Entry {
-    /// The note for the user that the device does not support this request.
+    /// The description of the entry for the user: the image number, the slot, the version and the state.
     fileprivate var remark: String {
         let state =
             switch (active, pending, confirmed) {

@@ -1,6 +1,6 @@
 import OTAUpdate
 
-/// The upload of an image.
+/// The uploads of a push.
 extension SMPConversation {
     /// Begins or resumes the upload of an image.
     mutating func begin(_ image: SMPImage) {
@@ -25,10 +25,9 @@ extension SMPConversation {
         open(image)
     }
 
-    /// Handles an image that the device has received completely but that is missing in its image list.
+    /// Handles an image that the device has received completely and does not list.
     ///
-    /// If some bytes are from an earlier run, they can be damaged. If the device has restarted, it can have lost the last bytes. In
-    /// both cases the image is sent again from 0, once.
+    /// If the received bytes may be damaged (`SMPPush.uncertain`), the image is sent again from 0, once. Otherwise the session fails.
     private mutating func notListed(_ image: SMPImage) {
         guard let push, push.uncertain.contains(image.number), !push.sentAgain.contains(image.number) else {
             return fail(
@@ -43,8 +42,9 @@ extension SMPConversation {
         startOver(image)
     }
 
-    /// Erases the slot and sends the image again. The erase is necessary: some servers would otherwise resume the damaged upload at its
-    /// end, in every run.
+    /// Erases the slot of an image, and then sends the image from 0.
+    ///
+    /// Without the erase, some servers would resume the damaged upload at its end again and again.
     private mutating func startOver(_ image: SMPImage) {
         push?.complete.remove(image.number)
         push?.toErase = image.number
@@ -58,13 +58,15 @@ extension SMPConversation {
         erase(slot: slot)
     }
 
-    /// Erases a slot. The request for slot 1 has no slot number: older servers do not support the number, and erase slot 1 without it.
+    /// Requests the erase of a slot.
+    ///
+    /// The request for slot 1 has no slot number. The reason is that older servers do not support the number, and always erase slot 1.
     mutating func erase(slot: Int) {
         ask(.erase(slot: slot == 1 ? nil : slot))
     }
 
-    /// Begins the upload after an erase request. A refused erase also counts as done, because some servers refuse to erase an empty
-    /// slot.
+    /// Begins the upload after the answer to an erase request. The device may have refused the erase, because some servers refuse to erase
+    /// an empty slot.
     mutating func begin(afterErasing number: Int) {
         guard let push, let image = push.images.first(where: { $0.number == number }) else { return }
         self.push?.toErase = nil
@@ -80,7 +82,7 @@ extension SMPConversation {
             return breakLink(LinkError(.lost, "packets of \(longest) bytes are too short for an upload"))
         }
         let before = shared.transfer?.chunkSize ?? 0
-        // Report the longest packet of all links, because a later link may have a smaller MTU.
+        // The report has the longest packet of all links, because a later link may have a smaller MTU.
         shared.transfer?.chunkSize = max(longest, before)
         if !shared.link.preservesMessageBoundaries { shared.transfer?.mtu = shared.link.maximumValueLength + 3 }
         let delivery: SMPUpload.Delivery =
@@ -91,7 +93,7 @@ extension SMPConversation {
         pump()
     }
 
-    /// Sends the first chunk again with another SMP version.
+    /// Begins the upload again with SMP version 1, because the device refused version 2.
     mutating func reopenUpload() {
         guard let image = imageUnderWay else { return }
         open(image)
@@ -115,6 +117,7 @@ extension SMPConversation {
         self.upload = upload
     }
 
+    /// Handles the answer to a chunk.
     mutating func chunkAnswered(_ sequence: UInt8, _ answer: SMPAnswer) {
         guard var upload else { return }
         let verdict: SMPUpload.Verdict
@@ -132,10 +135,11 @@ extension SMPConversation {
         handleVerdict(verdict, before: before)
     }
 
-    /// Handles the timeout of a chunk: no answer has arrived.
+    /// Handles the timeout of a chunk.
     ///
-    /// If a packet fits one value, the chunk is sent again. If a packet has several values, the device may have received only some of
-    /// them, so the link is closed.
+    /// The chunk is sent again if it is the first chunk, or if each packet is one value. Otherwise the device may have received only some
+    /// values of the packet. The link is then closed, so that the device discards the incomplete packet. After too many timeouts in a
+    /// row, the link is also closed.
     mutating func chunkUnanswered() {
         guard let before = upload else { return }
         let isWhole = !before.isOpen || before.longestFrame <= valueLength
@@ -149,7 +153,7 @@ extension SMPConversation {
     private mutating func handleVerdict(_ verdict: SMPUpload.Verdict, before: SMPUpload) {
         guard let upload else { return }
         device.window = upload.window
-        // After lost chunks, only the last answer has the offset at which to continue.
+        // After lost chunks, the upload first waits for all answers. The last answer has the offset at which the upload continues.
         if upload.isDraining, verdict == .agreed { return }
         let offset = upload.acknowledgedOffset
         let reported = push?.acknowledgedOffset ?? 0
@@ -160,7 +164,7 @@ extension SMPConversation {
             shared.transfer?.gaps += 1
             shared.transfer?.resentBytes += resent
             push?.sentOffset = offset
-            // A device discards received bytes only when it restarts, and then it discards all of them. So offset 0 means a restart.
+            // A device discards received bytes only at a restart, and then it discards all received bytes. So offset 0 means a restart.
             report(offset == 0 && reported > 0 ? .deviceReset(offset: offset) : .gap(offset: offset))
         case .stateLost: return requestImageList()
         case .impossible(let offset):
@@ -179,11 +183,14 @@ extension SMPConversation {
         }
     }
 
-    /// The first wait before the upload sends chunks again that a busy device dropped. Each later wait is twice as long.
+    /// The first wait before the upload sends dropped chunks again at the same offset. Each further wait is twice as long.
     private static let backoff = Duration.milliseconds(50)
+    /// The maximum wait before the upload sends dropped chunks again.
     private static let longestBackoff = Duration.seconds(4)
 
-    /// Handles the first offset that the device reports. An offset above 0 means that it resumes an earlier upload of the same file.
+    /// Handles the offset in the answer to the first chunk of an upload.
+    ///
+    /// If the offset is after the end of the first chunk, the device resumes an earlier upload of the same file.
     private mutating func opened(at offset: Int, of total: Int) {
         guard var push else { return }
         let isResumed = offset > SMPChunk.openingLength
@@ -221,8 +228,9 @@ extension SMPConversation {
         report(.transferred(offset: offset, total: total))
     }
 
-    /// Sends the image once more, because the device has computed another digest. Only some servers compute it. With the others, only
-    /// the bootloader checks the image.
+    /// Sends the image again from 0, once, because the received bytes on the device have another digest.
+    ///
+    /// Only some servers compute the digest. On a device without this check, the bootloader checks the image after the restart.
     private mutating func digestMismatched() {
         guard let push, let image = imageUnderWay, push.digestMismatches == 0 else {
             return fail(UpdateError(.digestMismatch, "the device received another file than the sent one, twice"))
@@ -240,7 +248,7 @@ extension SMPConversation {
         askNext()
     }
 
-    /// Records that the device has the whole image: it reported this, or the image is in its list.
+    /// Records that the device has received the whole image, as its last offset or its image list shows.
     mutating func arrived() {
         if let number = push?.underWay { push?.complete.insert(number) }
         uploaded(since: push?.firstByteAt)
@@ -248,7 +256,9 @@ extension SMPConversation {
         report(.phase(.verify))
     }
 
-    /// Requests the image list after the device has discarded a complete upload. The upload waits for the list.
+    /// Requests the image list, because the device reports that no upload is in progress after the last byte was sent.
+    ///
+    /// The list shows whether the device has the whole image, or has lost the image at a restart.
     private mutating func requestImageList() {
         upload = nil
         push?.stateLosses += 1
@@ -262,5 +272,6 @@ extension SMPConversation {
         askNext()
     }
 
+    /// The maximum of `SMPPush.stateLosses`. One more loss fails the session.
     private static let mostStateLosses = 3
 }

@@ -3,88 +3,96 @@ package import OTAUpdate
 
 /// The host side of SMP, the protocol of MCUmgr (docs/smp.md).
 ///
-/// On each link, the conversation subscribes to the notifications and requests the image list. It requests other facts about the device
-/// only once in a session. The image list alone decides the next step. So the conversation continues correctly after a lost link, and
-/// after an earlier run that was interrupted.
+/// On each link, the conversation subscribes to the notifications and requests the image list. The image list alone determines the next
+/// step. So the conversation continues correctly after a lost link, and after an interrupted session. The features of the device are
+/// requested only once in a session.
 package struct SMPConversation: Conversation {
     package static let updateProtocol = UpdateProtocol.smp
     package static let codeAfterTimeout = UpdateError.Code.noAnswer
 
     private enum State {
-        /// No request is open.
+        /// The conversation expects nothing from the device.
         case idle
+        /// The conversation waits for the answer to its subscription, at the latest until `due`.
         case subscribing(due: Duration)
-        /// One or several requests wait for their answers.
+        /// The conversation waits for answers to requests or chunks.
         case exchanging
+        /// The conversation waits until this time, and then performs the step.
         case pausing(until: Duration, then: Step)
     }
     /// The step that follows a pause.
     enum Step {
-        /// Send the request again, because the device was busy. `busyEnd`: the time after which *busy* ends the task.
+        /// Send the request. `busyEnd` is the time after which the answer *busy* fails the session.
         case ask(SMPRequest, busyEnd: Duration)
-        /// Send chunks, after the device had time to free its buffers.
+        /// Send chunks. The device had time to free its buffers during the pause.
         case upload
-        /// Send the echo requests that test what the device accepts.
+        /// Send the echo requests of a test (``SMPProbe``).
         case probe
     }
     /// A request that waits for its answer.
     private struct Exchange {
         let request: SMPRequest
-        /// The sequence number. All attempts have the same number, so a late answer to an earlier attempt counts.
+        /// The sequence number. All attempts have the same number, so that a late answer to an earlier attempt is also accepted.
         let sequence: UInt8
         /// The time of the first attempt.
         let since: Duration
-        /// The time until which the device may answer *busy*. After that, *busy* is an error.
+        /// The time after which the answer *busy* fails the session.
         let busyEnd: Duration
-        /// The number of this attempt; the first is 1.
+        /// The number of this attempt; the first attempt has the number 1.
         var attempt = 0
-        /// The time limit of the answer to this attempt.
+        /// The time at which the conversation stops waiting for the answer to this attempt.
         var due = Duration.zero
     }
-    /// The state of the device's restart, after the request for it.
+    /// The state of a requested restart of the device.
     enum Restart: Equatable {
+        /// No restart was requested.
         case none
-        /// The request was sent and has no answer so far.
+        /// The restart request was sent, and the conversation waits for the answer.
         case asked
-        /// The device has accepted the request, or the link was lost before the answer.
+        /// The device accepted the restart request, or the answer did not arrive. `since` is the time of this event.
         case under(since: Duration)
     }
 
+    /// The time limit for the answer to the subscription.
     private static let subscribeLimit = Duration.seconds(10)
+    /// The number of malformed packets at which the session fails.
     private static let mostViolations = 3
 
     package var shared: ConversationState
     let task: UpdateTask<[SMPImage]>
     var push: SMPPush?
     private var state = State.idle
-    /// The requests that wait for their answers, in the order of sending. There are several only while queries are sent to a device
-    /// with several buffers.
+    /// The requests that wait for their answers, in the order of sending.
+    ///
+    /// Several requests wait at the same time only if they are queries or echo requests, and the device has several buffers.
     private var exchanges: [Exchange] = []
+    /// The current upload; nil if no upload is in progress on this link.
     var upload: SMPUpload?
     private var assembler = SMPFrameAssembler()
+    /// The SMP version of the requests.
     private var version = SMPFrame.Version.second
     var device = SMPDevice()
-    /// True while `questions` has the queries that precede an upload.
+    /// True while the conversation sends the queries that precede an upload, and waits for their answers.
     var isSurveying = false
-    /// The test to which the open echo requests belong; nil if no echo request is open.
+    /// The test to which the open echo requests belong; nil if no echo request waits for its answer.
     var probe: SMPProbe?
-    /// The next requests, in order.
+    /// The queries to send next, in order.
     var questions: [SMPRequest] = []
-    /// The image list of the current link; nil: not received, or outdated.
+    /// The image list of the current link; nil if no list has arrived, or if the list is outdated.
     var list: SMPImageList?
-    /// The number of malformed packets.
+    /// The number of malformed packets in this session.
     private var violations = 0
     var restart = Restart.none
-    /// The number of restart requests.
+    /// The number of restart requests that were sent.
     var restarts = 0
-    /// True after the first confirm request. Even if its answer is missing, the device may have confirmed the image.
+    /// True after the first confirm request was sent. The device may have confirmed the image even if no answer arrived.
     var hasConfirmed = false
-    /// The number of sent marks and confirmations.
+    /// The number of requests to mark or confirm an image.
     var marks = 0
-    /// The first image list of the session.
+    /// The first image list of the session; nil if no list has arrived.
     var first: SMPImageList?
 
-    /// Creates the conversation.
+    /// Creates a conversation that performs an `UpdateTask`.
     ///
     /// - Throws: `unsupportedDevice` for `UpdateTask.identify`, which SMP does not support.
     package init(_ task: UpdateTask<[SMPImage]>) throws(UpdateError) {
@@ -100,10 +108,10 @@ package struct SMPConversation: Conversation {
 
     // MARK: Conversation
 
-    /// A link over UDP opens even if no device answers.
+    /// True after the first image list. An open link does not show that a device answers, because UDP has no connections.
     package var isDeviceReached: Bool { first != nil }
 
-    /// SMP does not report the restart time. A bootloader swaps one megabyte in this time.
+    /// A fixed time of 60 s, because SMP does not report the restart time. A bootloader can swap 1 MB in 60 s.
     package var restartTime: Duration { .seconds(60) }
 
     package var sentOffset: Int { push?.sentOffset ?? 0 }
@@ -168,7 +176,7 @@ package struct SMPConversation: Conversation {
         if restart == .asked { restart = .under(since: shared.now) }
     }
 
-    /// Closes an unusable link. The session then continues as after a lost link.
+    /// Closes an unusable link. The session then reconnects, as after a lost link.
     mutating func breakLink(_ reason: LinkError) { reconnect(.afterLoss(reason)) }
 
     mutating func fail(_ error: SMPFrameError) { fail(UpdateError(.protocolViolation, error.context)) }
@@ -181,7 +189,7 @@ package struct SMPConversation: Conversation {
 
     // MARK: Requests
 
-    /// The number of requests without an answer.
+    /// The number of requests that wait for their answers.
     var asked: Int { exchanges.count }
 
     mutating func ask(_ request: SMPRequest) { ask(request, busyEnd: shared.busyEnd) }
@@ -206,7 +214,10 @@ package struct SMPConversation: Conversation {
         exchanges.append(exchange)
     }
 
-    /// Over UDP and serial a link opens while the device still restarts and does not answer. Then the image list is requested often.
+    /// Returns the time limit for the answer to an attempt of a request.
+    ///
+    /// Over UDP and serial, a link opens even while the device restarts. So after a restart request, the image list is requested every
+    /// second, until the device has restarted and answers.
     private func timeLimit(of request: SMPRequest, attempt: Int) -> Duration {
         if probe == .reassembly { return request.timeLimit(attempt: device.probes) }
         let isLooking =
@@ -214,18 +225,17 @@ package struct SMPConversation: Conversation {
         return isLooking ? .seconds(1) : request.timeLimit(attempt: attempt)
     }
 
-    /// The maximum length of a sent value, in bytes.
+    /// The maximum length in bytes of a value that the conversation sends on this link.
     var valueLength: Int {
         let longest = shared.link.maximumValueLength
         return shared.link.preservesMessageBoundaries ? longest : ChunkLength.planned(link: longest)
     }
 
-    /// Returns the error of a request that is too long for one value on this link; nil if the request may be sent.
+    /// Returns an error if the request is too long for one value on this link; nil if the request may be sent.
     ///
-    /// A device that does not reassemble packets needs each packet in one value. The next link may have longer values, so the link is
-    /// closed and opened again. If it is unknown whether the device reassembles packets, this happens only if an earlier link of this
-    /// session had such long values. A query is always sent. At worst the device refuses it, and the session continues without the
-    /// answer.
+    /// A device that does not reassemble packets needs each packet in one value. The caller reconnects after the error, because the next
+    /// link may have longer values. If reassembly was not tested, the error requires that an earlier link had values of this length.
+    /// A query never causes the error, because the session can continue if the device refuses the query.
     private func excess(of request: SMPRequest) -> LinkError? {
         guard device.reassembles != true, !request.isQuestion else { return nil }
         let length = request.frame(sequence: 0, version: version).bytes.count
@@ -236,17 +246,18 @@ package struct SMPConversation: Conversation {
         )
     }
 
-    /// Sends a request.
+    /// Sends a request with the next sequence number.
     ///
-    /// - Returns: its sequence number.
+    /// - Returns: the sequence number of the request.
     mutating func send(_ request: SMPRequest) -> UInt8 {
         let sequence = shared.nextNumber()
         send(request, sequence: sequence)
         return sequence
     }
 
-    /// Sends a request with this sequence number. A packet that is longer than a value is sent as several values, without another
-    /// packet between them.
+    /// Sends a request with this sequence number.
+    ///
+    /// A packet that is longer than one value is split into several values. No other packet is sent between these values.
     private mutating func send(_ request: SMPRequest, sequence: UInt8) {
         let bytes = request.frame(sequence: sequence, version: version).bytes
         let length = max(1, valueLength)
@@ -263,7 +274,7 @@ package struct SMPConversation: Conversation {
                 try take(frame)
             }
         } catch {
-            // One malformed packet is accepted: it can be the rest of a packet whose start was lost. Several are a fault of the device.
+            // The first two malformed packets only close the link, because they can be the rest of a packet whose start was lost.
             violations += 1
             guard violations < Self.mostViolations else { return fail(error) }
             breakLink(LinkError(.lost, error.context))
@@ -277,7 +288,7 @@ package struct SMPConversation: Conversation {
         }
     }
 
-    /// Handles a received packet. If no open request has its sequence number, it is a late answer and is ignored.
+    /// Handles a received packet. Ignores a late answer, which belongs to no open request and to no chunk in flight.
     private mutating func take(_ frame: SMPFrame) throws(SMPFrameError) {
         if let upload, upload.awaits(frame.sequence), frame.group == SMPRequest.imageGroup, frame.command == 1 {
             let answer = try SMPAnswer(parsing: frame.body)
@@ -291,7 +302,7 @@ package struct SMPConversation: Conversation {
         if fallsBack(answer, frame) { return ask(exchange.request, busyEnd: exchange.busyEnd) }
         switch answer {
         case .good(let fields): try accepted(exchange.request, fields)
-        // The device has no buffer for one of the echo requests. This is the result of the test, not an error.
+        // The device had no buffer for an echo request of the test. This answer is a result of the test and not an error.
         case .bad(.busy) where probe?.isOfRoom == true, .bad(.noMemory) where probe?.isOfRoom == true:
             probed(.refused)
         case .bad(.busy), .bad(.noMemory): busy(exchange)
@@ -299,11 +310,11 @@ package struct SMPConversation: Conversation {
         }
     }
 
-    /// Changes to SMP version 1 if the answer shows that the device supports only this version.
+    /// Changes to SMP version 1 if the answer shows that the device does not support version 2.
     ///
-    /// A device that supports only version 1 answers in version 1, or reports that the packet is too new.
+    /// A device without version 2 answers in version 1, or refuses the request with the error `versionTooNew`.
     ///
-    /// - Returns: true if the request must be sent again.
+    /// - Returns: true if the device refused the request with this error, so that the request must be sent again.
     private mutating func fallsBack(_ answer: SMPAnswer, _ frame: SMPFrame) -> Bool {
         guard version == .second else { return false }
         if answer == .bad(.versionTooNew) {
@@ -314,7 +325,7 @@ package struct SMPConversation: Conversation {
         return false
     }
 
-    /// Queues the requests in flight again, and sends only one at a time from now on.
+    /// Moves the queries in flight back to the start of `questions`. From then on, only one query at a time is sent.
     private mutating func requeueQuestions() {
         guard !exchanges.isEmpty else { return }
         questions = exchanges.map(\.request) + questions
@@ -322,12 +333,12 @@ package struct SMPConversation: Conversation {
         device.needsSequentialQuestions = true
     }
 
-    /// Discards the open requests. Their answers will be ignored.
+    /// Discards the requests that wait for answers. The conversation then ignores late answers to these requests.
     mutating func discardExchanges() { exchanges = [] }
 
     private mutating func busy(_ exchange: Exchange) {
         requeueQuestions()
-        // Do not wait longer than until the deadline of the restart.
+        // The session fails if the restart window ends before the request can be sent again.
         let again = shared.now + ConversationState.busyInterval
         if let end = shared.restartDeadline, end < min(again, exchange.busyEnd) {
             return fail(

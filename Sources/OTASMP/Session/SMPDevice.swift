@@ -1,94 +1,103 @@
-/// The features of a device, as far as the session knows them. They are constant during a session.
+/// The features of a device, as far as the session knows them, and the state of the tests (``SMPProbe``) that detect some of them.
 struct SMPDevice {
-    /// The assumed size of a buffer, in bytes, if the device does not report its parameters: Zephyr's default
-    /// (`MCUMGR_TRANSPORT_NETBUF_SIZE`).
+    /// The assumed size of a buffer in bytes if the device does not report its buffers.
+    ///
+    /// This is the default of Zephyr (`MCUMGR_TRANSPORT_NETBUF_SIZE`).
     private static let usualBufferSize = 384
-    /// The bytes that stay free in an echo request, because the answer is a few bytes longer than the request.
+    /// An echo request is shorter than the device's buffer by this number of bytes, because the answer is longer than the request.
     private static let echoMargin = 16
-    /// The maximum number of tests whether the device reassembles packets. A link that is lost during a test counts as a test without
-    /// an echo.
+    /// The maximum number of reassembly tests. A test also counts if the link is lost before the answer.
     static let mostProbes = 2
-    /// The maximum number of packets in flight if the device does not report its parameters: about as many as fit one connection event.
+    /// The maximum number of packets in flight if the device does not report its buffers.
+    ///
+    /// One connection event of Bluetooth LE has room for about this number of packets.
     private static let mostRoom = 6
 
+    /// The device's buffers; nil if the device does not report them.
     var parameters: SMPParameters?
+    /// The mode of the bootloader; nil if the device does not report it.
     var mode: SMPBootloaderMode?
-    /// The name of the board.
+    /// The name of the board; nil if the device does not report it.
     var hardware: String?
-    /// True after an answer to the request for the board's name: a name or an error.
+    /// True after the device answered the request for the board's name, with a name or an error.
     var wasAskedForBoard = false
+    /// The sizes of the slots; nil if the device does not report them.
     var slots: SMPSlotList?
-    /// True if the device has the command that marks an image; nil: unknown.
+    /// True if the device has the command that marks an image for boot; nil if this is unknown.
     var marksImages: Bool?
-    /// True if the device reassembles packets from several values; nil: unknown.
+    /// True if the device reassembles packets, which means that it accepts a packet in several values; nil if this is unknown.
     var reassembles: Bool?
     /// The number of reassembly tests so far.
     var probes = 0
-    /// The highest value length of the links of this session, in bytes.
+    /// The highest `SMPConversation.valueLength` of all links of this session so far, in bytes.
     var longestValue = 0
-    /// The number of packets that the device accepted at the same time, if it does not report its buffers.
+    /// The number of packets that the device accepted at the same time in a test; 1 before the first successful test.
     var room = 1
     /// The number of packets in the last test of `room`.
     var triedRoom = 1
-    /// The window of the last upload; nil: none began.
+    /// The window of the last upload, with which the next upload starts; nil if no answer to a chunk has arrived.
     var window: SMPWindow?
-    /// True when the queries that precede an upload have been answered.
+    /// True after the queries that precede an upload have been answered.
     var isSurveyed = false
 
-    /// True if the device failed to answer several queries at the same time.
+    /// True after the device failed to answer several queries at the same time.
     var needsSequentialQuestions = false
 
     /// The maximum number of chunks in flight.
     var mostChunks: Int { parameters?.window ?? room }
-    /// The maximum number of queries in flight. A server handles one packet after the other, and drops a packet silently if it has no
-    /// free buffer.
+    /// The maximum number of queries in flight, because a device without a free buffer drops a packet without an answer.
     var questionsInFlight: Int { needsSequentialQuestions ? 1 : parameters?.window ?? 1 }
 
-    /// Returns the maximum length of a packet to the device, in bytes. A device that reassembles packets accepts a packet in several
-    /// values, so only its buffer limits the length. For other devices, a packet must also fit in one value.
+    /// Returns the maximum length in bytes of a packet to the device.
     ///
-    /// - Parameter valueLength: the maximum length of a sent value, in bytes.
+    /// If the device reassembles packets, only its buffer limits the length. Otherwise a packet must also fit in one value.
+    ///
+    /// - Parameter valueLength: the maximum length in bytes of a value that the host can send on this link.
     func longestFrame(valueLength: Int) -> Int {
         let buffer = parameters?.bufferSize ?? Self.usualBufferSize
         return reassembles == true ? buffer : min(buffer, valueLength)
     }
 
-    /// Returns the next test that needs echo requests, and the text to echo; nil if no test is left.
+    /// Returns the next test, and the text for its echo requests; nil if no test is left.
     ///
-    /// - Parameter valueLength: the maximum length of a sent value, in bytes.
+    /// - Parameter valueLength: the maximum length in bytes of a value that the host can send on this link.
     func nextProbe(valueLength: Int) -> (SMPProbe, text: String)? {
         guard let parameters else {
-            // Each test has one packet more than the last one, until an echo is missing.
+            // Each test has one packet more than the previous test. The tests end when an echo is missing.
             guard room == triedRoom, room < Self.mostRoom else { return nil }
             let frame = longestFrame(valueLength: valueLength) - Self.echoMargin
             return Self.text(ofFrame: frame).map { (.room(room + 1), $0) }
         }
         guard reassembles == nil, probes < Self.mostProbes else { return nil }
-        // The packet needs two values. A device that does not reassemble packets parses the second value as a packet of its own, and
-        // finds it invalid: its bytes 0x2E2E… are an unknown operation and too large a length.
+        // The echo request needs two values. A device that does not reassemble packets reads the second value as another packet. The
+        // second value contains only the byte 0x2E (`.`). As a header, these bytes have an unknown operation and too large a length. So
+        // the device refuses or drops the second value.
         let frame = min(parameters.bufferSize - Self.echoMargin, valueLength + 2 * SMPFrame.headerLength)
         guard frame > valueLength else { return nil }
         return Self.text(ofFrame: frame).map { (.reassembly, $0) }
     }
 
-    /// Returns a text whose echo request has `length` bytes; nil: the length is too short for a text.
+    /// Returns a text whose echo request has `length` bytes, or up to 2 bytes more; nil if `length` is too short for a text.
     private static func text(ofFrame length: Int) -> String? {
         let overhead = SMPFrame.headerLength + 4
         return length > overhead ? String(repeating: ".", count: length - overhead) : nil
     }
 }
 
-/// A test of the device that uses echo requests.
+/// A test that detects a feature of the device with echo requests.
 enum SMPProbe: Equatable {
-    /// Whether the device reassembles packets from several values.
+    /// Tests whether the device reassembles a packet from several values.
     case reassembly
-    /// Whether the device accepts this number of packets at the same time.
+    /// Tests whether the device accepts this number of packets at the same time.
     case room(Int)
 
+    /// The result of an echo request.
     enum Result {
+        /// The device answered with the text of the request.
         case echoed
-        /// The answer was an error, or its text was not the text of the request.
+        /// The device answered with an error or with another text.
         case refused
+        /// No answer arrived in time.
         case silence
     }
 

@@ -1,28 +1,38 @@
 import OTAUpdate
 
-/// Determines the next step of a push from the device's image list alone. So a push can continue after an interruption at any step.
+/// Determines the next step of a push from the device's image list. No other state is necessary, so a push can continue after any
+/// interruption.
 struct SMPPlan {
+    /// The next step of a push.
     enum Step {
+        /// Upload the image.
         case upload(SMPImage)
+        /// Mark the image for boot. The digest is that of the image list.
         case mark(SMPImage, digest: [UInt8])
-        /// All images are marked for boot, so the device must restart.
+        /// Restart the device, because no image is left to upload or to mark, and a marked image does not run yet.
         case restart
+        /// Confirm the image on trial. The digest is that of the image list.
         case confirm(SMPImage, digest: [UInt8])
+        /// End the push, and leave the image on trial.
         case leaveOnTrial
-        /// The images are on the device and are not marked. For an upload-only task, this is the end.
+        /// End the push, because all images are on the device. This step occurs only with `UpdateOptions.Ending.uploadOnly`.
         case leaveHeld
+        /// End the push, because nothing is left to do.
         case finish
-        /// Another update is in progress on the device.
+        /// Fail with this error, because another update is in progress on the device.
         case blocked(UpdateError)
     }
-    /// The state of an image on the device: its slot and its mark.
+    /// The state that an image of the push has on the device.
     enum ImageState {
+        /// The image list does not have the image.
         case absent
-        /// In the other slot.
+        /// The image does not run, and is not marked for boot.
         case held
-        /// In the other slot, and marked for the next boot.
+        /// The image does not run, and is marked for the next boot.
         case pending
+        /// The image runs and is not confirmed.
         case onTrial
+        /// The image runs and is confirmed.
         case running
     }
 
@@ -30,6 +40,7 @@ struct SMPPlan {
     let ending: UpdateOptions.Ending
     let list: SMPImageList
 
+    /// The next step of the push.
     var step: Step {
         let states = images.map { ($0, state(of: $0)) }
         func first(_ state: ImageState) -> SMPImage? { states.first { $0.1 == state }?.0 }
@@ -40,7 +51,7 @@ struct SMPPlan {
         }
         if first(.pending) != nil { return .restart }
         guard let trial = first(.onTrial), let digest = digest(of: trial) else {
-            // An image that is marked for the next boot would replace the running one.
+            // All images run and are confirmed. But another image that is marked for the next boot would replace one of them.
             return blocker.map { .blocked($0) } ?? .finish
         }
         return ending == .trial ? .leaveOnTrial : .confirm(trial, digest: digest)
@@ -50,8 +61,10 @@ struct SMPPlan {
     var allRun: Bool { images.allSatisfy { [.onTrial, .running].contains(state(of: $0)) } }
     /// True if all images run, and at least one is on trial.
     var runOnTrial: Bool { allRun && images.contains { state(of: $0) == .onTrial } }
+    /// True if at least one image is marked for the next boot and does not run yet.
     var somePending: Bool { images.contains { state(of: $0) == .pending } }
 
+    /// Returns the state of an image on the device.
     func state(of image: SMPImage) -> ImageState {
         guard let digest = digest(of: image) else { return .absent }
         if let running = list.running(image.number), running.digest == digest {
@@ -61,13 +74,20 @@ struct SMPPlan {
         return held.pending ? .pending : .held
     }
 
-    /// Returns the digest by which this device lists an image. It has the same length as the digest of the running image.
+    /// Returns the digest that the device's image list has for an image; nil if the image has no digest of the right length.
+    ///
+    /// A device uses digests of one length, so the right length is that of the running image's digest.
     func digest(of image: SMPImage) -> [UInt8]? {
         image.digest(ofLength: list.running(image.number)?.digest?.count ?? SMPImage.usualDigestLength)
     }
 
+<<<<<<< HEAD
     /// The error with which the device would refuse an upload or a mark; nil if there is none.
     private var blocker: UpdateError? {
+=======
+    /// The reason for which the device would refuse an upload or a mark; nil if no reason is known.
+    private var blocker: String? {
+>>>>>>> w-smp
         for image in images {
             let digest = digest(of: image)
             if let running = list.running(image.number), !running.confirmed, running.digest != digest {

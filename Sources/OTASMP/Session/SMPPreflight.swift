@@ -2,17 +2,18 @@ import OTAFirmware
 import OTASigning
 import OTAUpdate
 
-/// Checks whether the device would refuse a push, before anything is sent. The device itself checks again later.
+/// Checks whether the device can install the images of a push, before the host sends an image.
 struct SMPPreflight {
     let push: SMPPush
     let device: SMPDevice
     let list: SMPImageList
-    /// The maximum length of a sent value, in bytes.
+    /// The maximum length in bytes of a value that the host can send on this link.
     let valueLength: Int
 
-    /// Checks all images and the ending.
+    /// Checks each image, and checks that the device supports the ending of the push (`UpdateOptions.Ending`).
     ///
     /// - Returns: warnings for the user.
+    /// - Throws: the error of the first check that fails.
     func check() throws(UpdateError) -> [UpdateProgress] {
         var remarks: [UpdateProgress] = []
         for image in push.images {
@@ -54,7 +55,7 @@ struct SMPPreflight {
         return .downgrade(version: image.version, running: running.version)
     }
 
-    /// Checks that the header of the image fits the first chunk.
+    /// Checks that the first packet of the upload has room for the image's header.
     private func checkRoom(_ image: SMPImage) throws(UpdateError) {
         let longest = device.longestFrame(valueLength: valueLength)
         guard image.canBeOpened(inPacketsOf: longest) else {

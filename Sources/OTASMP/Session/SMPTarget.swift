@@ -2,38 +2,40 @@ import OTAFirmware
 import OTASigning
 import OTAUpdate
 
-/// Checks whether a bundle is for the device, as far as SMP can answer.
+/// Checks whether a bundle is for the device, with the properties of the device that SMP reports.
 ///
-/// A device with the GATT OTA profile itself compares the manifest's product, hardware revisions and required version. An SMP server
-/// receives only the MCUboot image, without the manifest, so otaflash compares these fields.
+/// An SMP server receives only the MCUboot image, without the bundle's manifest. So otaflash compares the manifest with the device. (A
+/// device with the GATT OTA profile compares the manifest itself.)
 struct SMPTarget {
     /// The bundle's manifest.
     let manifest: Manifest
     /// The bundle's image.
     let image: MCUbootImage
-    /// The board name, as the command "os info" reports it with the format `i`; nil if the device has no such command.
+    /// The board's name, which the device reports for `SMPRequest.system(format: "i")`; nil if the device does not support this request.
     let board: String?
-    /// The version that the bundle's image replaces or has replaced, from the image list; nil if the list does not have it.
+    /// The version of the image that the bundle's image replaces or has replaced; nil if the image list does not have this version.
     let previousVersion: String?
 
-    /// Compares the manifest with the facts that SMP reports.
+    /// Compares the fields of the manifest with the properties of the device.
     ///
-    /// - Returns: the fields that cannot be checked, named as in the JSON of a bundle, in the manifest's order.
-    /// - Throws: `wrongProduct`, `requiresNewer`; `wrongImageFormat` if the image has another version than the manifest.
+    /// - Returns: the names of the fields that cannot be checked, as in the JSON form of a manifest.
+    /// - Throws: `wrongProduct`, `requiresNewer`, or `wrongImageFormat` if the image has another version than the manifest.
     func uncheckedFields() throws(UpdateError) -> [String] {
         try checkImageVersion()
         var unchecked: [String] = []
         if !(try checkProduct()) { unchecked.append("product") }
         if manifest.hardware != nil { unchecked.append("hardware") }
-        // MCUboot compares the counter in the image with the counter of the device. The counter in the manifest is not sent.
+        // MCUboot compares only the counter in the image, because the manifest is not sent. So a higher counter in the manifest is not
+        // checked.
         if manifest.securityCounter > image.securityCounter ?? 0 { unchecked.append("security_counter") }
         if !(try checkPreviousVersion()) { unchecked.append("requires") }
         if let least = manifest.minimumBattery, least > 0 { unchecked.append("minimum_battery") }
         return unchecked
     }
 
-    /// Checks that the image's header has the version of the manifest, because the device reports the version of the header. Build
-    /// numbers are not compared, because SemVer does not order them.
+    /// Checks that the image's header has the version of the manifest, because the device reports the version of the header.
+    ///
+    /// Build numbers are not compared, because SemVer does not order versions by build number.
     private func checkImageVersion() throws(UpdateError) {
         let (signed, own) = (manifest.version, image.version)
         guard (signed.major, signed.minor, signed.patch) == (UInt32(own.major), UInt32(own.minor), UInt32(own.revision))
@@ -43,9 +45,10 @@ struct SMPTarget {
         }
     }
 
-    /// Compares the product with the board. Returns false if the device does not report its board.
+    /// Compares the manifest's product with the board.
     ///
-    /// - Throws: `wrongProduct`.
+    /// - Returns: false if the device does not report its board.
+    /// - Throws: `wrongProduct` if the product does not fit the board.
     func checkProduct() throws(UpdateError) -> Bool {
         guard let board, !board.isEmpty else { return false }
         guard Self.names(ofBoard: board).contains(manifest.product.text) else {
@@ -56,8 +59,10 @@ struct SMPTarget {
         return true
     }
 
-    /// Compares the required version with the previous version. Returns false if the device does not report a version of three or four
-    /// numbers.
+    /// Compares the manifest's required version with the previous version.
+    ///
+    /// - Returns: false if the previous version is unknown, or does not have three or four numbers.
+    /// - Throws: `requiresNewer` if the previous version is lower than the required version.
     private func checkPreviousVersion() throws(UpdateError) -> Bool {
         guard let requires = manifest.requires else { return true }
         guard let previousVersion, let previous = SMPVersion(previousVersion) else { return false }
@@ -69,10 +74,12 @@ struct SMPTarget {
         return true
     }
 
-    /// Returns the product names that are accepted for a board: the board's name, and the whole board target with `_` in place of `/`,
-    /// both without the revision. `nrf5340dk@1.0.0/nrf5340/cpuapp` fits `nrf5340dk` and `nrf5340dk_nrf5340_cpuapp`.
+    /// Returns the two product names that are accepted for a board.
     ///
-    /// Zephyr reports the board and its revision (`os_mgmt.c`). Its build system replaces `/` in the same way.
+    /// The first name is the board's name. The second name is the board target with `_` in place of `/`, as in Zephyr's build system. Both
+    /// names are without the board's revision, which Zephyr reports after `@` (`os_mgmt.c`).
+    ///
+    /// Example: `nrf5340dk@1.0.0/nrf5340/cpuapp` has the product names `nrf5340dk` and `nrf5340dk_nrf5340_cpuapp`.
     private static func names(ofBoard board: String) -> [String] {
         let parts = board.split(separator: "/", omittingEmptySubsequences: false)
         let name = String(parts[0].prefix { $0 != "@" })
@@ -81,9 +88,9 @@ struct SMPTarget {
 }
 
 extension SMPConversation {
-    /// Compares the fields of a bundle with the device, once, before anything is changed.
+    /// Compares the fields of each bundle with the device, once in a session, before the first change on the device.
     ///
-    /// - Returns: false if the session asks for the board first, or has failed.
+    /// - Returns: false if the conversation must first request the board's name, or if the session has failed.
     mutating func isForTarget(_ plan: SMPPlan, _ list: SMPImageList) -> Bool {
         guard let push, !push.isTargetChecked else { return true }
         let bundled = push.images.compactMap { image in image.verified.manifest.map { (image, $0) } }
@@ -107,13 +114,13 @@ extension SMPConversation {
     private mutating func check(
         _ image: SMPImage, _ manifest: Manifest, _ plan: SMPPlan, _ list: SMPImageList
     ) throws(UpdateError) {
-        // During a trial, the other slot has the image that ran before.
+        // If the bundle's image already runs, the other slot has the image that ran before.
         let isRunning = [.onTrial, .running].contains(plan.state(of: image))
         let previous = isRunning ? list.others(image.number).first : list.running(image.number)
         let target = SMPTarget(
             manifest: manifest, image: image.verified.image, board: device.hardware,
             previousVersion: previous?.version)
-        // If the device already runs the image, nothing will change. Only a bundle for another product is then an error.
+        // If the device already runs the image, the push changes nothing. Only a wrong product is then an error.
         if case .finish = plan.step {
             _ = try target.checkProduct()
             return
@@ -132,9 +139,10 @@ extension SMPConversation {
 
 /// An MCUboot version, as a device reports it: `1.2.3`, or `1.2.3.4` with a build number.
 struct SMPVersion: Comparable {
+    /// The major, minor, revision and build numbers.
     private let numbers: [UInt32]
 
-    /// - Returns: nil for any other text.
+    /// Parses a version with three or four numbers. Returns nil for any other text.
     init?(_ text: String) {
         let numbers = text.split(separator: ".", omittingEmptySubsequences: false).map { UInt32($0) }
         guard 3...4 ~= numbers.count, !numbers.contains(nil) else { return nil }
@@ -145,7 +153,7 @@ struct SMPVersion: Comparable {
         numbers = [UInt32(version.major), UInt32(version.minor), UInt32(version.revision), version.build]
     }
 
-    /// Returns whether the version is not lower than `required`. The build number is not compared.
+    /// Returns whether the version is equal to `required` or higher. The build number is not compared.
     func satisfies(_ required: RequiredVersion) -> Bool {
         !numbers.prefix(3).lexicographicallyPrecedes([required.major, required.minor, required.patch])
     }

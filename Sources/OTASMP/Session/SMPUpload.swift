@@ -1,67 +1,77 @@
-/// The upload of one image. It selects the next chunks and evaluates the device's answers.
+/// The upload of one image: selects the next chunks, and evaluates the device's answers.
 ///
-/// The device drops a chunk whose offset it does not expect, and answers with the expected offset. Answers arrive in the order of the
-/// chunks. So an answer shows that each earlier chunk was answered or lost. After a lost chunk, the upload waits for the answers to all
-/// chunks in flight before it sends more. Otherwise it would send some bytes twice without need.
+/// The device drops a chunk with an unexpected offset, and answers with the expected offset. Answers arrive in the order of the chunks.
+/// So an answer shows that each earlier chunk was answered or lost. After a lost chunk, the device drops all later chunks in flight. The
+/// upload then waits for the answers to these chunks before it sends chunks again, because only the last answer has the final offset.
 package struct SMPUpload {
     /// The effect of an answer or a timeout on the upload.
     package enum Verdict: Equatable {
+        /// The upload continues.
         case agreed
-        /// Chunks were lost or the device had no buffer for them. The upload sends `resent` bytes again.
+        /// Chunks were lost, or the device had no buffer for them. The upload sends `resent` bytes again.
         case rewound(resent: Int)
-        /// The whole image was sent, but the device reports no upload in progress. Either it has the image and its last answer was
-        /// lost, or it has restarted.
+        /// The last byte was sent, but the device reports that no upload is in progress.
+        ///
+        /// Either the device has the whole image and its last answer was lost, or the device has restarted.
         case stateLost
-        /// The device's offset is negative or past the image's end.
+        /// The device's offset is negative or after the end of the image.
         case impossible(offset: Int)
     }
+    /// A chunk in flight.
     private struct Sent {
         var sequence: UInt8
+        /// The offset after the chunk, in bytes.
         var end: Int
-        /// The time at which this chunk became the oldest chunk in flight.
+        /// The time at which the chunk was sent, or the time of the last answer if the answer arrived later.
         var since: Duration
+        /// The time at which the chunk times out.
         var due: Duration
     }
 
-    /// The maximum wait for the answer to the first chunk. A device may erase its whole slot before it answers. A repeated first chunk
-    /// does no harm.
+    /// The maximum timeout of the first chunk, which is long because a device may erase its whole slot before it answers.
+    ///
+    /// After the timeout, the first chunk is sent again. A repeated first chunk has no effect on the upload.
     package static let openingLimit = Duration.seconds(10)
-    /// The timeout of a chunk is the time of the slowest answer so far, multiplied by this factor.
+    /// The timeout of a chunk is `slowest` multiplied by this factor.
     private static let timeoutFactor = 4
 
     package let bytes: [UInt8]
     private let digest: [UInt8]
     private let image: Int
-    /// The longest frame in bytes, header included.
+    /// The maximum length of a packet in bytes, including the header.
     package let longestFrame: Int
     private let delivery: Delivery
-    /// The longest time from a chunk to its answer, without the first chunk.
+    /// The longest time so far between a chunk and its answer; nil before the first measurement.
+    ///
+    /// The first chunk is not measured, because the device may erase its whole slot before it answers.
     private var slowest: Duration?
     /// The number of chunks that may be in flight.
     package private(set) var window: SMPWindow
+    /// The chunks in flight, from the oldest to the newest.
     private var inFlight: [Sent] = []
     /// The offset in the device's last answer.
     package private(set) var acknowledgedOffset = 0
     /// The offset of the next chunk.
     package private(set) var sentOffset = 0
-    /// Whether the last byte was sent.
+    /// True after the last byte of the image was sent.
     private var wasSent = false
-    /// Whether the device has accepted the first chunk, which has the image's properties.
+    /// True after the device accepted the first chunk, which has the image's properties.
     package private(set) var isOpen = false
-    /// Whether the device will drop all chunks in flight. Until their answers have arrived, the upload sends nothing.
+    /// True if the device drops all chunks in flight. The upload sends no chunk until the answers to these chunks have arrived.
     package private(set) var isDraining = false
+    /// The offset of the last rewind, and the number of consecutive rewinds to this offset. -1 means that no rewind occurred.
     private var rewinds = (offset: -1, count: 0)
     /// The number of timeouts in a row.
     private var timeouts = 0
-    /// The device's result of the comparison of the file's digest with the received bytes; nil if it did not report one.
+    /// True if the received bytes on the device have the file's digest; nil if the device has not reported a comparison.
     package private(set) var match: Bool?
 
     /// Creates an upload.
     ///
     /// - Parameters:
-    ///   - digest: The SHA-256 of `bytes`. The device recognizes an interrupted upload by it.
-    ///   - image: The image number on a device with several processors.
-    ///   - longestFrame: The longest frame in bytes, header included.
+    ///   - digest: The SHA-256 of `bytes`, by which the device recognizes an interrupted upload.
+    ///   - image: The image number; 0 on a device with one processor.
+    ///   - longestFrame: The maximum length of a packet in bytes, including the header.
     ///   - window: The number of chunks that may be in flight.
     ///   - delivery: The way in which the link delivers chunks.
     package init(
@@ -75,17 +85,20 @@ package struct SMPUpload {
         self.window = window
     }
 
+    /// True if the device has acknowledged the whole image, and no chunk is in flight.
     package var isComplete: Bool { acknowledgedOffset == bytes.count && inFlight.isEmpty }
-    /// The number of consecutive rewinds to the current offset.
+    /// The number of consecutive rewinds to the acknowledged offset.
     package var rewindsHere: Int { rewinds.offset == acknowledgedOffset ? rewinds.count : 0 }
 
-    /// The time limit for the answer to the oldest chunk; nil if no chunk is in flight.
+    /// The time at which the oldest chunk in flight times out; nil if no chunk is in flight.
     package var deadline: Duration? { inFlight.first?.due }
 
+    /// Returns whether a chunk in flight has this sequence number.
     package func awaits(_ sequence: UInt8) -> Bool { inFlight.contains { $0.sequence == sequence } }
 
-    /// Returns the next chunk that may be sent now, or nil. The first chunk is sent alone, because its answer has the offset at
-    /// which the upload continues.
+    /// Returns the chunk to send next; nil if the host must not send a chunk now.
+    ///
+    /// The first chunk is sent alone, because the answer to the first chunk has the offset at which the upload continues.
     package func nextChunk() -> SMPChunk? {
         guard isOpen else {
             guard inFlight.isEmpty else { return nil }
@@ -106,17 +119,23 @@ package struct SMPUpload {
         wasSent = wasSent || end == bytes.count
     }
 
+    /// The timeout of the first chunk. On a lossy link, the timeout starts at 1 s and doubles after each timeout.
     private var openingLimit: Duration {
         delivery == .lossy ? min(.seconds(1) * (1 << timeouts), Self.openingLimit) : Self.openingLimit
     }
 
-    /// The time limit for an answer. It depends on the slowest answer and doubles after each timeout.
+    /// The timeout of each chunk after the first chunk. The timeout depends on the slowest answer, and doubles after each timeout.
     private var answerLimit: Duration {
         guard let slowest else { return delivery.longestWait }
         return min(max(delivery.shortestWait, slowest * Self.timeoutFactor) * (1 << timeouts), delivery.longestWait)
     }
 
-    /// Evaluates the device's answer to a chunk. The offset is that of the next byte that the device expects.
+    /// Evaluates the device's answer to a chunk.
+    ///
+    /// - Parameters:
+    ///   - sequence: the sequence number of the chunk.
+    ///   - offset: the offset of the next byte that the device expects.
+    ///   - match: the device's comparison of the received bytes with the file's digest; nil if the answer does not have the result.
     package mutating func answered(_ sequence: UInt8, offset: Int, match: Bool?, at now: Duration) -> Verdict {
         guard let chunk = take(sequence, at: now) else { return .agreed }
         guard 0...bytes.count ~= offset else { return .impossible(offset: offset) }
@@ -128,7 +147,7 @@ package struct SMPUpload {
             return .agreed
         }
         if !isOpen, offset > chunk.end {
-            // The device resumes an earlier upload of the same file, so it already has the first chunk.
+            // The device resumes an earlier upload of the same file, so the device already has the first chunk.
             isOpen = true
             sentOffset = offset
             return .agreed
@@ -136,13 +155,15 @@ package struct SMPUpload {
         return outOfSync()
     }
 
-    /// Evaluates the answer that the device had no buffer for a chunk.
+    /// Evaluates an answer in which the device reports that it had no buffer for the chunk.
     package mutating func bufferFull(_ sequence: UInt8, at now: Duration) -> Verdict {
         guard take(sequence, at: now) != nil else { return .agreed }
         return outOfSync()
     }
 
-    /// Discards the chunks in flight after a timeout. Returns nil if there were too many timeouts in a row.
+    /// Handles a timeout: discards the chunks in flight, so that they are sent again.
+    ///
+    /// - Returns: nil after too many timeouts in a row.
     package mutating func timedOut() -> Verdict? {
         timeouts += 1
         guard timeouts < (isOpen ? delivery.maxTimeouts : delivery.maxFirstTimeouts) else { return nil }
@@ -150,7 +171,9 @@ package struct SMPUpload {
         return outOfSync()
     }
 
-    /// Removes the answered chunk and all earlier chunks, and returns the answered chunk. The timeouts of the later chunks start again.
+    /// Removes the answered chunk and all earlier chunks from the chunks in flight. The timeouts of the later chunks start again.
+    ///
+    /// - Returns: the answered chunk; nil if no chunk in flight has this sequence number.
     private mutating func take(_ sequence: UInt8, at now: Duration) -> Sent? {
         guard let index = inFlight.firstIndex(where: { $0.sequence == sequence }) else { return nil }
         let chunk = inFlight[index]
@@ -161,6 +184,7 @@ package struct SMPUpload {
         return chunk
     }
 
+    /// Returns to the device's offset when no chunk is in flight. Until then, the result is `agreed`.
     private mutating func outOfSync() -> Verdict {
         isDraining = !inFlight.isEmpty
         guard !isDraining else { return .agreed }
@@ -168,7 +192,7 @@ package struct SMPUpload {
         sentOffset = acknowledgedOffset
         if isOpen, wasSent, acknowledgedOffset == 0 { return .stateLost }
         if acknowledgedOffset > 0 { window.shrink() }
-        // A device that has lost the upload needs the image's properties again.
+        // Offset 0 means that the device has lost the upload. The device then needs the first chunk with the image's properties again.
         isOpen = isOpen && acknowledgedOffset > 0
         rewinds = (acknowledgedOffset, rewinds.offset == acknowledgedOffset ? rewinds.count + 1 : 1)
         return .rewound(resent: resent)
@@ -176,21 +200,21 @@ package struct SMPUpload {
 }
 
 extension SMPUpload {
-    /// The way in which the link delivers chunks. It determines the limits of the answer timeout.
+    /// The way in which the link delivers chunks, which determines the timeouts of the chunks.
     package enum Delivery: Sendable {
-        /// Each chunk is one UDP datagram or one line on a serial port, and can be lost.
+        /// Over UDP or a serial port, each packet is one message, and the link can lose messages.
         case lossy
-        /// Each chunk is one value, and the link does not lose values.
+        /// Over Bluetooth LE, each packet is one value, and the link does not lose values.
         case whole
-        /// Each chunk is split into several values. A slow link needs a long time for them.
+        /// Over Bluetooth LE, a packet is split into several values. A slow link needs a long time for all values of a packet.
         case fragmented
 
-        /// The maximum timeout of a chunk. It also applies before the first answer, when no time is measured yet.
+        /// The maximum timeout of a chunk. This timeout also applies before the first answer is measured.
         package var longestWait: Duration { self == .fragmented ? .seconds(20) : .seconds(4) }
         /// The minimum timeout of a chunk.
         ///
-        /// A device may erase a flash sector for a chunk, which lasts up to 4 s (128 KiB of an STM32F4, datasheet). A chunk that is
-        /// sent twice during an erase does no harm.
+        /// A device may erase a flash sector before it answers. The erase lasts up to 4 s (a sector of 128 KiB on an STM32F4, datasheet).
+        /// A lossy link has a shorter minimum, because it often loses chunks. A chunk that is sent twice during an erase has no effect.
         package var shortestWait: Duration {
             switch self {
             case .lossy: .milliseconds(500)
@@ -198,9 +222,9 @@ extension SMPUpload {
             case .fragmented: .seconds(5)
             }
         }
-        /// The number of timeouts in a row that ends the upload.
+        /// The number of timeouts in a row at which the upload on this link ends.
         var maxTimeouts: Int { self == .lossy ? 5 : 3 }
-        /// The number of timeouts of the first chunk that ends the upload; about a minute in total.
+        /// The number of timeouts of the first chunk at which the upload on this link ends, after about one minute.
         var maxFirstTimeouts: Int { self == .lossy ? 9 : 6 }
     }
 }

@@ -1,38 +1,45 @@
-/// The number of chunks that may be in flight. It is halved after each gap, and then grows slowly.
+/// The window of an upload: the number of chunks that may be in flight.
 ///
-/// Zephyr's server drops a write without an answer if no buffer is free (`smp_bt.c`). So a gap is the only sign of too many chunks. The
-/// size is halved after a gap. It grows by one chunk after each window without a gap: additive increase, multiplicative decrease, as in
-/// RFC 5681.
+/// A gap is a loss of one or more chunks. Zephyr's server drops a chunk without an answer if no buffer is free (`smp_bt.c`). So a gap is
+/// the only sign of too many chunks in flight. A gap halves the window. After each full window of chunks without a gap, the window grows
+/// by one chunk. This is the additive increase and multiplicative decrease of RFC 5681.
 ///
-/// The window stores the size at which a gap occurred. It tries this size again only after many windows without a gap, and waits twice
-/// as long after each further gap. So only a small part of the image is sent again.
+/// The window returns to the size of the last gap only after many chunks without a gap. If a gap occurs at this size again, the next
+/// return requires twice as many chunks. So only a small part of the image is sent again.
 package struct SMPWindow: Sendable, Equatable {
-    /// The default first size. Two chunks keep most links busy, and a device that reports its buffers can hold two.
+    /// The default first size in chunks. Two chunks in flight keep most links busy.
     private static let firstSize = 2
+    /// The maximum of `failures`, which limits the result of `trial(of:)`.
     private static let mostDoublings = 8
+    /// The first `pause` above zero. The pause doubles with each further gap at size 1.
     private static let shortestPause = Duration.milliseconds(20)
+    /// The maximum of `pause`.
     private static let longestPause = Duration.milliseconds(640)
 
-    /// The largest size, in chunks.
+    /// The maximum size in chunks.
     package let limit: Int
     private let delivery: SMPUpload.Delivery
     /// The number of chunks that may be in flight.
     package private(set) var size: Int
-    /// The pause between an answer and the next chunk. It is for a device that drops chunks even at size 1, because the device frees
-    /// its buffers only after the answer.
+    /// The pause between an answer and the next chunk.
+    ///
+    /// After a gap at size 1, the pause is above zero until the size grows. The device needs the pause to free its buffers after the
+    /// answer. On a lossy link, the pause is always zero.
     package private(set) var pause = Duration.zero
-    /// The size at which the last gap occurred, at least 2; nil if there was none, or if it was long ago.
+    /// The size at which the last gap occurred, but at least 2.
+    ///
+    /// Nil if no gap occurred, or if enough chunks were answered at this size after the gap.
     private var overflow: Int?
-    /// The number of consecutive gaps at the size `overflow`.
+    /// The number of further gaps at the size `overflow`. It is 0 after the first gap at this size.
     private var failures = 0
-    /// The number of chunks answered without a gap since the last change of the size.
+    /// The number of chunks that were answered without a gap since the last change of the size.
     private var answered = 0
 
     /// Creates a window.
     ///
     /// - Parameters:
-    ///   - limit: The largest size in chunks.
-    ///   - size: The first size in chunks; by default 2, or the limit if it is lower.
+    ///   - limit: The maximum size in chunks.
+    ///   - size: The first size in chunks; the default is 2. A size above `limit` is reduced to `limit`.
     ///   - delivery: The way in which the link delivers chunks.
     package init(limit: Int, size: Int? = nil, delivery: SMPUpload.Delivery) {
         self.limit = max(1, limit)
@@ -40,7 +47,7 @@ package struct SMPWindow: Sendable, Equatable {
         self.delivery = delivery
     }
 
-    /// Records the answer to a chunk without a gap before it.
+    /// Records that a chunk was answered without a gap. The size grows if enough chunks were answered.
     package mutating func grow() {
         answered += 1
         if size == overflow, answered >= trial(of: size) { (overflow, failures) = (nil, 0) }
@@ -52,7 +59,7 @@ package struct SMPWindow: Sendable, Equatable {
 
     /// Halves the size after a gap of one or more lost chunks.
     package mutating func shrink() {
-        // On a lossy link, the link itself can lose the packet, so a gap does not mean that the buffers are full.
+        // A lossy link can itself lose the chunk. So on a lossy link, a gap does not show that the device needs a pause.
         if size == 1, delivery != .lossy { pause = min(max(Self.shortestPause, pause * 2), Self.longestPause) }
         failures = size == overflow ? min(failures + 1, Self.mostDoublings) : 0
         overflow = max(2, size)
@@ -60,6 +67,6 @@ package struct SMPWindow: Sendable, Equatable {
         answered = 0
     }
 
-    /// Returns how many chunks must be answered without a gap before a size at which a gap occurred is tried again.
+    /// Returns the number of chunks that must be answered without a gap before the window returns to a size at which a gap occurred.
     private func trial(of size: Int) -> Int { size * ((delivery == .lossy ? 8 : 100) << failures) }
 }
