@@ -81,13 +81,8 @@ struct SMPPlan {
         image.digest(ofLength: list.running(image.number)?.digest?.count ?? SMPImage.usualDigestLength)
     }
 
-<<<<<<< HEAD
     /// The error with which the device would refuse an upload or a mark; nil if there is none.
     private var blocker: UpdateError? {
-=======
-    /// The reason for which the device would refuse an upload or a mark; nil if no reason is known.
-    private var blocker: String? {
->>>>>>> w-smp
         for image in images {
             let digest = digest(of: image)
             if let running = list.running(image.number), !running.confirmed, running.digest != digest {
