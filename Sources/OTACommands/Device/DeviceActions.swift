@@ -10,8 +10,8 @@ struct Confirm: DeviceCommand {
         commandName: name, abstract: "Confirm the image on trial: make it permanent.",
         discussion: """
             A new image runs on trial after 'otaflash push --no-confirm', or after a push that was interrupted before its \
-            end. If it is not confirmed, the device rolls back to the old image: at the end of the trial time, or over SMP \
-            at the next restart. If no image is on trial, the command is refused (exit 77).
+            end. A device with the GATT OTA profile rolls back to the old image at the end of the trial time. A device with \
+            SMP rolls back at its next restart. confirm prevents the rollback. If no image is on trial, confirm fails (exit 77).
 
             Example: otaflash confirm --device ble:AA:BB:CC:DD:EE:FF
                      otaflash confirm --device sim:
@@ -35,10 +35,9 @@ struct Discard: DeviceCommand {
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "Discard a partial upload, or roll back the image on trial.",
         discussion: """
-            If an image is on trial, the device restarts and returns to the old image. If not, the device discards a \
-            partial upload. Over SMP, this erases the slot whose image does not run, even if that image is complete; \
-            the result reports the slot and the image. An SMP image that is already marked for the next boot cannot be \
-            discarded (exit 77).
+            If an image is on trial, the device restarts and returns to the old image. If no image is on trial, the device \
+            discards a partial upload. Over SMP, discard then erases the slot whose image does not run, even if the slot \
+            contains a complete image. Over SMP, an image that is marked for the next boot cannot be discarded (exit 77).
 
             Example: otaflash discard --device ble:AA:BB:CC:DD:EE:FF
                      otaflash discard --device sim:
@@ -82,8 +81,7 @@ struct Identify: DeviceCommand {
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "Make a device blink, so that you can recognize it.",
         discussion: """
-            Only devices with the GATT OTA profile support this command. SMP does not have it (exit 76), so do not use \
-            --protocol smp here.
+            Only devices with the GATT OTA profile support this command. For a device with SMP, identify fails (exit 76).
 
             Example: otaflash identify --device ble:AA:BB:CC:DD:EE:FF --seconds 30
                      otaflash identify --device sim:
@@ -92,7 +90,7 @@ struct Identify: DeviceCommand {
     @OptionGroup var target: DeviceOptions
 
     @Option(
-        help: "The blink time in seconds, 0 to 255; 0: stop the blinking; default: 10.",
+        help: "The blink time, 0 to 255 seconds; 0 stops the blinking; default: 10.",
         transform: WholeNumber.in(0...255))
     var seconds: UInt8 = 10
 

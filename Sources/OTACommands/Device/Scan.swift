@@ -22,7 +22,7 @@ struct Scan: Command {
     @Option(
         parsing: .unconditional,
         help: ArgumentHelp(
-            "Omit devices with a weaker signal than this, -127 to 20 dBm (example: -60); default: omit none.",
+            "Omit devices with a weaker signal than this level, -127 to 20 dBm (example: -60); default: omit none.",
             valueName: "dBm"),
         transform: WholeNumber.in(-127...20))
     var rssi: Int?

@@ -16,9 +16,11 @@ struct Verify: Command {
             example because it is for another product. For an MCUboot image, the output also lists the parts that verify \
             cannot check.
 
-            With --previous, verify also checks that devices with the previous bundle can install <file>: the product is the \
-            same, the version is newer, the security counter is not lower, a trusted key has signed both bundles, and <file> \
-            requires no version that is newer than the previous one.
+            With --previous, verify also checks that devices with the previous bundle can install <file>:
+              - the product is the same, and the version is newer;
+              - the security counter is the same or higher;
+              - one trusted key has signed both bundles;
+              - the version that <file> requires is not newer than the previous version.
 
             Example: otaflash verify app.bin.otaf --trust release.pub.pem --product demo
                      otaflash verify app.bin.otaf --trust release.pub.pem \\
@@ -35,13 +37,13 @@ struct Verify: Command {
 
     @Option(
         help:
-            "Refuse a bundle for another product (example: acme-lamp), and every MCUboot image, as it has no product; default: any."
+            "Refuse a bundle whose product has another name (example: acme-lamp). Also refuse every MCUboot image, because it names no product; default: any product."
     )
     var product: String?
 
     @Option(
         help: ArgumentHelp(
-            "Refuse a bundle that is not for this hardware revision, 0 to 65535, and every MCUboot image, because it names no "
+            "Refuse a bundle that is not for this hardware revision, 0 to 65535. Also refuse every MCUboot image, because it names no "
                 + "revision; default: any revision.",
             valueName: "revision"),
         transform: WholeNumber.in(0...UInt16.max))
@@ -49,13 +51,14 @@ struct Verify: Command {
 
     @Option(
         help: ArgumentHelp(
-            "Refuse a security counter that is lower than this, 0 to 4294967295; default: 0.", valueName: "n"),
+            "Refuse a file with a lower security counter than this number, 0 to 4294967295; default: 0.", valueName: "n"
+        ),
         transform: WholeNumber.in(0...UInt32.max))
     var counter: UInt32?
 
     @Option(
         help: ArgumentHelp(
-            "The bundle of the previous release. Refuse <file> if devices with that release cannot install it; default: not checked.",
+            "The bundle of the previous release. Refuse <file> if devices with the previous release cannot install <file>; default: no comparison.",
             valueName: "bundle"),
         completion: .file())
     var previous: String?

@@ -35,7 +35,7 @@ struct DeviceOptions: ParsableArguments {
 
     @Option(
         name: .customLong("protocol"),
-        help: "The update protocol: ota (GATT OTA profile) or smp (MCUmgr); auto: detect it.",
+        help: "The update protocol: ota (GATT OTA profile) or smp (MCUmgr). auto asks the device.",
         completion: .list(ProtocolOption.allValueStrings))
     var updateProtocol = ProtocolOption.auto
 

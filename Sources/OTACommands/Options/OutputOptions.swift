@@ -28,12 +28,12 @@ struct OutputOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "The progress on stderr: a bar, lines of text, lines of JSON, or none. auto selects bar on a terminal. Without a terminal, "
-                + "auto selects lines for push and scan, and none for other commands.",
+            "The style of the progress on stderr. auto means bar on a terminal. Without a terminal, auto means lines for push and scan, "
+                + "and none for the other commands.",
             valueName: "style"))
     var progress = ProgressStyle.auto
 
-    @Flag(help: "Print only errors and warnings on stderr: no progress and no notes.")
+    @Flag(help: "Print only errors and warnings on stderr, without progress and notes.")
     var quiet = false
 
     @Flag(help: "Print a log on stderr. With --progress auto, the log replaces the progress.")
@@ -41,8 +41,8 @@ struct OutputOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Append a log for a bug report to this file. It has the versions of otaflash and its libraries, the arguments, and every "
-                + "frame, so also the sent firmware. It has no private keys, passphrases or passkeys.",
+            "Append a log to this file, for a bug report. The log contains the versions of otaflash and its libraries, the arguments, "
+                + "and every frame. The frames contain the firmware. The log contains no private keys, passphrases or passkeys.",
             valueName: "file"),
         completion: .file())
     var log: String?

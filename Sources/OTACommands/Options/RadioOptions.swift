@@ -8,7 +8,7 @@ struct RadioOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "The 6-digit passkey, for a Bluetooth device that demands pairing (example: 012345); default: ask on the terminal.",
+            "The 6-digit passkey for a Bluetooth device that demands pairing (example: 012345). Without --passkey, otaflash asks for the passkey on the terminal.",
             valueName: "NNNNNN"))
     var passkey: String?
 

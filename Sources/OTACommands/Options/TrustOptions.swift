@@ -11,9 +11,9 @@ import SystemPackage
 struct TrustOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "A trusted public key, or a folder with trusted keys (*.pub.pem); repeatable; default: the paths in $OTAFLASH_TRUST, separated "
-                + "by ':', or else the folder ~/.config/otaflash/trust. A file KEY.pub.pem.scope beside the key limits it to the "
-                + "products or formats that the file lists.",
+            "A trusted public key, or a folder with trusted keys (*.pub.pem); repeatable. Default: the paths in $OTAFLASH_TRUST, "
+                + "separated by ':'; if $OTAFLASH_TRUST is not set, the folder ~/.config/otaflash/trust. A file KEY.pub.pem.scope can "
+                + "limit KEY.pub.pem to some products or formats.",
             valueName: "path"),
         completion: .file())
     var trust: [String] = []

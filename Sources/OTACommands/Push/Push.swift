@@ -155,8 +155,9 @@ enum PushFlag: String, EnumerableFlag {
     static func help(for flag: PushFlag) -> ArgumentHelp? {
         switch flag {
         case .resume:
-            "Warn if the device has no partial upload of the file. push resumes a partial upload with and without this option."
-        case .restart: "Discard a partial upload on the device, and start at byte 0; not together with --resume."
+            "Warn if the device has no partial upload of the file. push resumes a partial upload in any case; the option adds only the warning."
+        case .restart:
+            "Discard a partial upload on the device, and send the image from byte 0; not together with --resume."
         case .noConfirm:
             "Leave the new image on trial. Then 'otaflash confirm' confirms it, and 'otaflash discard' rolls the device back."
         case .permanent:
@@ -164,7 +165,8 @@ enum PushFlag: String, EnumerableFlag {
                 "Install without a trial, so that the device cannot roll back. A device with the GATT OTA profile accepts this only "
                     + "if its bootloader does not support trials.")
         case .uploadOnly: "Upload the image, and do not mark it for boot. Only over SMP."
-        case .noDowngrade: "Refuse a version that is lower than the running version (exit 77); default: only warn."
+        case .noDowngrade:
+            "Refuse a version that is lower than the running version (exit 77); default: install it, with a warning."
         case .allowDemoKey:
             "Accept a file that only the published demo key has signed. sim: devices accept it without this option."
         case .unverifiedImage:

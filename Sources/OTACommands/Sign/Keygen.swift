@@ -17,13 +17,13 @@ struct Keygen: Command {
 
     @Argument(
         help:
-            "The path of the two files without their suffixes (example: keys/release). A given suffix .pem or .pub.pem is ignored.",
+            "The path of the two files without their suffixes (example: keys/release). A suffix .pem or .pub.pem in <name> is ignored.",
         completion: .file())
     var name: String
 
     @Flag(
         help:
-            "Encrypt the private key with a passphrase; default: not encrypted. --passphrase-fd and --passphrase-env imply --encrypt."
+            "Encrypt the private key with a passphrase; default: no encryption. --passphrase-fd and --passphrase-env imply --encrypt."
     )
     var encrypt = false
 

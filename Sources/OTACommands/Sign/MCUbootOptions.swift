@@ -18,21 +18,20 @@ struct MCUbootOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "The size of the slot, at most 0x10000000 bytes; sign refuses an image that, with its trailer, is larger than the slot "
-                + "(example: 0x64000); default: "
-                + "not checked.",
+            "The size of the slot, at most 0x10000000 bytes (example: 0x64000). sign refuses an image that does not fit into the slot "
+                + "together with its trailer; default: do not check the size.",
             valueName: "bytes"))
     var slotSize: String?
 
     @Option(
         help: ArgumentHelp(
-            "The write size of the flash: 1, 2, 4, 8, 16 or 32 bytes; default: 1. The size of the trailer depends on it.",
+            "The write size of the flash: 1, 2, 4, 8, 16 or 32 bytes; default: 1. The write size affects the size of the trailer.",
             valueName: "bytes"))
     var align: Int?
 
     @Option(
         help: ArgumentHelp(
-            "The maximum number of sectors in a slot, 1 to 65535; default: 128. The size of the trailer depends on it.",
+            "The maximum number of sectors in a slot, 1 to 65535; default: 128. This number affects the size of the trailer.",
             valueName: "n"),
         transform: WholeNumber.in(1...UInt16.max))
     var maxSectors: UInt16?
@@ -42,17 +41,15 @@ struct MCUbootOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "The security counter of the image, for the rollback protection of the bootloader: 0 to 4294967295, or auto to "
-                + "derive it from the "
-                + "version; default: none.",
+            "The security counter of the image, 0 to 4294967295. The bootloader refuses an image with a lower counter than the "
+                + "running image. auto derives the counter from the version; default: no counter.",
             valueName: "n"))
     var securityCounter: String?
 
     @Option(
         help: ArgumentHelp(
             "The lowest versions of the other images of the device, as pairs of image number and version (example: "
-                + "'(1,1.2.0),(2,1.0.0+3)'); "
-                + "default: none.",
+                + "'(1,1.2.0),(2,1.0.0+3)'); default: none.",
             valueName: "list"))
     var dependencies: String?
 

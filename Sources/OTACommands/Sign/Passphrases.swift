@@ -7,15 +7,15 @@ import SystemPackage
 struct PassphraseOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Read the passphrase of the private key from the first line of this file descriptor (example: 3); default: ask on "
-                + "the terminal.",
+            "Read the passphrase of the private key from the first line of this file descriptor (example: 3). Without this option and "
+                + "--passphrase-env, otaflash asks for the passphrase on the terminal.",
             valueName: "n"),
         transform: WholeNumber.in(0...Int32.max))
     var passphraseFd: Int32?
 
     @Option(
         help: ArgumentHelp(
-            "Read the passphrase of the private key from this environment variable; default: ask on the terminal, if the key is encrypted.",
+            "Read the passphrase of the private key from this environment variable (example: KEY_PASSPHRASE).",
             valueName: "name"))
     var passphraseEnv: String?
 

@@ -14,7 +14,7 @@ struct Sign: Command {
             Ed25519 key. --product and --version are required if <image> does not contain them. If <image> contains a product \
             or version that differs from the option, sign fails (exit 65).
 
-            Another signature: if <image> is a bundle, sign adds one signature for each key. Give -o FILE to write another file, or \
+            Another signature: if <image> is a bundle, sign adds one signature for each key. Give -o FILE to write a new file, or \
             --force to replace the bundle.
 
             MCUboot image (--as mcuboot): <image> is a raw binary or Intel HEX. The key is an Ed25519, ECDSA P-256, RSA-2048 \
@@ -27,14 +27,13 @@ struct Sign: Command {
             """)
 
     @Argument(
-        help: "An image, or a bundle that gets another signature; - for stdin, which requires -o.", completion: .file())
+        help: "An image; or a bundle, to add a signature; or - for stdin, which requires -o.", completion: .file())
     var image: String
 
     @Option(
         help: ArgumentHelp(
-            "The private key: a PEM file, or env:NAME for PEM text in the environment variable NAME. Required; repeatable, at "
-                + "most 4 times, "
-                + "and once with --as mcuboot.",
+            "The private key: a PEM file, or env:NAME for PEM text in the environment variable NAME. Required. A bundle can have 1 to "
+                + "4 signatures: repeat --key for each. An MCUboot image has one signature.",
             valueName: "key"),
         completion: .file())
     var key: [String]
@@ -84,7 +83,7 @@ struct Sign: Command {
     @Option(
         name: [.short, .long],
         help: ArgumentHelp(
-            "The output file; - for stdout; default: <image>.otaf, or with --as mcuboot app.signed.bin for app.bin.",
+            "The output file; - for stdout. The default for the image app.bin is app.bin.otaf; with --as mcuboot, app.signed.bin.",
             valueName: "file"),
         completion: .file())
     var output: String?

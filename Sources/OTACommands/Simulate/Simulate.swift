@@ -10,24 +10,26 @@ struct Simulate: ParsableCommand, CommandGroupWithHint {
     static let configuration = CommandConfiguration(
         commandName: "simulate", abstract: "Create and serve virtual devices, for experiments and tests.",
         discussion: """
-            The address of a virtual device is sim:NAME. A query after the name sets properties of the link, and faults. A fraction \
-            is a number from 0 to 1, such as 0.4.
+            The address of a virtual device is sim:NAME. Parameters after the name and ? set properties of the link, and \
+            inject faults. FRACTION is a number from 0 to 1, such as 0.4.
 
               mtu=BYTES           the ATT MTU, 23 to 517; default: 247
               interval=TIME       the connection interval, 7.5ms to 0.5s; default: 15ms
               per-event=N         packets in a connection event, 1 to 100; default: 6
               loss=FRACTION       connection events that are lost; default: 0
               gap=FRACTION        chunks that the device drops; default: 0
-              drop-at=FRACTION    break the link when this fraction of the image has
-                                  arrived; or at several fractions, as in 0.3,0.8
-              gone-at=FRACTION    the same, and the device stays out of range
-              reset-at=FRACTION   cut the power of the device at this fraction, or at
-                                  several fractions
+              drop-at=FRACTION    break the link when the device has received this
+                                  fraction of the image; several: 0.3,0.8
+              gone-at=FRACTION    break the link at this fraction, and keep the device
+                                  out of range until the command ends
+              reset-at=FRACTION   cut the power of the device at this fraction;
+                                  several: 0.3,0.8
               battery=PERCENT     the battery level, 0 to 100; GATT OTA profile only
-              pace=virtual        use a virtual clock and do not wait; default: real
+              pace=virtual        use a virtual clock, so that an update takes less
+                                  than a second; default: real
               seed=N              the seed of all random events; default: 1
 
-            The address sim: means the virtual device 'demo'. The first push to sim: creates it.
+            The address sim: means the virtual device 'demo'. The first push to sim: creates this device.
 
             Example: otaflash simulate create kitchen --product demo --version 1.0.0 \\
                        --trust release.pub.pem

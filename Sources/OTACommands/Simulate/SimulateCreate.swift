@@ -29,7 +29,7 @@ struct SimulateCreate: Command {
     @Argument(help: "The name of the new device (example: kitchen). Its address is sim:<name>.")
     var name: VirtualDeviceName
 
-    @Option(help: "The product of the device, or with --protocol smp the name of its board (example: demo). Required.")
+    @Option(help: "The product of the device (example: demo); with --protocol smp, the name of the board. Required.")
     var product: String
 
     @Option(help: "The version that the device runs first (example: 1.0.0). Required.")
@@ -61,8 +61,8 @@ struct SimulateCreate: Command {
 
     @Option(
         help: ArgumentHelp(
-            "The trial time in seconds, 0 to 3600: the device rolls back a new image that is not confirmed within this time "
-                + "after boot; 0: the device has no trial; default: 60. Only with --protocol ota.",
+            "The trial time, 0 to 3600 seconds. The device rolls back if a new image is not confirmed within this time after its "
+                + "boot. 0: the device has no trial; default: 60. Only with --protocol ota.",
             valueName: "seconds"),
         transform: WholeNumber.in(0...3600))
     var trial: Int?
@@ -71,8 +71,8 @@ struct SimulateCreate: Command {
 
     @Option(
         help: ArgumentHelp(
-            "A public key that the device trusts, or a folder with such keys (*.pub.pem); repeatable; default: the trusted keys of this "
-                + "machine, in $OTAFLASH_TRUST or else in ~/.config/otaflash/trust.",
+            "A public key that the device trusts, or a folder with public keys (*.pub.pem); repeatable. Default: the paths in "
+                + "$OTAFLASH_TRUST; if $OTAFLASH_TRUST is not set, the folder ~/.config/otaflash/trust.",
             valueName: "path"),
         completion: .file())
     var trust: [String] = []
@@ -176,8 +176,8 @@ struct SMPDeviceOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "The time from an answer until the buffers of the packet and of the answer are free, 0 to 60000 ms; default: 0. Only with "
-                + "--protocol smp.",
+            "The time for which the device keeps the buffers of a packet and its answer after the answer, 0 to 60000 ms; default: 0. "
+                + "Only with --protocol smp.",
             valueName: "ms"),
         transform: WholeNumber.in(0...60000))
     var releaseTime: Int?

@@ -32,7 +32,7 @@ struct SimulateServe: Command {
 
     @Option(
         help: ArgumentHelp(
-            "Use UDP at this port; 0: any free port. Without a host, only this machine can reach the device. Only for a device with SMP.",
+            "Use UDP at this port (example: 1337); 0: any free port. Without a host, only this machine can reach the device. Only for a device with SMP.",
             valueName: "[host:]port"))
     var udp: String?
 
