@@ -12,14 +12,14 @@ struct Verify: Command {
         discussion: """
             verify checks the signatures and the digest of a bundle or an MCUboot image. Run it before you publish a release. \
             Exit 0: the file is complete and is signed by a trusted key. Exit 65: the file is not a valid bundle or image. \
-            Exit 77: a signature, a digest or a condition of the options fails. A device can still refuse a verified file, for \
+            Exit 77: a signature or digest is wrong, or the file does not meet an option such as --product. A device can still refuse a verified file, for \
             example because it is for another product. For an MCUboot image, the output also lists the parts that verify \
             cannot check.
 
             With --previous, verify also checks that devices with the previous bundle can install <file>:
               - the product is the same, and the version is newer;
               - the security counter is the same or higher;
-              - one trusted key has signed both bundles;
+              - at least one trusted key has signed both bundles;
               - the version that <file> requires is not newer than the previous version.
 
             Example: otaflash verify app.bin.otaf --trust release.pub.pem --product demo

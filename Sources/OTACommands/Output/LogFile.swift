@@ -20,7 +20,7 @@ final class LogFile: Sendable {
     /// Opens or creates a log.
     ///
     /// - Parameter onFailure: called once, after the first entry that cannot be written. Later entries are discarded.
-    /// - Throws: `output-exists`, `cannot-create`.
+    /// - Throws: `output-exists` if the file exists and is not a log of otaflash; `cannot-create` if it cannot be opened.
     init(_ path: String, onFailure: @escaping @Sendable (Errno) -> Void) throws(Failure) {
         self.onFailure = onFailure
         try StandardFile.refuse(path, "the log is a file", hint: "give a name: --log otaflash.log; or use --verbose")

@@ -10,8 +10,8 @@ struct Simulate: ParsableCommand, CommandGroupWithHint {
     static let configuration = CommandConfiguration(
         commandName: "simulate", abstract: "Create and serve virtual devices, for experiments and tests.",
         discussion: """
-            The address of a virtual device is sim:NAME. Parameters after the name and ? set properties of the link, and \
-            inject faults. FRACTION is a number from 0 to 1, such as 0.4.
+            The address of a virtual device is sim:NAME, or sim:NAME?PARAMETER&PARAMETER. The parameters set properties of the \
+            link or inject faults. FRACTION is a number from 0 to 1, such as 0.4.
 
               mtu=BYTES           the ATT MTU, 23 to 517; default: 247
               interval=TIME       the connection interval, 7.5ms to 0.5s; default: 15ms

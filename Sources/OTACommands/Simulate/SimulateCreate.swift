@@ -54,7 +54,7 @@ struct SimulateCreate: Command {
 
     @Option(
         help: ArgumentHelp(
-            "The only image format that the device starts: esp-idf, mcuboot or raw; default: any format. Only with --protocol ota.",
+            "Start only images of this format: esp-idf, mcuboot or raw; default: any format. Only with --protocol ota.",
             valueName: "format"),
         completion: .list(ImageFormat.allCases.map(\.name)))
     var imageFormat: String?
@@ -176,7 +176,7 @@ struct SMPDeviceOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "The time for which the device keeps the buffers of a packet and its answer after the answer, 0 to 60000 ms; default: 0. "
+            "The time from an answer until the device frees the buffers of the packet and of the answer, 0 to 60000 ms; default: 0. "
                 + "Only with --protocol smp.",
             valueName: "ms"),
         transform: WholeNumber.in(0...60000))

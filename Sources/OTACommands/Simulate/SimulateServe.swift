@@ -14,8 +14,8 @@ struct SimulateServe: Command {
         commandName: "serve",
         abstract: "Make a virtual device reachable for other programs.",
         discussion: """
-            The device is reachable over Bluetooth, or with --udp or --serial over UDP or a pseudo-terminal. Its address is \
-            printed on stderr. The command runs until Ctrl-C (SIGINT) or SIGTERM, and then ends with exit 0.
+            The device is reachable over Bluetooth. With --udp, it is reachable over UDP instead; with --serial, at a \
+            pseudo-terminal. The command prints the address of the device on stderr. It runs until Ctrl-C (SIGINT) or SIGTERM, and then ends with exit 0.
 
             Example: otaflash simulate serve kitchen --adapter hci1
                      otaflash simulate serve board --udp 1337

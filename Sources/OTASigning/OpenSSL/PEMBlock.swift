@@ -21,8 +21,8 @@ struct PEMBlock {
     /// - Parameters:
     ///   - labels: the accepted labels.
     ///   - algorithms: the names of the expected algorithms, for the error message.
-    /// - Throws: `key-too-large`; `not-a-key` if `text` is malformed or does not contain exactly one block; `not-a-key` or
-    ///   `wrong-algorithm` if the block's label is not accepted; `crypto-failed`.
+    /// - Throws: `key-too-large`; `not-a-key` if `text` is malformed, does not contain exactly one block, or has an unknown label;
+    ///   `wrong-algorithm` if the label is that of a key with another algorithm (example: `EC PRIVATE KEY`); `crypto-failed`.
     init(in text: SecretBytes, labels: String..., algorithms: String = "Ed25519") throws(KeyError) {
         self = try text.withUnsafeBytes { (text) throws(KeyError) in
             try PEMBlock(in: text, labels: labels, algorithms)

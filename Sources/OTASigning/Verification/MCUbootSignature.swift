@@ -80,8 +80,9 @@ struct MCUbootSignature {
         return found.first
     }
 
-    /// Checks that the protected area contains no digest, key or signature TLV. The digest and the signature cover the protected area, so
-    /// this area cannot contain them.
+    /// Checks that the protected area contains no digest, key or signature TLV. In a correct image, these TLVs are after the protected
+    /// area, because the digest and the signature cover this area. With a second copy inside it, two programs could read the same image
+    /// differently.
     ///
     /// - Throws: `ambiguous-image`.
     private static func checkPlaces(in image: MCUbootImage) throws(VerificationError) {
