@@ -106,8 +106,8 @@ class Job:
         self.runs += 1
         files = self.folder / f"run-{self.runs}"
         files.mkdir()
-        given = {"image": "fw.bin", "trust": "release.pub.pem", "key": "release.pem", "product": "acme-lamp", "version": "1.1.0", "counter": "5",
-                 "smoke_test": "false", **inputs}
+        given = {"image": "fw.bin", "trust": "release.pub.pem", "key": "release.pem", "product": "acme-lamp", "version": "1.1.0",
+                 "counter": "5", "smoke_test": "false", **inputs}
         variables = {
             "PATH": f"{path or self.otaflash.parent}:{os.environ['PATH']}", "HOME": str(self.folder), "RUNNER_TEMP": str(self.temporary),
             "LANG": "C.UTF-8", **{f"INPUT_{name.upper()}": value for name, value in given.items() if value is not None},
