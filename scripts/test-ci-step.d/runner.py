@@ -101,8 +101,10 @@ class Job:
         self.temporary.mkdir()
         self.runs = 0
 
-    def run(self, env=None, path=None, github=True, **inputs):
-        """Runs the step with the inputs that an action has: image="fw.bin" becomes INPUT_IMAGE. None removes an input."""
+    def run(self, env=None, path=None, github=True, script=None, **inputs):
+        """Runs the step with the inputs that an action has: image="fw.bin" becomes INPUT_IMAGE. None removes an input.
+
+        `script` is a bash script that is run in place of the step."""
         self.runs += 1
         files = self.folder / f"run-{self.runs}"
         files.mkdir()
@@ -115,7 +117,7 @@ class Job:
         if github:
             variables |= {"GITHUB_ACTIONS": "true", "GITHUB_OUTPUT": str(files / "output"), "GITHUB_STEP_SUMMARY": str(files / "summary")}
         run = subprocess.run(
-            [self.step], cwd=self.checkout, env=variables | (env or {}), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            [self.step] if script is None else ["bash", "-e", "-o", "pipefail", "-c", script], cwd=self.checkout, env=variables | (env or {}), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True, errors="surrogateescape", timeout=120)
         return Result(run, files)
 
