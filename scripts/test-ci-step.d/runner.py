@@ -4,7 +4,6 @@ Source: github.com/actions/runner, ActionCommandManager.cs and ActionCommand.cs 
 """
 import json
 import os
-import pathlib
 import re
 import shutil
 import subprocess
@@ -138,7 +137,3 @@ class Job:
     def inspect(self, bundle):
         run = subprocess.run([self.otaflash, "inspect", "--format=json", "--", bundle], cwd=self.checkout, capture_output=True, check=True)
         return json.loads(run.stdout)["bundle"]
-
-
-def write(path, text):
-    pathlib.Path(path).write_text(text)
