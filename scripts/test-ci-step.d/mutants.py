@@ -21,7 +21,7 @@ MUTANTS = [
     ("files of git", " && $target != */.git/*", ""),
     ("files of the system", "$target != /proc/*", "-n $target"),
     ("the key for all commands", '    export -n "${1?}"\n', ""),
-    ("the key for all commands after sign", '    ((${#secrets[@]} == 0)) || export -n "${secrets[@]}"\n', ""),
+    ("the key for all commands of otaflash", '[ "$1" != sign ] || ', ""),
     ("a private key as an input", "${INPUT_KEY-} != *-----BEGIN*", "-n x"),
     ("the old bundle stays", 'rm -f -- "$output" "$output.sha256" ||', "true ||"),
     ("the time of this run", "export SOURCE_DATE_EPOCH\n", "unset SOURCE_DATE_EPOCH\n"),
