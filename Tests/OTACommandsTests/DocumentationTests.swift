@@ -85,6 +85,15 @@ import Testing
             ]),
         Page(name: "docs/ota-profile.md", blocks: [.notRun("Control  > 01", .noCommand)]),
         Page(name: "docs/performance.md", blocks: [.scripts("scripts/benchmark"), .notRun("bound =", .noCommand)]),
+        Page(
+            name: "docs/pipelines.md",
+            blocks: [
+                .run("otaflash keygen release"), .run("echo \"::add-matcher::"),
+                .run(
+                    "export INPUT_IMAGE",
+                    // Here the samples are a link out of the folder, and the step refuses it.
+                    ["firmware-samples/": "$samples/", "ci/release-step": "\"$root\"/ci/release-step"]),
+            ]),
         Page(name: "docs/radio-lab.md", blocks: [.scripts("scripts/radio-lab"), .notRun("@case", .noCommand)]),
         Page(
             name: "docs/releases.md",

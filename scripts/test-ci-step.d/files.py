@@ -1,0 +1,134 @@
+"""Tests of the installation of otaflash, of the files for the CI systems, and of their documentation."""
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+from cases import fails, require, sum_holds, test
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+
+
+@test
+def a_version_of_otaflash_is_installed_only_with_the_signature_of_the_release_key(job):
+    machine = os.uname().machine
+    name = f"otaflash-9.9.9-linux-{machine}"
+    release, step = job.folder / "release", job.folder / "ci"
+    shutil.copytree(ROOT / "ci", step)
+    shutil.copy(job.step, step / "release-step")
+    (step / "release-key").unlink(missing_ok=True)
+    (release / name).mkdir(parents=True)
+    shutil.move(job.wrap('echo installed >>"$HOME/calls"; exec "$otaflash" "$@"') / "otaflash", release / name / "otaflash")
+    archive = f"{name}.tar.gz"
+    subprocess.run(["tar", "-czf", archive, name], cwd=release, check=True)
+    real, job.step = job.step, step / "release-step"
+
+    def sign(key="release.pem"):
+        sums = subprocess.run(["sha256sum", archive], cwd=release, capture_output=True, text=True, check=True).stdout
+        (release / "SHA256SUMS").write_text(sums)
+        signed = subprocess.run(
+            [sys.executable, ROOT / "scripts/minisign.py", job.checkout / key, release / "SHA256SUMS", "otaflash 9.9.9"],
+            capture_output=True, text=True, check=True, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+        return signed.stdout
+
+    wanted = {"otaflash_version": "9.9.9", "otaflash_url": release.as_uri() + "/"}
+    key = sign()
+    fails(job, 66, "no-release-key", "install", **wanted)
+    (step / "release-key").write_text(key)
+    result = job.run(**wanted)
+    require(result.exit == 0 and (job.folder / "calls").read_text() == "installed\n" * 2, result)
+    os.remove(job.checkout / "fw.bin.otaf")
+    os.remove(job.checkout / "fw.bin.otaf.sha256")
+
+    with open(release / archive, "ab") as file:
+        file.write(b"x")
+    fails(job, 77, "bad-release-checksum", "install", **wanted)
+    sums = (release / "SHA256SUMS").read_text()
+    (release / "SHA256SUMS").write_text(hashlib.sha256((release / archive).read_bytes()).hexdigest() + sums[64:])
+    fails(job, 77, "bad-release-signature", "install", **wanted)
+    sign("other.pem")
+    fails(job, 77, "bad-release-signature", "install", **wanted)
+    (step / "release-key").write_text("")
+    fails(job, 77, "bad-release-signature", "install", **wanted)
+    fails(job, 69, "download-failed", "install", otaflash_version="9.9.8", otaflash_url=release.as_uri())
+    fails(job, 69, "download-failed", "install", otaflash_version="9.9.9", otaflash_url="ftp://localhost/x")
+    fails(job, 64, "usage", "install", otaflash_version="9.9.9")
+    job.step = real
+
+
+@test
+def the_inputs_of_GitHub_and_GitLab_are_those_of_the_step(job):
+    step = set(re.findall(r"\bINPUT_([A-Z_]+)", (ROOT / "ci/release-step").read_text()))
+    for name, opening, closing in (("action.yml", r"\$\{\{ inputs.", r" \}\}"), ("gitlab.yml", r"\$\[\[ inputs.", r" \]\]")):
+        text = (ROOT / "ci" / name).read_text()
+        mapped = re.findall(rf"INPUT_([A-Z_]+): {opening}([a-z-]+){closing}", text)
+        require({variable for variable, _ in mapped} == step, mapped)
+        require(all(variable == value.upper().replace("-", "_") for variable, value in mapped), mapped)
+        scripts = re.findall(r"^ *(?:run|script): *(.*(?:\n +- .*|\n +#.*)*)", text, re.MULTILINE)
+        require(scripts and not re.search(r"\$\{\{|\$\[\[", "".join(scripts)), scripts)
+
+
+@test
+def the_examples_of_the_documentation_release_the_firmware_sample(job):
+    page = (ROOT / "docs/pipelines.md").read_text()
+    action, template = ((ROOT / "ci" / name).read_text() for name in ("action.yml", "gitlab.yml"))
+    rest = {"product": None, "version": None, "counter": None, "trust": None, "smoke_test": "true"}
+
+    def example(start, end, pair):
+        pairs = re.findall(pair, re.search(start + r"(.*?)" + end, page, re.DOTALL)[1], re.MULTILINE)
+        require(len(pairs) >= 5, page)
+        return rest | {name.lower().replace("-", "_"): value for name, value in pairs if not name.startswith("otaflash")}
+
+    yaml = r"^ +([a-z-]+): '?(.*?)'?$"
+    lines = re.search(r"\n  script:\n(.*?)\n  artifacts", template, re.DOTALL)[1]
+    examples = {
+        "GitHub": (example(r"uses: OWNER/otaflash/ci@COMMIT\n        with:\n", r"        env:", yaml), {
+            "github": True, "key": "env:OTAFLASH_KEY",
+            "script": re.search(r"^      run: '(.*)'$", action, re.MULTILINE)[1]}),
+        "GitLab": (example(r"local: ci/gitlab.yml\n    inputs:\n", r"\n\n", yaml), {
+            "github": False, "key": "env:OTAFLASH_KEY",
+            "script": "\n".join(re.findall(r"^    - (.*)$", lines, re.MULTILINE))}),
+        "Jenkins": (example(r"environment \{\n", r"\}", r"INPUT_([A-Z_]+) = '(.*)'"), {
+            "github": False, "key": "release.pem", "script": re.search(r"sh '(.*)'", page)[1]}),
+    }
+    samples = ROOT / "firmware-samples"
+    for folder in ("build", "keys", "ci"):
+        (job.checkout / folder).mkdir()
+    shutil.copy(samples / "acme-thermostat-1.1.0.bin", job.checkout / "build/firmware.bin")
+    shutil.copy(job.checkout / "release.pub.pem", job.checkout / "keys")
+    shutil.copy(job.step, job.checkout / "ci/release-step")
+    result = job.run(**rest | {"image": str(samples / "acme-thermostat-1.0.0.bin"), "trust": "release.pub.pem", "output": "first.otaf"})
+    require(result.exit == 0, result)
+    env = {"OTAFLASH_KEY": (job.checkout / "release.pem").read_text(), "RELEASE_STEP": "ci/release-step",
+           "GITHUB_ACTION_PATH": str(job.step.parent)}
+    for name, (inputs, others) in examples.items():
+        os.rename(job.checkout / "first.otaf", job.checkout / "previous.otaf")
+        # GitLab's runner makes the files of the checkout writable for everybody.
+        (job.checkout / "keys/release.pub.pem").chmod(0o666 if name == "GitLab" else 0o644)
+        result = job.run(env=env, **inputs | others)
+        require(result.exit == 0 and job.inspect("firmware.otaf")["version"] == "1.1.0", f"{name}: {result}")
+        require(sum_holds(job, "firmware.otaf"), result)
+        os.rename(job.checkout / "previous.otaf", job.checkout / "first.otaf")
+
+
+@test
+def the_documentation_describes_each_input(job):
+    page = (ROOT / "docs/pipelines.md").read_text()
+    step = set(re.findall(r"\bINPUT_([A-Z_]+)", (ROOT / "ci/release-step").read_text()))
+    table = re.search(r"\n## Inputs\n(.*?)\n## ", page, re.DOTALL)[1]
+    described = {name for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for name in re.findall(r"`([a-z-]+)`", row)}
+    require({name.upper().replace("-", "_") for name in described} == step, described)
+    require(set(re.findall(r"\bINPUT_([A-Z_]+)", page)) <= step, page)
+
+
+@test
+def the_problem_matcher_finds_the_message_of_an_error(job):
+    pattern = json.loads((ROOT / "ci/problem-matcher.json").read_text())["problemMatcher"][0]["pattern"][0]
+    run = subprocess.run([job.otaflash, "verify", "nothing.otaf"], capture_output=True, text=True)
+    found = [match for line in run.stderr.split("\n") if (match := re.match(pattern["regexp"], line))]
+    require(len(found) == 1, run.stderr)
+    require((found[0][pattern["severity"]], found[0][pattern["message"]]) == ("error", "there is no file nothing.otaf"), run.stderr)

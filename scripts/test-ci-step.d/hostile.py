@@ -1,0 +1,80 @@
+"""Tests with the inputs and files of a hostile pull request."""
+import os
+import shutil
+
+from cases import fails, require, require_failure, sum_holds, test
+
+NAMES = [
+    "a b.bin", "a\nb.bin", "end\n", "$(touch pwned).bin", "`touch pwned`.bin", ";touch pwned;.bin", "::error::x.bin", "::add-mask::e",
+    "\n::warning::x", "##[set-output name=bundle]x", "\r::notice::x", "-o.bin", "--help", "-", "--", "%0A::warning::x.bin", "a,b:c=d.bin",
+    "<img src=x>`|*.bin", "'\"\\.bin", "\u202egnp.bin", "bundle<<x\ny", "*", "~", "{a,b}", "$HOME", "!!", "\u2028::warning::x",
+]
+
+
+@test
+def hostile_file_names_are_names_and_nothing_else(job):
+    for name in NAMES:
+        before = job.files()
+        shutil.copy(job.checkout / "fw.bin", job.checkout / name)
+        result = job.run(image=name)
+        # A name that starts with a hyphen gets ./ before it.
+        bundle = f"./{name}.otaf" if name.startswith("-") else f"{name}.otaf"
+        require(result.exit == 0 and not result.commands and result.outputs["bundle"] == bundle, result)
+        require(sum_holds(job, bundle), result)
+        require("<img" not in result.summary and result.summary.count("\n") == 11 and "\u202e" not in result.summary, result)
+        result = job.run(image=name, trust="other.pub.pem", previous=name, output="x.otaf")
+        os.remove(job.checkout / name)
+        for suffix in (".otaf", ".otaf.sha256"):
+            os.remove(job.checkout / (name + suffix))
+        require_failure(job, before, result, 77, "untrusted-key", "verify", file=name)
+    fails(job, 64, "usage", "sign", image="\udcff.bin")
+
+
+@test
+def hostile_options_and_values_are_refused_or_are_only_text(job):
+    lines = [
+        "$(touch pwned)", "`touch pwned`", "--output=stolen.otaf", "-o stolen.otaf", "-ostolen.otaf", "--force", "--help",
+        "--key=other.pem", "--as=mcuboot", "--log=stolen", "--", "other.pem", "--hardware", "--format=text",
+        "--source=a\n--output=stolen.otaf", " --source=a",
+        "--trust=other.pub.pem", "::error::x", "--allow-demo-key",
+    ]
+    for line in lines:
+        fails(job, 64, "usage", "inputs", sign_options=line)
+    fails(job, 64, "usage", "sign", sign_options="--hardware=$(touch pwned)")
+    fails(job, 64, "usage", "sign", version="1.0.0;touch pwned")
+    fails(job, 64, "usage", "sign", product="--force x")
+    fails(job, 64, "usage", "sign", counter="a[$(touch pwned)]")
+    fails(job, 64, "usage", "verify", signatures="x[$(touch pwned)]")
+    fails(job, 64, "usage", "inputs", smoke_test="$(touch pwned)")
+    fails(job, 64, "usage", "install", otaflash_version="0.1.0/../../x", otaflash_url="file:///")
+    before = job.files()
+    for key in ("env:x[$(touch pwned)]", "env:X[$(touch pwned)]", "env:", "env:lower", "--help", "$(touch pwned)"):
+        result = job.run(key=key)
+        require(result.exit != 0 and job.files() == before, result)
+    result = job.run(sign_options="--source=$(touch pwned) `touch pwned` ::error::x")
+    require(result.exit == 0 and not result.commands and not (job.checkout / "pwned").exists(), result)
+    require(job.inspect("fw.bin.otaf")["source"] == "$(touch pwned) `touch pwned` ::error::x", result)
+
+
+@test
+def a_link_cannot_make_the_step_publish_or_replace_another_file(job):
+    outside = job.folder / "outside"
+    outside.mkdir()
+    secret = outside / "secret.otaf"
+    secret.write_text("secret" * 1000)
+    links = [("link.bin", secret), ("environment.bin", "/proc/self/environ"), ("nested", outside), ("git.bin", ".git/config"),
+             ("key.bin", "release.pem")]
+    for link, target in links:
+        os.symlink(target, job.checkout / link)
+    absolute = str(job.checkout / "link.bin")
+    for image in ("link.bin", "environment.bin", "nested/secret.otaf", "../outside/../checkout/link.bin", "git.bin", "key.bin", absolute):
+        fails(job, 77, "symbolic-link", "inputs", image=image, output="x.otaf")
+    for image in ("/proc/self/environ", ".git/config"):
+        fails(job, 77, "system-file", "inputs", image=image, output="x.otaf")
+    fails(job, 77, "symbolic-link", "inputs", previous="link.bin")
+    fails(job, 77, "symbolic-link", "inputs", output="nested/secret.otaf")
+    os.symlink(secret, job.checkout / "fw.otaf")
+    fails(job, 77, "symbolic-link", "inputs", output="fw.otaf")
+    require(secret.read_text() == "secret" * 1000, "replaced")
+    # The pipeline may name a file outside the checkout.
+    require(job.run(image=str(outside / "secret.otaf"), output="y.otaf").exit == 0, "not signed")

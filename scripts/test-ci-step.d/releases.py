@@ -1,0 +1,146 @@
+"""Tests of a release, and of each gate: a failure publishes nothing."""
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+
+from cases import fails, require, require_failure, sum_holds, test
+
+
+@test
+def a_release_is_signed_tested_and_published_with_its_checksum(job):
+    result = job.run(smoke_test="true", output="dist/new/fw.otaf", signatures="1", previous="previous.otaf")
+    require(result.exit == 0 and not result.commands, result)
+    image = (job.checkout / "fw.bin").read_bytes()
+    require(result.outputs == {
+        "bundle": "dist/new/fw.otaf", "product": "acme-lamp", "version": "1.1.0",
+        "manifest-sha256": job.inspect("dist/new/fw.otaf")["manifest_sha256"], "image-sha256": hashlib.sha256(image).hexdigest(),
+    }, result)
+    require(sum_holds(job, "dist/new/fw.otaf") and image in (job.checkout / "dist/new/fw.otaf").read_bytes(), result)
+    require({str(path.name) for path in (job.checkout / "dist/new").iterdir()} == {"fw.otaf", "fw.otaf.sha256"}, result)
+    require(not list(job.temporary.iterdir()), result)
+    stages = re.findall(r"<tr><td>([\w-]+)</td><td>(.*?)</td>", result.summary)
+    require(stages == [(name, "ok") for name in ("sign", "verify", "previous", "smoke-test", "publish")], result)
+    require("confirmed after 2 lost links" in result.summary, result)
+
+
+@test
+def two_runs_give_the_same_bytes_with_the_time_and_the_id_of_the_commit(job):
+    require(job.run(output="a.otaf").exit == 0 and job.run(output="b.otaf").exit == 0, "not signed")
+    require((job.checkout / "a.otaf").read_bytes() == (job.checkout / "b.otaf").read_bytes(), "other bytes")
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=job.checkout, capture_output=True, text=True, check=True).stdout.strip()
+    bundle = job.inspect("a.otaf")
+    require((bundle["created"], bundle["source"]) == ("2024-05-06T07:08:09Z", head), bundle)
+
+
+@test
+def outside_GitHub_the_result_is_JSON_and_there_are_no_commands(job):
+    shutil.rmtree(job.checkout / ".git")
+    result = job.run(github=False, env={"CI_COMMIT_SHA": "c0ffee", "CI_COMMIT_TIMESTAMP": "2024-05-06T09:08:09+02:00"})
+    require(result.exit == 0 and "::" not in result.log, result)
+    require(json.loads(result.out)["bundle"] == "fw.bin.otaf", result)
+    bundle = job.inspect("fw.bin.otaf")
+    require((bundle["created"], bundle["source"]) == ("2024-05-06T07:08:09Z", "c0ffee"), bundle)
+    result = job.run(github=False, trust="other.pub.pem")
+    require(result.exit == 77 and not result.out and "::" not in result.log, result)
+
+
+@test
+def the_virtual_device_fits_the_bundle_and_runs_the_previous_release(job):
+    options = "--hardware 5..7\n\n--requires=0.9.0\n--minimum-battery 90"
+    require(job.run(smoke_test="true", sign_options=options).exit == 0, "refused by the device")
+    require(job.run(smoke_test="true", sign_options=options, previous="previous.otaf").exit == 0, "refused by the device")
+
+
+@test
+def a_bundle_gets_a_second_signature(job):
+    require(job.run(output="one.otaf").exit == 0, "not signed")
+    both = "release.pub.pem\nother.pub.pem"
+    signed = {"image": "one.otaf", "key": "other.pem", "counter": None, "product": None, "version": None, "output": "two.otaf"}
+    result = job.run(**signed, trust=both, signatures="2", smoke_test="true")
+    require(result.exit == 0 and len(job.inspect("two.otaf")["signatures"]) == 2, result)
+    result = job.run(key="release.pem\nother.pem", trust=both, signatures="2")
+    require(result.exit == 0, result)
+
+
+@test
+def only_sign_gets_the_secret_key_and_no_output_has_it(job):
+    record = 'printf "%s %s\\n" "$1" "${OTAFLASH_KEY:+key}" >>"$HOME/calls"; exec '
+    path = job.wrap(record + '"$otaflash" "$@"')
+    for program in ("git", "jq"):
+        shutil.copy(path / "otaflash", path / program)
+        (path / program).write_text(f"#!/usr/bin/env bash\n{record}{shutil.which(program)} \"$@\"\n")
+    secret = (job.checkout / "release.pem").read_text()
+    result = job.run(path=path, key=None, env={"OTAFLASH_KEY": secret}, smoke_test="true")
+    require(result.exit == 0, result)
+    calls = (job.folder / "calls").read_text().split("\n")
+    require([call for call in calls if call.endswith("key")] == ["sign key"], calls)
+    require({"log ", "sign key", "verify ", "simulate ", "push "} <= set(calls), calls)
+    before = job.files()
+    result = job.run(key=secret)
+    require_failure(job, before, result, 64, "usage", "inputs")
+    require(secret.split("\n")[1] not in result.log + result.summary, result)
+
+
+# --- Gates: a failure publishes nothing
+
+
+@test
+def a_key_that_the_devices_do_not_trust_is_refused(job):
+    fails(job, 77, "untrusted-key", "verify", trust="other.pub.pem")
+
+
+@test
+def a_bundle_that_was_changed_after_signing_is_refused(job):
+    path = job.wrap('''"$otaflash" "$@"; [ "$1" != sign ] || for argument; do case $argument in --output=*)
+        printf X | dd status=none of="${argument#*=}" bs=1 seek=2000 conv=notrunc;; esac; done''')
+    fails(job, 77, "digest-mismatch", "verify", path=path)
+
+
+@test
+def a_bundle_that_cannot_follow_the_previous_one_is_refused(job):
+    fails(job, 77, "counter-lowered", "previous", previous="previous.otaf", counter="3")
+    fails(job, 77, "version-not-raised", "previous", previous="previous.otaf", version="1.0.0")
+    fails(job, 77, "too-few-signatures", "verify", signatures="2")
+    fails(job, 66, "no-such-file", "previous", previous="nothing.otaf")
+
+
+@test
+def missing_files_and_keys_are_reported(job):
+    fails(job, 66, "no-such-file", "sign", image="nothing.bin")
+    fails(job, 66, "no-such-file", "sign", key="nothing.pem")
+    before = job.files()
+    result = job.run(key=None)
+    require(result.exit != 0 and "OTAFLASH_KEY" in result.log and job.files() == before, result)
+    fails(job, 66, "no-such-file", "verify", trust="nothing.pub.pem")
+    fails(job, 64, "usage", "inputs", trust="\n")
+
+
+@test
+def an_update_that_is_not_confirmed_is_refused(job):
+    gone = job.wrap('exec "$otaflash" "${@/drop-at=*/gone-at=0.5}"')
+    fails(job, 75, "link-lost", "smoke-test", smoke_test="true", path=gone)
+    trial = job.wrap('if [ "$1" = push ]; then exec "$otaflash" push --no-confirm "${@:2}"; fi; exec "$otaflash" "$@"')
+    fails(job, 70, "not-confirmed", "smoke-test", smoke_test="true", path=trial)
+    killed = job.wrap('[ "$1" != push ] || kill -9 $$; exec "$otaflash" "$@"')
+    fails(job, 137, "internal", "smoke-test", smoke_test="true", path=killed)
+    silent = job.wrap('[ "$1" != verify ] || exit 0; exec "$otaflash" "$@"')
+    fails(job, 70, "internal", "verify", path=silent)
+
+
+@test
+def a_failure_removes_the_bundle_of_an_earlier_run(job):
+    before = job.files()
+    require(job.run(output="fw.otaf").exit == 0, "not signed")
+    require_failure(job, before, job.run(output="fw.otaf", trust="other.pub.pem"), 77, "untrusted-key", "verify")
+
+
+@test
+def an_output_that_cannot_be_written_is_refused(job):
+    fails(job, 73, "cannot-create", "publish", output="fw.bin/fw.otaf")
+    fails(job, 64, "usage", "inputs", output="release.pem")
+    fails(job, 64, "usage", "inputs", output="previous.otaf", previous="previous.otaf")
+    fails(job, 64, "usage", "inputs", output="./previous.otaf", image="previous.otaf")
+    (job.checkout / "folder.otaf").mkdir()
+    fails(job, 64, "usage", "inputs", output="folder.otaf")
