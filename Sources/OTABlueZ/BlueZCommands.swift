@@ -23,6 +23,8 @@ actor BlueZCommands {
 
     private let connection: DeviceConnection
     private let receive: LinkSink
+    /// Whether a request to a device that requires a bond pairs with the device.
+    private let pairs: Bool
     private let characteristics: [Channel: GATTCharacteristic]
     private var writers: [Channel: AcquiredWriter] = [:]
     /// The channels for which bluetoothd provides no socket. The values for these channels are sent as D-Bus messages, one value per
@@ -34,8 +36,9 @@ actor BlueZCommands {
     /// Whether an error of the device has shown that bluetoothd's attribute table is stale.
     private(set) var hasStaleTable = false
 
-    init(_ connection: DeviceConnection, _ receive: @escaping LinkSink) {
+    init(_ connection: DeviceConnection, _ receive: @escaping LinkSink, pairs: Bool) {
         self.connection = connection
+        self.pairs = pairs
         self.receive = receive
         characteristics = Dictionary(
             connection.services.flatMap(\.characteristics).map { (Channel($0), $0) },
@@ -161,7 +164,7 @@ actor BlueZCommands {
             let characteristic = try characteristic(channel)
             do {
                 receive(try await ask(characteristic))
-            } catch let error as BlueZError where error.code == .notPaired {
+            } catch let error as BlueZError where error.code == .notPaired && pairs {
                 try await connection.pair()
                 receive(try await ask(characteristic))
             }

@@ -49,7 +49,7 @@ public final class BlueZTransport: Transport {
             return try await client.withConnection(await state.request, pairing: responder) { connection in
                 await state.connected(to: connection.device)
                 let link = QueuedLink(LinkProperties(connection))
-                let commands = BlueZCommands(connection, receive)
+                let commands = BlueZCommands(connection, receive, pairs: !responder.refusesAll)
                 opened(link)
                 let end = await commands.run(link)
                 await state.disconnected(staleTable: commands.hasStaleTable)

@@ -45,7 +45,8 @@ public struct Updater: Sendable {
         /// Records which Bluetooth links are open, so that another process can close them if this process is killed; nil: the links
         /// of a killed process stay open.
         public var links: (any LinkAccount)?
-        /// The trusted keys of the virtual device that the first push to `sim:` creates; nil: a push creates no device.
+        /// The trusted keys of the virtual device that the first push to `sim:` creates; nil: a push creates no device. A dry run never
+        /// creates a device.
         public var keysOfNewDevice: TrustStore?
         /// The folder of the virtual devices; nil: the folder of the command `otaflash`.
         public var virtualDeviceFolder: FilePath?
@@ -70,6 +71,8 @@ public struct Updater: Sendable {
     }
 
     /// Updates the device: sends the update, waits for the restart, and confirms the new image unless `options` exclude the confirmation.
+    ///
+    /// With `UpdateOptions.isDryRun`, only checks whether the device would accept the update.
     ///
     /// - Parameter progress: reads the progress events. The sequence ends when the task ends.
     public func push(
@@ -160,7 +163,7 @@ private struct Run {
         let lock = BluetoothLock(text)
         let transport = BlueZTransport(
             address, services: Set(UpdateProtocol.allCases.map(\.service.value)), adapter: options.adapter,
-            pairing: options.pairing, logger: options.logger, links: options.links,
+            pairing: choice.task.isDryRun ? .refusing : options.pairing, logger: options.logger, links: options.links,
             admits: { device throws(BlueZError) in try await lock.take(device) })
         let session = choice.session(seed: UInt64.random(in: 0 ... .max))
         do {
@@ -178,9 +181,10 @@ private struct Run {
     func perform(on address: VirtualDeviceAddress) async throws -> UpdateResult {
         let devices = try VirtualDevices(in: options.virtualDeviceFolder)
         let name = address.name ?? VirtualDevices.demoName
-        let lock = try devices.lock(name, mayBeMissing: address.name == nil && options.keysOfNewDevice != nil)
+        let keysOfNewDevice = choice.task.isDryRun ? nil : options.keysOfNewDevice
+        let lock = try devices.lock(name, mayBeMissing: address.name == nil && keysOfNewDevice != nil)
         defer { withExtendedLifetime(lock) {} }
-        if address.name == nil, case .push(let update, _) = choice.task, let keys = options.keysOfNewDevice,
+        if address.name == nil, case .push(let update, _) = choice.task, let keys = keysOfNewDevice,
             let created = try devices.makeDemo(for: update, keys)
         {
             options.note("created the virtual device \(name): \(created)")

@@ -8,6 +8,8 @@ protocol Command: ParsableCommand {
     static var name: String { get }
     /// True if the command can run for minutes. Such a command reports progress even if stderr is not a terminal.
     static var isLong: Bool { get }
+    /// True if the command performs an update in phases, which a report lists.
+    static var hasPhases: Bool { get }
     var options: OutputOptions { get }
     /// The user's arguments, from which hints build command lines.
     var invocation: Invocation { get }
@@ -21,6 +23,7 @@ protocol Command: ParsableCommand {
 
 extension Command {
     static var isLong: Bool { false }
+    static var hasPhases: Bool { false }
     var invocation: Invocation { Invocation(command: Self.name) }
     var device: String? { nil }
     var limit: Duration? { nil }
@@ -34,13 +37,15 @@ extension Command {
         settings.isLong = Self.isLong
         settings.device = device
         var console = Console(settings)
-        do {
+        var report: ReportFile?
+        do throws(Failure) {
             if let path = options.log {
                 let file = try LogFile(path) { [console] error in
                     console.warn("cannot write the log \(path): \(error). The command continues without it.")
                 }
                 console = Console(settings, log: file)
             }
+            if let path = options.report { report = try ReportFile(path, hasPhases: Self.hasPhases) }
         } catch {
             console.fail(error, of: Self.name)
             return error.exit
@@ -48,22 +53,73 @@ extension Command {
         console.debug(LoggedArguments.text(arguments))
         console.debug("versions: \(PartVersions().text)")
         console.debug("environment: \(LoggedArguments.environment)")
-        let status = await perform(console)
+        let status = await perform(console, reportingTo: report)
         console.ended(status)
         return status
     }
 
-    private func perform(_ console: Console) async -> ExitStatus {
+    private func perform(_ console: Console, reportingTo report: ReportFile?) async -> ExitStatus {
+        let answer: Answer
+        do { answer = try await self.answer(console) } catch {
+            let failure = Failure(error, in: invocation)
+            if let unwritten = write(report, failure, console) { console.warn(unwritten.message, hint: unwritten.hint) }
+            console.fail(failure, of: Self.name)
+            return failure.exit
+        }
+        var failure = answer.failure
+        // Only a command that wrote its report succeeded.
+        if let unwritten = write(report, answer, console) {
+            if failure == nil { failure = unwritten } else { console.warn(unwritten.message, hint: unwritten.hint) }
+        }
         do {
-            let answer = try await answer(console)
-            try console.answer(answer, to: Self.name)
-            guard let failure = answer.failure else { return .done }
+            try console.answer(answer, to: Self.name, failure: failure)
+            guard let failure else { return .done }
             console.report(failure)
             return failure.exit
         } catch {
             let failure = Failure(error, in: invocation)
+            // The report must have the exit status of the process.
+            _ = write(report, failure, console)
             console.fail(failure, of: Self.name)
             return failure.exit
+        }
+    }
+
+    /// Writes the result to the file of `--report`. Returns the failure if this is not possible.
+    private func write(_ report: ReportFile?, _ answer: Answer, _ console: Console) -> Failure? {
+        write(report, console, junit: (answer.failure, answer.lines)) {
+            try console.object(answer, to: Self.name, failure: answer.failure)
+        }
+    }
+
+    /// Writes the failure to the file of `--report`. Returns another failure if this is not possible.
+    private func write(_ report: ReportFile?, _ failure: Failure, _ console: Console) -> Failure? {
+        write(report, console, junit: (failure, [])) { try console.object(failure, of: Self.name) }
+    }
+
+    private func write(
+        _ report: ReportFile?, _ console: Console, junit: (failure: Failure?, lines: [TerminalLine]),
+        json: () throws -> JSONLine
+    ) -> Failure? {
+        guard let report else { return nil }
+        do {
+            switch report.format {
+            case .json: try report.write(json().text)
+            case .junit:
+                var properties = [("device", console.device), ("file", invocation.file)].compactMap { name, value in
+                    value.map { (name: name, value: $0) }
+                }
+                properties.append(("exit", "\((junit.failure?.exit ?? .done).rawValue)"))
+                try report.write(
+                    JUnitReport(
+                        command: Self.name, phases: console.phases.ended(), current: console.phases.current,
+                        failure: junit.failure,
+                        properties: properties, lines: junit.lines
+                    ).text)
+            }
+            return nil
+        } catch {
+            return Failure(error, in: invocation)
         }
     }
 }

@@ -41,6 +41,7 @@ struct Wiring {
     private func perform(
         _ task: UpdateTask<VerifiedUpdate>, _ updater: Updater, _ interrupts: AsyncStream<Void>
     ) async throws -> UpdateResult {
+        console.phases.beginSession()
         let reporter = ProgressReporter(console)
         defer { reporter.finish() }
         return try await updater.perform(task, interrupts: interrupts) { reporter.report($0, at: $1) }

@@ -137,6 +137,7 @@ extension Conversation {
     }
 
     package mutating func finish(_ outcome: UpdateReport.Outcome, _ device: DeviceDescription) {
+        if case .wouldUpdate = outcome { shared.transfer = nil }
         shared.decide(
             .finish(
                 UpdateReport(

@@ -10,11 +10,13 @@ public struct UpdateReport: Sendable, Equatable {
         case alreadyRunning
         /// The task is done. This is the only outcome of the tasks status, discard and identify.
         case done
+        /// A push with `UpdateOptions.isDryRun` passed the preflight. Nothing was changed on the device.
+        case wouldUpdate(UpdatePlan)
     }
     public var outcome: Outcome
     public var updateProtocol: UpdateProtocol
     public var device: DeviceDescription
-    /// The statistics of the transfer; nil if nothing was sent and the device had no partial upload.
+    /// The statistics of the transfer of a push; nil for other tasks, and if the outcome is `wouldUpdate`.
     public var transfer: TransferReport?
     /// The JSON names of the bundle's fields that could not be checked against the device.
     public var unchecked: [String]
@@ -34,6 +36,23 @@ public struct UpdateReport: Sendable, Equatable {
         self.unchecked = unchecked
         self.erased = erased
         self.discarded = discarded
+    }
+}
+
+/// The transfer that a push would do. A dry run reports it (`UpdateOptions.isDryRun`).
+public struct UpdatePlan: Sendable, Equatable {
+    /// The offset at which the transfer would start, in bytes. Nil if nothing is left to send. Also nil over SMP, which does not report a
+    /// partial upload, except if the push would erase it.
+    public var resumeFrom: Int?
+    /// The number of image bytes to send. Over SMP, a partial upload can reduce it.
+    public var bytes: Int
+    /// The size of the partial upload that the device would discard, in bytes; nil: not reported, as over SMP.
+    public var discards: Int?
+
+    public init(resumeFrom: Int? = nil, bytes: Int, discards: Int? = nil) {
+        self.resumeFrom = resumeFrom
+        self.bytes = bytes
+        self.discards = discards
     }
 }
 

@@ -21,6 +21,9 @@ public enum UpdateTask<Update: Sendable>: Sendable {
     /// Makes the device blink for this number of seconds, so that the user can find it. 0 stops it. Not supported by SMP.
     case identify(seconds: UInt8)
 
+    /// True for a push that ends after the preflight.
+    package var isDryRun: Bool { if case .push(_, let options) = self { options.isDryRun } else { false } }
+
     /// Returns the same task with an update of another type.
     ///
     /// - Parameter convert: converts the update of a push.
@@ -66,14 +69,21 @@ public struct UpdateOptions: Sendable, Equatable {
     public var refusesDowngrade: Bool
     /// Pushes a bundle even if SMP cannot check all of its fields against the device. The GATT OTA profile checks all fields.
     public var acceptsUncheckedTarget: Bool
+    /// Ends the push after the preflight, before the first change on the device. The outcome is `UpdateReport.Outcome.wouldUpdate`, or
+    /// the outcome of a push that changes nothing, such as `alreadyRunning`. The other options have the same effect on the preflight as
+    /// in a push.
+    ///
+    /// A dry run does not pair with a Bluetooth device. The device itself can still refuse the update later, for example by its policy.
+    public var isDryRun: Bool
 
     public init(
         resume: Resume = .automatic, ending: Ending = .confirm, refusesDowngrade: Bool = false,
-        acceptsUncheckedTarget: Bool = false
+        acceptsUncheckedTarget: Bool = false, isDryRun: Bool = false
     ) {
         self.resume = resume
         self.ending = ending
         self.refusesDowngrade = refusesDowngrade
         self.acceptsUncheckedTarget = acceptsUncheckedTarget
+        self.isDryRun = isDryRun
     }
 }

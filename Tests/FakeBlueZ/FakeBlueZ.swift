@@ -52,7 +52,7 @@ package actor FakeBlueZ {
     var connecting: CheckedContinuation<Void, any Error>?
     /// The number of ended links whose end is not yet reported. The next link begins only after the report.
     var unreportedEnds = 0
-    var isPaired = false
+    package var isPaired = false
     var agent: (owner: String, path: DBusObjectPath, capability: String)?
     // The offers of programs in the peripheral role.
     var application: Application?

@@ -88,7 +88,7 @@ struct PushTests {
 
     @Test(
         "a push fails with notPermitted without the right passkey",
-        arguments: [PairingResponder.unattended, .passkey(654_321)])
+        arguments: [PairingResponder.unattended, .refusing, .passkey(654_321)])
     func isRefusedWithoutTheRightPasskey(_ responder: PairingResponder) async throws {
         try await World.run(passkey: 123_456) { world in
             await #expect(throws: UpdateError(.notPermitted, "")) { _ = try await world.push(pairing: responder) }

@@ -61,6 +61,24 @@ import Testing
         #expect(result.report.outcome == .confirmed)
     }
 
+    @Test("a dry run creates no virtual device, and reports the transfer of the next push")
+    func dryRun() async throws {
+        let fixture = try Fixture()
+        let updater = try fixture.updater("sim:?pace=virtual")
+        await #expect(throws: (any Error).self) {
+            try await updater.push(fixture.update, UpdateOptions(isDryRun: true))
+        }
+        #expect(!FileManager.default.fileExists(atPath: fixture.devices.appending("demo").string))
+        let stopped = try fixture.updater("sim:?pace=virtual&gone-at=0.5")
+        await #expect(throws: UpdateError(.linkLost, "")) { try await stopped.push(fixture.update) }
+        let dry = try await updater.push(fixture.update, UpdateOptions(isDryRun: true)).report
+        let result = try await updater.push(fixture.update).report
+        let offset = try #require(result.transfer?.resumedFrom)
+        #expect(offset > 0 && result.outcome == .confirmed)
+        #expect(dry.outcome == .wouldUpdate(UpdatePlan(resumeFrom: offset, bytes: 60_000 - offset, discards: 0)))
+        #expect(dry.transfer == nil && dry.device.runningVersion == "0.0.0")
+    }
+
     @Test("a trial is reported by status, and confirm makes it permanent")
     func confirms() async throws {
         let fixture = try Fixture()

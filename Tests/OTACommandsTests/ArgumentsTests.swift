@@ -190,6 +190,12 @@ import Testing
             (["simulate", "serve", "d", "--udp", "99999"], "use --udp 1337, for example, or --udp 192.168.1.5:1337"),
             (["simulate", "serve", "d", "--udp", "abc"], "use --udp 1337, for example, or --udp 192.168.1.5:1337"),
             (["sign", "f", "--key", "k", "-o", "./q", "--log", "q"], "use another file for the log"),
+            (
+                ["sign", "f", "--key", "k", "-o", "./q.json", "--report", "q.json"],
+                "show the help: otaflash sign --help"
+            ),
+            (["verify", "f", "--report", "q.xml"], "use the suffix .json: --report report.json"),
+            (["push", "f", "--device", "sim:", "--report", "json"], "use the suffix .json, or .xml for JUnit XML"),
         ])
     func hintsForInvalidArguments(words: [String], hint: String) async throws {
         let run = try await Sandbox().run(words)

@@ -148,6 +148,71 @@ import Testing
         for code in IntelHexError.Code.allCases { #expect(documented[code.rawValue] == [65], "\(code.rawValue)") }
     }
 
+    @Test("the JSON Schemas list the exit statuses and the codes of docs/errors.md, and the tool has each code")
+    func codesOfTheSchemas() throws {
+        var documented: Set<String> = []
+        for cells in try rows(ofLibrary: false) {
+            documented.formUnion(cells[0].filter { $0 != "`" && $0 != " " }.split(separator: ",").map(String.init))
+        }
+        for name in ["otaflash-1", "progress-1"] {
+            let text = try String(
+                contentsOfFile: Sandbox.repository("docs/schema/\(name).schema.json"), encoding: .utf8)
+            let definitions = try #require(try JSONValue(parsing: text)[dynamicMember: "$defs"])
+            guard case .object(let members)? = definitions.code, case .array(let listed)? = members["enum"] else {
+                Issue.record("\(name) has no list of codes")
+                continue
+            }
+            let statuses = definitions.exit?[dynamicMember: "enum"]?.array?.compactMap { $0.number.map { Int32($0) } }
+            let all = ExitStatus.allCases.filter { $0 != .done || name == "otaflash-1" }
+            #expect(statuses == all.map(\.rawValue).sorted(), "\(name)")
+            let codes = Set(listed.compactMap(\.string))
+            let differences = codes.symmetricDifference(documented).sorted()
+            #expect(differences.isEmpty, "\(name): type scripts/schema-codes")
+            #expect(codes.count == listed.count)
+        }
+        var known: Set<String> = []
+        func add<Code: CaseIterable & RawRepresentable<String>>(_: Code.Type) {
+            known.formUnion(Code.allCases.map(\.rawValue))
+        }
+        add(UpdateError.Code.self)
+        add(KeyError.Code.self)
+        add(VerificationError.Code.self)
+        add(VirtualDeviceError.Code.self)
+        add(SigningError.Code.self)
+        add(ZipError.Code.self)
+        add(PackageError.Code.self)
+        add(BundleError.Code.self)
+        add(ImageError.Code.self)
+        add(IntelHexError.Code.self)
+        known.formUnion(
+            BlueZError.Code.allCases.map { Failure(BlueZError($0, ""), in: Invocation(command: "scan")).code })
+        // The other codes are literals of the command line.
+        let literals = try Self.sources().matches(of: #/"([a-z]+(?:-[a-z]+)*)"/#).map { String($0.1) }
+        let unknown = documented.subtracting(known).subtracting(literals).sorted()
+        #expect(unknown.isEmpty, "documented, but not in the code")
+    }
+
+    /// The text of all files in Sources/OTACommands.
+    private static func sources() throws -> String {
+        let folder = Sandbox.repository("Sources/OTACommands")
+        let names = try FileManager.default.subpathsOfDirectory(atPath: folder).filter { $0.hasSuffix(".swift") }
+        return try names.map { try String(contentsOfFile: "\(folder)/\($0)", encoding: .utf8) }.joined()
+    }
+
+    @Test("the hints of a dry run neither resume an update nor ask for a passkey")
+    func hintsOfADryRun() {
+        var invocation = Invocation(command: "push", file: "fw", device: "ble:AA:BB:CC:DD:EE:FF")
+        invocation.options = ["--dry-run"]
+        let again = "otaflash push fw --device ble:AA:BB:CC:DD:EE:FF --dry-run"
+        for code in [UpdateError.Code.linkLost, .noAnswer, .interrupted] {
+            #expect(Failure(UpdateError(code, ""), in: invocation).hint == "run the command again: \(again)")
+        }
+        #expect(
+            Failure(UpdateError(.notPermitted, ""), in: invocation).hint
+                == "the device demands pairing, and a dry run does not pair; pair with it first: "
+                + "otaflash status --device ble:AA:BB:CC:DD:EE:FF")
+    }
+
     /// The hint keeps all other items of the address.
     @Test(
         "the hint for a lost link removes the injected link loss from the device's address",

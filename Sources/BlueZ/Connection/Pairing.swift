@@ -118,9 +118,9 @@ actor PairingAgent {
                         })
                 },
                 // bluetoothd sends this request before it creates an unauthenticated bond, if bluetoothd itself started the pairing.
-                // The agent always accepts.
+                // The agent accepts, except if the responder refuses each pairing.
                 DBusMethod("RequestAuthorization", takes: [device]) { [weak self] call throws(DBusError) in
-                    try await Self.answer(self?.ask(call) { _, _ in [] })
+                    try await Self.answer(self?.ask(call) { responder, _ in responder.refusesAll ? nil : [] })
                 },
                 DBusMethod("Cancel") { [weak self] _ throws(DBusError) in
                     await self?.cancelQuestion()
@@ -164,6 +164,8 @@ public struct PairingResponder: Sendable {
     public var passkey: (@Sendable (BluetoothDevice) async -> UInt32?)?
     /// Returns whether the device shows the same number as the second argument. The number has six digits.
     public var confirmation: (@Sendable (BluetoothDevice, UInt32) async -> Bool)?
+    /// True for ``refusing``. This machine must then not start a pairing.
+    package private(set) var refusesAll = false
 
     public init(
         passkey: (@Sendable (BluetoothDevice) async -> UInt32?)? = nil,
@@ -180,6 +182,14 @@ public struct PairingResponder: Sendable {
     /// Refuses each pairing that needs a passkey. It is the responder for a program without a user. A device that can neither show
     /// nor accept digits needs no passkey, so the pairing succeeds as with `justWorks`.
     public static let unattended = PairingResponder(passkey: { _ in nil })
+
+    /// Refuses each pairing, also a pairing without a passkey. A device that requires a bond then refuses this program, unless the bond
+    /// exists already.
+    public static let refusing: PairingResponder = {
+        var responder = unattended
+        responder.refusesAll = true
+        return responder
+    }()
 
     /// Pairs with a device whose passkey is known. The passkey is a number from 0 to 999 999.
     public static func passkey(_ passkey: UInt32) -> PairingResponder { PairingResponder(passkey: { _ in passkey }) }

@@ -46,6 +46,8 @@ extension Failure {
         // By default, a push resumes from the device's offset. So the hint repeats the command line without `--restart`.
         let resumed = invocation.without(PushFlag.restart.argument).line()
         let fresh = invocation.without(PushFlag.resume.argument).line(adding: PushFlag.restart.argument)
+        let repeats =
+            invocation.options.contains(PushFlag.dryRun.argument) ? "run the command again" : "resume the update"
         let status = invocation.line("status", withFile: false)
         let inspect = Invocation(command: "inspect", file: invocation.file ?? "BUNDLE").line()
         let image = Shell.quoted(invocation.file ?? "IMAGE")
@@ -74,7 +76,7 @@ extension Failure {
                 "another host may be updating the device, its self-test may be running, or it limits the wear of its flash; wait, "
                     + "then run: \(resumed)"
             )
-        case .linkLost, .noAnswer: return (.linkLost, "resume the update: \(resumed)")
+        case .linkLost, .noAnswer: return (.linkLost, "\(repeats): \(resumed)")
         case .noProgress:
             let closer = invocation.isBluetooth ? "move closer to the device and " : ""
             return (
@@ -84,8 +86,10 @@ extension Failure {
         case .timedOut:
             return (.linkLost, "resume with a longer --timeout, or without a limit: \(resumed)")
         case .didNotReturn: return (.linkLost, "when the device is back, show the running version: \(status)")
-        case .interrupted: return (.interrupted, "resume the update: \(resumed)")
-        case .notPermitted: return (.refused, pairingAdvice(again))
+        case .interrupted: return (.interrupted, "\(repeats): \(resumed)")
+        case .notPermitted:
+            guard invocation.options.contains(PushFlag.dryRun.argument) else { return (.refused, pairingAdvice(again)) }
+            return (.refused, "the device demands pairing, and a dry run does not pair; pair with it first: \(status)")
         case .unsupportedDevice:
             return (.protocolBroken, unsupportedAdvice(invocation))
         case .protocolViolation:

@@ -46,6 +46,14 @@ struct OutputOptions: ParsableArguments {
             valueName: "file"),
         completion: .file())
     var log: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Also write the result to this file, on failure, too: FILE.json, the JSON object of --format json; for push also FILE.xml, "
+                + "JUnit XML with a test case for each phase.",
+            valueName: "file"),
+        completion: .file(extensions: ["json", "xml"]))
+    var report: String?
 }
 
 extension OutputOptions {

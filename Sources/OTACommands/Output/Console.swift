@@ -13,6 +13,8 @@ struct Console: Sendable {
     let terminal: TerminalCapabilities
     /// The log of `--verbose` and `--log`.
     let logger: Logger
+    /// The durations of the phases, for the report.
+    let phases = PhaseTimes()
     /// The file of `--log`; nil: the option was not given.
     private let file: LogFile?
 
@@ -36,20 +38,32 @@ struct Console: Sendable {
 
     /// Writes the result to stdout.
     ///
+    /// - Parameter failure: the failure to report with the result; nil: the command succeeded.
     /// - Throws: `Failure` with the code `write-failed`.
-    func answer(_ answer: some CommandAnswer, to command: String) throws {
+    func answer(_ answer: some CommandAnswer, to command: String, failure: Failure?) throws {
         answer.lines.forEach { file?.write("result", $0.rendered(hasColours: false)) }
         switch format {
         case .text: try printLines(answer.lines)
         case .json:
-            let failure = answer.failure
-            let line = try JSONLine(
-                JSONObject(
-                    command: command, device: answer.describesDevice ? nil : device, exit: failure?.exit ?? .done,
-                    members: answer,
-                    failure: failure.map { JSONFailure($0) }))
+            let line = try object(answer, to: command, failure: failure)
             try printLines { (writer) throws(Errno) in try writer.write(line) }
         }
+    }
+
+    /// Returns the JSON object of a result.
+    ///
+    /// - Parameter failure: the failure to report with the result; nil: the command succeeded.
+    func object(_ answer: some CommandAnswer, to command: String, failure: Failure?) throws -> JSONLine {
+        try JSONLine(
+            JSONObject(
+                command: command, device: answer.describesDevice ? nil : device, exit: failure?.exit ?? .done,
+                members: answer, failure: failure.map { JSONFailure($0) }))
+    }
+
+    /// Returns the JSON object of a failure without a result.
+    func object(_ failure: Failure, of command: String) throws -> JSONLine {
+        try JSONLine(
+            JSONObject(command: command, device: device, exit: failure.exit, members: JSONFailure(failure)))
     }
 
     /// Writes lines to stdout.
@@ -72,10 +86,7 @@ struct Console: Sendable {
 
     /// Reports the failure of a command on stderr and, with `--format json`, as the JSON object on stdout.
     func fail(_ failure: Failure, of command: String) {
-        if format == .json,
-            let line = try? JSONLine(
-                JSONObject(command: command, device: device, exit: failure.exit, members: JSONFailure(failure)))
-        {
+        if format == .json, let line = try? object(failure, of: command) {
             // A write error on stdout is ignored, because the user must see the first failure.
             try? StandardStream.output.writer.write(line)
         }

@@ -39,6 +39,7 @@ final class ProgressReporter: @unchecked Sendable {
     }
 
     func report(_ progress: UpdateProgress, at time: Duration) {
+        console.phases.record(progress, at: time)
         console.debug("\(Figures.decimal(time.seconds, places: 3)) s: \(ProgressText.logLine(for: progress))")
         guard renderer != nil else {
             // Without a renderer (`--quiet`, `--progress none`) the user still needs the warnings.

@@ -9,6 +9,7 @@ import OTAUpdate
 struct Push: DeviceCommand {
     static let name = "push"
     static let isLong = true
+    static let hasPhases = true
     static let configuration = CommandConfiguration(
         commandName: name,
         abstract: "Install a bundle or an MCUboot image on a device.",
@@ -24,8 +25,11 @@ struct Push: DeviceCommand {
 
             Give at most one of --no-confirm, --permanent and --upload-only.
 
+            With --dry-run, push ends after the checks of the file and of the device, and changes nothing.
+
             Example: otaflash push app.bin.otaf --device ble:AA:BB:CC:DD:EE:FF
                      otaflash push app.bin.otaf --device sim: --trust release.pub.pem
+                     otaflash push app.bin.otaf --device sim: --trust release.pub.pem --dry-run
             """)
 
     @Argument(
@@ -73,7 +77,7 @@ struct Push: DeviceCommand {
         do {
             let outcome = try await Wiring(console: console, invocation: invocation)
                 .perform(.push(update, updateOptions), on: target, trust: store)
-            return PushAnswer(update, outcome, invocation)
+            return PushAnswer(update, outcome, invocation, isUpload: flags.contains(.uploadOnly))
         } catch let error as UpdateError {
             throw Failure(error, in: invocation)
         }
@@ -116,7 +120,8 @@ struct Push: DeviceCommand {
         UpdateOptions(
             resume: given.lazy.compactMap(\.resume).first ?? .automatic,
             ending: given.lazy.compactMap(\.ending).first ?? .confirm,
-            refusesDowngrade: flags.contains(.noDowngrade), acceptsUncheckedTarget: flags.contains(.uncheckedTarget))
+            refusesDowngrade: flags.contains(.noDowngrade), acceptsUncheckedTarget: flags.contains(.uncheckedTarget),
+            isDryRun: flags.contains(.dryRun))
     }
 
     /// Loads the trusted keys. With `--unverified-image`, returns an empty store if no key is trusted.
@@ -140,6 +145,7 @@ struct Push: DeviceCommand {
 
 /// A flag of `push`. The raw value is the name of the flag without `--`.
 enum PushFlag: String, EnumerableFlag {
+    case dryRun = "dry-run"
     case resume
     case restart
     case noConfirm = "no-confirm"
@@ -154,6 +160,8 @@ enum PushFlag: String, EnumerableFlag {
 
     static func help(for flag: PushFlag) -> ArgumentHelp? {
         switch flag {
+        case .dryRun:
+            "Check the file and the device, and report what push would do. Nothing on the device changes; push does not pair, either."
         case .resume:
             "Warn if the device has no partial upload of the file. push resumes a partial upload in any case; the option adds only the warning."
         case .restart:
@@ -187,7 +195,9 @@ enum PushFlag: String, EnumerableFlag {
         switch self {
         case .resume: .expected
         case .restart: .never
-        case .noConfirm, .permanent, .uploadOnly, .noDowngrade, .allowDemoKey, .unverifiedImage, .uncheckedTarget: nil
+        case .dryRun, .noConfirm, .permanent, .uploadOnly, .noDowngrade, .allowDemoKey, .unverifiedImage,
+            .uncheckedTarget:
+            nil
         }
     }
 
@@ -198,7 +208,7 @@ enum PushFlag: String, EnumerableFlag {
         case .noConfirm: .trial
         case .permanent: .permanent
         case .uploadOnly: .uploadOnly
-        case .resume, .restart, .noDowngrade, .allowDemoKey, .unverifiedImage, .uncheckedTarget: nil
+        case .dryRun, .resume, .restart, .noDowngrade, .allowDemoKey, .unverifiedImage, .uncheckedTarget: nil
         }
     }
 }

@@ -12,21 +12,26 @@ struct PushAnswer: CommandAnswer {
     let device: DeviceSummary
     let updateProtocol: UpdateProtocol
     let transfer: TransferSummary?
-    /// The outcome of the push: `confirmed`, `on-trial`, `already-running` or `uploaded`.
+    /// The transfer that the push would do; nil: the push was not a dry run, or nothing would change.
+    let plan: Plan?
+    /// The outcome of the push: `confirmed`, `on-trial`, `already-running`, `uploaded` or `would-update`.
     let outcome: String
     /// The fields of the bundle that SMP could not check against the device; nil: all fields were checked.
     let unchecked: [String]?
     /// The command that confirms the trial, and the time limit of the trial in seconds. With the limit 0, the trial ends at the next
     /// restart.
     private let due: (command: String, seconds: Int)?
+    /// True for a push that only uploads.
+    private let isUpload: Bool
     var describesDevice: Bool { true }
 
     private enum CodingKeys: String, CodingKey {
-        case bundle, image, images, device, transfer, outcome, unchecked
+        case bundle, image, images, device, transfer, plan, outcome, unchecked
         case updateProtocol = "protocol"
     }
 
-    init(_ update: VerifiedUpdate, _ outcome: UpdateResult, _ invocation: Invocation) {
+    init(_ update: VerifiedUpdate, _ outcome: UpdateResult, _ invocation: Invocation, isUpload: Bool) {
+        self.isUpload = isUpload
         switch update {
         case .bundle(let bundle):
             self.bundle = BundleSummary(bundle.envelope, reports: bundle.signatures)
@@ -39,13 +44,20 @@ struct PushAnswer: CommandAnswer {
         updateProtocol = outcome.report.updateProtocol
         transfer = outcome.report.transfer.map { TransferSummary($0, linkBound: outcome.linkBound) }
         unchecked = outcome.report.unchecked.isEmpty ? nil : outcome.report.unchecked
+        var due: (command: String, seconds: Int)?
+        var plan: Plan?
         switch outcome.report.outcome {
-        case .confirmed: (self.outcome, due) = ("confirmed", nil)
-        case .done: (self.outcome, due) = ("uploaded", nil)
+        case .confirmed: self.outcome = "confirmed"
+        case .done: self.outcome = "uploaded"
         case .onTrial(let seconds):
-            (self.outcome, due) = ("on-trial", (invocation.again.line("confirm", withFile: false), seconds))
-        case .alreadyRunning: (self.outcome, due) = ("already-running", nil)
+            self.outcome = "on-trial"
+            due = (invocation.again.line("confirm", withFile: false), seconds)
+        case .alreadyRunning: self.outcome = "already-running"
+        case .wouldUpdate(let planned):
+            self.outcome = "would-update"
+            plan = Plan(planned)
         }
+        (self.due, self.plan) = (due, plan)
     }
 
     var lines: [TerminalLine] {
@@ -55,6 +67,7 @@ struct PushAnswer: CommandAnswer {
     private var verdict: String {
         let before = device.previousVersion.map { " (before: \($0))" } ?? ""
         switch outcome {
+        case "would-update": return intention
         case "on-trial": return "\(device.title) runs \(device.runningVersion), on trial\(before)."
         case "already-running":
             return "\(device.title) already runs \(device.runningVersion), confirmed: nothing was sent."
@@ -64,10 +77,37 @@ struct PushAnswer: CommandAnswer {
         }
     }
 
+    /// The sentences about a dry run.
+    private var intention: String {
+        let bytes = plan?.bytes ?? 0
+        var amount = bytes > 0 ? "\(Figures.bytes(bytes)) to send" : "nothing to send"
+        if let offset = plan?.resumeFrom, offset > 0 { amount += ", from byte \(offset)" }
+        let discarded = plan?.discards ?? 0
+        let loss = discarded > 0 ? " The device would discard a partial upload of \(Figures.bytes(discarded))." : ""
+        let version = bundle?.version ?? image?.version ?? ""
+        if isUpload { return "\(device.title) would receive \(version): \(amount).\(loss)" }
+        if !device.confirmed {
+            return "\(device.title) runs \(device.runningVersion) on trial, and would be confirmed: \(amount)."
+        }
+        return "\(device.title) would be updated from \(device.runningVersion) to \(version): \(amount).\(loss)"
+    }
+
     private static func advice(_ due: (command: String, seconds: Int)) -> String {
         let time = due.seconds > 0 ? "within \(due.seconds) s of boot" : "before the next restart"
         return "To keep the new image, confirm it \(time): \(due.command)"
     }
+}
+
+/// The transfer that a push would do.
+struct Plan: Encodable, Sendable {
+    /// The offset at which the transfer would start; nil: nothing is left to send, or not reported.
+    let resumeFrom: Int?
+    /// The number of image bytes to send.
+    let bytes: Int
+    /// The size of the partial upload that the device would discard; nil: not reported.
+    let discards: Int?
+
+    init(_ plan: UpdatePlan) { (resumeFrom, bytes, discards) = (plan.resumeFrom, plan.bytes, plan.discards) }
 }
 
 /// A pushed MCUboot image and the authorization to install it.

@@ -97,6 +97,15 @@ struct Sign: Command {
 
     var invocation: Invocation { Invocation(command: Self.name, file: image) }
 
+    /// Refuses a report in place of the signed file, before the report of this failure is written.
+    func validate() throws {
+        if let report = options.report, let output,
+            FilePath(report).lexicallyNormalized() == FilePath(output).lexicallyNormalized()
+        {
+            throw ValidationError("-o and --report name the same file '\(report)'.")
+        }
+    }
+
     func answer(_ console: Console) throws -> SignAnswer {
         let answer = try signed(console)
         guard output == StandardFile.name else { return answer }

@@ -82,6 +82,20 @@ struct Preflight {
         return try checkVersion(device)
     }
 
+    /// Returns the transfer that the push would do. `check(_:)` must have succeeded.
+    ///
+    /// A push also compares the CRC-32 of the partial upload. If it differs, the transfer starts at 0 although the plan resumes.
+    func plan(for device: DeviceSnapshot) -> UpdatePlan {
+        let size = Int(manifest.imageSize)
+        let held = device.info.held
+        let offset = held?.offset ?? 0
+        guard options.resume != .never, held?.manifestDigestPrefix == bundle.manifestDigest.prefix, offset <= size
+        else {
+            return UpdatePlan(resumeFrom: 0, bytes: size, discards: offset)
+        }
+        return UpdatePlan(resumeFrom: offset, bytes: size - offset, discards: 0)
+    }
+
     private func checkKeys(_ info: DeviceInfo) throws(UpdateError) {
         let signers = bundle.envelope.signatures.map(\.keyID)
         guard signers.contains(where: info.keys.contains) else {

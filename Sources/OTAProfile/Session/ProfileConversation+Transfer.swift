@@ -73,12 +73,15 @@ extension ProfileConversation {
             if push.previous == nil { report(.phase(.preflight)) }
             switch try push.preflight.state(of: snapshot) {
             case .running: return finish(.alreadyRunning, snapshot.description)
-            case .onTrial: return confirmOrLeave(snapshot)
+            case .onTrial:
+                guard push.options.isDryRun, push.options.ending != .trial else { return confirmOrLeave(snapshot) }
+                return finish(.wouldUpdate(UpdatePlan(bytes: 0, discards: 0)), snapshot.description)
             case .needsUpload: break
             }
             let remark = try push.preflight.check(snapshot)
             if push.previous == nil {
                 if let remark { report(remark) }
+                if push.options.isDryRun { return endDryRun(push.preflight.plan(for: snapshot), snapshot) }
                 self.push?.previous = snapshot
                 report(.phase(.envelope))
             }
@@ -86,6 +89,11 @@ extension ProfileConversation {
             return fail(error)
         }
         beginEnvelope()
+    }
+
+    private mutating func endDryRun(_ plan: UpdatePlan, _ snapshot: DeviceSnapshot) {
+        if plan.resumeFrom == 0, push?.options.resume == .expected { report(.nothingToResume) }
+        finish(.wouldUpdate(plan), snapshot.description)
     }
 
     private mutating func beginEnvelope() {

@@ -67,6 +67,7 @@ extension SMPConversation {
         push.sawTrial = push.sawTrial || plan.runOnTrial
         self.push = push
         if restart != .none || push.sawTrial, !plan.allRun { return checkRestart(plan, list) }
+        if push.options.isDryRun, changesDevice(plan.step) { return endDryRun(plan, list) }
         switch plan.step {
         case .upload(let image): if isReady(for: list) { begin(image) }
         case .mark(let image, let digest): if isReady(for: list) { markListed(image, digest: digest) }
@@ -80,6 +81,24 @@ extension SMPConversation {
         case .finish: finish(list)
         case .blocked(let error): fail(error)
         }
+    }
+
+    private func changesDevice(_ step: SMPPlan.Step) -> Bool {
+        switch step {
+        case .upload, .mark, .restart, .confirm: true
+        case .leaveOnTrial, .leaveHeld, .finish, .blocked: false
+        }
+    }
+
+    /// Ends a dry run before the first change on the device, after the same queries and checks as in a push.
+    private mutating func endDryRun(_ plan: SMPPlan, _ list: SMPImageList) {
+        switch plan.step {
+        case .upload, .mark: guard isReady(for: list) else { return }
+        default: break
+        }
+        let bytes = plan.missingBytes
+        let erases = push?.options.resume == .never
+        finish(.wouldUpdate(UpdatePlan(resumeFrom: bytes > 0 && erases ? 0 : nil, bytes: bytes)), describe(list))
     }
 
     /// Prepares the first change on the device: sends the remaining queries, and then performs the preflight.

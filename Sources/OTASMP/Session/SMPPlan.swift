@@ -57,6 +57,13 @@ struct SMPPlan {
         return ending == .trial ? .leaveOnTrial : .confirm(trial, digest: digest)
     }
 
+    /// The number of image bytes that the push has to send.
+    var missingBytes: Int {
+        images.reduce(0) { sum, image in
+            if case .absent = state(of: image) { sum + image.bytes.count } else { sum }
+        }
+    }
+
     /// True if all images run, confirmed or on trial.
     var allRun: Bool { images.allSatisfy { [.onTrial, .running].contains(state(of: $0)) } }
     /// True if all images run, and at least one is on trial.

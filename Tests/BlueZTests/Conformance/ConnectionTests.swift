@@ -289,7 +289,7 @@ extension ConformanceTests {
 
     @Test(
         "a write throws pairingFailed with a wrong passkey or without an answer",
-        arguments: [PairingResponder.passkey(654_321), .unattended])
+        arguments: [PairingResponder.passkey(654_321), .unattended, .refusing])
     func saysWhenPairingCameToNothing(_ responder: PairingResponder) async throws {
         try await connect(passkey: 123_456, pairing: responder) { _, _, connection in
             let control = try connection.characteristic(Objects.control, of: Objects.ota)

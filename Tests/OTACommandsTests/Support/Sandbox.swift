@@ -80,9 +80,11 @@ final class Sandbox: Sendable {
 
     @discardableResult
     func run(_ arguments: [String], env: [String: String] = [:], input: [UInt8] = []) async throws -> Run {
-        Run(
+        let run = Run(
             try await Command.run(
                 Self.binary.string, arguments, environment: environment(env), in: folder, input: input))
+        try JSONOutputs.collect(run, of: arguments, isAlone: true)
+        return run
     }
 
     /// Runs `otaflash` as a user without root's permissions.
@@ -110,10 +112,12 @@ final class Sandbox: Sendable {
     }
 
     private func shell(_ script: String, _ arguments: [String], env: [String: String] = [:]) async throws -> Run {
-        Run(
+        let run = Run(
             try await Command.run(
                 "/bin/sh", ["-c", script, Self.binary.string] + arguments, environment: environment(env),
                 in: folder))
+        try JSONOutputs.collect(run, of: arguments, isAlone: false)
+        return run
     }
 }
 

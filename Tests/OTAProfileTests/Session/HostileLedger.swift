@@ -218,6 +218,7 @@ struct HostileLedger {
                 runsNew && state != 5 && info?.running == release.bundle.manifestDigest.prefix,
                 "the outcome is already running, but the image does not run")
         case .done: require(ending == nil, "a push with the outcome done")
+        case .wouldUpdate: require(false, "the outcome of a dry run without a dry run")
         }
     }
 }

@@ -34,6 +34,45 @@ import Testing
         #expect(try Self.error(minimumBattery: 50, Device(battery: level)) == (level < 50 ? .batteryLow : nil))
     }
 
+    /// A partial upload that the device holds: the digest prefix of its manifest, its offset, and the expected plan.
+    private static let partial: [(prefix: [UInt8]?, offset: UInt8, resume: UpdateOptions.Resume, plan: UpdatePlan)] = [
+        (nil, 0, .automatic, UpdatePlan(resumeFrom: 0, bytes: 600, discards: 0)),
+        ([], 100, .automatic, UpdatePlan(resumeFrom: 100, bytes: 500, discards: 0)),
+        ([], 100, .never, UpdatePlan(resumeFrom: 0, bytes: 600, discards: 100)),
+        ([1, 2, 3, 4, 5, 6, 7, 8], 100, .expected, UpdatePlan(resumeFrom: 0, bytes: 600, discards: 100)),
+    ]
+
+    @Test("a dry run only reads, and ends after the preflight with the plan", arguments: partial)
+    func dryRun(partial: (prefix: [UInt8]?, offset: UInt8, resume: UpdateOptions.Resume, plan: UpdatePlan)) throws {
+        let bundle = try ExampleUpdate.bundle()
+        var talk = try Conversation(.push(bundle, UpdateOptions(resume: partial.resume, isDryRun: true)))
+        let prefix = partial.prefix == [] ? bundle.manifestDigest.prefix : partial.prefix
+        var device = Device(held: prefix.map { $0 + [partial.offset, 0, 0, 0] })
+        device.counter = 0
+        talk.comeUp(device)
+        talk.expect(.disconnect)
+        #expect(talk.report?.outcome == .wouldUpdate(partial.plan))
+        #expect(talk.report?.transfer == nil && talk.report?.device.runningVersion == "1.0.0")
+        #expect(talk.reports.contains(.nothingToResume) == (partial.resume == .expected))
+    }
+
+    @Test("a dry run connects again after a lost link")
+    func dryRunAfterALoss() throws {
+        var talk = try Conversation(.push(try ExampleUpdate.bundle(), UpdateOptions(isDryRun: true)))
+        let channels: Set = [
+            ProfileChannel.info, ProfileChannel.control, ProfileChannel.data, ProfileChannel.progress,
+            ProfileChannel.version,
+        ]
+        talk.tell(.linkUp(LinkProperties(channels: channels, maximumValueLength: 244)))
+        talk.forget()
+        talk.tell(.linkDown(LinkError(.lost, "lost")))
+        talk.waitForDeadline()
+        talk.expect(.connect)
+        talk.comeUp(Device(counter: 0))
+        talk.expect(.disconnect)
+        #expect(talk.report?.outcome == .wouldUpdate(UpdatePlan(resumeFrom: 0, bytes: 600, discards: 0)))
+    }
+
     /// The error of a push of a small image to this device.
     private static func error(
         of format: ImageFormat = .raw, minimumBattery: UInt8? = nil, _ device: Device

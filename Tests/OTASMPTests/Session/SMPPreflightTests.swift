@@ -45,6 +45,79 @@ import Testing
         #expect(played.error == .wrongImageFormat && slots.uploads.isEmpty)
     }
 
+    private func expectOnlyQueries(_ played: PlayedDevice, _ slots: PlayedSlots) {
+        #expect(slots.uploads.isEmpty && slots.resets == 0)
+        // A mark without a digest is a query. Command 5 erases a slot or restarts the device.
+        #expect(played.frames.allSatisfy { !$0.isUpload && $0.command != 5 || $0.group == 0 && $0.operation == .read })
+        #expect(
+            played.frames.allSatisfy { !$0.isMark || $0.fields["hash"] == nil && $0.fields["confirm"]?.bool != true })
+    }
+
+    @Test("a dry run sends only queries, also over broken links and to a busy device", arguments: [0, 1, 2, 3])
+    func dryRun(faults: Int) throws {
+        let image = try ExampleImage.make()
+        let slots = slots(running(), image)
+        var packets = 0
+        let played = PlayedDevice(.push([SMPImage(image)], UpdateOptions(resume: .never, isDryRun: true))) {
+            frame, link in
+            packets += 1
+            if link <= faults, packets.isMultiple(of: 2) { return .loss }
+            if faults == 3, packets < 12 { return .fields(["rc": CBORValue(10)]) }
+            return slots.answer(frame)
+        }
+        let plan = UpdatePlan(resumeFrom: 0, bytes: image.bytes.count)
+        #expect(played.report?.outcome == .wouldUpdate(plan), "\(String(describing: played.outcome))")
+        #expect(played.report?.transfer == nil)
+        expectOnlyQueries(played, slots)
+    }
+
+    @Test("a dry run reports a device that stays busy, as the push does")
+    func dryRunOfABusyDevice() throws {
+        let image = try ExampleImage.make()
+        for isDryRun in [false, true] {
+            let slots = slots(running(), image)
+            let played = PlayedDevice(.push([SMPImage(image)], UpdateOptions(isDryRun: isDryRun))) { frame, _ in
+                frame.group == 1 ? .fields(["rc": CBORValue(10)]) : slots.answer(frame)
+            }
+            #expect(played.error == .deviceBusy)
+            expectOnlyQueries(played, slots)
+        }
+    }
+
+    @Test("a dry run does not confirm a trial, and does not restart a device with a marked image")
+    func dryRunDuringATrial() throws {
+        let image = try ExampleImage.make()
+        for (isConfirmed, isPending) in [(false, false), (true, true)] {
+            var listed = image.listed()
+            listed.confirmed = isConfirmed && !isPending
+            listed.pending = isPending
+            let slots =
+                isPending
+                ? PlayedSlots(running: [0: running()], others: [0: listed], known: [:])
+                : PlayedSlots(running: [0: listed], others: [0: running()], known: [:])
+            let played = PlayedDevice(.push([SMPImage(image)], UpdateOptions(isDryRun: true))) { frame, _ in
+                slots.answer(frame)
+            }
+            #expect(
+                played.report?.outcome == .wouldUpdate(UpdatePlan(bytes: 0)), "\(String(describing: played.outcome))")
+            expectOnlyQueries(played, slots)
+        }
+    }
+
+    @Test("a bootloader that overwrites the old image is refused by a dry run as by the push")
+    func dryRunWithoutTrial() throws {
+        let image = try ExampleImage.make()
+        for isDryRun in [false, true] {
+            let slots = slots(running(), image)
+            let played = PlayedDevice(.push([SMPImage(image)], UpdateOptions(isDryRun: isDryRun))) { frame, _ in
+                // The answer of MCUmgr to "mode" of the bootloader: 2 is overwrite only.
+                frame.group == 0 && frame.command == 8 ? .fields(["mode": CBORValue(2)]) : slots.answer(frame)
+            }
+            #expect(played.error == .noTrial)
+            expectOnlyQueries(played, slots)
+        }
+    }
+
     @Test("nothing is sent to a device that runs another image on trial")
     func aForeignTrial() throws {
         let image = try ExampleImage.make()
