@@ -33,6 +33,11 @@ extension Failure {
         case .cannotCreate: (.cannotCreate, "check that the folder exists and is writable")
         case .readFailed: (.inputOutput, "check that the file exists and is readable: ls -l")
         case .writeFailed: (.inputOutput, "check that the disk has free space: df")
+        case .signerProtocol:
+            (
+                .protocolBroken,
+                "check that the public key and the private key belong to the same pair: otaflash inspect KEY.pub.pem"
+            )
         case .trustPermissions: (.refused, "remove the write permission of other users: chmod go-w PATH")
         case .relativeTrustPath:
             (.usage, "give an absolute path: export OTAFLASH_TRUST=\"$PWD/KEY.pub.pem\"")

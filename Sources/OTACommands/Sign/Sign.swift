@@ -117,7 +117,7 @@ struct Sign: Command {
         }
     }
 
-    private func bundle(signedWith keys: [PrivateKey], _ console: Console) throws -> SignAnswer {
+    private func bundle(signedWith keys: [any Signer], _ console: Console) throws -> SignAnswer {
         let release = try release()
         let created = try CreationTime.now()
         let known = target == StandardFile.name ? nil : Self.counter(ofBundleIn: target)
@@ -184,7 +184,7 @@ struct Sign: Command {
             output: path == StandardFile.name ? StandardFile.outputTitle : path)
     }
 
-    private func signers(_ console: Console) throws -> [PrivateKey] {
+    private func signers(_ console: Console) throws -> [any Signer] {
         var keys = SigningKeys(passphrases: passphrase.source)
         let signers = try key.map { try keys.key(at: $0) }
         for signer in signers { warn(ofKey: signer.publicKey.id, console) }

@@ -21,6 +21,8 @@ public struct KeyError: Error, Sendable, Equatable {
         case cannotCreate = "cannot-create"
         case readFailed = "read-failed"
         case writeFailed = "write-failed"
+        /// A signer outside this process returned bytes that are not a valid signature or key.
+        case signerProtocol = "signer-protocol"
         // The next errors concern a trust store.
         case trustPermissions = "trust-permissions"
         case relativeTrustPath = "relative-trust-path"
