@@ -90,7 +90,8 @@ let package = Package(
         .target(
             name: "OTAUDP", dependencies: ["DescriptorIO", "OTATransport", "OTAUpdate"], swiftSettings: swift),
         .target(
-            name: "OTASerial", dependencies: ["DescriptorIO", "OTATransport", "OTAUpdate"], swiftSettings: swift),
+            name: "OTASerial", dependencies: ["DescriptorIO", "OTATransport", "OTAUpdate", "OTAFirmware"],
+            swiftSettings: swift),
 
         // D-Bus, the system's message bus.
         .systemLibrary(name: "CDBus", pkgConfig: "dbus-1", providers: [.apt(["libdbus-1-dev"])]),
