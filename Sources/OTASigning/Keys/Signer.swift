@@ -22,7 +22,7 @@ public protocol ImageSigner: Sendable {
 }
 
 /// An Ed25519 key for bundles, as a key for MCUboot images.
-struct Ed25519ImageSigner: ImageSigner {
+private struct Ed25519ImageSigner: ImageSigner {
     let publicKey: ImagePublicKey
     private let signer: any Signer
 
@@ -54,4 +54,9 @@ extension ImageSigner {
         }
         return signature
     }
+}
+
+extension Signer {
+    /// The same key as a signer of MCUboot images.
+    public var imageSigner: any ImageSigner { Ed25519ImageSigner(self) }
 }

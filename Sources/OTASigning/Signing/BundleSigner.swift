@@ -131,7 +131,7 @@ public struct BundleSigner: Sendable {
     private func signature(over manifest: Manifest) -> (any Signer) throws(SigningError) -> [UInt8] {
         { (key) throws(SigningError) in
             do throws(KeyError) {
-                return try Ed25519ImageSigner(key).verifiedSignature(of: manifest.bytes)
+                return try key.imageSigner.verifiedSignature(of: manifest.bytes)
             } catch {
                 throw .key(error)
             }

@@ -23,7 +23,7 @@ public struct MCUbootSigner: Sendable {
 
     /// Creates a signer with an Ed25519 key.
     public init(key: any Signer, scheme: Scheme = .digest) {
-        self.key = Ed25519ImageSigner(key)
+        self.key = key.imageSigner
         self.scheme = scheme
     }
 
