@@ -66,6 +66,13 @@ let package = Package(
         .systemLibrary(name: "COpenSSL", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
         .target(name: "OTASigning", dependencies: ["OTAFirmware", "COpenSSL", system], swiftSettings: swift),
 
+        // Private keys outside this process: in a PKCS#11 token, or behind a program of the user. The module of a token is loaded at run
+        // time, so only the header of p11-kit is needed, and nothing is linked.
+        .systemLibrary(name: "CPKCS11", providers: [.apt(["libp11-kit-dev"])]),
+        .target(
+            name: "OTASigners", dependencies: ["OTASigning", "OTAFirmware", "DescriptorIO", "CPKCS11", system],
+            swiftSettings: swift),
+
         // Zip archives with several images.
         .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .target(name: "OTAArchive", dependencies: ["OTAFirmware", "CZlib"], swiftSettings: swift),
@@ -90,7 +97,8 @@ let package = Package(
         .target(
             name: "OTAUDP", dependencies: ["DescriptorIO", "OTATransport", "OTAUpdate"], swiftSettings: swift),
         .target(
-            name: "OTASerial", dependencies: ["DescriptorIO", "OTATransport", "OTAUpdate"], swiftSettings: swift),
+            name: "OTASerial", dependencies: ["DescriptorIO", "OTATransport", "OTAUpdate", "OTAFirmware"],
+            swiftSettings: swift),
 
         // D-Bus, the system's message bus.
         .systemLibrary(name: "CDBus", pkgConfig: "dbus-1", providers: [.apt(["libdbus-1-dev"])]),
@@ -132,7 +140,7 @@ let package = Package(
             name: "OTACommands",
             dependencies: [
                 "BlueZ", "CLinux", "DBus", "DescriptorIO", "OTAArchive", "OTABlueZ", "OTAClient", "OTAFirmware",
-                "OTASerial", "OTASigning", "OTASimulator", "OTATransport", "OTAUDP", "OTAUpdate",
+                "OTASerial", "OTASigners", "OTASigning", "OTASimulator", "OTATransport", "OTAUDP", "OTAUpdate",
                 arguments, logging, system,
             ], swiftSettings: swift),
         .executableTarget(
@@ -149,6 +157,10 @@ let package = Package(
             name: "OTASigningTests",
             dependencies: ["OTASigning", "OTAFirmware", "OTATestSupport", "OTAUpdate", system],
             exclude: ["Support/imgtool_peer.py"], swiftSettings: swift),
+        .testTarget(
+            name: "OTASignersTests",
+            dependencies: ["OTASigners", "OTASigning", "OTAFirmware", "OTATestSupport", "OTAUpdate", "CPKCS11"],
+            swiftSettings: swift),
         .testTarget(
             name: "OTAArchiveTests", dependencies: ["OTAArchive", "OTAFirmware", "OTATestSupport", "OTAUpdate"],
             swiftSettings: swift),
@@ -203,7 +215,7 @@ let package = Package(
             name: "FuzzTargets",
             dependencies: [
                 "BlueZ", "DBus", "OTAArchive", "OTABlueZ", "OTAClient", "OTAFirmware", "OTAProfile", "OTASerial",
-                "OTASigning", "OTASimulator", "OTASMP", "OTAUDP", "OTAUpdate", "Gauntlet", system,
+                "OTASigners", "OTASigning", "OTASimulator", "OTASMP", "OTAUDP", "OTAUpdate", "Gauntlet", system,
             ], path: "Tests/FuzzTargets", swiftSettings: swift),
         .target(name: "DeviceFuzz", dependencies: ["COTADevice"], path: "Tests/DeviceFuzz", cSettings: c),
         .testTarget(name: "FuzzTargetsTests", dependencies: ["FuzzTargets", "DeviceFuzz"], swiftSettings: swift),
@@ -241,8 +253,8 @@ let package = Package(
                 subprocess, system,
             ],
             exclude: [
-                "Support/hostile_smp.py", "Support/lying_smp_server.py", "Support/search_memory.py",
-                "Support/smp_update.py",
+                "Support/fake_token.c", "Support/hostile_smp.py", "Support/lying_smp_server.py",
+                "Support/search_memory.py", "Support/smp_update.py",
             ],
             swiftSettings: swift),
     ],
@@ -275,7 +287,7 @@ if sanitizer == "thread" {
     // These tests use no threads.
     let sequential = [
         "COTADeviceTests", "FuzzTargetsTests", "OTAArchiveTests", "OTAFirmwareTests", "OTAProfileTests", "OTASMPTests",
-        "OTASigningTests", "OTAUpdateTests",
+        "OTASignersTests", "OTASigningTests", "OTAUpdateTests",
     ]
     package.targets.removeAll { sequential.contains($0.name) }
 }

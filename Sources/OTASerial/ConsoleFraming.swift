@@ -1,3 +1,5 @@
+internal import OTAFirmware
+
 /// The framing of MCUmgr packets on a serial line (Zephyr, `smp_transport.rst`, "UART/serial and console"). The line may also carry the
 /// text of a console.
 ///

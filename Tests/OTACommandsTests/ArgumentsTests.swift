@@ -109,6 +109,7 @@ import Testing
     @Test("the examples of the help pages work with files and virtual devices")
     func examples() async throws {
         let sandbox = try Sandbox()
+        try await sandbox.makeToken()
         var script = """
             set -eu
             PATH=$(dirname "$0"):$PATH
@@ -124,6 +125,7 @@ import Testing
             let example = Self.example(on: try await sandbox.run(words + ["--help"]).out)
             #expect(!example.isEmpty, "\(words)")
             let commands = example.filter { !$0.contains("ble:") }.joined(separator: "\n")
+                .replacing("object=fw'", with: "object=fw' --pin-env PIN")
                 .replacing("sim:kitchen?", with: "sim:kitchen?pace=virtual&")
                 .replacing(/--device sim:(?=\s|$)/, with: "--device 'sim:?pace=virtual'")
             if words == ["verify"] {
@@ -132,7 +134,7 @@ import Testing
             // After the push, no image is on trial.
             script += words == ["confirm"] ? "\(commands) || test $? = 77\n" : "\(commands)\n"
         }
-        let run = try await sandbox.shell(script)
+        let run = try await sandbox.shell(script, env: sandbox.tokens())
         #expect(run.exit == 0, "\(script)\n\(run.out)\n\(run.err)")
     }
 

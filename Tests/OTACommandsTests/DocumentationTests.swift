@@ -120,6 +120,17 @@ import Testing
                 .notRun("# counter-not-compared", .noCommand),
             ]),
         Page(
+            name: "docs/signing-keys.md", setup: tokenAndServices,
+            blocks: [
+                .run("otaflash keygen release --in", ["object=fw'": "object=fw' --pin-env PIN"]),
+                .run("otaflash keygen backup --from", ["object=fw'": "object=fw' --pin-env PIN"]),
+                .run("cat >kms-aws"), .run("cat >kms-gcp"), .run("cat >kms-vault"), .run("cat >kms-ssh"),
+                .run(
+                    "chmod +x kms-aws",
+                    ["otaflash verify kms.otaf --trust": signWithEachService + "otaflash verify kms.otaf --trust"]),
+                .run("otaflash sign app.bin --key", ["object=fw'": "object=fw' --pin-env PIN"]),
+            ]),
+        Page(
             name: "docs/smp.md",
             setup: mcubootImage + """
                 for device in radio network line; do
@@ -156,6 +167,74 @@ import Testing
         export OTAFLASH_TRUST=$PWD/release.pub.pem
         { head -c 512 /dev/zero; head -c 20000 /dev/urandom; } >zephyr.bin
         otaflash sign --as mcuboot zephyr.bin --key release.pem --version 1.3.0 --header-size 0x200
+
+        """
+
+    /// Makes a token, and programs in place of the tools of cloud services. The programs accept only the documented arguments. Their answers
+    /// have the encodings of the real tools.
+    private static let tokenAndServices = #"""
+        mkdir tokens bin
+        echo "directories.tokendir = $PWD/tokens" >softhsm2.conf
+        export SOFTHSM2_CONF=$PWD/softhsm2.conf PIN=1234 PATH=$PWD/bin:$PATH
+        softhsm2-util --init-token --free --label release --so-pin 12345678 --pin 1234 >/dev/null
+        head -c 5000 /dev/urandom >app.bin
+        openssl genpkey -algorithm ed25519 -out bin/release.pem
+        openssl pkey -in bin/release.pem -pubout -out bin/release.pub.pem
+        cat >bin/key <<'END'
+        #!/bin/sh
+        cd "$(dirname "$0")"
+        case $1 in
+        pem) cat release.pub.pem ;;
+        der) openssl pkey -in release.pem -pubout -outform DER ;;
+        sign) cat >m; openssl pkeyutl -sign -rawin -inkey release.pem -in m ;;
+        esac
+        END
+        cat >bin/aws <<'END'
+        #!/bin/sh
+        sign='--key-id alias/firmware --signing-algorithm ED25519_SHA_512 --message-type RAW'
+        case $* in
+        'kms get-public-key --key-id alias/firmware --query PublicKey --output text') key der | base64 -w 0 ;;
+        "kms sign $sign --message fileb:///dev/stdin --query Signature --output text")
+            key sign </dev/stdin | base64 -w 0; echo ;;
+        *) exit 252 ;;
+        esac
+        END
+        cat >bin/gcloud <<'END'
+        #!/bin/sh
+        key='--key firmware --keyring release --location global'
+        case $* in
+        "kms keys versions get-public-key 1 $key") key pem ;;
+        "kms asymmetric-sign --version 1 $key --input-file - --signature-file -") key sign | base64 -w 0 ;;
+        *) exit 2 ;;
+        esac
+        END
+        cat >bin/vault <<'END'
+        #!/bin/sh
+        case $* in
+        'read -format=json transit/keys/firmware')
+            printf '{"data":{"keys":{"1":{"public_key":"%s"}}}}' "$(key der | tail -c 32 | base64)" ;;
+        'write -field=signature transit/sign/firmware key_version=1 input='*)
+            echo "vault:v1:$(echo "${5#input=}" | base64 -d | key sign | base64 -w 0)" ;;
+        *) exit 2 ;;
+        esac
+        END
+        cat >bin/ssh <<'END'
+        #!/bin/sh
+        [ "$1" = signer@signer.example ] || exit 255
+        shift
+        cd "$(dirname "$0")" && sh -c "$*"
+        END
+        chmod +x bin/*
+
+        """#
+
+    /// Signs with the programs of the page that the page itself does not run.
+    private static let signWithEachService = """
+        chmod +x kms-*
+        for service in gcp vault ssh; do
+            otaflash sign app.bin --key exec:./kms-$service --product demo --version 1.2.0 -o $service.otaf
+            otaflash verify $service.otaf --trust firmware.pub.pem
+        done
 
         """
 

@@ -59,6 +59,47 @@ import Testing
         #expect(found[0] == 0 && found[1] == 0 && found[2] > 0)
     }
 
+    @Test("sign wipes the PIN of a token from its memory after use", .enabled(if: isRoot, whyRoot))
+    func signLeavesNoPIN() async throws {
+        let sandbox = try sandbox()
+        try await sandbox.makeToken(pin: "correct horse 8841")
+        let keygen = try await sandbox.shell(
+            "exec \"$0\" keygen release --in 'pkcs11:object=fw' --pin-fd 3 3<secret", env: sandbox.tokens())
+        #expect(keygen.exit == 0, "\(keygen.err)")
+        let found = try await search(
+            sandbox, marker: "out.otaf", secrets: ["secret"],
+            [
+                "sign", "image", "--key", "pkcs11:object=fw", "--product", "demo", "--version", "1.0.0", "-o",
+                "out.otaf",
+                "--pin-fd", "3",
+            ], env: sandbox.tokens().merging(["PIN": ""]) { $1 })
+        #expect(found[0] == 0 && found[1] > 0)
+    }
+
+    @Test("neither the output nor the log of sign contains the PIN, also for a refused command")
+    func logContainsNoPIN() async throws {
+        let sandbox = try sandbox()
+        try await sandbox.makeToken()
+        let command = ["sign", "image", "--product", "demo", "--version", "1.0.0", "-o", "out.otaf", "--log", "log"]
+        #expect(
+            try await sandbox.run(
+                "keygen", "release", "--in", "pkcs11:object=fw", "--pin-env", "PIN", env: sandbox.tokens()
+            )
+            .exit == 0)
+        var text = ""
+        for (key, status) in [
+            ("pkcs11:object=fw", 0), ("pkcs11:object=other", 66), ("pkcs11:object=fw?pin-value=user%20pin%208841", 64),
+            ("pkcs11:object=fw;pin-value=8841;x=%zz", 64),
+        ] {
+            let run = try await sandbox.run(
+                command + ["--key", key, "--pin-env", "PIN", "--verbose"], env: sandbox.tokens())
+            #expect(run.exit == Int32(status), "\(run.err)")
+            text += run.out + run.err
+        }
+        text += String(decoding: try sandbox.read("log"), as: UTF8.self)
+        #expect(text.contains("pin-value='***") && !text.contains("8841"), "\(text)")
+    }
+
     /// otaflash does not change its environment. The test also proves that the search finds a secret.
     @Test("a passphrase in an environment variable stays in the environment", .enabled(if: isRoot, whyRoot))
     func theEnvironmentIsTheCallersOwn() async throws {

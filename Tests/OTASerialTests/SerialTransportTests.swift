@@ -92,7 +92,7 @@ import Testing
 
     /// A copy of each descriptor of this process that refers to this file.
     private static func copies(of path: String) -> [CInt] {
-        (0..<1024).filter { descriptor in
+        (0..<getdtablesize()).filter { descriptor in
             var target = [UInt8](repeating: 0, count: path.utf8.count + 1)
             let count = readlink("/proc/self/fd/\(descriptor)", &target, target.count)
             return count >= 0 && target[..<count].elementsEqual(path.utf8)

@@ -33,6 +33,22 @@ extension Failure {
         case .cannotCreate: (.cannotCreate, "check that the folder exists and is writable")
         case .readFailed: (.inputOutput, "check that the file exists and is readable: ls -l")
         case .writeFailed: (.inputOutput, "check that the disk has free space: df")
+        case .badKeyURI: (.usage, "write it like pkcs11:token=release;object=fw")
+        case .tokenUnavailable: (.unavailable, "check that the token is connected: p11-kit list-modules")
+        case .noSuchToken: (.unavailable, "check that the token is connected")
+        case .noSuchKey: (.noInput, "check the name of the key")
+        case .ambiguousKey: (.usage, "add id=%01 for the key, or serial=NUMBER for the token")
+        case .pinNeeded: (.refused, PINOptions.hint)
+        case .wrongPIN: (.refused, "check the PIN: each wrong PIN uses one of the token's few tries")
+        case .pinLocked:
+            (.refused, "unlock it: pkcs11-tool --module MODULE --login --login-type so --init-pin")
+        case .signerFailed: (.unavailable, "check that the signer works, then run the command again")
+        case .signerRefused: (.refused, "check that the token permits signatures with this key")
+        case .signerProtocol:
+            (
+                .protocolBroken,
+                "check that the public key and the private key belong to the same pair: otaflash inspect KEY.pub.pem"
+            )
         case .trustPermissions: (.refused, "remove the write permission of other users: chmod go-w PATH")
         case .relativeTrustPath:
             (.usage, "give an absolute path: export OTAFLASH_TRUST=\"$PWD/KEY.pub.pem\"")

@@ -56,6 +56,9 @@ package enum LoggedArguments {
                 words.append("***")
             } else if let option = secret.first(where: { word.hasPrefix($0 + "=") }) {
                 words.append(option + "=***")
+            } else if let pin = word.firstRange(of: "pin-value=") {
+                // otaflash refuses a PIN in a PKCS#11 URI, but the log contains the arguments of a refused command, too.
+                words.append(Shell.quoted(String(word[..<pin.upperBound])) + "***")
             } else {
                 words.append(Shell.quoted(word))
             }
@@ -65,7 +68,10 @@ package enum LoggedArguments {
 
     /// The environment variables that change the effect of a command and contain no secret.
     static var environment: String {
-        let names = ["OTAFLASH_TRUST", "OTAFLASH_STATE_DIR", "XDG_RUNTIME_DIR", "DBUS_SYSTEM_BUS_ADDRESS", "LANG"]
+        let names = [
+            "OTAFLASH_TRUST", "OTAFLASH_STATE_DIR", "OTAFLASH_PKCS11_MODULE", "XDG_RUNTIME_DIR",
+            "DBUS_SYSTEM_BUS_ADDRESS", "LANG",
+        ]
         return names.compactMap { name in Environment.value(name).map { "\(name)=\(Shell.quoted($0))" } }
             .joined(separator: " ")
     }

@@ -1,5 +1,6 @@
 import ArgumentParser
 import OTAFirmware
+import OTASigners
 import OTASigning
 import SystemPackage
 
@@ -12,7 +13,14 @@ struct Keygen: Command {
             keygen writes two files: the private key <name>.pem, which only you can read, and the public key \
             <name>.pub.pem. It never overwrites a file.
 
+            Token (--in): the token creates the key pair. The private key never leaves the token. keygen writes only \
+            <name>.pub.pem.
+
+            Existing key (--from): keygen writes only the public key <name>.pub.pem of a key that sign --key accepts.
+
             Example: otaflash keygen release
+                     otaflash keygen card --in 'pkcs11:token=release;object=fw'
+                     otaflash keygen copy --from 'pkcs11:token=release;object=fw'
             """)
 
     @Argument(
@@ -27,7 +35,24 @@ struct Keygen: Command {
     )
     var encrypt = false
 
+    @Option(
+        name: .customLong("in"),
+        help: ArgumentHelp(
+            "Create the key pair in this token: a PKCS#11 URI with the label of the new key (example: "
+                + "'pkcs11:token=release;object=fw'); default: write the private key to a file.",
+            valueName: "uri"))
+    var token: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Write the public key of this existing key: FILE, env:NAME, pkcs11:URI or exec:PROGRAM, as in sign --key; default: create a "
+                + "key pair.",
+            valueName: "key"),
+        completion: .file())
+    var from: String?
+
     @OptionGroup var passphrase: PassphraseOptions
+    @OptionGroup var pin: PINOptions
     @OptionGroup(title: "Output options") var options: OutputOptions
 
     var invocation: Invocation { Invocation(command: Self.name, file: name) }
@@ -47,6 +72,9 @@ struct Keygen: Command {
         try StandardFile.refuse(
             name, "keygen writes two files, so it cannot write to standard output",
             hint: "give a name: otaflash keygen release")
+        try checkOptions()
+        if let token { return try pair(in: token, console) }
+        if let from { return try publicKey(of: from, console) }
         // A passphrase option implies --encrypt.
         let isEncrypted = encrypt || passphrase.isGiven
         let name = try pairName()
@@ -63,19 +91,73 @@ struct Keygen: Command {
                 keyID: key.publicKey.id.description, private: files.privateKey.string, public: files.publicKey.string,
                 encrypted: isEncrypted))
     }
+
+    /// Refuses options that contradict each other.
+    private func checkOptions() throws(Failure) {
+        if token != nil, from != nil {
+            throw Failure.usage("--in creates a key, and --from needs an existing key", hint: "use one of them")
+        }
+        guard token == nil, from == nil else {
+            guard !encrypt else {
+                let option = token == nil ? "--from" : "--in"
+                throw Failure.usage(
+                    "--encrypt is for a private key in a file, and \(option) writes none", hint: "remove --encrypt")
+            }
+            return
+        }
+        guard !pin.isGiven else {
+            throw Failure.usage("a PIN is for a token", hint: "add --in or --from with a pkcs11: URI")
+        }
+    }
+
+    /// Creates a key pair in a token and writes its public key.
+    private func pair(in token: String, _ console: Console) throws -> KeygenAnswer {
+        guard case .token(let uri) = try KeyLocation(token) else {
+            throw Failure.usage(
+                "'\(token)' for --in is not a PKCS#11 URI",
+                hint: "use --in 'pkcs11:token=release;object=fw', for example")
+        }
+        let name = FilePath(try pairName())
+        try KeyFile.expectNoPublicKey(name)
+        let tokens = SigningKeys(passphrases: passphrase.source, pins: pin.source(console)).tokens
+        return try tokens.generate(at: uri) { publicKey, location in
+            let file = try Interrupts.deferringSignals { try KeyFile.write(ImagePublicKey(publicKey), name: name) }
+            return KeygenAnswer(
+                key: .init(keyID: publicKey.id.description, public: file.string, location: location))
+        }
+    }
+
+    /// Writes the public key of an existing key.
+    private func publicKey(of key: String, _ console: Console) throws -> KeygenAnswer {
+        let name = FilePath(try pairName())
+        var keys = SigningKeys(passphrases: passphrase.source, pins: pin.source(console))
+        let signer = try keys.imageKey(at: key)
+        let file = try Interrupts.deferringSignals { try KeyFile.write(signer.publicKey, name: name) }
+        return KeygenAnswer(
+            key: .init(
+                keyID: signer.publicKey.id.description, public: file.string,
+                location: (signer as? TokenSigner)?.location ?? key))
+    }
 }
 
 /// The result of the command `keygen`.
 struct KeygenAnswer: CommandAnswer {
     struct Key: Encodable, Sendable {
-        let keyID, `private`, `public`: String
-        let encrypted: Bool
+        let keyID: String
+        /// The private key's file; nil if the private key is not in a new file.
+        var `private`: String?
+        let `public`: String
+        /// Whether the new private key file is encrypted; nil if there is no new private key file.
+        var encrypted: Bool?
+        /// The place of the private key, in the form of `--key`; nil if the private key is in a new file.
+        var location: String?
     }
     let key: Key
 
     var lines: [TerminalLine] {
-        TextTable.pairs([
-            ("Private key", "\(key.private)\(key.encrypted ? ", encrypted" : ""); keep it secret"),
+        let place = key.private.map { "\($0)\(key.encrypted == true ? ", encrypted" : ""); keep it secret" }
+        return TextTable.pairs([
+            ("Private key", place ?? key.location ?? ""),
             ("Public key", "\(key.public); install it where bundles are verified"),
             ("Key id", key.keyID),
         ])

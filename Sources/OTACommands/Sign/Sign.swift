@@ -32,8 +32,9 @@ struct Sign: Command {
 
     @Option(
         help: ArgumentHelp(
-            "The private key: a PEM file, or env:NAME for PEM text in the environment variable NAME. Required. A bundle can have 1 to "
-                + "4 signatures: repeat --key for each. An MCUboot image has one signature.",
+            "The private key: a PEM file; env:NAME for PEM text in the environment variable NAME; pkcs11:URI for a key in a token "
+                + "(example: 'pkcs11:token=release;object=fw'); or exec:PROGRAM for a program that signs. Required. A bundle can have 1 "
+                + "to 4 signatures: repeat --key for each. An MCUboot image has one signature.",
             valueName: "key"),
         completion: .file())
     var key: [String]
@@ -93,6 +94,7 @@ struct Sign: Command {
 
     @OptionGroup(title: "Options for --as mcuboot") var mcuboot: MCUbootOptions
     @OptionGroup var passphrase: PassphraseOptions
+    @OptionGroup var pin: PINOptions
     @OptionGroup(title: "Output options") var options: OutputOptions
 
     var invocation: Invocation { Invocation(command: Self.name, file: image) }
@@ -126,7 +128,7 @@ struct Sign: Command {
         }
     }
 
-    private func bundle(signedWith keys: [PrivateKey], _ console: Console) throws -> SignAnswer {
+    private func bundle(signedWith keys: [any Signer], _ console: Console) throws -> SignAnswer {
         let release = try release()
         let created = try CreationTime.now()
         let known = target == StandardFile.name ? nil : Self.counter(ofBundleIn: target)
@@ -169,7 +171,7 @@ struct Sign: Command {
         guard let name = self.key.first, self.key.count == 1 else {
             throw Failure.usage("an MCUboot image has exactly one signature", hint: "give --key once")
         }
-        var keys = SigningKeys(passphrases: passphrase.source)
+        var keys = SigningKeys(passphrases: passphrase.source, pins: pin.source(console))
         let key = try keys.imageKey(at: name)
         warn(ofKey: key.publicKey.id, console)
         let path = mcubootTarget
@@ -193,8 +195,8 @@ struct Sign: Command {
             output: path == StandardFile.name ? StandardFile.outputTitle : path)
     }
 
-    private func signers(_ console: Console) throws -> [PrivateKey] {
-        var keys = SigningKeys(passphrases: passphrase.source)
+    private func signers(_ console: Console) throws -> [any Signer] {
+        var keys = SigningKeys(passphrases: passphrase.source, pins: pin.source(console))
         let signers = try key.map { try keys.key(at: $0) }
         for signer in signers { warn(ofKey: signer.publicKey.id, console) }
         return signers
@@ -210,6 +212,9 @@ struct Sign: Command {
         if image == StandardFile.name, passphrase.passphraseFd == 0 {
             throw Failure.usage(
                 "standard input cannot be both the image and the passphrase", hint: "use --passphrase-fd 3 3< FILE")
+        }
+        if image == StandardFile.name, pin.pinFd == 0 {
+            throw Failure.usage("standard input cannot be both the image and the PIN", hint: "use --pin-fd 3 3< FILE")
         }
         if output == StandardFile.name, options.format == .json {
             throw Failure.usage(

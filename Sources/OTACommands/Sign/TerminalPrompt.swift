@@ -7,20 +7,20 @@ enum TerminalPrompt {
     /// Reads a line that the user types without echo. Before a signal ends or stops the process (`PromptSignals`), the terminal is
     /// restored, and the typed characters are discarded.
     ///
-    /// - Throws: `Failure` with the code `interrupted`, or with the code `passphrase-required` if no terminal exists or its echo cannot be
-    ///   switched off.
-    static func secret(_ prompt: String) throws -> SecretBytes {
+    /// - Parameter failure: creates the error for a reason: no terminal exists, or its echo cannot be switched off.
+    /// - Throws: the error of `failure`; `Failure` with the code `interrupted`.
+    static func secret(_ prompt: String, failure: (_ reason: String) -> Failure) throws -> SecretBytes {
         let terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC)
         var before = termios()
         guard terminal >= 0, tcgetattr(terminal, &before) == 0 else {
             if terminal >= 0 { close(terminal) }
-            throw PassphraseSource.none("a passphrase is needed, and there is no terminal to ask for it")
+            throw failure("there is no terminal to ask for it")
         }
         defer { close(terminal) }
         let signals = try PromptSignals()
         while true {
             do {
-                return try line(after: prompt, from: terminal, signals, restoring: before)
+                return try line(after: prompt, from: terminal, signals, restoring: before, failure)
             } catch let pause as Pause {
                 signals.stop(by: pause.signal)
             }
@@ -40,15 +40,15 @@ enum TerminalPrompt {
     ///
     /// - Throws: `Pause`, `Failure`. The terminal is restored before the error is thrown.
     private static func line(
-        after prompt: String, from terminal: Int32, _ signals: borrowing PromptSignals, restoring before: termios
+        after prompt: String, from terminal: Int32, _ signals: borrowing PromptSignals, restoring before: termios,
+        _ failure: (_ reason: String) -> Failure
     ) throws -> SecretBytes {
         var silent = before
         silent.c_lflag &= ~tcflag_t(ECHO)
         // A process in the background receives SIGTTOU at this call, before it writes the prompt or reads input.
         while tcsetattr(terminal, TCSAFLUSH, &silent) != 0 {
             guard errno == EINTR else {
-                throw PassphraseSource.none(
-                    "the echo of the terminal cannot be switched off: \(Errno(rawValue: errno))")
+                throw failure("the echo of the terminal cannot be switched off: \(Errno(rawValue: errno))")
             }
             if let signal = signals.received() { throw Pause.error(for: signal) }
         }

@@ -2,8 +2,8 @@ internal import Glibc
 package import SystemPackage
 
 /// Owns an open file descriptor. The descriptor is closed when the last reference to this object is released.
-final class OpenFile {
-    let descriptor: FileDescriptor
+package final class OpenFile {
+    package let descriptor: FileDescriptor
 
     init(
         _ path: FilePath, _ access: FileDescriptor.AccessMode, options: FileDescriptor.OpenOptions = [],
@@ -19,7 +19,7 @@ final class OpenFile {
     ///
     /// Some file systems do not support files without a name. On these file systems, this method creates a file with a name and deletes the
     /// name at once.
-    static func scratch() throws(Errno) -> OpenFile {
+    package static func scratch() throws(Errno) -> OpenFile {
         do throws(Errno) {
             return try OpenFile(
                 scratchFolder, .readWrite, options: .temporaryFile, permissions: .ownerReadWrite)
@@ -69,7 +69,7 @@ final class OpenFile {
     func write(_ bytes: UnsafeRawBufferPointer) throws(Errno) { _ = try Errno.typed { try descriptor.writeAll(bytes) } }
 
     /// Writes all bytes, starting at `offset` (in bytes).
-    func write(_ bytes: UnsafeRawBufferPointer, at offset: Int64) throws(Errno) {
+    package func write(_ bytes: UnsafeRawBufferPointer, at offset: Int64) throws(Errno) {
         _ = try Errno.typed { try descriptor.writeAll(toAbsoluteOffset: offset, bytes) }
     }
 

@@ -3,7 +3,7 @@ internal import COpenSSL
 /// A private key that signs MCUboot images: Ed25519, ECDSA P-256, RSA-2048 or RSA-3072. ``PrivateKey`` signs bundles.
 ///
 /// The secret bytes are in libcrypto's memory. libcrypto overwrites these bytes when the last reference to the key is released.
-public final class ImagePrivateKey: Sendable {
+public final class ImagePrivateKey: ImageSigner {
     public let publicKey: ImagePublicKey
     private let handle: KeyHandle
 
@@ -59,13 +59,15 @@ public final class ImagePrivateKey: Sendable {
         return KeyHandle(owning: parsed)
     }
 
-    /// Signs the SHA-256 of `message` with this ECDSA or RSA key and returns the signature. `ImagePublicKey.verify` describes the format of
-    /// the signature.
+    /// Returns the signature of `message`. An Ed25519 key signs the message itself. An ECDSA or RSA key signs the SHA-256 of the message.
     ///
-    /// Two signatures of the same message differ, because both algorithms use random numbers.
+    /// Two ECDSA or RSA signatures of the same message differ, because both algorithms use random numbers.
     ///
     /// - Throws: `not-a-key` if the private and the public part of the key do not match; `crypto-failed`.
-    func sign(digestOf message: [UInt8]) throws(KeyError) -> [UInt8] {
+    public func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8] {
+        guard publicKey.algorithm != .ed25519 else {
+            return try KeyError.translating { () throws(OpenSSLFailure) in try handle.sign(message) }
+        }
         let signature = try KeyError.translating { () throws(OpenSSLFailure) in
             try handle.signDigest(of: message, publicKey.algorithm == .ecdsaP256 ? .none : .pss)
         }
@@ -75,10 +77,5 @@ public final class ImagePrivateKey: Sendable {
             throw KeyError(.notAKey, "the private and the public part of the key do not match")
         }
         return signature
-    }
-
-    /// Signs `message` with this Ed25519 key and returns the signature. Unlike `sign(digestOf:)`, this method signs the message itself.
-    func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8] {
-        try KeyError.translating { () throws(OpenSSLFailure) in try handle.sign(message) }
     }
 }

@@ -89,6 +89,13 @@ public struct ImagePublicKey: Sendable {
         try self.init(subjectPublicKeyInfo: block.contents.withUnsafeBytes { Array($0) })
     }
 
+    /// Returns this key as a PEM text. The text is identical to the output of `openssl pkey -pubout`.
+    public func pem() throws(KeyError) -> SecretBytes {
+        try KeyError.translating { () throws(OpenSSLFailure) in
+            try PEMBlock.write(subjectPublicKeyInfo, label: "PUBLIC KEY")
+        }
+    }
+
     private init(_ algorithm: Algorithm, _ info: [UInt8], encoded: [UInt8]) throws(KeyError) {
         guard let id = KeyID(bytes: SHA256.digest(of: encoded).prefix) else {
             throw KeyError(.cryptography, "the SHA-256 digest is shorter than a key ID")

@@ -21,6 +21,22 @@ public struct KeyError: Error, Sendable, Equatable {
         case cannotCreate = "cannot-create"
         case readFailed = "read-failed"
         case writeFailed = "write-failed"
+        // The next errors concern a signer outside this process: a token or a program.
+        case badKeyURI = "bad-key-uri"
+        case tokenUnavailable = "token-unavailable"
+        case noSuchToken = "no-such-token"
+        case noSuchKey = "no-such-key"
+        /// The URI of a key fits several tokens or several keys.
+        case ambiguousKey = "ambiguous-key"
+        case pinNeeded = "pin-needed"
+        case wrongPIN = "wrong-pin"
+        case pinLocked = "pin-locked"
+        /// The token or the program failed before it returned a signature.
+        case signerFailed = "signer-failed"
+        /// The token does not sign with this key or this length.
+        case signerRefused = "signer-refused"
+        /// The signer returned bytes that are not a valid signature or key.
+        case signerProtocol = "signer-protocol"
         // The next errors concern a trust store.
         case trustPermissions = "trust-permissions"
         case relativeTrustPath = "relative-trust-path"

@@ -13,11 +13,18 @@ public enum KeyFile {
         // A public key file may be readable by all users, so the check of the permissions could refuse the file. This check comes first, so
         // that the error for a public key is always `not-a-key`.
         if (try? ImagePublicKey(pem: text)) != nil { throw isPublic(path) }
-        guard file.status.permissions.isDisjoint(with: [.groupReadWriteExecute, .otherReadWriteExecute]) else {
-            throw KeyError(
-                .keyFilePermissions, "\(path): users other than the owner can read or change this private key",
-                hint: "chmod 600 \(path.string.shellQuoted)")
-        }
+        try file.expectPrivate("this private key")
+        return text
+    }
+
+    /// Reads a file that contains the PIN of a token. The path may name a pipe.
+    ///
+    /// - Throws: `no-such-file`, `not-a-file`, `read-failed`, `key-too-large`; `key-file-permissions` if the group or others have any access
+    ///   to the file.
+    public static func pinText(at path: FilePath) throws(KeyError) -> SecretBytes {
+        let file = try SmallFile(path)
+        let text = try file.contents()
+        try file.expectPrivate("this PIN")
         return text
     }
 
@@ -45,12 +52,8 @@ public enum KeyFile {
     public static func write(
         _ key: PrivateKey, name: FilePath, passphrase: Passphrase? = nil
     ) throws(KeyError) -> (privateKey: FilePath, publicKey: FilePath) {
-        guard name.lastComponent?.kind == .regular else {
-            throw KeyError(
-                .cannotCreate, "'\(name)' is not the name of a file", hint: "give a name: otaflash keygen release")
-        }
+        let publicPath = try publicPath(name)
         let privatePath = FilePath(name.string + ".pem")
-        let publicPath = FilePath(name.string + ".pub.pem")
         let privateText = try key.pem(passphrase: passphrase)
         let publicText = try key.publicKey.pem()
         try create(privatePath, permissions: .ownerReadWrite, contents: privateText)
@@ -62,6 +65,36 @@ public enum KeyFile {
         }
         name.folder.synchronizeFolder()
         return (privatePath, publicPath)
+    }
+
+    /// Writes the public key to `name`.pub.pem (mode 0644) and returns the path. The key pair exists in another place.
+    ///
+    /// This method does not overwrite an existing file.
+    ///
+    /// - Throws: `output-exists`, `cannot-create`, `write-failed`, `crypto-failed`.
+    public static func write(_ key: ImagePublicKey, name: FilePath) throws(KeyError) -> FilePath {
+        let path = try publicPath(name)
+        try create(
+            path, permissions: [.ownerReadWrite, .groupRead, .otherRead], contents: key.pem())
+        name.folder.synchronizeFolder()
+        return path
+    }
+
+    /// Checks that `name`.pub.pem does not exist, before a key pair is created in another place.
+    ///
+    /// - Throws: `output-exists`; `cannot-create` if `name` is not the name of a file.
+    public static func expectNoPublicKey(_ name: FilePath) throws(KeyError) {
+        let path = try publicPath(name)
+        var status = Glibc.stat()
+        guard lstat(path.string, &status) != 0 else { throw KeyError(.exists, "\(path): \(Errno.fileExists)") }
+    }
+
+    private static func publicPath(_ name: FilePath) throws(KeyError) -> FilePath {
+        guard name.lastComponent?.kind == .regular else {
+            throw KeyError(
+                .cannotCreate, "'\(name)' is not the name of a file", hint: "give a name: otaflash keygen release")
+        }
+        return FilePath(name.string + ".pub.pem")
     }
 
     private static func create(
@@ -114,6 +147,18 @@ struct SmallFile {
     func expectFile() throws(KeyError) {
         guard status.type == .regular || status.type == .fifo else {
             throw KeyError(.notAFile, "\(path): expected a regular file or a pipe")
+        }
+    }
+
+    /// Checks that only the owner of the file has access to it.
+    ///
+    /// - Parameter secret: the contents of the file, for the message.
+    /// - Throws: `key-file-permissions`.
+    func expectPrivate(_ secret: String) throws(KeyError) {
+        guard status.permissions.isDisjoint(with: [.groupReadWriteExecute, .otherReadWriteExecute]) else {
+            throw KeyError(
+                .keyFilePermissions, "\(path): users other than the owner can read or change \(secret)",
+                hint: "chmod 600 \(path.string.shellQuoted)")
         }
     }
 

@@ -3,7 +3,7 @@ internal import COpenSSL
 /// An Ed25519 private key. It signs bundles and MCUboot images.
 ///
 /// The secret bytes are in libcrypto's memory. libcrypto overwrites these bytes when the last reference to the key is released.
-public final class PrivateKey: Sendable {
+public final class PrivateKey: Signer {
     public let publicKey: PublicKey
     let handle: KeyHandle
 

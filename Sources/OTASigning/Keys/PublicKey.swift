@@ -73,11 +73,7 @@ extension PublicKey {
     static func isEd25519(_ info: [UInt8]) -> Bool { info.starts(with: header) }
 
     /// Returns this key as a PEM text. The text is identical to the output of `openssl pkey -pubout`.
-    public func pem() throws(KeyError) -> SecretBytes {
-        try KeyError.translating { () throws(OpenSSLFailure) in
-            try PEMBlock.write(subjectPublicKeyInfo, label: "PUBLIC KEY")
-        }
-    }
+    public func pem() throws(KeyError) -> SecretBytes { try ImagePublicKey(self).pem() }
 
     /// Returns the error for a SubjectPublicKeyInfo without an Ed25519 key: `wrong-algorithm`, or `not-a-key` if `info` is malformed.
     private static func refusal(of info: [UInt8]) -> KeyError {

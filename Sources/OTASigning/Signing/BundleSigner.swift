@@ -6,13 +6,13 @@ public import SystemPackage
 /// The signer leaves space for the envelope at the start of the output file. It copies the image after this space and computes the image's
 /// digest. It writes the envelope last, because the envelope contains the digest.
 public struct BundleSigner: Sendable {
-    private let keys: [PrivateKey]
+    private let keys: [any Signer]
 
     /// Creates a signer that adds one signature for each of `keys` to every bundle.
     ///
     /// - Throws: `key-required` if `keys` is empty; `already-signed` if `keys` contains a key twice; `too-many-signatures` for more than
     ///   four keys.
-    public init(keys: [PrivateKey]) throws(SigningError) {
+    public init(keys: [any Signer]) throws(SigningError) {
         guard !keys.isEmpty else {
             throw .refused(.keyRequired, context: "no private key was given", hint: "give --key FILE")
         }
@@ -117,7 +117,7 @@ public struct BundleSigner: Sendable {
     ///   - signature: returns the signature that a key creates (64 bytes).
     private func envelope(
         _ manifest: Manifest, beside signatures: [BundleSignature] = [],
-        signature: (PrivateKey) throws(SigningError) -> [UInt8]
+        signature: (any Signer) throws(SigningError) -> [UInt8]
     ) throws(SigningError) -> Envelope {
         var signatures = signatures
         for key in keys {
@@ -128,9 +128,13 @@ public struct BundleSigner: Sendable {
         return try bundleChecked { () throws(BundleError) in try Envelope(manifest: manifest, signatures: signatures) }
     }
 
-    private func signature(over manifest: Manifest) -> (PrivateKey) throws(SigningError) -> [UInt8] {
+    private func signature(over manifest: Manifest) -> (any Signer) throws(SigningError) -> [UInt8] {
         { (key) throws(SigningError) in
-            do throws(KeyError) { return try key.sign(manifest.bytes) } catch { throw .key(error) }
+            do throws(KeyError) {
+                return try key.imageSigner.verifiedSignature(of: manifest.bytes)
+            } catch {
+                throw .key(error)
+            }
         }
     }
 

@@ -18,11 +18,12 @@ public struct MCUbootSigner: Sendable {
         case pure
     }
 
-    private let key: ImagePrivateKey
+    private let key: any ImageSigner
     private let scheme: Scheme
 
-    public init(key: PrivateKey, scheme: Scheme = .digest) {
-        self.key = ImagePrivateKey(key)
+    /// Creates a signer with an Ed25519 key.
+    public init(key: any Signer, scheme: Scheme = .digest) {
+        self.key = key.imageSigner
         self.scheme = scheme
     }
 
@@ -30,7 +31,7 @@ public struct MCUbootSigner: Sendable {
     ///
     /// - Throws: `wrong-algorithm` for the scheme `sha512` or `pure` with a key other than Ed25519 (imgtool 2.5.0, `ALLOWED_KEY_SHA` in
     ///   `image.py`).
-    public init(key: ImagePrivateKey, scheme: Scheme = .digest) throws(SigningError) {
+    public init(key: any ImageSigner, scheme: Scheme = .digest) throws(SigningError) {
         let algorithm = key.publicKey.algorithm
         guard scheme == .digest || algorithm == .ed25519 else {
             let option = scheme == .pure ? "--pure" : "--sha 512"
@@ -73,7 +74,7 @@ public struct MCUbootSigner: Sendable {
 
     /// Creates an MCUboot image from a linked binary, signs the image, and returns the image's bytes.
     ///
-    /// - Throws: `header-not-empty`, `slot-too-small`; `not-a-key` or `crypto-failed` if the key cannot create a valid signature.
+    /// - Throws: `header-not-empty`, `slot-too-small`; the errors of the key; `signer-protocol` for an invalid signature.
     public func sign(_ program: [UInt8], as layout: MCUbootLayout) throws(SigningError) -> [UInt8] {
         if !layout.padsHeader { try Self.checkRoom(for: layout.headerSize, in: program) }
         var draft = MCUbootDraft(program, layout)
@@ -115,8 +116,8 @@ public struct MCUbootSigner: Sendable {
 
     private func signature(over signed: [UInt8], digest: [UInt8]) throws(SigningError) -> [UInt8] {
         do throws(KeyError) {
-            guard key.publicKey.algorithm == .ed25519 else { return try key.sign(digestOf: signed) }
-            return try key.sign(scheme == .pure ? signed : digest)
+            let isDigestSigned = key.publicKey.algorithm == .ed25519 && scheme != .pure
+            return try key.verifiedSignature(of: isDigestSigned ? digest : signed)
         } catch {
             throw .key(error)
         }

@@ -60,7 +60,7 @@ import Testing
         let path = try folder.write("image", [])
         #expect(truncate(path.string, 1 << 32) == 0)
         let error = #expect(throws: SigningError.self) {
-            try BundleSigner(keys: [.generate()]).sign(path, created: 0, to: folder / "out")
+            try BundleSigner(keys: [PrivateKey.generate()]).sign(path, created: 0, to: folder / "out")
         }
         #expect(error?.code == "image-too-large")
         #expect(folder.names() == ["image"])

@@ -1,9 +1,9 @@
 /// Encodes and decodes Base64 (RFC 4648, with padding). Unlike the decoder of Foundation, this decoder accepts the text in parts.
-enum Base64 {
+package enum Base64 {
     private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
     private static let padding = UInt8(ascii: "=")
 
-    static func encode(_ bytes: [UInt8]) -> [UInt8] {
+    package static func encode(_ bytes: [UInt8]) -> [UInt8] {
         var text: [UInt8] = []
         text.reserveCapacity((bytes.count + 2) / 3 * 4)
         for start in stride(from: 0, to: bytes.count, by: 3) {
@@ -18,15 +18,17 @@ enum Base64 {
     }
 
     /// Decodes a Base64 text that arrives in parts of any length.
-    struct Decoder: Sendable {
+    package struct Decoder: Sendable {
         /// The bytes that the decoder has decoded until now.
-        private(set) var bytes: [UInt8] = []
+        package private(set) var bytes: [UInt8] = []
         private var bits: UInt32 = 0
         private var digits = 0
         private var paddings = 0
 
+        package init() {}
+
         /// Decodes the next part of the text. Returns false if the text is not valid Base64.
-        mutating func append(_ text: some Sequence<UInt8>) -> Bool {
+        package mutating func append(_ text: some Sequence<UInt8>) -> Bool {
             for character in text {
                 guard paddings == 0 || character == Base64.padding else { return false }
                 if character == Base64.padding {

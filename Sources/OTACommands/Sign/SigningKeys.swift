@@ -1,0 +1,118 @@
+import Glibc
+import OTAClient
+import OTASigners
+import OTASigning
+import SystemPackage
+
+/// The place of a private key: the value of `--key` and `--from`.
+enum KeyLocation {
+    case file(FilePath)
+    /// The name of an environment variable that contains the PEM text.
+    case environment(String)
+    /// A key in a PKCS#11 token.
+    case token(TokenURI)
+    /// A program that signs.
+    case program(String)
+
+    /// - Throws: `bad-key-uri`.
+    init(_ text: String) throws(KeyError) {
+        if text.hasPrefix(TokenURI.scheme) {
+            self = .token(try TokenURI(text))
+        } else if text.hasPrefix("exec:") {
+            self = .program(String(text.dropFirst("exec:".count)))
+        } else if text.hasPrefix("env:") {
+            self = .environment(String(text.dropFirst("env:".count)))
+        } else {
+            self = .file(FilePath(text))
+        }
+    }
+}
+
+/// Finds the private keys of `--key` and `--from`. A passphrase is read once and used for all keys, unless it is typed on a terminal.
+struct SigningKeys {
+    let passphrases: PassphraseSource
+    let tokens: Tokens
+    private var passphrase: Passphrase?
+
+    init(passphrases: PassphraseSource, pins: any PINSource) {
+        self.passphrases = passphrases
+        tokens = Tokens(defaultModule: Environment.value("OTAFLASH_PKCS11_MODULE"), pins: pins)
+    }
+
+    /// Returns the private key for bundles.
+    ///
+    /// - Parameter name: the place of the key (`KeyLocation`).
+    /// - Throws: `KeyError`, `Failure`.
+    mutating func key(at name: String) throws -> any Signer {
+        switch try KeyLocation(name) {
+        case .token(let uri): return try tokens.signer(at: uri, for: [.ed25519]).bundleSigner()
+        case .program(let program): return try ProgramSigner(program)
+        case .file, .environment: break
+        }
+        return try read(name) { (text, passphrase) throws(KeyError) in
+            do throws(KeyError) {
+                return try PrivateKey(pem: text, passphrase: passphrase)
+            } catch {
+                guard error.code == .wrongAlgorithm,
+                    let key = try? ImagePrivateKey(pem: text, passphrase: passphrase)
+                else { throw error }
+                throw KeyError(
+                    error.code, "the key is for \(key.publicKey.algorithm.name); a bundle requires Ed25519",
+                    hint: "create an Ed25519 key: otaflash keygen NAME; this key signs MCUboot images: --as mcuboot")
+            }
+        }
+    }
+
+    /// Returns the private key for MCUboot images. The parameter and the errors are the same as for `key(at:)`.
+    mutating func imageKey(at name: String) throws -> any ImageSigner {
+        switch try KeyLocation(name) {
+        case .token(let uri): return try tokens.signer(at: uri)
+        case .program(let program): return try ProgramSigner(program).imageSigner
+        case .file, .environment: break
+        }
+        return try read(name) { (text, passphrase) throws(KeyError) in
+            try ImagePrivateKey(pem: text, passphrase: passphrase)
+        }
+    }
+
+    /// Reads a key and, if the key is encrypted, its passphrase.
+    ///
+    /// - Parameter parse: parses the key. It throws `passphraseRequired` if the key is encrypted and no passphrase is given.
+    private mutating func read<Key>(
+        _ name: String, _ parse: (SecretBytes, Passphrase?) throws(KeyError) -> Key
+    ) throws -> Key {
+        let text = try Self.text(of: name)
+        if let key = try Self.opened(text, passphrase, name, parse) { return key }
+        let secret = try passphrases.passphrase(for: name)
+        if case .terminal = passphrases {} else { passphrase = secret }
+        guard let key = try Self.opened(text, secret, name, parse) else {
+            throw KeyError(.passphraseRequired, "\(name): the key is encrypted with a passphrase")
+        }
+        return key
+    }
+
+    /// Parses a key; nil: the key is encrypted and no passphrase is given.
+    private static func opened<Key>(
+        _ text: SecretBytes, _ passphrase: Passphrase?, _ name: String,
+        _ parse: (SecretBytes, Passphrase?) throws(KeyError) -> Key
+    ) throws(KeyError) -> Key? {
+        do {
+            return try parse(text, passphrase)
+        } catch {
+            if error.code == .passphraseRequired, passphrase == nil { return nil }
+            throw KeyError(error.code, "\(name): \(error.context)", hint: error.hint)
+        }
+    }
+
+    private static func text(of name: String) throws -> SecretBytes {
+        guard case .environment(let variable) = try KeyLocation(name) else {
+            return try KeyFile.privateKeyText(at: FilePath(name))
+        }
+        guard let value = getenv(variable) else {
+            throw KeyError(
+                .noSuchFile, "the environment variable \(variable) is not set",
+                hint: "set it to the PEM text of a private key, or give a file: --key FILE")
+        }
+        return SecretBytes(copying: UnsafeRawBufferPointer(start: value, count: strlen(value)))
+    }
+}

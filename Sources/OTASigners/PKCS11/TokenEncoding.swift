@@ -1,0 +1,57 @@
+package import OTASigning
+
+/// Converts the encodings of PKCS#11 to the encodings of X.509. A token's bytes are not trusted.
+package enum TokenEncoding {
+    /// CKA_EC_PARAMS of edwards25519 as the name of the curve, a PrintableString (PKCS#11 3.0, 2.3.10).
+    static let edwardsName: [UInt8] = [0x13, 0x0C] + Array("edwards25519".utf8)
+    /// CKA_EC_PARAMS of Ed25519 as an object identifier, 1.3.101.112 (RFC 8410).
+    static let edwardsIdentifier: [UInt8] = [0x06, 0x03, 0x2B, 0x65, 0x70]
+    /// CKA_EC_PARAMS of P-256 as an object identifier, 1.2.840.10045.3.1.7.
+    private static let p256Identifier: [UInt8] = [0x06, 0x08, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x03, 0x01, 0x07]
+    /// The start of a SubjectPublicKeyInfo with a point on P-256. The 65 bytes of the uncompressed point follow.
+    private static let p256Header: [UInt8] = [
+        0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x02, 0x01, 0x06, 0x08, 0x2A, 0x86, 0x48,
+        0xCE, 0x3D, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
+    ]
+
+    /// Decodes CKA_EC_POINT of an Ed25519 key: 32 raw bytes (PKCS#11 3.1), an OCTET STRING (softhsm2), or a BIT STRING (PKCS#11 3.0).
+    ///
+    /// - Throws: `wrong-algorithm` for a point of another length; `small-order`.
+    package static func edwardsKey(point: [UInt8]) throws(KeyError) -> PublicKey {
+        for header in [[], [0x04, 0x20], [0x03, 0x21, 0x00]] as [[UInt8]]
+        where point.count == header.count + 32 && point.starts(with: header) {
+            return try PublicKey(bytes: Array(point.dropFirst(header.count)))
+        }
+        throw KeyError(.wrongAlgorithm, "the public key has \(point.count) bytes, so it is not an Ed25519 key")
+    }
+
+    /// Decodes CKA_EC_PARAMS and CKA_EC_POINT of an ECDSA key. The point is 65 raw bytes or an OCTET STRING.
+    ///
+    /// - Throws: `wrong-algorithm` for another curve; `not-a-key`.
+    package static func p256Key(parameters: [UInt8], point: [UInt8]) throws(KeyError) -> ImagePublicKey {
+        guard parameters == p256Identifier else {
+            throw KeyError(.wrongAlgorithm, "the key is for another ECDSA curve; expected P-256")
+        }
+        let raw = point.count == 67 && point.starts(with: [0x04, 0x41]) ? Array(point.dropFirst(2)) : point
+        guard raw.count == 65, raw[0] == 0x04 else {
+            throw KeyError(.notAKey, "the public key in the token is not an uncompressed point on P-256")
+        }
+        return try ImagePublicKey(subjectPublicKeyInfo: p256Header + raw)
+    }
+
+    /// Encodes an ECDSA signature of PKCS#11, which is the two numbers with 32 bytes each, in DER (RFC 3279, 2.2.3).
+    ///
+    /// Returns nil for another length.
+    package static func ecdsaSignature(_ raw: [UInt8]) -> [UInt8]? {
+        guard raw.count == 64 else { return nil }
+        let body = integer(raw[..<32]) + integer(raw[32...])
+        return [0x30, UInt8(body.count)] + body
+    }
+
+    /// Encodes an INTEGER: without leading zeros, and with one zero byte before a first bit 1.
+    private static func integer(_ number: ArraySlice<UInt8>) -> [UInt8] {
+        var digits = Array(number.drop { $0 == 0 })
+        if digits.isEmpty || digits[0] & 0x80 != 0 { digits.insert(0, at: 0) }
+        return [0x02, UInt8(digits.count)] + digits
+    }
+}

@@ -1,0 +1,79 @@
+internal import OTAFirmware
+public import OTASigning
+
+/// An Ed25519 key that a program of the user signs with, for example a script that calls a cloud service.
+///
+/// The program is called with one argument and the environment variable `OTAFLASH_SIGNER=1`:
+///
+/// - `PROGRAM public-key` prints the public key as PEM text.
+/// - `PROGRAM sign` reads the message from standard input to its end, and prints the signature: 64 raw bytes, or their Base64 or hex digits.
+public struct ProgramSigner: Signer {
+    public let publicKey: PublicKey
+    private let child: ChildProgram
+
+    /// The time limit of a call.
+    public static let limit = Duration.seconds(120)
+
+    /// Asks the program for its public key.
+    ///
+    /// - Parameters:
+    ///   - program: a path, or a name for a search in PATH. It has no arguments.
+    ///   - limit: the time limit of each call.
+    /// - Throws: `signer-failed`, `signer-protocol`; `wrong-algorithm` for a key other than Ed25519; `small-order`.
+    public init(_ program: String, limit: Duration = Self.limit) throws(KeyError) {
+        child = ChildProgram(program: program, limit: limit)
+        let text = SecretBytes(copying: try child.output("public-key"))
+        do {
+            publicKey = try PublicKey(pem: text)
+        } catch {
+            let isWrong = [.wrongAlgorithm, .smallOrder].contains(error.code)
+            throw KeyError(
+                isWrong ? error.code : .signerProtocol, "\(child.title("public-key")): \(error.context)",
+                hint: isWrong ? error.hint : "print the public key as PEM text: -----BEGIN PUBLIC KEY-----")
+        }
+    }
+
+    /// Asks the program for the signature of `message`.
+    ///
+    /// - Throws: `signer-failed`, `signer-protocol`.
+    public func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8] {
+        let output = try child.output("sign", input: message)
+        guard let signature = SignatureText.decode(output) else {
+            throw KeyError(
+                .signerProtocol,
+                "\(child.title("sign")) printed \(output.count) bytes; expected a signature of 64 bytes",
+                hint: "print 64 raw bytes, or their Base64 or hex digits, and nothing else")
+        }
+        return signature
+    }
+}
+
+extension ChildProgram {
+    /// The call in messages, such as `exec:./kms sign`.
+    func title(_ argument: String) -> String { "exec:\(program) \(argument)" }
+
+    /// Runs the program and converts its failures.
+    ///
+    /// - Throws: `signer-failed`, `signer-protocol`.
+    fileprivate func output(_ argument: String, input: [UInt8] = []) throws(KeyError) -> [UInt8] {
+        let call = title(argument)
+        do throws(Failure) {
+            return try run(argument, input: input)
+        } catch {
+            switch error {
+            case .cannotStart(let reason):
+                throw KeyError(
+                    .signerFailed, "\(call): the program cannot be started: \(reason)",
+                    hint: "give the path of an executable file without arguments: exec:./PROGRAM (chmod +x PROGRAM)")
+            case .exit(let status): throw KeyError(.signerFailed, "\(call) ended with exit status \(status)")
+            case .signal(let signal): throw KeyError(.signerFailed, "\(call) was ended by signal \(signal)")
+            case .timeout:
+                throw KeyError(.signerFailed, "\(call) did not end within \(limit.components.seconds) s")
+            case .tooLong:
+                throw KeyError(
+                    .signerProtocol, "\(call) printed more than \(Self.maximumOutput) bytes",
+                    hint: "print only the public key or the signature; print everything else to standard error")
+            }
+        }
+    }
+}

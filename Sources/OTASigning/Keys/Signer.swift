@@ -1,0 +1,62 @@
+/// An Ed25519 key pair that signs bundles and MCUboot images. The private key can be in memory (``PrivateKey``), or in a place that it never
+/// leaves, such as a hardware token.
+///
+/// ``BundleSigner`` and ``MCUbootSigner`` verify each signature with `publicKey` before they write it.
+public protocol Signer: Sendable {
+    var publicKey: PublicKey { get }
+
+    /// Returns the signature of `message` (64 bytes). The call blocks until the signature exists.
+    func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8]
+}
+
+/// A key pair of any algorithm of ``ImagePublicKey`` that signs MCUboot images. The private key can be in memory (``ImagePrivateKey``), or in
+/// a place that it never leaves.
+public protocol ImageSigner: Sendable {
+    var publicKey: ImagePublicKey { get }
+
+    /// Returns the signature of `message`. An Ed25519 key signs the message itself. An ECDSA or RSA key signs the SHA-256 of the message.
+    ///
+    /// An ECDSA signature is in DER (RFC 3279, 2.2.3). An RSA signature is RSASSA-PSS with MGF1-SHA-256 and a salt of 32 bytes. The call
+    /// blocks until the signature exists.
+    func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8]
+}
+
+/// An Ed25519 key for bundles, as a key for MCUboot images.
+private struct Ed25519ImageSigner: ImageSigner {
+    let publicKey: ImagePublicKey
+    private let signer: any Signer
+
+    init(_ signer: any Signer) {
+        publicKey = ImagePublicKey(signer.publicKey)
+        self.signer = signer
+    }
+
+    func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8] { try signer.sign(message) }
+}
+
+extension ImageSigner {
+    /// Returns the signature of `message`, after a verification with `publicKey`. All signatures in output files come from this method,
+    /// because a token or a program outside this process can return a wrong signature.
+    ///
+    /// - Throws: `signer-protocol` if the signature is not valid; the errors of the signer.
+    func verifiedSignature(of message: [UInt8]) throws(KeyError) -> [UInt8] {
+        let signature = try sign(message)
+        let isValid: Bool
+        if let key = publicKey.bundleKey {
+            isValid = key.verify(signature: signature, message: message)
+        } else {
+            isValid = publicKey.verify(signature: signature, ofDigestOf: message[...])
+        }
+        guard isValid else {
+            throw KeyError(
+                .signerProtocol,
+                "the signer returned a signature that is not valid for its own public key \(publicKey.id)")
+        }
+        return signature
+    }
+}
+
+extension Signer {
+    /// The same key as a signer of MCUboot images.
+    public var imageSigner: any ImageSigner { Ed25519ImageSigner(self) }
+}
