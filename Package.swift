@@ -249,12 +249,12 @@ let package = Package(
             name: "OTACommandsTests",
             dependencies: [
                 "OTACommands", "BlueZ", "DBus", "DescriptorIO", "FakeBlueZ", "OTAArchive", "OTAClient", "OTAFirmware",
-                "OTASerial", "OTASigning", "OTASimulator", "OTATestSupport", "OTATransport", "OTAUDP", "OTAUpdate",
+                "OTASerial", "OTASigners", "OTASigning", "OTASimulator", "OTATestSupport", "OTATransport", "OTAUDP", "OTAUpdate",
                 subprocess, system,
             ],
             exclude: [
-                "Support/fake_token.c", "Support/hostile_smp.py", "Support/lying_smp_server.py",
-                "Support/search_memory.py", "Support/smp_update.py",
+                "Support/fake_agent.py", "Support/fake_token.c", "Support/hostile_smp.py",
+                "Support/lying_smp_server.py", "Support/search_memory.py", "Support/smp_update.py",
             ],
             swiftSettings: swift),
     ],

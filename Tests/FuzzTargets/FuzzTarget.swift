@@ -21,6 +21,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case console
     case zip
     case package
+    case agent
     case signers
 
     /// Runs the decoder on the bytes. It may refuse them, but must not trap or hang.
@@ -47,6 +48,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .console: ConsoleFuzz.run(bytes)
         case .zip: ZipFuzz.run(bytes)
         case .package: PackageFuzz.run(bytes)
+        case .agent: AgentFuzz.run(bytes)
         case .signers: SignerFuzz.run(bytes)
         }
     }

@@ -82,6 +82,14 @@ import Testing
             blocks: [
                 .run("otaflash inspect zephyr.signed.bin", ["otaflash sign": "rm zephyr.signed.bin; otaflash sign"]),
                 .run("imgtool getpub", ["imgtool": imgtool]),
+                .run("otaflash sign --as mcuboot zephyr.bin"),
+                .run(
+                    "openssl pkeyutl -sign -inkey ecdsa.pem",
+                    [
+                        "openssl pkeyutl -sign -inkey ecdsa.pem":
+                            "openssl genpkey -quiet -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out ecdsa.pem; "
+                            + "openssl genpkey -quiet -algorithm RSA -out rsa.pem; openssl pkeyutl -sign -inkey ecdsa.pem"
+                    ]),
             ]),
         Page(name: "docs/ota-profile.md", blocks: [.notRun("Control  > 01", .noCommand)]),
         Page(name: "docs/performance.md", blocks: [.scripts("scripts/benchmark"), .notRun("bound =", .noCommand)]),
@@ -128,6 +136,19 @@ import Testing
                 .run(
                     "chmod +x kms-aws",
                     ["otaflash verify kms.otaf --trust": signWithEachService + "otaflash verify kms.otaf --trust"]),
+                .run(
+                    "ssh-keygen -t ed25519",
+                    [
+                        "ssh-keygen -t": startAgent + "ssh-keygen -q -N '' -t", "ssh-add": "ssh-add -q",
+                        "1.1.0": "1.1.0 2>listed && exit 1; id=$(grep -Eo '[0-9a-f]{16}' listed | head -n 1)",
+                    ]),
+                .run("otaflash keygen agent-key --from agent:", ["0123456789abcdef": "$id"]),
+                .run("export SSH_AUTH_SOCK="),
+                .run(
+                    "otaflash sign app.bin --product",
+                    ["otaflash sign": "otaflash keygen offline; otaflash keygen second; otaflash sign"]),
+                .run("sha256sum fw.manifest"), .run("otaflash sign app.bin --manifest"),
+                .run("otaflash sign fw.otaf --to-sign"),
                 .run("otaflash sign app.bin --key", ["object=fw'": "object=fw' --pin-env PIN"]),
             ]),
         Page(
@@ -227,6 +248,13 @@ import Testing
         chmod +x bin/*
 
         """#
+
+    /// Starts an SSH agent that ends with the shell.
+    private static let startAgent = """
+        eval "$(ssh-agent -a "$PWD/agent")" >/dev/null
+        trap "kill $SSH_AGENT_PID" EXIT
+
+        """
 
     /// Signs with the programs of the page that the page itself does not run.
     private static let signWithEachService = """

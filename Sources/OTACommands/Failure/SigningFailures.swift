@@ -33,6 +33,7 @@ extension Failure {
         case .cannotCreate: (.cannotCreate, "check that the folder exists and is writable")
         case .readFailed: (.inputOutput, "check that the file exists and is readable: ls -l")
         case .writeFailed: (.inputOutput, "check that the disk has free space: df")
+        case .noAgent: (.unavailable, "check that the SSH agent runs: ssh-add -L")
         case .badKeyURI: (.usage, "write it like pkcs11:token=release;object=fw")
         case .tokenUnavailable: (.unavailable, "check that the token is connected: p11-kit list-modules")
         case .noSuchToken: (.unavailable, "check that the token is connected")
@@ -43,11 +44,16 @@ extension Failure {
         case .pinLocked:
             (.refused, "unlock it: pkcs11-tool --module MODULE --login --login-type so --init-pin")
         case .signerFailed: (.unavailable, "check that the signer works, then run the command again")
-        case .signerRefused: (.refused, "check that the token permits signatures with this key")
+        case .signerRefused: (.refused, "check that the token or the agent permits signatures with this key")
         case .signerProtocol:
             (
                 .protocolBroken,
                 "check that the public key and the private key belong to the same pair: otaflash inspect KEY.pub.pem"
+            )
+        case .signatureUnmatched:
+            (
+                .refused,
+                "give the file that the signer wrote, such as: openssl pkeyutl -sign -rawin -inkey KEY.pem -in FILE -out FILE.sig"
             )
         case .trustPermissions: (.refused, "remove the write permission of other users: chmod go-w PATH")
         case .relativeTrustPath:

@@ -45,7 +45,7 @@ struct Keygen: Command {
 
     @Option(
         help: ArgumentHelp(
-            "Write the public key of this existing key: FILE, env:NAME, pkcs11:URI or exec:PROGRAM, as in sign --key; default: create a "
+            "Write the public key of this existing key: FILE, env:NAME, pkcs11:URI, exec:PROGRAM or agent:ID, as in sign --key; default: create a "
                 + "key pair.",
             valueName: "key"),
         completion: .file())

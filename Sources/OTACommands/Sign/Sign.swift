@@ -21,6 +21,8 @@ struct Sign: Command {
             or RSA-3072 key. --version and --header-size are required. With an Ed25519 key, the output is the same to the \
             byte as the output of imgtool.
 
+            Key on another machine: --to-sign writes the bytes to sign, and --signature attaches the signature.
+
             Example: otaflash sign app.bin --key release.pem --product demo --version 1.1.0
                      otaflash sign zephyr.bin --as mcuboot --key release.pem \\
                        --version 1.4.0 --header-size 0x200
@@ -33,11 +35,12 @@ struct Sign: Command {
     @Option(
         help: ArgumentHelp(
             "The private key: a PEM file; env:NAME for PEM text in the environment variable NAME; pkcs11:URI for a key in a token "
-                + "(example: 'pkcs11:token=release;object=fw'); or exec:PROGRAM for a program that signs. Required. A bundle can have 1 "
-                + "to 4 signatures: repeat --key for each. An MCUboot image has one signature.",
+                + "(example: 'pkcs11:token=release;object=fw'); exec:PROGRAM for a program that signs; or agent:ID for a key in an SSH "
+                + "agent. Required without --to-sign and --signature. A bundle can have 1 to 4 signatures: repeat --key for each. An "
+                + "MCUboot image has one signature.",
             valueName: "key"),
         completion: .file())
-    var key: [String]
+    var key: [String] = []
 
     @Option(name: .customLong("as"), help: ArgumentHelp("The kind of the output file.", valueName: "kind"))
     var kind: SignedKind = .bundle
@@ -92,6 +95,7 @@ struct Sign: Command {
     @Flag(help: "Replace an existing output file.")
     var force = false
 
+    @OptionGroup(title: "Options for a key on another machine") var detached: DetachedOptions
     @OptionGroup(title: "Options for --as mcuboot") var mcuboot: MCUbootOptions
     @OptionGroup var passphrase: PassphraseOptions
     @OptionGroup var pin: PINOptions
@@ -110,20 +114,24 @@ struct Sign: Command {
 
     func answer(_ console: Console) throws -> SignAnswer {
         let answer = try signed(console)
-        guard output == StandardFile.name else { return answer }
+        guard [output, detached.toSign].contains(StandardFile.name) else { return answer }
         answer.sentences.forEach { console.note($0) }
         return answer.withoutLines
     }
 
     private func signed(_ console: Console) throws -> SignAnswer {
+        try detached.check(self)
         try checkStreams()
         switch kind {
         case .bundle:
             try mcuboot.refuse("it requires --as mcuboot")
+            if let path = detached.toSign { return try manifest(to: path, console) }
+            if detached.attaches { return try bundleWithDetachedSignatures(console) }
             return try bundle(signedWith: signers(console), console)
         case .mcuboot:
             try refuseBundleOptions()
             let layout = try mcuboot.layout(version: version)
+            if let path = detached.toSign { return try bytesToSign(layout, to: path) }
             return try mcubootImage(layout, mcuboot.scheme(), console)
         }
     }
@@ -141,7 +149,7 @@ struct Sign: Command {
     private static let largestUsualCounterStep: UInt32 = 1000
 
     /// Warns about a large increase of the security counter. After a device confirms this counter, the device refuses every lower counter.
-    private func warn(
+    func warn(
         ofCounter counter: UInt32, after known: UInt32?, in file: (kind: String, option: String), _ console: Console
     ) {
         let before = known ?? 0
@@ -154,7 +162,7 @@ struct Sign: Command {
     }
 
     /// Returns the security counter of a bundle; nil: the file does not exist or is not a bundle.
-    private static func counter(ofBundleIn path: String) -> UInt32? {
+    static func counter(ofBundleIn path: String) -> UInt32? {
         guard let prefix = try? InputFile(FilePath(path)).prefix(Envelope.maximumLength) else { return nil }
         return (try? Envelope(parsingPrefix: prefix))?.manifest.securityCounter
     }
@@ -168,11 +176,7 @@ struct Sign: Command {
     private func mcubootImage(
         _ layout: MCUbootLayout, _ scheme: MCUbootSigner.Scheme, _ console: Console
     ) throws -> SignAnswer {
-        guard let name = self.key.first, self.key.count == 1 else {
-            throw Failure.usage("an MCUboot image has exactly one signature", hint: "give --key once")
-        }
-        var keys = SigningKeys(passphrases: passphrase.source, pins: pin.source(console))
-        let key = try keys.imageKey(at: name)
+        let key = try imageSigner(console)
         warn(ofKey: key.publicKey.id, console)
         let path = mcubootTarget
         guard !path.hasSuffix(".hex") else {
@@ -195,6 +199,18 @@ struct Sign: Command {
             output: path == StandardFile.name ? StandardFile.outputTitle : path)
     }
 
+    private func imageSigner(_ console: Console) throws -> any ImageSigner {
+        if let signer = try detached.imageSigner() { return signer }
+        guard key.count <= 1 else {
+            throw Failure.usage("an MCUboot image has exactly one signature", hint: "give --key once")
+        }
+        guard let name = key.first else {
+            throw SigningError.refused(.keyRequired, context: "no private key was given")
+        }
+        var keys = SigningKeys(passphrases: passphrase.source, pins: pin.source(console))
+        return try keys.imageKey(at: name)
+    }
+
     private func signers(_ console: Console) throws -> [any Signer] {
         var keys = SigningKeys(passphrases: passphrase.source, pins: pin.source(console))
         let signers = try key.map { try keys.key(at: $0) }
@@ -204,7 +220,7 @@ struct Sign: Command {
 
     /// Refuses combinations of options in which `-` cannot work.
     private func checkStreams() throws(Failure) {
-        if image == StandardFile.name, output == nil {
+        if image == StandardFile.name, output == nil, detached.toSign == nil {
             throw Failure.usage(
                 "the image comes from standard input, so the name of the output is unknown",
                 hint: "add -o FILE, or -o - for standard output")
@@ -216,32 +232,33 @@ struct Sign: Command {
         if image == StandardFile.name, pin.pinFd == 0 {
             throw Failure.usage("standard input cannot be both the image and the PIN", hint: "use --pin-fd 3 3< FILE")
         }
-        if output == StandardFile.name, options.format == .json {
+        let (option, written) = detached.toSign.map { ("--to-sign", $0) } ?? ("-o", output)
+        if written == StandardFile.name, options.format == .json {
             throw Failure.usage(
-                "standard output cannot be both the signed file and the JSON result",
-                hint: "use -o FILE with --format json")
+                "standard output cannot be both the output file and the JSON result",
+                hint: "use \(option) FILE with --format json")
         }
-        if let log = options.log, let output,
-            FilePath(log).lexicallyNormalized() == FilePath(output).lexicallyNormalized()
+        if let log = options.log, let written,
+            FilePath(log).lexicallyNormalized() == FilePath(written).lexicallyNormalized()
         {
-            throw Failure.usage("-o and --log name the same file \(log)", hint: "use another file for the log")
+            throw Failure.usage("\(option) and --log name the same file \(log)", hint: "use another file for the log")
         }
-        if output == StandardFile.name { _ = try StandardFile.output() }
+        if written == StandardFile.name { _ = try StandardFile.output() }
     }
 
-    private func input() throws -> InputFile {
+    func input() throws -> InputFile {
         image == StandardFile.name
             ? try InputFile(copying: StandardFile.input(), as: FilePath(StandardFile.inputTitle))
             : try InputFile(FilePath(image))
     }
 
-    private func outputFile(at path: String) throws -> OutputFile {
+    func outputFile(at path: String) throws -> OutputFile {
         path == StandardFile.name
             ? try OutputFile(to: StandardFile.output(), as: FilePath(StandardFile.outputTitle))
             : try OutputFile(FilePath(path), replaces: replaces(path))
     }
 
-    private func warn(ofKey id: KeyID, _ console: Console) {
+    func warn(ofKey id: KeyID, _ console: Console) {
         if id == DemoKey.id {
             console.warn("this is the demo key: its private key is public, so its signature proves nothing")
         } else if MCUbootSampleKey.contains(id) {
@@ -258,20 +275,21 @@ struct Sign: Command {
     private func replaces(_ path: String) throws(Failure) -> Bool {
         guard force, let beginning = FileReader.beginning(of: path) else { return force }
         let isBundle = FirmwareFileKind.detect(prefix: beginning) == .bundle
-        guard isBundle || !FileReader.isSameFile(path, image) else {
+        guard isBundle && detached.toSign == nil || !FileReader.isSameFile(path, image) else {
             throw Failure(
                 "output-exists", .cannotCreate, "\(path) is the image itself, and sign does not replace it",
-                hint: "use another name for the output: -o FILE")
+                hint: "use another name for the output: \(detached.toSign == nil ? "-o" : "--to-sign") FILE")
         }
+        try detached.refuseToReplace(path)
         guard !String(decoding: beginning, as: UTF8.self).contains("-----BEGIN") else {
             throw Failure(
                 "output-exists", .cannotCreate, "\(path) is a key or a certificate, and sign does not replace it",
-                hint: "use another name for the output: -o FILE")
+                hint: "use another name for the output: \(detached.toSign == nil ? "-o" : "--to-sign") FILE")
         }
         return true
     }
 
-    private var target: String { output ?? (image.hasSuffix(".otaf") ? image : image + ".otaf") }
+    var target: String { output ?? (image.hasSuffix(".otaf") ? image : image + ".otaf") }
 
     private var mcubootTarget: String {
         if let output { return output }
@@ -279,18 +297,23 @@ struct Sign: Command {
         return image.dropLast(suffix.count) + ".signed.bin"
     }
 
-    /// Refuses the options for fields of a bundle. An MCUboot image does not have these fields.
-    private func refuseBundleOptions() throws(Failure) {
+    /// The names of the given options for fields of a bundle, without --version.
+    var bundleOptions: [String] {
         let given = [
             ("--product", product != nil), ("--hardware", hardware != nil), ("--counter", counter != nil),
             ("--requires", requires != nil), ("--minimum-battery", minimumBattery != nil), ("--source", source != nil),
         ]
-        guard let (name, _) = given.first(where: \.1) else { return }
+        return given.filter(\.1).map(\.0)
+    }
+
+    /// Refuses the options for fields of a bundle. An MCUboot image does not have these fields.
+    private func refuseBundleOptions() throws(Failure) {
+        guard let name = bundleOptions.first else { return }
         let instead = name == "--counter" ? "use --security-counter" : "remove \(name), or remove --as mcuboot"
         throw Failure.usage("\(name) is for bundles: an MCUboot image has no such field", hint: instead)
     }
 
-    private func release() throws(Failure) -> Release {
+    func release() throws(Failure) -> Release {
         if let minimumBattery, minimumBattery > 100 {
             throw Failure.usage(
                 "'\(minimumBattery)' for --minimum-battery is too large: expected 0 to 100 (per cent)",
@@ -313,48 +336,9 @@ enum SignedKind: String, ExpressibleByArgument, CaseIterable {
     case bundle, mcuboot
 }
 
-/// The result of the command `sign`.
-struct SignAnswer: CommandAnswer {
-    var bundle: BundleSummary?
-    var image: ImageSummary?
-    let output: String
-    private(set) var sentences: [String]
-    var lines: [TerminalLine] { sentences.map { TerminalLine($0) } }
-
-    private enum CodingKeys: CodingKey {
-        case bundle, image, output
-    }
-
-    /// The result without text, for a signed file on standard output. Standard output then contains only this file.
-    var withoutLines: SignAnswer {
-        var copy = self
-        copy.sentences = []
-        return copy
-    }
-
-    init(_ file: SignedFile) {
-        let bundle = BundleSummary(file.envelope)
-        self.bundle = bundle
-        output = file.path.string
-        let count = bundle.signatures.count
-        let line =
-            "Wrote \(output): \(bundle.product) \(bundle.version), \(bundle.imageSize) image bytes, "
-            + "signed by \(bundle.signers)\(count > 1 ? " (\(count) signatures)" : "")."
-        sentences = [line] + (file.image?.notes ?? []).map { "Note: \($0)" }
-    }
-
-    init(_ image: ImageSummary, signer: KeyID, output: String) {
-        self.image = image
-        self.output = output
-        sentences = [
-            "Wrote \(output): MCUboot image \(image.version ?? ""), \(image.size) bytes, signed by \(signer)."
-        ]
-    }
-}
-
 /// The creation time of a bundle: `SOURCE_DATE_EPOCH` if it is set, or else the current time. With `SOURCE_DATE_EPOCH`, the same image
 /// always results in the same bundle (https://reproducible-builds.org).
-private enum CreationTime {
+enum CreationTime {
     /// Returns the creation time as Unix seconds.
     ///
     /// - Throws: `Failure` with the code `usage` for an invalid `SOURCE_DATE_EPOCH`.

@@ -13,6 +13,8 @@ enum KeyLocation {
     case token(TokenURI)
     /// A program that signs.
     case program(String)
+    /// A key in an SSH agent: a key ID, or the path of a public key.
+    case agent(String)
 
     /// - Throws: `bad-key-uri`.
     init(_ text: String) throws(KeyError) {
@@ -20,6 +22,8 @@ enum KeyLocation {
             self = .token(try TokenURI(text))
         } else if text.hasPrefix("exec:") {
             self = .program(String(text.dropFirst("exec:".count)))
+        } else if text.hasPrefix("agent:") {
+            self = .agent(String(text.dropFirst("agent:".count)))
         } else if text.hasPrefix("env:") {
             self = .environment(String(text.dropFirst("env:".count)))
         } else {
@@ -47,6 +51,7 @@ struct SigningKeys {
         switch try KeyLocation(name) {
         case .token(let uri): return try tokens.signer(at: uri, for: [.ed25519]).bundleSigner()
         case .program(let program): return try ProgramSigner(program)
+        case .agent(let key): return try Self.agentKey(key)
         case .file, .environment: break
         }
         return try read(name) { (text, passphrase) throws(KeyError) in
@@ -68,11 +73,16 @@ struct SigningKeys {
         switch try KeyLocation(name) {
         case .token(let uri): return try tokens.signer(at: uri)
         case .program(let program): return try ProgramSigner(program).imageSigner
+        case .agent(let key): return try Self.agentKey(key).imageSigner
         case .file, .environment: break
         }
         return try read(name) { (text, passphrase) throws(KeyError) in
             try ImagePrivateKey(pem: text, passphrase: passphrase)
         }
+    }
+
+    private static func agentKey(_ key: String) throws(KeyError) -> AgentSigner {
+        try AgentSigner(key, in: SSHAgent(at: Environment.value("SSH_AUTH_SOCK")))
     }
 
     /// Reads a key and, if the key is encrypted, its passphrase.

@@ -17,12 +17,19 @@ package enum Base64 {
         return text
     }
 
+    /// Decodes a complete Base64 text. Returns nil if the text is not valid Base64.
+    package static func decode(_ text: some Sequence<UInt8>) -> [UInt8]? {
+        var decoder = Decoder()
+        guard decoder.append(text), decoder.digits == 0 else { return nil }
+        return decoder.bytes
+    }
+
     /// Decodes a Base64 text that arrives in parts of any length.
     package struct Decoder: Sendable {
         /// The bytes that the decoder has decoded until now.
         package private(set) var bytes: [UInt8] = []
         private var bits: UInt32 = 0
-        private var digits = 0
+        fileprivate var digits = 0
         private var paddings = 0
 
         package init() {}

@@ -21,7 +21,9 @@ public struct KeyError: Error, Sendable, Equatable {
         case cannotCreate = "cannot-create"
         case readFailed = "read-failed"
         case writeFailed = "write-failed"
-        // The next errors concern a signer outside this process: a token or a program.
+        // The next errors concern a signer outside this process: a token, a program or an SSH agent.
+        /// There is no SSH agent, or it cannot be reached.
+        case noAgent = "no-agent"
         case badKeyURI = "bad-key-uri"
         case tokenUnavailable = "token-unavailable"
         case noSuchToken = "no-such-token"
@@ -31,12 +33,14 @@ public struct KeyError: Error, Sendable, Equatable {
         case pinNeeded = "pin-needed"
         case wrongPIN = "wrong-pin"
         case pinLocked = "pin-locked"
-        /// The token or the program failed before it returned a signature.
+        /// The token, the program or the SSH agent failed before it returned a signature.
         case signerFailed = "signer-failed"
-        /// The token does not sign with this key or this length.
+        /// The token or the SSH agent does not sign with this key or this length.
         case signerRefused = "signer-refused"
         /// The signer returned bytes that are not a valid signature or key.
         case signerProtocol = "signer-protocol"
+        /// A signature from another machine is not valid for a given public key.
+        case signatureUnmatched = "signature-unmatched"
         // The next errors concern a trust store.
         case trustPermissions = "trust-permissions"
         case relativeTrustPath = "relative-trust-path"

@@ -38,9 +38,10 @@ public enum KeyFile {
 
     /// Reads a public key from a PEM file. Every key can verify MCUboot images. Only an Ed25519 key can also verify bundles.
     ///
+    /// - Parameter option: the command-line option for this file, for the hint of an error.
     /// - Throws: `no-such-file`, `not-a-file`, `read-failed`; the errors of `ImagePublicKey(pem:)` with the path in the message.
-    public static func publicKey(at path: FilePath) throws(KeyError) -> ImagePublicKey {
-        try SmallFile(path).publicKey()
+    public static func publicKey(at path: FilePath, option: String = "--trust") throws(KeyError) -> ImagePublicKey {
+        try SmallFile(path).publicKey(option: option)
     }
 
     /// Writes the private key to `name`.pem (mode 0600) and the public key to `name`.pub.pem (mode 0644), and returns both paths.
@@ -191,15 +192,16 @@ struct SmallFile {
 
     /// Reads the file and parses the public key in it.
     ///
+    /// - Parameter option: the command-line option for this file, for the hint of an error.
     /// - Throws: the errors of `contents()`; the errors of `ImagePublicKey(pem:)` with the path in the message.
-    func publicKey() throws(KeyError) -> ImagePublicKey {
+    func publicKey(option: String = "--trust") throws(KeyError) -> ImagePublicKey {
         let text = try contents()
         do { return try ImagePublicKey(pem: text) } catch {
             var error = error.at(path.string)
             // The user often gives the private key NAME.pem instead of NAME.pub.pem.
             let publicPath = path.string.hasSuffix(".pem") ? "\(path.string.dropLast(".pem".count)).pub.pem" : ""
             if error.code == .notAKey, access(publicPath, F_OK) == 0 {
-                error.hint = "give the public key of the same pair: --trust \(publicPath.shellQuoted)"
+                error.hint = "give the public key of the same pair: \(option) \(publicPath.shellQuoted)"
             }
             throw error
         }

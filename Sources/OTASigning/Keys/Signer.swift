@@ -41,18 +41,20 @@ extension ImageSigner {
     /// - Throws: `signer-protocol` if the signature is not valid; the errors of the signer.
     func verifiedSignature(of message: [UInt8]) throws(KeyError) -> [UInt8] {
         let signature = try sign(message)
-        let isValid: Bool
-        if let key = publicKey.bundleKey {
-            isValid = key.verify(signature: signature, message: message)
-        } else {
-            isValid = publicKey.verify(signature: signature, ofDigestOf: message[...])
-        }
-        guard isValid else {
+        guard publicKey.isValid(signature, of: message) else {
             throw KeyError(
                 .signerProtocol,
                 "the signer returned a signature that is not valid for its own public key \(publicKey.id)")
         }
         return signature
+    }
+}
+
+extension ImagePublicKey {
+    /// Returns whether `signature` is a valid signature of `message` by this key, as ``ImageSigner/sign(_:)`` returns it.
+    func isValid(_ signature: [UInt8], of message: [UInt8]) -> Bool {
+        guard let key = bundleKey else { return verify(signature: signature, ofDigestOf: message[...]) }
+        return key.verify(signature: signature, message: message)
     }
 }
 

@@ -47,11 +47,7 @@ public struct BundleSigner: Sendable {
     ) throws(SigningError) -> SignedFile {
         switch FirmwareFileKind.detect(prefix: try file.prefix(FirmwareFileKind.prefixLength)) {
         case .bundle:
-            guard release == Release() else {
-                throw .refused(
-                    .alreadyABundle, context: "\(input): this is a bundle; sign can only add signatures to it",
-                    hint: "use --key without other values, or sign the original image")
-            }
+            guard release == Release() else { throw Self.alreadyABundle(input) }
             return try addSignatures(to: file, output)
         case .intelHex:
             return try sign(ImageSource(intelHexIn: file), release, created, output)
@@ -78,26 +74,104 @@ public struct BundleSigner: Sendable {
     }
 
     private func addSignatures(to file: InputFile, _ output: OutputFile) throws(SigningError) -> SignedFile {
-        let prefix = try file.prefix(Envelope.maximumLength)
-        let old = try bundleChecked { () throws(BundleError) in try Envelope(parsingPrefix: prefix) }
-        guard file.size == old.bundleLength else {
-            throw .refused(
-                .malformedBundle,
-                context: "the bundle has \(file.size) bytes; its envelope requires \(old.bundleLength)")
-        }
-        if let field = old.manifest.unknownCriticalFields.first {
-            throw .refused(
-                .unknownCriticalField, context: "the manifest contains the unknown critical \(field.label)")
-        }
+        let old = try Self.envelope(of: file)
         try check(signing: old.signatures.map(\.keyID))
         let envelope = try envelope(old.manifest, beside: old.signatures, signature: signature(over: old.manifest))
 
         let copy = HashingCopy(to: output, after: envelope)
         try file.forEachPiece(in: UInt64(old.length)..<file.size, copy.append)
-        guard copy.finish() == old.manifest.imageDigest else {
-            throw .refused(.digestMismatch, context: "the digest of the image does not match the signed manifest")
+        guard copy.finish() == old.manifest.imageDigest else { throw Self.digestMismatch }
+        return try finish(envelope, nil, output)
+    }
+
+    /// Creates a bundle of an image and an existing manifest. The keys of this signer sign the manifest unchanged.
+    ///
+    /// - Throws: `already-a-bundle`; `unknown-critical-field`; `digest-mismatch` if the manifest describes another image.
+    package func sign(
+        _ file: InputFile, under manifest: Manifest, to output: OutputFile
+    ) throws(SigningError) -> SignedFile {
+        let source: ImageSource
+        switch FirmwareFileKind.detect(prefix: try file.prefix(FirmwareFileKind.prefixLength)) {
+        case .bundle:
+            throw .refused(
+                .alreadyABundle, context: "the file is a bundle, which contains its manifest",
+                hint: "remove --manifest, or give the original image")
+        case .intelHex: source = try ImageSource(intelHexIn: file)
+        default: source = try ImageSource(file)
+        }
+        try Self.check(manifest)
+        let other =
+            "sign the image that the manifest was created for, or create a manifest of this image with --to-sign"
+        guard source.size == manifest.imageSize else {
+            throw .refused(
+                .digestMismatch,
+                context:
+                    "the image has \(source.size) bytes; the manifest is for an image of \(manifest.imageSize) bytes",
+                hint: other)
+        }
+        let envelope = try envelope(manifest, signature: signature(over: manifest))
+        let copy = HashingCopy(to: output, after: envelope)
+        _ = try source.inspect(as: .raw, copy.append)
+        guard copy.finish() == manifest.imageDigest else {
+            throw .refused(
+                .digestMismatch, context: "the digest of the image does not match the manifest", hint: other)
         }
         return try finish(envelope, nil, output)
+    }
+
+    /// Returns the manifest that `sign(_:named:as:created:to:)` would sign for the same parameters, without signing it.
+    ///
+    /// - Throws: the errors of `sign`, except the errors of keys and of the output.
+    package static func manifest(
+        for file: InputFile, named input: FilePath, as release: Release, created: UInt64
+    ) throws(SigningError) -> Manifest {
+        let source: ImageSource
+        switch FirmwareFileKind.detect(prefix: try file.prefix(FirmwareFileKind.prefixLength)) {
+        case .bundle:
+            guard release == Release() else { throw alreadyABundle(input) }
+            let envelope = try envelope(of: file)
+            let hash = SHA256()
+            try file.forEachPiece(in: UInt64(envelope.length)..<file.size) { hash.update($0) }
+            guard hash.finish() == envelope.manifest.imageDigest else { throw digestMismatch }
+            return envelope.manifest
+        case .intelHex: source = try ImageSource(intelHexIn: file)
+        default: source = try ImageSource(file)
+        }
+        let hash = SHA256()
+        let image = try source.inspect(as: release.format) { hash.update($0) }
+        try release.check(image)
+        let draft = try ManifestDraft(release, of: image, imageSize: source.size, created: created)
+        return try draft.manifest(format: image.format, digest: hash.finish())
+    }
+
+    /// Reads the envelope of a bundle. The digest of the image is not checked.
+    ///
+    /// - Throws: `malformed-bundle`, `unknown-critical-field`; the errors of `Envelope`.
+    private static func envelope(of file: InputFile) throws(SigningError) -> Envelope {
+        let prefix = try file.prefix(Envelope.maximumLength)
+        let envelope = try bundleChecked { () throws(BundleError) in try Envelope(parsingPrefix: prefix) }
+        guard file.size == envelope.bundleLength else {
+            throw .refused(
+                .malformedBundle,
+                context: "the bundle has \(file.size) bytes; its envelope requires \(envelope.bundleLength)")
+        }
+        try check(envelope.manifest)
+        return envelope
+    }
+
+    private static func check(_ manifest: Manifest) throws(SigningError) {
+        guard let field = manifest.unknownCriticalFields.first else { return }
+        throw .refused(.unknownCriticalField, context: "the manifest contains the unknown critical \(field.label)")
+    }
+
+    private static func alreadyABundle(_ input: FilePath) -> SigningError {
+        .refused(
+            .alreadyABundle, context: "\(input): this is a bundle; sign can only add signatures to it",
+            hint: "use --key without other values, or sign the original image")
+    }
+
+    private static var digestMismatch: SigningError {
+        .refused(.digestMismatch, context: "the digest of the image does not match the signed manifest")
     }
 
     private func finish(
@@ -175,56 +249,6 @@ public struct SignedFile: Sendable {
         self.envelope = envelope
         self.image = image
         manifestDigest = SHA256.digest(of: envelope.manifestBytes)
-    }
-}
-
-/// The values of a manifest, except the format and the digest of the image. The length of the manifest depends only on these values.
-private struct ManifestDraft {
-    private let release: Release
-    private let product: ProductName
-    private let version: SemanticVersion
-    private let imageSize: UInt32
-    private let created: UInt64
-
-    /// Reads the product and the version from `release`. If `release` does not contain a value, this initializer reads the value from
-    /// `image`.
-    ///
-    /// - Throws: `product-required` if `release` and `image` contain no product; `version-required` if `release` and `image` contain no
-    ///   version.
-    init(
-        _ release: Release, of image: FirmwareDescription?, imageSize: UInt32, created: UInt64
-    ) throws(SigningError) {
-        guard let product = release.product ?? image?.product else {
-            throw .refused(
-                .productRequired, context: "the image does not name its product", hint: "give --product NAME"
-            )
-        }
-        guard let version = release.version ?? image?.version else {
-            let own = image?.versionText.map { "the image's version '\($0)' is not a semantic version" }
-            throw .refused(
-                .versionRequired, context: own ?? "the image does not contain its version",
-                hint: "give --version X.Y.Z")
-        }
-        self.release = release
-        self.product = product
-        self.version = version
-        self.imageSize = imageSize
-        self.created = created
-    }
-
-    func manifest(format: ImageFormat, digest: SHA256Digest) throws(SigningError) -> Manifest {
-        try bundleChecked { () throws(BundleError) in
-            try Manifest(
-                imageFormat: format, imageSize: imageSize, securityCounter: release.securityCounter ?? 0,
-                created: created, imageDigest: digest, version: version, product: product,
-                hardware: release.hardware, minimumBattery: release.minimumBattery, source: release.source,
-                requires: release.requires)
-        }
-    }
-
-    /// Returns a manifest with placeholders for the format and the digest. The length is the same as the length of the final manifest.
-    func placeholder() throws(SigningError) -> Manifest {
-        try manifest(format: .raw, digest: SHA256.digest(of: []))
     }
 }
 

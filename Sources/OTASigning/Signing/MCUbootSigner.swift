@@ -16,6 +16,15 @@ public struct MCUbootSigner: Sendable {
         /// The signature covers the image's bytes instead of a digest. The image also contains its SHA-512. Only Ed25519 keys support this
         /// scheme.
         case pure
+
+        /// Returns the digest of `bytes` as a TLV.
+        fileprivate func digest(of bytes: [UInt8]) -> MCUbootTLV {
+            switch self {
+            case .digest: MCUbootTLV(type: MCUbootTLV.sha256, value: SHA256.digest(of: bytes).bytes)
+            case .sha512, .pure:
+                MCUbootTLV(type: MCUbootTLV.sha512, value: MessageDigest.sha512.digest(of: bytes[...]))
+            }
+        }
     }
 
     private let key: any ImageSigner
@@ -63,7 +72,7 @@ public struct MCUbootSigner: Sendable {
     package func sign(
         _ file: InputFile, as layout: MCUbootLayout, to output: OutputFile
     ) throws(SigningError) -> MCUbootFile {
-        let image = try sign(program(in: file), as: layout)
+        let image = try sign(Self.program(in: file), as: layout)
         let made = try imageChecked { () throws(ImageError) in try MCUbootFile(parsing: image) }
         try image.withUnsafeBufferPointer { (bytes) throws(SigningError) in
             try output.write(UnsafeRawBufferPointer(bytes), at: 0)
@@ -76,8 +85,7 @@ public struct MCUbootSigner: Sendable {
     ///
     /// - Throws: `header-not-empty`, `slot-too-small`; the errors of the key; `signer-protocol` for an invalid signature.
     public func sign(_ program: [UInt8], as layout: MCUbootLayout) throws(SigningError) -> [UInt8] {
-        if !layout.padsHeader { try Self.checkRoom(for: layout.headerSize, in: program) }
-        var draft = MCUbootDraft(program, layout)
+        var draft = try Self.draft(of: program, layout)
         draft.close(with: try tlvs(for: draft.bytes))
         if let slotSize = layout.slotSize {
             let needed = UInt64(draft.bytes.count) + layout.trailerSize
@@ -93,18 +101,29 @@ public struct MCUbootSigner: Sendable {
         return draft.bytes
     }
 
+    /// Returns the bytes for which a key on another machine has to create the signature, without creating the image.
+    ///
+    /// The bytes are the digest of the image, or the image itself with the scheme `pure`. An Ed25519 key signs these bytes as a message. For
+    /// ECDSA and RSA keys, these bytes are the SHA-256 digest that the key signs. The size of the slot is not checked, because the length of
+    /// the signature is not known.
+    ///
+    /// - Throws: the errors of `sign`, except the errors of keys and of the output.
+    package static func bytesToSign(
+        _ file: InputFile, as layout: MCUbootLayout, scheme: Scheme
+    ) throws(SigningError) -> [UInt8] {
+        let signed = try draft(of: program(in: file), layout).bytes
+        return scheme == .pure ? signed : scheme.digest(of: signed).value
+    }
+
+    /// Creates the part of the image that the digest and the signature cover.
+    private static func draft(of program: [UInt8], _ layout: MCUbootLayout) throws(SigningError) -> MCUbootDraft {
+        if !layout.padsHeader { try checkRoom(for: layout.headerSize, in: program) }
+        return MCUbootDraft(program, layout)
+    }
+
     private func tlvs(for signed: [UInt8]) throws(SigningError) -> [MCUbootTLV] {
-        let encoded = key.publicKey.encoded
-        let digest: MCUbootTLV
-        let keyHash: [UInt8]
-        switch scheme {
-        case .digest:
-            digest = MCUbootTLV(type: MCUbootTLV.sha256, value: SHA256.digest(of: signed).bytes)
-            keyHash = SHA256.digest(of: encoded).bytes
-        case .sha512, .pure:
-            digest = MCUbootTLV(type: MCUbootTLV.sha512, value: MessageDigest.sha512.digest(of: signed[...]))
-            keyHash = MessageDigest.sha512.digest(of: encoded[...])
-        }
+        let digest = scheme.digest(of: signed)
+        let keyHash = scheme.digest(of: key.publicKey.encoded).value
         let pure = scheme == .pure ? [MCUbootTLV(type: MCUbootTLV.pureSignature, value: [1])] : []
         return [digest] + pure + [
             MCUbootTLV(type: MCUbootTLV.keyHash, value: keyHash),
@@ -123,7 +142,7 @@ public struct MCUbootSigner: Sendable {
         }
     }
 
-    private func program(in file: InputFile) throws(SigningError) -> [UInt8] {
+    private static func program(in file: InputFile) throws(SigningError) -> [UInt8] {
         let prefix = try file.prefix(FirmwareFileKind.prefixLength)
         let source: ImageSource
         switch FirmwareFileKind.detect(prefix: prefix) {
@@ -137,10 +156,10 @@ public struct MCUbootSigner: Sendable {
             if let refusal = kind.refusal { throw .image(refusal) }
             source = try ImageSource(file)
         }
-        guard source.size <= Self.maximumLength else {
+        guard source.size <= maximumLength else {
             throw .refused(
                 .imageTooLarge,
-                context: "the binary has \(source.size) bytes; the limit is \(Self.maximumLength)")
+                context: "the binary has \(source.size) bytes; the limit is \(maximumLength)")
         }
         var program: [UInt8] = []
         program.reserveCapacity(Int(source.size))

@@ -1,0 +1,220 @@
+import ArgumentParser
+import OTAFirmware
+import OTASigning
+import SystemPackage
+
+/// The options for a private key that is on another machine.
+struct DetachedOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "Write only the bytes that the key must sign; - for stdout. The other options are as with --key.",
+            valueName: "file"),
+        completion: .file())
+    var toSign: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "The manifest that --to-sign wrote and the key signed. Required with --signature if <image> is an image for a bundle.",
+            valueName: "file"),
+        completion: .file())
+    var manifest: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "A signature of the bytes of --to-sign: raw bytes, hex or Base64. Repeat the option for each signature.",
+            valueName: "file"),
+        completion: .file())
+    var signature: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "The public key of a signature (example: release.pub.pem). Repeat the option for each signature, in any order.",
+            valueName: "file"),
+        completion: .file())
+    var publicKey: [String] = []
+
+    /// True if existing signatures are attached.
+    var attaches: Bool { manifest != nil || !signature.isEmpty || !publicKey.isEmpty }
+
+    /// Checks that the options fit each other and the other options of `sign`.
+    func check(_ sign: Sign) throws(Failure) {
+        guard toSign != nil || attaches else { return }
+        let mode = toSign == nil ? "--signature" : "--to-sign"
+        let others = [
+            ("--key", !sign.key.isEmpty), ("--passphrase-fd", sign.passphrase.passphraseFd != nil),
+            ("--passphrase-env", sign.passphrase.passphraseEnv != nil),
+            ("--pin-fd", sign.pin.pinFd != nil), ("--pin-env", sign.pin.pinEnv != nil),
+            ("-o", toSign != nil && sign.output != nil), ("--manifest", toSign != nil && manifest != nil),
+            ("--signature", toSign != nil && !signature.isEmpty),
+            ("--public-key", toSign != nil && !publicKey.isEmpty),
+        ]
+        if let (name, _) = others.first(where: \.1) {
+            throw Failure.usage("\(name) cannot be used together with \(mode)", hint: "remove \(name), or \(mode)")
+        }
+        guard toSign == nil else { return }
+        guard !signature.isEmpty else {
+            let name = manifest == nil ? "--public-key" : "--manifest"
+            throw Failure.usage(
+                "\(name) requires a signature",
+                hint: "add --signature FILE; to create the bytes to sign: --to-sign FILE")
+        }
+        guard !publicKey.isEmpty else {
+            throw Failure.usage(
+                "--signature requires the public key of the signer", hint: "add --public-key KEY.pub.pem")
+        }
+        for (option, path) in [manifest].compactMap(\.self).map({ ("--manifest", $0) })
+            + signature.map({ ("--signature", $0) }) + publicKey.map({ ("--public-key", $0) })
+        {
+            try StandardFile.refuse(
+                path, "\(option) must be a file, not standard input", hint: "give the name of a file: \(option) FILE")
+        }
+        switch sign.kind {
+        case .mcuboot: try checkForImage()
+        case .bundle: try checkForBundle(sign)
+        }
+    }
+
+    private func checkForImage() throws(Failure) {
+        guard manifest == nil else {
+            throw Failure.usage(
+                "--manifest is for bundles: an MCUboot image has no manifest",
+                hint: "remove --manifest, or --as mcuboot")
+        }
+        guard signature.count == 1, publicKey.count == 1 else {
+            throw Failure.usage(
+                "an MCUboot image has exactly one signature", hint: "give --signature and --public-key once")
+        }
+    }
+
+    private func checkForBundle(_ sign: Sign) throws(Failure) {
+        guard manifest != nil else { return }
+        let release = sign.bundleOptions + (sign.version == nil ? [] : ["--version"])
+        if let name = release.first {
+            throw Failure.usage(
+                "\(name) cannot be used together with --manifest, because the manifest contains the value",
+                hint: "remove \(name); or create another manifest with --to-sign, and sign that one")
+        }
+    }
+
+    /// Refuses to replace an input file.
+    ///
+    /// - Throws: `output-exists`.
+    func refuseToReplace(_ output: String) throws(Failure) {
+        for path in [manifest].compactMap(\.self) + signature where FileReader.isSameFile(output, path) {
+            throw Failure(
+                "output-exists", .cannotCreate, "\(output) is an input of the command, and sign does not replace it",
+                hint: "use another name for the output: -o FILE")
+        }
+    }
+
+    /// Reads the manifest of `--manifest`.
+    ///
+    /// - Throws: `Failure` with the code of the first violated rule of a manifest.
+    func readManifest(at path: String) throws -> Manifest {
+        let bytes = try FileReader.contents(of: path)
+        do throws(BundleError) {
+            return try Manifest(parsing: bytes)
+        } catch {
+            throw Failure(
+                error.code.rawValue, .malformed, "\(path) is not a valid manifest: \(error.description)",
+                hint: "give the file that --to-sign wrote: otaflash sign IMAGE --product P --version V --to-sign FILE")
+        }
+    }
+
+    /// Reads the signatures and their public keys for a bundle.
+    ///
+    /// - Throws: `KeyError`, `Failure`.
+    func signers(of manifest: Manifest) throws -> [any Signer] {
+        let keys = try publicKey.map { path in
+            let key = try KeyFile.publicKey(at: FilePath(path), option: "--public-key")
+            guard let key = key.bundleKey else {
+                throw KeyError(
+                    .wrongAlgorithm, "\(path): the key is for \(key.algorithm.name); a bundle requires Ed25519",
+                    hint: "give the Ed25519 key that signed the manifest")
+            }
+            return key
+        }
+        if let twice = keys.enumerated().first(where: { keys[..<$0.offset].contains($0.element) }) {
+            throw Failure.usage(
+                "the public key \(twice.element.id) was given twice", hint: "give --public-key once for each key")
+        }
+        return try DetachedSigner.signers(signature.map(read), keys: keys, message: manifest.bytes)
+    }
+
+    /// Reads the signature and its public key for an MCUboot image; nil: the options were not given.
+    ///
+    /// - Throws: `KeyError`, `Failure`.
+    func imageSigner() throws -> (any ImageSigner)? {
+        guard let signature = signature.first, let publicKey = publicKey.first else { return nil }
+        let key = try KeyFile.publicKey(at: FilePath(publicKey), option: "--public-key")
+        return DetachedImageSigner(try read(signature), by: key)
+    }
+
+    private func read(_ path: String) throws(Failure) -> DetachedSignature {
+        DetachedSignature(try FileReader.contents(of: path), name: path)
+    }
+}
+
+// MARK: - The command
+
+extension Sign {
+    /// Writes the manifest of a new or existing bundle.
+    func manifest(to path: String, _ console: Console) throws -> SignAnswer {
+        let release = try release()
+        let known = Self.counter(ofBundleIn: target)
+        let manifest = try BundleSigner.manifest(
+            for: input(), named: FilePath(image), as: release, created: CreationTime.now())
+        let answer = try write(manifest.bytes, to: path)
+        warn(ofCounter: manifest.securityCounter, after: known, in: ("bundle", "--counter"), console)
+        return answer
+    }
+
+    /// Writes the digest of a new MCUboot image, or with `--pure` the image without its signature.
+    func bytesToSign(_ layout: MCUbootLayout, to path: String) throws -> SignAnswer {
+        try write(MCUbootSigner.bytesToSign(input(), as: layout, scheme: mcuboot.scheme()), to: path)
+    }
+
+    private func write(_ bytes: [UInt8], to path: String) throws -> SignAnswer {
+        do {
+            let output = try outputFile(at: path)
+            try bytes.withUnsafeBytes { try output.write($0, at: 0) }
+            try output.commit()
+        } catch SigningError.refused(.outputExists, let context, _) {
+            throw SigningError.refused(
+                .outputExists, context: context,
+                hint: "replace it with --force, or choose another path: --to-sign FILE")
+        }
+        return SignAnswer(bytes, to: path == StandardFile.name ? StandardFile.outputTitle : path)
+    }
+
+    /// Attaches signatures: to an image and its signed manifest, which become a bundle, or to a bundle.
+    func bundleWithDetachedSignatures(_ console: Console) throws -> SignAnswer {
+        let given = try detached.manifest.map { try detached.readManifest(at: $0) }
+        let input = try input()
+        let manifest = try given ?? manifest(ofBundleIn: input)
+        let signers = try detached.signers(of: manifest)
+        for signer in signers { warn(ofKey: signer.publicKey.id, console) }
+        let known = target == StandardFile.name ? nil : Self.counter(ofBundleIn: target)
+        let signer = try BundleSigner(keys: signers)
+        let output = try outputFile(at: target)
+        let file =
+            given == nil
+            ? try signer.sign(input, named: FilePath(image), as: release(), created: 0, to: output)
+            : try signer.sign(input, under: manifest, to: output)
+        warn(ofCounter: manifest.securityCounter, after: known, in: ("bundle", "--counter"), console)
+        return SignAnswer(file)
+    }
+
+    /// Returns the manifest of the bundle that gets another signature.
+    ///
+    /// - Throws: a usage failure for an image; the errors of `BundleSigner`.
+    private func manifest(ofBundleIn file: InputFile) throws -> Manifest {
+        let prefix = try file.prefix(FirmwareFileKind.prefixLength)
+        guard FirmwareFileKind.detect(prefix: prefix) == .bundle else {
+            throw Failure.usage(
+                "--manifest is missing: \(StandardFile.title(of: image)) is an image, and the signature is for a manifest",
+                hint: "add the file that --to-sign wrote: --manifest FILE")
+        }
+        return try BundleSigner.manifest(for: file, named: FilePath(image), as: release(), created: 0)
+    }
+}

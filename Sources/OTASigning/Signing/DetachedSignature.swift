@@ -1,0 +1,123 @@
+internal import OTAFirmware
+
+/// A signature that was created on another machine, for example with `openssl pkeyutl -sign`. It is the contents of a signature file.
+package struct DetachedSignature: Sendable {
+    /// The name of the file, for messages.
+    package let name: String
+    /// The signature in each encoding that the contents may have.
+    private let candidates: [[UInt8]]
+    private let length: Int
+
+    package init(_ contents: [UInt8], name: String) {
+        self.name = name
+        candidates = SignatureEncoding.decodings(of: contents)
+        length = contents.count
+    }
+
+    /// Returns the signature if it is a valid signature of `message` by `key`, otherwise nil.
+    fileprivate func bytes(by key: ImagePublicKey, of message: [UInt8]) -> [UInt8]? {
+        candidates.first { key.isValid($0, of: message) }
+    }
+
+    /// Returns the error for a signature that is not valid for one of `keys`.
+    fileprivate func unmatched(_ keys: [ImagePublicKey], hint: String) -> KeyError {
+        let isForEd25519 = keys.allSatisfy { $0.algorithm == .ed25519 }
+        guard !isForEd25519 || candidates.contains(where: { $0.count == 64 }) else {
+            return KeyError(
+                .signatureUnmatched,
+                "\(name) has \(length) bytes; an Ed25519 signature has 64 bytes, or it is the text of these bytes in hex or Base64"
+            )
+        }
+        let ids = keys.map(\.id.description).joined(separator: ", ")
+        let key = keys.count == 1 ? "the public key \(ids)" : "any of the public keys \(ids)"
+        return KeyError(.signatureUnmatched, "\(name) is not a valid signature for \(key)", hint: hint)
+    }
+}
+
+/// An Ed25519 key whose signature of one message already exists.
+package struct DetachedSigner: Signer {
+    package let publicKey: PublicKey
+    private let signature: [UInt8]
+
+    /// Finds the signature of each key. The order of the signatures and of the keys has no effect.
+    ///
+    /// - Parameter message: the signed bytes.
+    /// - Throws: `signature-unmatched` if a signature is not valid for one of the keys, if two signatures are by the same key, or if a key
+    ///   has no signature.
+    package static func signers(
+        _ signatures: [DetachedSignature], keys: [PublicKey], message: [UInt8]
+    ) throws(KeyError) -> [DetachedSigner] {
+        let imageKeys = keys.map(ImagePublicKey.init)
+        var found: [PublicKey: (name: String, bytes: [UInt8])] = [:]
+        for signature in signatures {
+            let matches = imageKeys.lazy.compactMap { key in signature.bytes(by: key, of: message).map { (key, $0) } }
+            guard let (key, bytes) = matches.first, let key = key.bundleKey else {
+                throw signature.unmatched(
+                    imageKeys,
+                    hint:
+                        "give the public key of the signer; or sign exactly the bytes that --to-sign wrote for this release"
+                )
+            }
+            if let other = found.updateValue((signature.name, bytes), forKey: key) {
+                throw KeyError(
+                    .signatureUnmatched, "\(other.name) and \(signature.name) are signatures by the same key \(key.id)",
+                    hint: "give one signature for each key")
+            }
+        }
+        return try keys.map { (key) throws(KeyError) in
+            guard let signature = found[key] else {
+                throw KeyError(
+                    .signatureUnmatched, "there is no signature by the public key \(key.id)",
+                    hint: "add its signature with --signature FILE, or omit its --public-key")
+            }
+            return DetachedSigner(publicKey: key, signature: signature.bytes)
+        }
+    }
+
+    package func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8] { signature }
+}
+
+/// A key for MCUboot images whose signature already exists.
+package struct DetachedImageSigner: ImageSigner {
+    package let publicKey: ImagePublicKey
+    private let signature: DetachedSignature
+
+    package init(_ signature: DetachedSignature, by publicKey: ImagePublicKey) {
+        self.publicKey = publicKey
+        self.signature = signature
+    }
+
+    /// Returns the existing signature.
+    ///
+    /// - Throws: `signature-unmatched` if the signature is not a valid signature of `message`.
+    package func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8] {
+        guard let bytes = signature.bytes(by: publicKey, of: message) else {
+            throw signature.unmatched(
+                [publicKey],
+                hint: "give the same image and options as with --to-sign, and the public key of the signer\(encoding)")
+        }
+        return bytes
+    }
+
+    private var encoding: String {
+        switch publicKey.algorithm {
+        case .ed25519: ""
+        case .ecdsaP256: "; an ECDSA signature must be in DER"
+        case .rsa2048, .rsa3072: "; an RSA signature must be RSASSA-PSS with SHA-256 and a salt of 32 bytes"
+        }
+    }
+}
+
+/// Decodes signatures that other programs wrote: as raw bytes, or as text in hex or Base64.
+package enum SignatureEncoding {
+    /// The maximum length of a text, in bytes. The longest signature (RSA-3072) has 768 hex digits.
+    private static let maximumLength = 4096
+
+    /// Returns the signature in each encoding that `contents` may have, first the raw bytes. White space in a text is ignored.
+    package static func decodings(of contents: [UInt8]) -> [[UInt8]] {
+        guard (1...maximumLength).contains(contents.count) else { return [] }
+        let text = contents.filter { !" \t\r\n".utf8.contains($0) }
+        let decoded = [Hex.decode(String(decoding: text, as: UTF8.self)), Base64.decode(text)]
+        return [contents] + decoded.compactMap { $0 }
+    }
+}
