@@ -42,7 +42,7 @@ struct OutputOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "Append a log to this file, for a bug report. The log contains the versions of otaflash and its libraries, the arguments, "
-                + "and every frame. The frames contain the firmware. The log contains no private keys, passphrases or passkeys.",
+                + "and every frame. The frames contain the firmware. The log contains no private keys, passphrases, PINs or passkeys.",
             valueName: "file"),
         completion: .file())
     var log: String?

@@ -19,6 +19,12 @@ struct TokenKey {
     /// The key in messages, such as `"fw" (id 01)`.
     var title: String { "\"\(label)\" (id \(Hex.encode(id)))" }
 
+    /// The URI of the key, without a PIN and its source.
+    func uri(modulePath: String?) -> String {
+        let token = object.session.token
+        return TokenURI.text(token: token.label, serial: token.serial, object: label, id: id, modulePath: modulePath)
+    }
+
     /// The algorithm that the type of the key permits; nil for a type that does not sign images.
     var algorithm: ImagePublicKey.Algorithm? {
         switch kind {
@@ -44,8 +50,8 @@ struct TokenKey {
             .wrongAlgorithm,
             "the key \(title) of the token \(object.session.token.title) is for \(kindName); expected \(names)",
             hint: algorithm == .ecdsaP256
-                ? "this key signs MCUboot images: --as mcuboot; to make another key: otaflash keygen NAME --in URI"
-                : "make another key: otaflash keygen NAME --in 'pkcs11:token=LABEL;object=NAME'")
+                ? "this key signs MCUboot images: --as mcuboot; or \(object.session.token.keygenHint)"
+                : object.session.token.keygenHint)
     }
 
     /// Returns the public key. The token has it as an object with the same id, or as an attribute of the private key.
@@ -114,20 +120,18 @@ struct TokenKeySearch {
             let isOneToken = "the URI fits \(usable.count) keys of the token \(session.token.title)"
             throw KeyError(
                 .ambiguousKey, "\(isOneToken): \(Self.titles(usable))",
-                hint: uri.object == nil
-                    ? "add the name of one of them to the URI: object=NAME"
-                    : "add the id of one of them to the URI: id=\(TokenURI.encode(id: usable[0].id))")
+                hint: "use the URI of one of them: --key \(usable[0].uri(modulePath: uri.modulePath).shellQuoted)")
         }
         if let other = fitting.first { throw other.wrongAlgorithm(algorithms) }
         let wanted = uri.object.map { "private key \"\($0)\"" } ?? "private key that fits the URI"
         guard !all.isEmpty else {
             throw KeyError(
                 .noSuchKey, "the token \(session.token.title) has no private key",
-                hint: "make one: otaflash keygen NAME --in 'pkcs11:token=LABEL;object=NAME'")
+                hint: session.token.keygenHint)
         }
         throw KeyError(
             .noSuchKey, "the token \(session.token.title) has no \(wanted); it has: \(Self.titles(all))",
-            hint: "use one of these keys: object=NAME, or id=%01")
+            hint: "use the URI of a key in the token: --key \(all[0].uri(modulePath: uri.modulePath).shellQuoted)")
     }
 
     private func fits(_ key: TokenKey) -> Bool {

@@ -125,6 +125,12 @@ struct TokenDescription {
     /// The token in messages, such as `"release" (serial 4e94338e28c6cbc1)`.
     var title: String { "\"\(label)\" (serial \(serial))" }
 
+    /// The hint to create a key pair in this token.
+    var keygenHint: String {
+        let uri = "pkcs11:token=\(TokenURI.encode(label.utf8));object=fw"
+        return "create an Ed25519 key in the token: otaflash keygen NAME --in \(uri.shellQuoted)"
+    }
+
     /// Returns whether the URI's attributes for the token fit.
     func matches(_ uri: TokenURI) -> Bool {
         fits(label, uri.token) && fits(serial, uri.serial) && fits(manufacturer, uri.manufacturer)

@@ -46,7 +46,7 @@ final class TokenSession {
         guard found.isEmpty else {
             throw KeyError(
                 .ambiguousKey, "the URI fits \(found.count) tokens: \(titles)",
-                hint: "add token=LABEL or serial=NUMBER to the URI")
+                hint: "add the serial number of the token to the URI: serial=\(TokenURI.encode(found[0].serial.utf8))")
         }
         let name = uri.token.map { "no token \"\($0)\"" } ?? "no token that fits the URI"
         guard !all.isEmpty else {
@@ -55,7 +55,8 @@ final class TokenSession {
                 hint: "insert the token; or give another module: module-path=PATH in the URI")
         }
         throw KeyError(
-            .noSuchToken, "\(name); there are: \(titles)", hint: "use the label of one of these tokens: token=LABEL")
+            .noSuchToken, "\(name); there are: \(titles)",
+            hint: "use the label of one of these tokens in the URI: token=\(TokenURI.encode(all[0].label.utf8))")
     }
 
     /// Calls a function of the module with this session.

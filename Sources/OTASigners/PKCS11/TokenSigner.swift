@@ -25,7 +25,7 @@ public final class TokenSigner: ImageSigner, @unchecked Sendable {  // The lock 
         guard let publicKey = publicKey.bundleKey else {
             throw KeyError(
                 .wrongAlgorithm, "the key is for \(publicKey.algorithm.name); a bundle requires Ed25519",
-                hint: "this key signs MCUboot images: --as mcuboot; to make another key: otaflash keygen NAME --in URI")
+                hint: "this key signs MCUboot images: --as mcuboot; or \(key.session.token.keygenHint)")
         }
         return BundleTokenSigner(publicKey: publicKey, key: self)
     }
@@ -112,7 +112,7 @@ public final class Tokens {
     ) throws -> TokenSigner {
         let session = try session(at: uri)
         let key = try TokenKeySearch(session, uri, algorithms).key()
-        return TokenSigner(key.object, try key.publicKey(), location(of: key.object, uri))
+        return TokenSigner(key.object, try key.publicKey(), key.uri(modulePath: uri.modulePath))
     }
 
     /// Creates an Ed25519 key pair inside a token.
@@ -133,7 +133,7 @@ public final class Tokens {
         let session = try session(at: uri, writes: true)
         let pair = try TokenKeyPair(in: session, label: label)
         do {
-            return try use(pair.publicKey, location(of: pair.privateObject, uri))
+            return try use(pair.publicKey, TokenKey(pair.privateObject).uri(modulePath: uri.modulePath))
         } catch {
             pair.destroy()
             throw error
@@ -158,11 +158,5 @@ public final class Tokens {
         try session.logIn(source, file: uri.pinSource)
         sessions[path, default: [:]][slot] = session
         return session
-    }
-
-    private func location(of key: TokenObject, _ uri: TokenURI) -> String {
-        let token = key.session.token
-        return TokenURI.text(
-            token: token.label, serial: token.serial, object: key.label, id: key.id, modulePath: uri.modulePath)
     }
 }

@@ -187,7 +187,7 @@ extension TokenURI {
     static func encode(id: [UInt8]) -> String { id.map { "%" + Hex.encode([$0]) }.joined() }
 
     /// Encodes each byte except letters, digits and the characters of `plain` as `%` and two hex digits.
-    private static func encode(_ bytes: some Sequence<UInt8>, plain: String = "-._~") -> String {
+    static func encode(_ bytes: some Sequence<UInt8>, plain: String = "-._~") -> String {
         bytes.map { byte in
             let character = Character(UnicodeScalar(byte))
             let isPlain = byte < 0x80 && (character.isLetter || character.isNumber || plain.contains(character))
