@@ -61,6 +61,15 @@ extension FakeBlueZ {
         try await Task.sleep(for: .seconds(30))
     }
 
+    /// Asks the agent to authorize a pairing without a passkey, as bluetoothd does for a pairing that it started itself. Returns whether
+    /// the agent accepted.
+    package func asksForAuthorization() async -> Bool {
+        guard let agent else { return false }
+        let reply = try? await connection?.call(
+            agent.owner, agent.path, BlueZName.agent, "RequestAuthorization", [.objectPath(Self.device)])
+        return reply != nil
+    }
+
     private enum Outcome { case right, wrong, refused }
 
     private func askPasskey() async -> Outcome {

@@ -267,6 +267,16 @@ extension ConformanceTests {
     }
 
     @Test(
+        "a pairing without a passkey is accepted, except by the responder that refuses each pairing",
+        .enabled(if: !World.isLab, "the lab does not know the agent's bus name"),
+        arguments: [(PairingResponder.justWorks, true), (.unattended, true), (.refusing, false)])
+    func authorizesAPairing(_ responder: PairingResponder, accepts: Bool) async throws {
+        try await connect(pairing: responder) { world, _, _ in
+            #expect(await world.fake?.asksForAuthorization() == accepts)
+        }
+    }
+
+    @Test(
         "only bluetoothd may call the pairing agent",
         .enabled(if: !World.isLab, "the lab does not know the agent's bus name"))
     func theAgentRefusesOthers() async throws {
