@@ -249,7 +249,8 @@ let package = Package(
             name: "OTACommandsTests",
             dependencies: [
                 "OTACommands", "BlueZ", "DBus", "DescriptorIO", "FakeBlueZ", "OTAArchive", "OTAClient", "OTAFirmware",
-                "OTASerial", "OTASigners", "OTASigning", "OTASimulator", "OTATestSupport", "OTATransport", "OTAUDP", "OTAUpdate",
+                "OTASerial", "OTASigners", "OTASigning", "OTASimulator", "OTATestSupport", "OTATransport", "OTAUDP",
+                "OTAUpdate",
                 subprocess, system,
             ],
             exclude: [

@@ -342,7 +342,10 @@ import Testing
         #expect(try sandbox.read("fw.signed.bin") == sandbox.read("expected.bin"))
         #expect(try await sandbox.run("verify", "fw.signed.bin", "--trust", "k.pub.pem").exit == 0)
         let pure = try await sandbox.run(
-            ["sign", "fw.bin", "--signature", "k.sig", "--public-key", "k.pub.pem", "--pure", "--format", "json", "-o", "x"]
+            [
+                "sign", "fw.bin", "--signature", "k.sig", "--public-key", "k.pub.pem", "--pure", "--format", "json",
+                "-o", "x",
+            ]
                 + Self.layout)
         #expect(try code(pure) == (algorithm == "ED25519" ? "signature-unmatched" : "wrong-algorithm"))
     }

@@ -10,7 +10,7 @@ import Testing
         let sandbox = try Sandbox()
         try await sandbox.release()
         try sandbox.write(
-            "kms",
+            "kms.text",
             Array(
                 """
                 #!/bin/sh
@@ -19,7 +19,9 @@ import Testing
                 sign) \(sign) ;;
                 esac
                 """.utf8))
-        _ = try await sandbox.shell("chmod +x kms")
+        // A process that another test starts can inherit the descriptor of a file that this process writes. The file is then busy and
+        // cannot be executed. So another process writes the program.
+        _ = try await sandbox.shell("cp kms.text kms && chmod +x kms")
         return sandbox
     }
 

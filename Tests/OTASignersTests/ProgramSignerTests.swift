@@ -23,7 +23,7 @@ private final class Script {
             })
         let key = try await Command.run("openssl", ["genpkey", "-algorithm", "ed25519", "-out", folder + "/key.pem"])
         try #require(key.succeeded)
-        try write(
+        try await write(
             """
             #!/bin/sh
             cd '\(folder)' || exit 99
@@ -36,9 +36,12 @@ private final class Script {
             """)
     }
 
-    private func write(_ text: String) throws {
-        try Data(text.utf8).write(to: URL(filePath: path))
-        chmod(path, 0o700)
+    /// Writes the script in another process. A process that another test starts can inherit the descriptor of a file that this process
+    /// writes. The file is then busy and cannot be executed.
+    private func write(_ text: String) async throws {
+        let written = try await Command.run(
+            "sh", ["-c", "cat >\"$1\" && chmod 700 \"$1\"", "sh", path], input: Array(text.utf8))
+        try #require(written.succeeded)
     }
 
     deinit { try? FileManager.default.removeItem(atPath: folder) }

@@ -78,7 +78,7 @@ def only_sign_gets_the_secret_key_and_no_output_has_it(job):
     require([call for call in calls if call.endswith("key")] == ["sign key"], calls)
     require({"log ", "sign key", "verify ", "simulate ", "push "} <= set(calls), calls)
     before = job.files()
-    result = job.run(key=secret)
+    result = job.run(key=secret, output="other.otaf")
     require_failure(job, before, result, 64, "usage", "inputs")
     require(secret.split("\n")[1] not in result.log + result.summary, result)
 
