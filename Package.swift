@@ -254,7 +254,7 @@ let package = Package(
                 subprocess, system,
             ],
             exclude: [
-                "Support/fake_agent.py", "Support/fake_token.c", "Support/hostile_smp.py",
+                "Support/dsse_peer.py", "Support/fake_agent.py", "Support/fake_token.c", "Support/hostile_smp.py",
                 "Support/lying_smp_server.py", "Support/search_memory.py", "Support/smp_update.py",
             ],
             swiftSettings: swift),

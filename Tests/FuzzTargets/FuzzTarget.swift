@@ -23,6 +23,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case package
     case agent
     case signers
+    case attestations
 
     /// Runs the decoder on the bytes. It may refuse them, but must not trap or hang.
     ///
@@ -50,6 +51,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .package: PackageFuzz.run(bytes)
         case .agent: AgentFuzz.run(bytes)
         case .signers: SignerFuzz.run(bytes)
+        case .attestations: AttestationFuzz.run(bytes)
         }
     }
 }

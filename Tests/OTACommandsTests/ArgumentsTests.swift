@@ -67,7 +67,8 @@ import Testing
     }
 
     static let commands = [
-        ["keygen"], ["sign"], ["verify"], ["inspect"], ["scan"], ["push"], ["status"], ["confirm"], ["discard"],
+        ["keygen"], ["sign"], ["verify"], ["inspect"], ["attest"], ["scan"], ["push"], ["status"], ["confirm"],
+        ["discard"],
         ["identify"], ["doctor"],
         ["simulate", "create"], ["simulate", "list"], ["simulate", "remove"], ["simulate", "serve"],
         ["gatt", "services"], ["gatt", "read"],
@@ -118,8 +119,8 @@ import Testing
 
             """
         let order = [
-            ["keygen"], ["sign"], ["verify"], ["inspect"], ["push"], ["status"], ["identify"], ["confirm"], ["discard"],
-            ["simulate"], ["simulate", "remove"], ["simulate", "create"], ["simulate", "list"],
+            ["keygen"], ["sign"], ["verify"], ["inspect"], ["attest"], ["push"], ["status"], ["identify"], ["confirm"],
+            ["discard"], ["simulate"], ["simulate", "remove"], ["simulate", "create"], ["simulate", "list"],
         ]
         for words in order {
             let example = Self.example(on: try await sandbox.run(words + ["--help"]).out)
@@ -128,6 +129,7 @@ import Testing
                 .replacing("object=fw'", with: "object=fw' --pin-env PIN")
                 .replacing("sim:kitchen?", with: "sim:kitchen?pace=virtual&")
                 .replacing(/--device sim:(?=\s|$)/, with: "--device 'sim:?pace=virtual'")
+            if words == ["attest"] { script += "echo '{}' >app.spdx.json\n" }
             if words == ["verify"] {
                 script += "\"$0\" sign app.bin --key release.pem --product demo --version 1.0.0 -o last.otaf\n"
             }

@@ -102,6 +102,20 @@ import Testing
                     // Here the samples are a link out of the folder, and the step refuses it.
                     ["firmware-samples/": "$samples/", "ci/release-step": "\"$root\"/ci/release-step"]),
             ]),
+        Page(
+            name: "docs/provenance.md",
+            setup: """
+                otaflash keygen release
+                otaflash sign "$samples/acme-thermostat-1.1.0.bin" --key release.pem -o firmware.otaf
+                echo '{"spdxVersion": "SPDX-2.3"}' >app.spdx.json
+                export CI_JOB_URL=https://gitlab.example/acme/lamp/-/jobs/12 CI_RUNNER_ID=3
+                export CI_PROJECT_URL=https://gitlab.example/acme/lamp CI_COMMIT_SHA=0123456789012345678901234567890123456789
+                """,
+            blocks: [
+                .run("otaflash attest firmware.otaf --key release.pem"),
+                .run("otaflash attest firmware.otaf --key release.pem --predicate"),
+                .run("otaflash verify firmware.otaf"),
+            ]),
         Page(name: "docs/radio-lab.md", blocks: [.scripts("scripts/radio-lab"), .notRun("@case", .noCommand)]),
         Page(
             name: "docs/releases.md",

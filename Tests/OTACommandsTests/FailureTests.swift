@@ -36,6 +36,9 @@ import Testing
         for code in SigningError.Code.allCases {
             check(SigningError.refused(code, context: context), code: code.rawValue, in: invocation)
         }
+        for code in AttestationError.Code.allCases {
+            check(AttestationError(code, context), code: code.rawValue, in: invocation)
+        }
         for code in ZipError.Code.allCases { check(ZipError(code, context), code: code.rawValue, in: invocation) }
         for code in PackageError.Code.allCases {
             check(PackageError(code, context), code: code.rawValue, in: invocation)
@@ -181,6 +184,7 @@ import Testing
         add(SigningError.Code.self)
         add(ZipError.Code.self)
         add(PackageError.Code.self)
+        add(AttestationError.Code.self)
         add(BundleError.Code.self)
         add(ImageError.Code.self)
         add(IntelHexError.Code.self)

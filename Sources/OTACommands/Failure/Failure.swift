@@ -103,6 +103,7 @@ extension Failure {
         case let error as KeyError: self.init(error, in: invocation)
         case let error as VerificationError: self.init(error, in: invocation)
         case let error as SigningError: self.init(error, in: invocation)
+        case let error as AttestationError: self.init(error, in: invocation)
         case let error as VirtualDeviceError: self.init(error, in: invocation)
         case let error as AddressError: self = .usage(error.context, hint: error.hint)
         case let error as ClientError: self.init(error)

@@ -22,6 +22,9 @@ struct Verify: Command {
               - at least one trusted key has signed both bundles;
               - the version that <file> requires is not newer than the previous version.
 
+            With --attestation, verify also checks that trusted keys have signed all attestations in the file, and that they \
+            are about <file> (see 'otaflash attest --help').
+
             Example: otaflash verify app.bin.otaf --trust release.pub.pem --product demo
                      otaflash verify app.bin.otaf --trust release.pub.pem \\
                        --previous last.otaf
@@ -69,6 +72,21 @@ struct Verify: Command {
         transform: WholeNumber.in(1...4))
     var signatures: Int?
 
+    @Option(
+        help: ArgumentHelp(
+            "A file with attestations of <file>, one DSSE envelope on each line. Refuse <file> if one of them is not about <file> or not "
+                + "signed by a trusted key; default: no attestations.",
+            valueName: "file"),
+        completion: .file())
+    var attestation: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "A public key, or a folder with keys (*.pub.pem), that may sign attestations; repeatable. Default: the trusted keys of --trust.",
+            valueName: "path"),
+        completion: .file())
+    var attestationTrust: [String] = []
+
     @Flag(help: "Accept a file that only the published demo key has signed.")
     var allowDemoKey = false
 
@@ -78,9 +96,10 @@ struct Verify: Command {
         var invocation = Invocation(command: Self.name, file: file, trust: trust.trust)
         let values = [
             ("--product", product), ("--hardware", hardware?.description), ("--counter", counter?.description),
-            ("--previous", previous), ("--signatures", signatures?.description),
+            ("--previous", previous), ("--signatures", signatures?.description), ("--attestation", attestation),
         ]
         for (name, value) in values { if let value { invocation.options += [name, value] } }
+        for path in attestationTrust { invocation.options += ["--attestation-trust", path] }
         if allowDemoKey { invocation.options.append("--allow-demo-key") }
         return invocation
     }
@@ -94,6 +113,16 @@ struct Verify: Command {
                 "FILE and --previous are both standard input",
                 hint: "give the previous bundle as a file: --previous OLD.otaf")
         }
+        guard attestation != StandardFile.name || ![file, previous].contains(StandardFile.name) else {
+            throw Failure.usage(
+                "--attestation and another file are both standard input",
+                hint: "give the attestations as a file: --attestation FILE.intoto.jsonl")
+        }
+        guard attestation != nil || attestationTrust.isEmpty else {
+            throw Failure.usage(
+                "--attestation-trust is for attestations, and --attestation is missing",
+                hint: "give the file of the attestations: --attestation FILE.intoto.jsonl")
+        }
         let update = try UpdateFile(parsing: FileReader.contents(of: file))
         let verifier = Verifier(trust: try trust.store(console), policy: policy)
         switch update {
@@ -106,8 +135,16 @@ struct Verify: Command {
             if let previous {
                 try answer.add(previous: checked(verified, after: previous, trust: verifier.trust, console))
             }
+            if let attestation {
+                try answer.add(attestations: attestations(in: attestation, of: verified, verifier, console))
+            }
             return answer
         case .images(let images):
+            guard attestation == nil else {
+                throw Failure.usage(
+                    "--attestation is for bundles, and \(StandardFile.title(of: file)) is not a bundle",
+                    hint: "omit --attestation; or sign the image into a bundle, and attest the bundle")
+            }
             guard previous == nil else {
                 throw Failure.usage(
                     "--previous compares bundles, and \(StandardFile.title(of: file)) is not a bundle",
@@ -123,6 +160,22 @@ struct Verify: Command {
             }
             return VerifyAnswer(
                 images.map { PackagedImage($0, verifier.report(on: $0.file)) }, file: StandardFile.title(of: file))
+        }
+    }
+
+    /// Verifies the attestations of a bundle with the keys of `--attestation-trust`, or else with the keys of `--trust`.
+    private func attestations(
+        in name: String, of bundle: VerifiedBundle, _ verifier: Verifier, _ console: Console
+    ) throws -> [VerifiedAttestation] {
+        let paths = attestationTrust.map { FilePath($0) }
+        let trust =
+            paths.isEmpty ? verifier.trust : try TrustOptions.store(at: paths, filesAreChosen: true, console)
+        let bytes = try FileReader.contents(of: name)
+        do throws(AttestationError) {
+            return try Verifier(trust: trust, policy: TrustPolicy(allowsDemoKey: allowDemoKey)).verify(
+                AttestationFile(parsing: bytes), of: bundle)
+        } catch {
+            throw failure(error, ofAttestation: name, trust)
         }
     }
 
@@ -195,6 +248,27 @@ extension Verify {
         return failure
     }
 
+    /// Returns the failure for the file of `--attestation`.
+    private func failure(_ error: AttestationError, ofAttestation name: String, _ trust: TrustStore) -> Failure {
+        var failure = Failure(error, in: invocation)
+        failure.message = "\(StandardFile.title(of: name)): \(failure.message)"
+        guard error.code == .untrusted else { return failure }
+        // Without --attestation-trust, the keys of --trust apply. One --attestation-trust alone would replace all of them.
+        var complete = invocation
+        if attestationTrust.isEmpty {
+            for path in self.trust.paths { complete.options += ["--attestation-trust", path.string] }
+        }
+        failure.hints = [
+            "if you trust the signer of the attestation, give its public key too: "
+                + complete.line(adding: "--attestation-trust KEY.pub.pem")
+        ]
+        if !allowDemoKey, trust[DemoKey.id] != nil {
+            failure.hints.append(
+                "to accept the demo key in a test: \(invocation.line(adding: "--allow-demo-key"))")
+        }
+        return failure
+    }
+
     /// Returns the failure for a bundle that must not follow the previous bundle.
     private func failure(_ error: VerificationError, of manifest: Manifest) -> Failure {
         var failure = Failure(error, in: invocation)
@@ -218,59 +292,5 @@ extension Verify {
         var completed = invocation
         completed.trust = trust.paths.map(\.string)
         return completed
-    }
-}
-
-/// The result of the command `verify`.
-struct VerifyAnswer: CommandAnswer {
-    /// The release that the bundle was compared with.
-    struct Previous: Encodable {
-        let file, version: String
-        let securityCounter: UInt32
-        let manifestSha256: String
-        /// Whether the two bundles have the same manifest.
-        let sameRelease: Bool
-
-        init(file: String, _ bundle: VerifiedBundle, isSame: Bool) {
-            self.file = file
-            version = bundle.manifest.version.text
-            securityCounter = bundle.manifest.securityCounter
-            manifestSha256 = bundle.manifestDigest.description
-            sameRelease = isSame
-        }
-    }
-
-    var bundle: BundleSummary?
-    var images: [PackagedImage]?
-    private(set) var previous: Previous?
-    private(set) var lines: [TerminalLine]
-
-    private enum CodingKeys: CodingKey {
-        case bundle, images, previous
-    }
-
-    init(_ verified: VerifiedBundle, file: String) {
-        let bundle = BundleSummary(verified.envelope, reports: verified.signatures)
-        self.bundle = bundle
-        let signers = verified.signers.map(\.description).joined(separator: ", ")
-        lines = [
-            "\(file) is verified: \(bundle.product) \(bundle.version), \(bundle.imageSize) image bytes, signed by \(signers)."
-        ]
-    }
-
-    /// Adds the comparison with the previous release.
-    mutating func add(previous: Previous) {
-        self.previous = previous
-        lines.append(
-            previous.sameRelease
-                ? "It is the same release as \(previous.file)."
-                : "Devices with \(previous.file) (\(previous.version)) can install it.")
-    }
-
-    init(_ images: [PackagedImage], file: String) {
-        self.images = images
-        lines = images.flatMap { image in
-            [image.sentence(of: file, isAlone: images.count == 1)] + image.lines
-        }.map { TerminalLine($0) }
     }
 }

@@ -49,21 +49,31 @@ struct TrustOptions: ParsableArguments {
                 hint: Shell.export("OTAFLASH_TRUST", paths))
         }
         do throws(KeyError) {
-            let store = try TrustStore(paths: paths, filesAreChosen: !trust.isEmpty)
-            let ids = store.imageKeys.map(\.id.description).joined(separator: ", ")
-            for key in store.imageKeys where MCUbootSampleKey.contains(key.id) {
-                console.warn(
-                    "the trusted key \(key.id) is a sample key of MCUboot: its private key is public, so everybody can sign with it",
-                    hint: "remove it from the trusted keys, unless the device is only for tests")
-            }
-            console.debug("trusted: \(ids); from \(paths.map(\.string).joined(separator: ", "))")
-            return store
+            return try Self.store(at: paths, filesAreChosen: !trust.isEmpty, console)
         } catch {
             // The user did not give the path of the default folder. If the folder does not exist, no key is trusted yet.
             guard error.code == .noSuchFile, isDefault else { throw error }
             let folder = paths.first?.string ?? ""
             throw KeyError(.noTrustedKey, "no key is trusted on this machine: \(folder) does not exist")
         }
+    }
+
+    /// Loads the trusted keys at these paths, and warns about a key whose private key is public.
+    ///
+    /// - Parameter filesAreChosen: whether the user named the paths in the current command.
+    /// - Throws: `KeyError`.
+    static func store(
+        at paths: [FilePath], filesAreChosen: Bool, _ console: Console
+    ) throws(KeyError) -> TrustStore {
+        let store = try TrustStore(paths: paths, filesAreChosen: filesAreChosen)
+        let ids = store.imageKeys.map(\.id.description).joined(separator: ", ")
+        for key in store.imageKeys where MCUbootSampleKey.contains(key.id) {
+            console.warn(
+                "the trusted key \(key.id) is a sample key of MCUboot: its private key is public, so everybody can sign with it",
+                hint: "remove it from the trusted keys, unless the device is only for tests")
+        }
+        console.debug("trusted: \(ids); from \(paths.map(\.string).joined(separator: ", "))")
+        return store
     }
 
     private var isDefault: Bool { trust.isEmpty && Environment.value("OTAFLASH_TRUST") == nil }

@@ -193,7 +193,7 @@ extension Sign {
         let input = try input()
         let manifest = try given ?? manifest(ofBundleIn: input)
         let signers = try detached.signers(of: manifest)
-        for signer in signers { warn(ofKey: signer.publicKey.id, console) }
+        for signer in signers { Self.warn(ofKey: signer.publicKey.id, console) }
         let known = target == StandardFile.name ? nil : Self.counter(ofBundleIn: target)
         let signer = try BundleSigner(keys: signers)
         let output = try outputFile(at: target)

@@ -177,7 +177,7 @@ struct Sign: Command {
         _ layout: MCUbootLayout, _ scheme: MCUbootSigner.Scheme, _ console: Console
     ) throws -> SignAnswer {
         let key = try imageSigner(console)
-        warn(ofKey: key.publicKey.id, console)
+        Self.warn(ofKey: key.publicKey.id, console)
         let path = mcubootTarget
         guard !path.hasSuffix(".hex") else {
             throw Failure.usage(
@@ -214,7 +214,7 @@ struct Sign: Command {
     private func signers(_ console: Console) throws -> [any Signer] {
         var keys = SigningKeys(passphrases: passphrase.source, pins: pin.source(console))
         let signers = try key.map { try keys.key(at: $0) }
-        for signer in signers { warn(ofKey: signer.publicKey.id, console) }
+        for signer in signers { Self.warn(ofKey: signer.publicKey.id, console) }
         return signers
     }
 
@@ -258,7 +258,8 @@ struct Sign: Command {
             : try OutputFile(FilePath(path), replaces: replaces(path))
     }
 
-    func warn(ofKey id: KeyID, _ console: Console) {
+    /// Warns about a signing key whose private key is public.
+    static func warn(ofKey id: KeyID, _ console: Console) {
         if id == DemoKey.id {
             console.warn("this is the demo key: its private key is public, so its signature proves nothing")
         } else if MCUbootSampleKey.contains(id) {

@@ -1,0 +1,277 @@
+import ArgumentParser
+import OTAFirmware
+import OTASigning
+import SystemPackage
+
+/// The command `attest`, which signs a statement about a bundle: who built it and of what, or another claim such as an SBOM.
+struct Attest: Command {
+    static let name = "attest"
+    static let configuration = CommandConfiguration(
+        commandName: name, abstract: "Sign the provenance or the SBOM of a bundle.",
+        discussion: """
+            attest signs an in-toto statement about a bundle and appends it to a file: one DSSE envelope on each line. \
+            'otaflash verify <bundle> --attestation <file>' checks all of them.
+
+            Without --predicate, the statement is SLSA provenance. It names the build service, the job and the commit, from \
+            the environment variables of GitHub Actions or GitLab CI. Other machines have no such variables, and attest then \
+            fails (exit 64).
+
+            With --predicate, the statement contains your own JSON document, such as an SBOM.
+
+            Example: otaflash attest app.bin.otaf --key release.pem \\
+                       --predicate app.spdx.json \\
+                       --predicate-type https://spdx.dev/Document
+            """)
+
+    @Argument(help: "A bundle; - for stdin, which requires -o.", completion: .file())
+    var bundle: String
+
+    @Option(
+        help: ArgumentHelp(
+            "The private Ed25519 key: a PEM file; env:NAME for PEM text in the environment variable NAME; pkcs11:URI for a key in a token "
+                + "(example: 'pkcs11:token=release;object=fw'); exec:PROGRAM for a program that signs; or agent:ID for a key in an SSH "
+                + "agent. Required.",
+            valueName: "key"),
+        completion: .file())
+    var key: String
+
+    @Option(
+        help: ArgumentHelp(
+            "A JSON document to sign, such as an SBOM; default: SLSA provenance. Requires --predicate-type.",
+            valueName: "file"),
+        completion: .file())
+    var predicate: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "The URI of the document's format (example: https://spdx.dev/Document, https://cyclonedx.org/bom).",
+            valueName: "uri"))
+    var predicateType: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "A file that the statement is also about, such as app.elf; repeatable. Default: only the bundle, its image and its manifest.",
+            valueName: "file"),
+        completion: .file())
+    var subject: [String] = []
+
+    @Option(
+        name: [.short, .long],
+        help: ArgumentHelp(
+            "The file to append to; - for stdout. The default for the bundle app.otaf is app.otaf.intoto.jsonl.",
+            valueName: "file"),
+        completion: .file())
+    var output: String?
+
+    @OptionGroup var passphrase: PassphraseOptions
+    @OptionGroup var pin: PINOptions
+    @OptionGroup(title: "Output options") var options: OutputOptions
+
+    var invocation: Invocation { Invocation(command: Self.name, file: bundle) }
+
+    func answer(_ console: Console) throws -> AttestAnswer {
+        try checkStreams()
+        let bundle = try parsedBundle()
+        let statement = try statement(about: bundle)
+        let target = output ?? self.bundle + ".intoto.jsonl"
+        let earlier = target == StandardFile.name ? [] : try earlierAttestations(in: target, of: bundle)
+        var keys = SigningKeys(passphrases: passphrase.source, pins: pin.source(console))
+        let signer = try keys.key(at: key)
+        Sign.warn(ofKey: signer.publicKey.id, console)
+        let line = try AttestationEnvelope(signing: statement, with: signer).line + [UInt8(ascii: "\n")]
+        let contents = earlier + line
+        let count: Int
+        // The complete file is parsed before it is written. So attest never writes a file that verify refuses.
+        do { count = try AttestationFile(parsing: contents).envelopes.count } catch {
+            var failure = Failure(error, in: invocation)
+            failure.message = "\(title(of: target)) would be malformed: \(failure.message)"
+            failure.hints = ["write to another file: -o FILE"]
+            throw failure
+        }
+        try write(contents, to: target)
+        let answer = AttestAnswer(
+            statement, signer: signer.publicKey.id, output: title(of: target), count: count)
+        guard target == StandardFile.name else { return answer }
+        console.note(answer.sentence)
+        return answer.withoutLines
+    }
+
+    private func checkStreams() throws(Failure) {
+        let inputs = [bundle] + (predicate.map { [$0] } ?? []) + subject
+        if bundle == StandardFile.name, output == nil {
+            throw .usage(
+                "the bundle comes from standard input, so the name of the output is unknown",
+                hint: "add -o FILE, or -o - for standard output")
+        }
+        let streams =
+            inputs.count { $0 == StandardFile.name } + (passphrase.passphraseFd == 0 ? 1 : 0) + (pin.pinFd == 0 ? 1 : 0)
+        if streams > 1 {
+            throw .usage(
+                "standard input is used more than once",
+                hint: "give a file in place of -; or use --passphrase-fd 3 3< FILE, or --pin-fd 3 3< FILE")
+        }
+        if output == StandardFile.name, options.format == .json {
+            throw .usage(
+                "standard output cannot be both the attestation and the JSON result",
+                hint: "use -o FILE with --format json")
+        }
+        if let log = options.log, let output,
+            FilePath(log).lexicallyNormalized() == FilePath(output).lexicallyNormalized()
+        {
+            throw .usage("-o and --log name the same file \(log)", hint: "use another file for the log")
+        }
+    }
+
+    private func title(of target: String) -> String {
+        target == StandardFile.name ? StandardFile.outputTitle : target
+    }
+
+    private func parsedBundle() throws -> SignedBundle {
+        let bytes = try FileReader.contents(of: bundle)
+        let parsed: SignedBundle
+        do throws(BundleError) { parsed = try SignedBundle(parsing: bytes) } catch {
+            throw Failure(error, in: Invocation(command: Self.name, file: bundle))
+        }
+        guard parsed.hasIntactImage else {
+            throw Failure(
+                VerificationError(.digestMismatch, "the digest of the image does not match the signed manifest"),
+                in: invocation)
+        }
+        return parsed
+    }
+
+    private func statement(about bundle: SignedBundle) throws -> Statement {
+        let name = self.bundle == StandardFile.name ? "bundle" : Self.lastComponent(of: self.bundle)
+        var subjects = bundle.subjects(named: name)
+        for path in subject {
+            let name = path == StandardFile.name ? "stdin" : Self.lastComponent(of: path)
+            guard !subjects.contains(where: { $0.name == name }) else {
+                throw Failure.usage(
+                    "two subjects have the name \(name)", hint: "rename one of the files, or omit one --subject")
+            }
+            subjects.append(Statement.Subject(name: name, digest: SHA256.digest(of: try FileReader.contents(of: path))))
+        }
+        guard subjects.count <= Statement.maximumSubjects else {
+            throw Failure.usage(
+                "the statement has \(subjects.count) subjects; the limit is \(Statement.maximumSubjects)",
+                hint: "give fewer --subject")
+        }
+        let (type, predicate) = try predicate(for: bundle.envelope.manifest)
+        return Statement(subjects: subjects, predicateType: type, predicate: predicate)
+    }
+
+    private static func lastComponent(of path: String) -> String {
+        FilePath(path).lastComponent?.string ?? path
+    }
+
+    private func predicate(for manifest: Manifest) throws -> (type: String, JSON) {
+        guard predicate != nil || predicateType != nil else {
+            return (Provenance.type, Provenance.predicate(manifest, by: try BuildService()))
+        }
+        guard let predicate, let predicateType else {
+            throw Failure.usage(
+                "--predicate and --predicate-type belong together",
+                hint: "for example: --predicate app.spdx.json --predicate-type https://spdx.dev/Document")
+        }
+        let type = try Self.read(predicateType, "predicate-type", "a URI, such as https://spdx.dev/Document") {
+            Self.isURI($0) ? $0 : nil
+        }
+        let document = try FileReader.contents(of: predicate)
+        let reason: String
+        do throws(JSON.Malformed) {
+            let json = try JSON(parsing: document[...])
+            if json.members != nil { return (type, json) }
+            reason = "the document is not an object"
+        } catch {
+            reason = "\(error.reason), at byte \(error.offset)"
+        }
+        throw Failure(
+            "predicate-malformed", .malformed, "\(StandardFile.title(of: predicate)) is not a JSON object: \(reason)",
+            hint:
+                "give a JSON document; to convert an SPDX tag-value document: pyspdxtools -i app.spdx -o app.spdx.json")
+    }
+
+    /// Returns whether a text starts with the scheme of a URI and contains only printable ASCII without spaces (RFC 3986).
+    private static func isURI(_ text: String) -> Bool {
+        guard let colon = text.utf8.firstIndex(of: UInt8(ascii: ":")), text.utf8.index(after: colon) < text.endIndex,
+            text.first?.isLetter == true
+        else { return false }
+        let scheme = text.utf8[..<colon]
+        return text.utf8.allSatisfy { (0x21...0x7E).contains($0) }
+            && scheme.allSatisfy { UnicodeScalar($0).properties.isAlphabetic || "+-.0123456789".utf8.contains($0) }
+    }
+
+    /// Returns the contents of the output file, with a line feed at the end; empty: the file does not exist.
+    ///
+    /// - Throws: `attestation-malformed` if the file contains anything else; `attestation-differs` if it belongs to another bundle.
+    private func earlierAttestations(in path: String, of bundle: SignedBundle) throws -> [UInt8] {
+        guard (try? FilePath(path).stat()) != nil else { return [] }
+        let bytes = try InputFile(FilePath(path)).prefix(AttestationFile.maximumSize + 1)
+        guard !bytes.isEmpty else { return [] }
+        do throws(AttestationError) {
+            for envelope in try AttestationFile(parsing: bytes).envelopes {
+                let digests = try Statement(parsing: envelope.payload).subjects.map(\.digest)
+                guard
+                    digests.contains(bundle.fileDigest)
+                        || digests.contains(SHA256.digest(of: bundle.envelope.manifestBytes))
+                else { throw AttestationError(.differs, "it already has an attestation of another bundle") }
+            }
+        } catch {
+            var failure = Failure(error, in: invocation)
+            failure.message = "cannot append to \(path): \(failure.message)"
+            failure.hints = ["write to another file: -o FILE; or remove the old file: rm \(Shell.quoted(path))"]
+            throw failure
+        }
+        return bytes.last == UInt8(ascii: "\n") ? bytes : bytes + [UInt8(ascii: "\n")]
+    }
+
+    private func write(_ contents: [UInt8], to path: String) throws {
+        let file =
+            path == StandardFile.name
+            ? try OutputFile(to: .standardOutput, as: FilePath(StandardFile.outputTitle))
+            : try OutputFile(FilePath(path), replaces: true)
+        try contents.withUnsafeBytes { try file.write($0, at: 0) }
+        try file.commit()
+    }
+}
+
+/// The result of the command `attest`.
+struct AttestAnswer: CommandAnswer {
+    struct Subject: Encodable {
+        let name: String?
+        let sha256: String?
+    }
+    struct Attestation: Encodable {
+        let predicateType, keyID: String
+        let subjects: [Subject]
+    }
+    let attestation: Attestation
+    let output: String
+    /// The number of attestations in the output file.
+    let count: Int
+    let sentence: String
+    private(set) var lines: [TerminalLine]
+
+    private enum CodingKeys: CodingKey {
+        case attestation, output, count
+    }
+
+    /// The result without text, for an attestation on standard output. Standard output then contains only the attestation.
+    var withoutLines: AttestAnswer {
+        var copy = self
+        copy.lines = []
+        return copy
+    }
+
+    init(_ statement: Statement, signer: KeyID, output: String, count: Int) {
+        attestation = Attestation(
+            predicateType: statement.predicateType, keyID: signer.description,
+            subjects: statement.subjects.map { Subject(name: $0.name, sha256: $0.digest?.description) })
+        self.output = output
+        self.count = count
+        let total = count > 1 ? " The file has \(count) attestations." : ""
+        sentence =
+            "Wrote \(output): \(statement.predicateType) of \(statement.subjects.first?.name ?? "the bundle"), signed by \(signer).\(total)"
+        lines = [TerminalLine(sentence)]
+    }
+}

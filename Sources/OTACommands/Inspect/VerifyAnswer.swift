@@ -1,0 +1,90 @@
+import OTAFirmware
+import OTASigning
+
+/// The result of the command `verify`.
+struct VerifyAnswer: CommandAnswer {
+    /// The release that the bundle was compared with.
+    struct Previous: Encodable {
+        let file, version: String
+        let securityCounter: UInt32
+        let manifestSha256: String
+        /// Whether the two bundles have the same manifest.
+        let sameRelease: Bool
+
+        init(file: String, _ bundle: VerifiedBundle, isSame: Bool) {
+            self.file = file
+            version = bundle.manifest.version.text
+            securityCounter = bundle.manifest.securityCounter
+            manifestSha256 = bundle.manifestDigest.description
+            sameRelease = isSame
+        }
+    }
+
+    /// An attestation of the bundle.
+    struct Attestation: Encodable {
+        let predicateType: String
+        /// The key ids of the trusted signers.
+        let signers: [String]
+        /// The part of the bundle that the attestation names: `bundle` or `manifest`.
+        let subject: String
+        /// The builder of SLSA provenance; nil: another predicate.
+        let builder: String?
+
+        init(_ attestation: VerifiedAttestation) {
+            predicateType = attestation.statement.predicateType
+            signers = attestation.signers.map(\.description)
+            subject = attestation.match.rawValue
+            builder =
+                predicateType == Provenance.type
+                ? attestation.statement.predicate["runDetails"]?["builder"]?["id"]?.string : nil
+        }
+
+        var sentence: String {
+            let file = subject == "bundle" ? "" : " It names the manifest, not the bundle file."
+            let builder = builder.map { ", built by \($0)" } ?? ""
+            return "Attestation: \(predicateType)\(builder), signed by \(signers.joined(separator: ", ")).\(file)"
+        }
+    }
+
+    var bundle: BundleSummary?
+    var images: [PackagedImage]?
+    private(set) var previous: Previous?
+    private(set) var attestations: [Attestation]?
+    private(set) var lines: [TerminalLine]
+
+    private enum CodingKeys: CodingKey {
+        case bundle, images, previous, attestations
+    }
+
+    init(_ verified: VerifiedBundle, file: String) {
+        let bundle = BundleSummary(verified.envelope, reports: verified.signatures)
+        self.bundle = bundle
+        let signers = verified.signers.map(\.description).joined(separator: ", ")
+        lines = [
+            "\(file) is verified: \(bundle.product) \(bundle.version), \(bundle.imageSize) image bytes, signed by \(signers)."
+        ]
+    }
+
+    /// Adds the comparison with the previous release.
+    mutating func add(previous: Previous) {
+        self.previous = previous
+        lines.append(
+            previous.sameRelease
+                ? "It is the same release as \(previous.file)."
+                : "Devices with \(previous.file) (\(previous.version)) can install it.")
+    }
+
+    /// Adds the verified attestations.
+    mutating func add(attestations: [VerifiedAttestation]) {
+        let summaries = attestations.map { Attestation($0) }
+        self.attestations = summaries
+        lines += summaries.map { TerminalLine($0.sentence) }
+    }
+
+    init(_ images: [PackagedImage], file: String) {
+        self.images = images
+        lines = images.flatMap { image in
+            [image.sentence(of: file, isAlone: images.count == 1)] + image.lines
+        }.map { TerminalLine($0) }
+    }
+}

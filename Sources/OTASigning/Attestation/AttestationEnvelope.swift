@@ -1,0 +1,141 @@
+internal import OTAFirmware
+
+/// A signed attestation: a DSSE envelope with an in-toto statement.
+///
+/// Source: https://github.com/secure-systems-lab/dsse, version 1 (`protocol.md`, `envelope.md`).
+package struct AttestationEnvelope: Sendable, Hashable {
+    package struct Signature: Sendable, Hashable {
+        /// The signer's name for the key. Nobody signs this text, so it is only for messages.
+        package let keyID: String?
+        package let bytes: [UInt8]
+    }
+
+    /// The media type of the payload in every accepted envelope.
+    package static let payloadType = "application/vnd.in-toto+json"
+    /// The maximum number of signatures.
+    package static let maximumSignatures = 8
+
+    /// The statement as JSON. The signatures cover exactly these bytes.
+    package let payload: [UInt8]
+    package let signatures: [Signature]
+
+    /// Signs a statement.
+    ///
+    /// - Throws: `signer-protocol` if the signer returns an invalid signature; the errors of the signer.
+    package init(signing statement: Statement, with key: any Signer) throws(KeyError) {
+        payload = statement.json.text
+        let signature = try key.imageSigner.verifiedSignature(of: Self.signedBytes(of: payload))
+        signatures = [Signature(keyID: key.publicKey.id.description, bytes: signature)]
+    }
+
+    /// Parses the JSON of an envelope. Members with other names are ignored.
+    ///
+    /// - Throws: `attestation-malformed`.
+    package init(parsing line: ArraySlice<UInt8>) throws(AttestationError) {
+        let json = try Self.json(line, "the envelope")
+        guard json.members != nil else { throw Self.malformed("the envelope is not a JSON object") }
+        guard let type = json["payloadType"]?.string else { throw Self.malformed("the envelope has no payloadType") }
+        guard type.utf8.elementsEqual(Self.payloadType.utf8) else {
+            throw Self.malformed("the payload type is '\(type.prefix(80))'; expected \(Self.payloadType)")
+        }
+        guard let payload = Self.bytes(ofBase64: json["payload"]) else {
+            throw Self.malformed("the payload is not Base64")
+        }
+        guard let list = json["signatures"]?.array, (1...Self.maximumSignatures).contains(list.count) else {
+            throw Self.malformed("an envelope has 1 to \(Self.maximumSignatures) signatures")
+        }
+        var signatures: [Signature] = []
+        for item in list {
+            guard let bytes = Self.bytes(ofBase64: item["sig"]) else {
+                throw Self.malformed("a signature is not Base64")
+            }
+            signatures.append(Signature(keyID: item["keyid"]?.string, bytes: bytes))
+        }
+        self.payload = payload
+        self.signatures = signatures
+    }
+
+    /// The envelope as JSON on one line, without a line feed.
+    package var line: [UInt8] {
+        func base64(_ bytes: [UInt8]) -> JSON { .string(String(decoding: Base64.encode(bytes), as: UTF8.self)) }
+        let signatures = signatures.map { signature in
+            JSON.object(
+                (signature.keyID.map { [JSON.Member("keyid", .string($0))] } ?? [])
+                    + [JSON.Member("sig", base64(signature.bytes))])
+        }
+        return JSON.object([
+            JSON.Member("payload", base64(payload)), JSON.Member("payloadType", .string(Self.payloadType)),
+            JSON.Member("signatures", .array(signatures)),
+        ]).text
+    }
+
+    /// Returns the bytes that a signature of `payload` covers: DSSE's pre-authentication encoding.
+    static func signedBytes(of payload: [UInt8]) -> [UInt8] {
+        Array("DSSEv1 \(payloadType.utf8.count) \(payloadType) \(payload.count) ".utf8) + payload
+    }
+
+    /// Returns the keys of which the envelope has a valid signature, in the order of `keys`.
+    ///
+    /// Each signature is verified with each key. The key id of a signature does not limit the keys, because it is not signed.
+    func signers(among keys: [PublicKey]) -> [PublicKey] {
+        let message = Self.signedBytes(of: payload)
+        return keys.filter { key in
+            signatures.contains { $0.bytes.count == 64 && key.verify(signature: $0.bytes, message: message) }
+        }
+    }
+
+    static func json(_ text: ArraySlice<UInt8>, _ what: String) throws(AttestationError) -> JSON {
+        do throws(JSON.Malformed) { return try JSON(parsing: text) } catch {
+            throw malformed("\(what) is not valid JSON: \(error.reason), at byte \(error.offset)")
+        }
+    }
+
+    /// Decodes standard Base64 or the URL-safe alphabet (RFC 4648, sections 4 and 5), as DSSE requires. Returns nil for a text that mixes
+    /// both alphabets, and for a text that an encoder never writes, because its unused bits are not zero.
+    private static func bytes(ofBase64 text: JSON?) -> [UInt8]? {
+        guard var text = (text?.string?.utf8).map(Array.init) else { return nil }
+        let (plus, slash) = (UInt8(ascii: "+"), UInt8(ascii: "/"))
+        let (minus, underscore) = (UInt8(ascii: "-"), UInt8(ascii: "_"))
+        if text.contains(where: { $0 == minus || $0 == underscore }) {
+            guard !text.contains(where: { $0 == plus || $0 == slash }) else { return nil }
+            text = text.map { $0 == minus ? plus : $0 == underscore ? slash : $0 }
+        }
+        guard let bytes = Base64.decode(text), Base64.encode(bytes) == text else { return nil }
+        return bytes
+    }
+
+    static func malformed(_ context: String) -> AttestationError { AttestationError(.malformed, context) }
+}
+
+/// The envelopes of an attestation file (JSON Lines): one envelope on each line.
+package struct AttestationFile: Sendable, Hashable {
+    /// The maximum size in bytes.
+    package static let maximumSize = 32 << 20
+    /// The maximum number of envelopes.
+    package static let maximumCount = 64
+
+    package let envelopes: [AttestationEnvelope]
+
+    /// Parses a file. Only the last line feed may be missing.
+    ///
+    /// - Throws: `attestation-malformed`. The context starts with the number of the line.
+    package init(parsing bytes: [UInt8]) throws(AttestationError) {
+        guard bytes.count <= Self.maximumSize else {
+            throw AttestationEnvelope.malformed(
+                "the file has \(bytes.count) bytes; the limit is \(Self.maximumSize >> 20) MiB")
+        }
+        let text = bytes.last == UInt8(ascii: "\n") ? bytes.dropLast() : bytes[...]
+        let lines = text.split(
+            separator: UInt8(ascii: "\n"), maxSplits: Self.maximumCount, omittingEmptySubsequences: false)
+        guard lines.count <= Self.maximumCount else {
+            throw AttestationEnvelope.malformed("the file has more than \(Self.maximumCount) lines")
+        }
+        var envelopes: [AttestationEnvelope] = []
+        for (index, line) in lines.enumerated() {
+            do throws(AttestationError) { envelopes.append(try AttestationEnvelope(parsing: line)) } catch {
+                throw error.at(line: index + 1)
+            }
+        }
+        self.envelopes = envelopes
+    }
+}

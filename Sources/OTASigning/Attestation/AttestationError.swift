@@ -1,0 +1,27 @@
+/// The reason why an attestation is not accepted. Two errors are equal if their codes are equal.
+package struct AttestationError: Error, Sendable, Equatable {
+    /// Identifies the error for scripts. The raw values do not change between releases.
+    package enum Code: String, Sendable, CaseIterable {
+        /// The file is not a list of DSSE envelopes with in-toto statements, or it exceeds a limit.
+        case malformed = "attestation-malformed"
+        /// No trusted key signed the attestation.
+        case untrusted = "attestation-untrusted"
+        /// The signature that names a trusted key is invalid.
+        case badSignature = "attestation-bad-signature"
+        /// The attestation is about other files.
+        case differs = "attestation-differs"
+    }
+    package var code: Code
+    /// A description of the problem for the user, without a full stop at the end.
+    package var context: String
+
+    package init(_ code: Code, _ context: String) {
+        self.code = code
+        self.context = context
+    }
+
+    package static func == (left: AttestationError, right: AttestationError) -> Bool { left.code == right.code }
+
+    /// Returns the same error with the number of its line before its context.
+    func at(line: Int) -> AttestationError { AttestationError(code, "line \(line): \(context)") }
+}

@@ -1,0 +1,83 @@
+package import OTAFirmware
+
+/// An attestation of a bundle that a trusted key has signed.
+package struct VerifiedAttestation: Sendable {
+    /// The part of the bundle that the statement names.
+    package enum Match: String, Sendable {
+        /// The bundle file itself.
+        case bundle
+        /// The manifest: the same release, but with other signatures.
+        case manifest
+    }
+    package let statement: Statement
+    /// The trusted keys with a valid signature.
+    package let signers: [KeyID]
+    package let match: Match
+}
+
+extension Verifier {
+    /// Verifies all attestations of a file. Each must be signed by a trusted key whose scope covers the bundle, and its subjects must
+    /// contain the bundle or its manifest. The policy decides only about the demo key.
+    ///
+    /// A subject that is only the image is not enough: the same image with another version or counter is another release.
+    ///
+    /// - Throws: `attestation-untrusted`, `attestation-bad-signature`, `attestation-malformed` for a statement, `attestation-differs`. The
+    ///   context starts with the number of the line.
+    package func verify(
+        _ file: AttestationFile, of bundle: VerifiedBundle
+    ) throws(AttestationError) -> [VerifiedAttestation] {
+        let digest = bundle.bundle.fileDigest
+        var attestations: [VerifiedAttestation] = []
+        for (index, envelope) in file.envelopes.enumerated() {
+            do throws(AttestationError) {
+                // The statement is parsed only after the verification of its signature.
+                let signers = try signers(of: envelope, for: bundle.manifest)
+                let statement = try Statement(parsing: envelope.payload)
+                let match = try match(statement, digest, bundle.manifestDigest)
+                attestations.append(VerifiedAttestation(statement: statement, signers: signers, match: match))
+            } catch {
+                throw error.at(line: index + 1)
+            }
+        }
+        return attestations
+    }
+
+    private func match(
+        _ statement: Statement, _ bundle: SHA256Digest, _ manifest: SHA256Digest
+    ) throws(AttestationError) -> VerifiedAttestation.Match {
+        let digests = statement.subjects.map(\.digest)
+        if digests.contains(bundle) { return .bundle }
+        if digests.contains(manifest) { return .manifest }
+        let names = statement.subjects.prefix(3).map { $0.name ?? "a file without a name" }
+        let more = statement.subjects.count > names.count ? " and \(statement.subjects.count - names.count) more" : ""
+        throw AttestationError(
+            .differs,
+            "the attestation is about other files, with other contents: \(names.joined(separator: ", "))\(more)")
+    }
+
+    /// Returns the trusted keys that have signed the envelope.
+    private func signers(
+        of envelope: AttestationEnvelope, for manifest: Manifest
+    ) throws(AttestationError) -> [KeyID] {
+        let valid = envelope.signers(among: trust.keys).map(\.id)
+        let covered = valid.filter { trust.scope(of: $0)?.covers(manifest) ?? true }
+        let signers = covered.filter { policy.allowsDemoKey || $0 != DemoKey.id }
+        guard signers.isEmpty else { return signers }
+        if !covered.isEmpty {
+            throw AttestationError(
+                .untrusted, "signed only by the demo key, whose private key is public, so the signature proves nothing")
+        }
+        if let key = valid.first, let scope = trust.scope(of: key) {
+            throw AttestationError(
+                .untrusted, "signed by the trusted key \(key), but \(scope.file) limits it to \(scope)")
+        }
+        let names = envelope.signatures.compactMap(\.keyID)
+        let trusted = Set(trust.keys.map(\.id.description))
+        if let key = names.first(where: trusted.contains) {
+            throw AttestationError(.badSignature, "the signature that names the trusted key \(key) is invalid")
+        }
+        let named = names.map { String($0.prefix(64)) }.joined(separator: ", ")
+        throw AttestationError(
+            .untrusted, "not signed by a trusted key\(names.isEmpty ? "" : "; the signatures name the keys \(named)")")
+    }
+}
