@@ -15,7 +15,7 @@ public struct BlueZError: Error, Sendable, Equatable {
         case adapterOff = "adapter-off"
         // Errors of the device.
         case noSuchDevice = "no-such-device"
-        /// More than one device in range matches. The context lists these devices.
+        /// More than one device in range matches the ``DeviceTarget``. The context lists these devices.
         case ambiguousDevice = "ambiguous-device"
         case timedOut = "timed-out"
         case connectionFailed = "connection-failed"
@@ -91,7 +91,8 @@ extension BlueZError {
         if name.hasPrefix(bluez) {
             return ofBlueZ(String(name.dropFirst(bluez.count)), message, context)
         }
-        // The bus could not start bluetoothd. The bus's message describes only the failed start, so the message is not used.
+        // The bus could not start bluetoothd. The text of the bus's error describes only the failed start. Therefore this error gets its
+        // own text.
         if name.hasPrefix("org.freedesktop.DBus.Error.Spawn.") {
             return BlueZError(.serviceUnavailable, "bluetoothd is not running")
         }

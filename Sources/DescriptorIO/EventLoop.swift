@@ -8,8 +8,8 @@ package protocol LoopClient: AnyObject {
     var interests: [pollfd] { get }
     /// Receives the results of poll(2), in the order of `interests`.
     func ready(_ entries: ArraySlice<pollfd>)
-    /// Does the work that is possible without waiting. Returns true if more work of this kind is left. In this case, the loop does not wait
-    /// in poll(2).
+    /// Does work that needs no waiting. Returns true if such work is left, for example because the object limits its work per round. In
+    /// this case, the loop checks the descriptors without waiting and starts the next round.
     func turn() -> Bool
     /// The latest time when the loop must call `turn` again; nil if there is no limit.
     var deadline: ContinuousClock.Instant? { get }
@@ -18,8 +18,8 @@ package protocol LoopClient: AnyObject {
 /// Runs the jobs of actors on a separate thread. Between jobs, the thread waits with poll(2) for events of descriptors and for a
 /// deadline.
 ///
-/// There are two reasons for a separate thread. Waiting in poll(2) on a thread of Swift's cooperative thread pool would delay
-/// other tasks. libdbus needs one thread for all its calls. A ``LoopThread`` owns the loop.
+/// There are two reasons for a separate thread. First: a thread of Swift's cooperative thread pool must not wait in poll(2), because this
+/// would delay other tasks. Second: all calls to libdbus must run on the same thread. A ``LoopThread`` owns the loop.
 package final class EventLoop: SerialExecutor, @unchecked Sendable {
     private struct Queue {
         var work: [Work] = []

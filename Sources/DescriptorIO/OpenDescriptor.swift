@@ -62,9 +62,9 @@ package final class LoopDescriptor {
     /// Takes ownership of the descriptor and makes the descriptor non-blocking. The descriptor is closed if the initializer
     /// throws.
     ///
-    /// - Parameter release: releases resources of the descriptor, such as a lock. `release` runs immediately before the
-    ///   descriptor is closed. Closing the descriptor is not enough to release a lock, because the lock remains until all
-    ///   copies of the descriptor are closed. A new child process has a copy until the process calls exec.
+    /// - Parameter release: releases resources of the descriptor, such as a lock. `release` runs immediately before the descriptor is
+    ///   closed. `release` is necessary for a lock of flock(2), because the lock remains until all copies of the descriptor are closed. A
+    ///   new child process has a copy until the child process calls exec.
     /// - Throws: `system` if a system call fails.
     package init(
         adopting descriptor: CInt, on loop: EventLoop, release: @escaping @Sendable (CInt) -> Void = { _ in }

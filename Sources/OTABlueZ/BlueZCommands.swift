@@ -120,9 +120,9 @@ actor BlueZCommands {
 
     // MARK: - Commands with a response
 
-    /// Writes a value with response. The device receives the value after all values that were sent before. bluetoothd sends a request
-    /// after the commands in its queue, but values in a socket are not in that queue yet. Therefore this method first waits until all
-    /// sockets are empty (docs/ota-profile.md, "The flush on BlueZ").
+    /// Writes a value with response. The device must receive the value after all values of earlier `send` commands. bluetoothd sends a
+    /// write with response after the writes without response that are in its queue. Values that are still in a socket are not in this
+    /// queue. Therefore this method first waits until all sockets are empty (docs/ota-profile.md, "The flush on BlueZ").
     private func write(_ value: [UInt8], _ channel: Channel) async throws(BlueZError) {
         await writes[channel]?.value
         for writer in writers.values { try await writer.waitUntilDrained() }

@@ -104,7 +104,7 @@ public struct ConsoleDecoder: Sendable {
         guard bytes.count >= 2 + length else { return nil }
         text = nil
         let body = bytes[2...]
-        // If the text has more bytes than the length field specifies, the sender has mixed the lines of two packets.
+        // If the text has more bytes than the length field specifies, the lines of two packets are mixed. The decoder discards the text.
         guard body.count == length, length >= 2, CRC16.checksum(body) == 0 else { return nil }
         return Array(body.dropLast(2))
     }

@@ -5,7 +5,8 @@ public import OTAUpdate
 
 /// The transport to one device over a serial line. It has one channel. Each packet of ``ConsoleFraming`` is one value of that channel.
 ///
-/// The link opens as soon as the port is open. The first response shows whether a device is connected.
+/// The link opens as soon as the port is open, because a serial line has no connection setup. An open link does not show that a device is
+/// connected. Only a response from the device shows this.
 public struct SerialTransport: Transport {
     private let address: SerialAddress
     private let channel: Channel

@@ -13,8 +13,8 @@ package struct Footprint: Sendable {
         descriptors = Self.openDescriptors(folder)
     }
 
-    /// Returns whether the process has at most as many descriptors as `earlier`, and at most `slack` bytes more memory. A
-    /// small growth of the memory is normal, because an allocator keeps freed memory.
+    /// Returns whether the process has at most as many open descriptors as in `earlier`, and at most `slack` bytes more resident memory. A
+    /// small growth of the memory is not a leak, because the allocator keeps freed memory.
     package func isStable(since earlier: Footprint, slack: Int) -> Bool {
         descriptors <= earlier.descriptors && memory - earlier.memory <= slack
     }

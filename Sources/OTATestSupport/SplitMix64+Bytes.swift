@@ -7,7 +7,7 @@ extension SplitMix64 {
     }
 
     /// Returns a copy of `bytes` with 1 to 4 random changes. A change replaces a byte, flips a bit, removes bytes, inserts bytes, or
-    /// removes all bytes after a random position.
+    /// removes all bytes from a random position to the end. An empty array does not change.
     public mutating func mutation(of bytes: [UInt8]) -> [UInt8] {
         var bytes = bytes
         for _ in 0..<Int.random(in: 1...4, using: &self) where !bytes.isEmpty {

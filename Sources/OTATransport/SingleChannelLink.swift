@@ -2,8 +2,8 @@ public import OTAUpdate
 
 /// A link over a transport with one pipe (``ValuePipe``), such as UDP or a serial line. The pipe carries the values of one channel.
 ///
-/// The link confirms each subscription immediately, because the pipe always delivers received values. The link refuses reads and writes
-/// with response, because the pipe has no responses to commands.
+/// The link confirms each subscription immediately, because the pipe delivers received values also without a subscription. The link refuses
+/// reads and writes with response, because the pipe has no responses to commands.
 public final class SingleChannelLink<Pipe: ValuePipe>: Sendable {
     private let link: QueuedLink
     private let pipe: Pipe

@@ -5,7 +5,8 @@ public import OTAUpdate
 
 /// The transport to one device over UDP. It has one channel. Each datagram is one value of that channel.
 ///
-/// The link opens as soon as the host's name is resolved. The first response shows whether the device is reachable.
+/// The link opens as soon as the host's name is resolved, because UDP has no connection setup. An open link does not show that the device
+/// is reachable. Only a response from the device shows this.
 public struct UDPTransport: Transport {
     private let address: UDPAddress
     private let channel: Channel

@@ -19,7 +19,7 @@ actor AdapterRadio {
     private let bus: DBusConnection
     private let logger: Logger
     private var scans: [Int: ScanFilter] = [:]
-    /// The ticket of the task that has the turn to connect. Nil: no task has the turn.
+    /// The ticket of the task that may connect now. Nil: no task connects, so the scans may run.
     private var turn: Int?
     private var queue: [Waiting] = []
     private var lastTicket = 0

@@ -50,7 +50,8 @@ public actor BlueZClient {
     /// Connects to the bus and reads bluetoothd's objects. If bluetoothd is not running, asks the bus to start it, and returns even
     /// if the start fails.
     ///
-    /// - Parameter links: records the links that this client must end.
+    /// - Parameter links: records the links that this client must end. If this program is killed, another program can read the record and
+    ///   end them.
     ///
     /// - Throws: ``BlueZError/Code/busUnavailable``, ``BlueZError/Code/accessDenied``, ``BlueZError/Code/cancelled``.
     public static func open(
@@ -84,8 +85,8 @@ public actor BlueZClient {
     /// Removes a device from bluetoothd. The removal deletes the bond and the cached attributes, and ends the device's link. Does
     /// nothing if bluetoothd does not know the device.
     ///
-    /// - Throws: ``BlueZError/Code/serviceUnavailable``, ``BlueZError/Code/noSuchAdapter``, ``BlueZError/Code/adapterOff``, and the
-    ///   errors of the call.
+    /// - Throws: ``BlueZError/Code/serviceUnavailable``, ``BlueZError/Code/noSuchAdapter``, ``BlueZError/Code/adapterOff``, and the errors
+    ///   of the D-Bus call `RemoveDevice`.
     public func removeDevice(_ address: BluetoothAddress, over adapter: String? = nil) async throws(BlueZError) {
         let adapter = try tree.usableAdapter(adapter).path
         guard let device = tree.devices(of: adapter).first(where: { $0.address == address }) else { return }
@@ -161,9 +162,9 @@ public actor BlueZClient {
         }
     }
 
-    /// Reads all objects of bluetoothd again, from the snapshot at the start of a new object stream. The client's own stream may then
-    /// deliver changes that are older than this snapshot. Each property still gets its correct final value, because the client's own
-    /// stream also delivers all later changes.
+    /// Reads all objects of bluetoothd again, from the snapshot at the start of a new object stream. After this method, the client's own
+    /// stream may still deliver changes that are older than the snapshot, so a property may have an old value for a short time. It then
+    /// gets its correct value, because the same stream also delivers all later changes.
     func refresh() async throws(BlueZError) {
         do throws(DBusError) {
             for try await change in try await bus.managedObjects(of: BlueZName.service) {

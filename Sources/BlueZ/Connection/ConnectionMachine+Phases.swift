@@ -183,9 +183,9 @@ extension ConnectionMachine {
         discover(.treeChanged, tree, until, false)
     }
 
-    /// Waits until the device is connected and its services are resolved. This method checks the device's properties, because the
-    /// reply to `Connect` is not reliable. bluetoothd may reply before it announces the link. bluetoothd also reports success for an
-    /// aborted attempt without a link (`att_connect_cb`).
+    /// Waits until the device is connected and its services are resolved. This method checks the device's properties, because the reply to
+    /// `Connect` is not reliable. bluetoothd may reply before it announces the link. bluetoothd also reports success for an attempt that
+    /// was aborted and created no link (function `att_connect_cb` of BlueZ).
     mutating func discover(_ event: Event, _ tree: BlueZObjectTree, _ until: Duration, _ wasConnected: Bool) {
         let record = device.flatMap { tree.devices[$0] }
         if let record, record.isConnected {

@@ -18,8 +18,9 @@ package struct ConnectionMachine: Sendable {
         case admitting
         /// Waits until the call has ended the device's earlier link, or has removed the device from bluetoothd.
         case clearing(Call, until: Duration)
-        /// Waits for the turn to connect (`AdapterRadio.takeTurn`). `until` is the deadline of the phase `connecting` that
-        /// follows. Nil: that phase gets the full time limit.
+        /// Waits for the turn to connect (`AdapterRadio.takeTurn`). `until` is not the deadline of this phase, but of the phase
+        /// `connecting` that follows. It is not nil if `Connect` has failed with a temporary error: the new attempt keeps the deadline of
+        /// the failed attempt. Nil: the phase `connecting` gets the full time limit.
         case queueing(until: Duration?)
         case connecting(until: Duration)
         /// Waits until the time `at`, and then connects again. `until` has the same meaning as in `queueing`.
@@ -76,9 +77,9 @@ package struct ConnectionMachine: Sendable {
     /// The time from the first matching device to the decision, if the target can match several devices. During this time, a
     /// second matching device can appear. The attempt then fails with `ambiguousDevice`.
     package static let decisionTime = Duration.milliseconds(1500)
-    /// The wait before the next attempt, after a link has ended or an attempt has failed. The wait is necessary because bluetoothd
-    /// replies to `Disconnect` before the link is down. An earlier attempt can fail, in the slowest case only after 30 s. With this
-    /// wait, 0 of 16 attempts failed (BlueZ 5.66).
+    /// The wait before the next attempt, after a link has ended or an attempt has failed. The wait is necessary because bluetoothd replies
+    /// to `Disconnect` before the link is down. An attempt without the wait can fail, and the failure may be reported only after 30 s. With
+    /// this wait, 0 of 16 attempts failed (BlueZ 5.66).
     package static let settleTime = Duration.milliseconds(500)
     /// The maximum number of new attempts in two cases: a link ends before it is ready, or bluetoothd has removed the device's
     /// object. New attempts after other temporary failures of `Connect` do not count.

@@ -18,8 +18,8 @@ package struct ConnectionTable: Sendable {
 
     private struct Entry {
         let connection: PeripheralConnection
-        /// Whether the device has read or written a value. Only a central does so. The table also contains devices to which this
-        /// machine has connected as a central.
+        /// Whether the device has read or written a value, and is therefore a central of this machine. The table also contains peripherals
+        /// to which this machine has connected.
         var isCentral = false
         /// The time of the event `disconnected`. Nil: the link is connected.
         var end: Duration?
@@ -77,7 +77,8 @@ package struct ConnectionTable: Sendable {
         end { $0.end.map { $0 <= now } ?? false }
     }
 
-    /// Removes all connections and subscriptions, and returns the events. Used when bluetoothd reports no more events.
+    /// Removes all connections and subscriptions, and returns the events. Call this method when bluetoothd or the peripheral stops, because
+    /// bluetoothd then does not report the end of the connections.
     package mutating func clear() -> [Change] {
         notifying = []
         return end { _ in true }

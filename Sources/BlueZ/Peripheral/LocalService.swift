@@ -32,9 +32,9 @@ public struct LocalCharacteristic: Sendable, Hashable {
         /// Writes through a socket. Do not use a socket for values that must arrive complete and in order, because a socket has two
         /// faults:
         ///
-        /// - If a write arrives before bluetoothd has its first socket, bluetoothd asks for a second socket. Instead of the written
-        ///   value, BlueZ 5.66 then sends the bytes that are in its buffer when the reply arrives. In a test with five chunks, the
-        ///   first four arrived as copies of the fifth.
+        /// - If a write arrives before bluetoothd has its first socket, bluetoothd asks this program for a second socket. When the reply
+        ///   arrives, BlueZ 5.66 does not send the written value, but the bytes that its buffer contains at that time. These bytes can be
+        ///   from a later write. In a test with five chunks, the first four arrived as copies of the fifth.
         /// - The order between values in the socket and D-Bus messages is undefined.
         ///
         /// D-Bus messages do not have these faults. Their throughput is much higher than the throughput of any Bluetooth LE link.

@@ -51,8 +51,9 @@ extension DBusConnection {
 
     /// Tracks the owner of a bus name until the connection ends.
     ///
-    /// After this method returns, `owners[name]` is the owner at the time when the bus sent the message that the connection
-    /// currently processes. The reason is that the bus sends changes of owners and all other messages as one sequence.
+    /// After this method returns, `owners[name]` always fits the message that the connection currently processes: it is the owner at the
+    /// time when the bus sent this message. The reason: the bus sends changes of owners and all other messages in one sequence, and the
+    /// connection processes them in this order.
     func track(_ name: String) async throws(DBusError) {
         guard owners[name] == nil else { return }
         let rule = try DBusMatch.ownerChanges(of: name).rule()

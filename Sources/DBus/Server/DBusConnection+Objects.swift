@@ -10,8 +10,8 @@ extension DBusConnection {
     /// - Parameters:
     ///   - managesObjects: whether the object also has the standard interface ObjectManager, which announces all objects
     ///     below `path`.
-    ///   - caller: a well-known name, such as `org.bluez`; nil if every program may call the object. A program that does
-    ///     not own this name gets the error `AccessDenied`.
+    ///   - caller: the well-known name of the only program that may call the object, such as `org.bluez`. Every other program gets the
+    ///     error `AccessDenied`. If `caller` is nil, every program may call the object.
     ///
     /// - Throws: `invalidArguments` if a name, a path or a value is malformed, or if `path` is already exported;
     ///   `disconnected`; `resourcesExhausted`; the errors of `call` if `caller` is not nil.

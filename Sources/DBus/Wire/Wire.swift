@@ -14,8 +14,8 @@ final class Wire: LoopClient {
     var onTurn: () -> Bool = { false }
     var deadline: ContinuousClock.Instant?
 
-    /// Prevents libdbus from changing the signal settings of the program. By default, libdbus makes the whole process
-    /// ignore SIGPIPE. libdbus works without this setting, because it sends with MSG_NOSIGNAL.
+    /// Prevents libdbus from changing the signal settings of the program. By default, libdbus makes the whole process ignore SIGPIPE. This
+    /// is not necessary, because libdbus sends with MSG_NOSIGNAL, and then the kernel sends no SIGPIPE.
     private static let leaveSignalsAlone: Void = dbus_connection_set_change_sigpipe(0)
 
     /// Connects to the bus, but does not send `Hello`. Throws `connectionFailed` and `resourcesExhausted`.

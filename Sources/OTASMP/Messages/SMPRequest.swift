@@ -96,8 +96,7 @@ package enum SMPRequest: Sendable, Equatable {
 
     /// Returns whether a packet is the answer to this request.
     ///
-    /// An answer to a read may have the operation `writeAnswer`, and an answer to a write may have `readAnswer`. The reason is that
-    /// servers differ in this operation.
+    /// Accepts `readAnswer` and `writeAnswer` for both kinds of request, because servers differ in the operation of their answers.
     ///
     /// - Parameter sequence: the sequence number with which the request was sent.
     package func isAnswered(by frame: SMPFrame, sequence: UInt8) -> Bool {
@@ -112,7 +111,9 @@ package struct SMPChunk: Sendable, Equatable {
     package struct Opening: Sendable, Equatable {
         /// The length of the image file in bytes.
         package var length: Int
-        /// The SHA-256 of the image file, by which the device recognizes an interrupted upload. The digest in the image list differs.
+        /// The SHA-256 of the whole image file, by which the device recognizes an interrupted upload.
+        ///
+        /// It is not the digest in the image list, which covers only a part of the file.
         package var digest: [UInt8]
         /// The image number; 0 on a device with one processor.
         package var image: Int

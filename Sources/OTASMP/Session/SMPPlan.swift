@@ -7,11 +7,11 @@ struct SMPPlan {
     enum Step {
         /// Upload the image.
         case upload(SMPImage)
-        /// Mark the image for boot. The digest is that of the image list.
+        /// Mark the image for boot. `digest` identifies the image in the device's image list.
         case mark(SMPImage, digest: [UInt8])
         /// Restart the device, because no image is left to upload or to mark, and a marked image does not run yet.
         case restart
-        /// Confirm the image on trial. The digest is that of the image list.
+        /// Confirm the image on trial. `digest` identifies the image in the device's image list.
         case confirm(SMPImage, digest: [UInt8])
         /// End the push, and leave the image on trial.
         case leaveOnTrial

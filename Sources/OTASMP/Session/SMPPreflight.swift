@@ -10,7 +10,8 @@ struct SMPPreflight {
     /// The maximum length in bytes of a value that the host can send on this link.
     let valueLength: Int
 
-    /// Checks each image, and checks that the device supports the ending of the push (`UpdateOptions.Ending`).
+    /// Checks each image. Then checks that the device can do what the push requires after the upload (`UpdateOptions.Ending`): start the
+    /// image on trial, or install it permanently. With `uploadOnly`, nothing is required.
     ///
     /// - Returns: warnings for the user.
     /// - Throws: the error of the first check that fails.

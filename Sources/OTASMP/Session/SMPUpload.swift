@@ -57,7 +57,8 @@ package struct SMPUpload {
     private var wasSent = false
     /// True after the device accepted the first chunk, which has the image's properties.
     package private(set) var isOpen = false
-    /// True if the device drops all chunks in flight. The upload sends no chunk until the answers to these chunks have arrived.
+    /// True after an answer showed a lost or refused chunk, while later chunks are in flight. The device drops the later chunks, so the
+    /// upload sends no chunk until no chunk is in flight.
     package private(set) var isDraining = false
     /// The offset of the last rewind, and the number of consecutive rewinds to this offset. -1 means that no rewind occurred.
     private var rewinds = (offset: -1, count: 0)
@@ -184,7 +185,9 @@ package struct SMPUpload {
         return chunk
     }
 
-    /// Returns to the device's offset when no chunk is in flight. Until then, the result is `agreed`.
+    /// Sets the offset of the next chunk to the offset in the device's last answer, but only if no chunk is in flight.
+    ///
+    /// - Returns: `agreed` while chunks are in flight. Otherwise `rewound` or `stateLost`.
     private mutating func outOfSync() -> Verdict {
         isDraining = !inFlight.isEmpty
         guard !isDraining else { return .agreed }

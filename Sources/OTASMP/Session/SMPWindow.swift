@@ -28,7 +28,7 @@ package struct SMPWindow: Sendable, Equatable {
     package private(set) var pause = Duration.zero
     /// The size at which the last gap occurred, but at least 2.
     ///
-    /// Nil if no gap occurred, or if enough chunks were answered at this size after the gap.
+    /// Nil if no gap occurred, or if `trial(of:)` chunks were answered without a gap after the window returned to this size.
     private var overflow: Int?
     /// The number of further gaps at the size `overflow`. It is 0 after the first gap at this size.
     private var failures = 0

@@ -141,8 +141,8 @@ public struct VirtualBootloader {
         guard isThere else { throw .failed }
     }
 
-    /// Returns the offset of the first erased space in `page` after the newest record at `offset`. The search skips incomplete records,
-    /// which a power cut can leave. Returns nil if `page` is full or `offset` is nil.
+    /// Returns the offset of the first erased space for a record in `page`. The search starts after the newest record, which is at
+    /// `offset`. It skips incomplete records, which a power cut can leave. Returns nil if `page` is full or `offset` is nil.
     private func firstErasedPlace(after offset: Int?, in page: Int) throws(FlashError) -> Int? {
         guard let offset else { return nil }
         let end = (page + 1) * flash.layout.pageSize

@@ -1,7 +1,7 @@
 public import OTAFirmware
 public import OTASigning
 
-/// The configuration of a virtual device with the GATT OTA profile. It is fixed when the device is created.
+/// The configuration of a virtual device with the GATT OTA profile. It cannot change after the creation of the ``VirtualDevice``.
 public struct VirtualDeviceConfiguration: Sendable, Equatable {
     public var product: ProductName
     public var hardware: UInt16 = 1

@@ -46,8 +46,8 @@ public struct PowerCut: Sendable, Hashable {
     }
 }
 
-/// An error of a flash operation. Some errors are violations. A violation means that the firmware is faulty, because correct firmware never
-/// requests the operation.
+/// An error of a flash operation. Some errors are violations: the firmware requested an operation that correct firmware never requests, so
+/// the firmware is faulty.
 public enum FlashError: Error, Sendable, Equatable {
     /// The flash has no power, or a `PowerCut` interrupted the operation.
     case noPower

@@ -17,8 +17,8 @@ public final class VirtualFlash {
     public var powerCuts: [PowerCut] = []
     /// The scheduled faults. The flash removes each fault when the fault happens.
     public var faults: [FlashFault] = []
-    /// The numbers of the operations that store one wrong bit and report success, as a worn flash does. A number has an effect only on a
-    /// write in a slot.
+    /// The numbers of the operations that store one wrong bit and report success, as a worn flash does. The number of another operation (an
+    /// erase, or a write outside the slots) has no effect.
     var wornPrograms: Set<Int> = []
     /// Whether the flash has power. A power cut sets the value to false. The owner of the flash sets the value to true when the power
     /// returns.

@@ -1,7 +1,7 @@
 import OTAUpdate
 
-/// The faults that a ``SimulatedTransport`` injects. The transport counts events, packets and flash operations from its creation, over all
-/// its links.
+/// The faults that a ``SimulatedTransport`` injects. The numbers of events, packets and flash operations start at 1 when the transport is
+/// created, and continue over all its links.
 public struct FaultPlan: Sendable, Equatable {
     /// The fractions of the image (0...1) at which the link breaks. The link breaks once for each fraction, when the device has received
     /// this part of the image.
@@ -18,16 +18,17 @@ public struct FaultPlan: Sendable, Equatable {
     public var notificationRefusal = 0.0
     /// The time for which the device is out of reach after a fault of this plan has broken the link.
     public var outOfReach: Duration = .zero
-    /// The numbers of the events to the host after which the link breaks. `SimulationStatistics.hostEvents` counts these events.
+    /// The link breaks after the events to the host with these numbers. `SimulationStatistics.hostEvents` counts all events to the host.
     public var cutAfterHostEvents: [Int] = []
-    /// The numbers of the packets to the device after which the link breaks. `SimulationStatistics.devicePackets` counts these packets.
+    /// The link breaks after the packets to the device with these numbers. `SimulationStatistics.devicePackets` counts all packets to the
+    /// device.
     public var cutAfterDevicePackets: [Int] = []
     /// The flash operations at which the device loses power. The first operation has the number 1.
     public var powerCuts: [PowerCut] = []
     /// The flash operations that fail or store wrong data while the device has power. The first operation has the number 1.
     public var flashFaults: [FlashFault] = []
-    /// The numbers of flash operations, from 1, that store one wrong bit and report success. A number has an effect only on a write in a
-    /// slot.
+    /// The numbers of flash operations, from 1, that store one wrong bit and report success. The number of another operation (an erase, or
+    /// a write outside the slots) has no effect.
     public var wornPrograms: [Int] = []
 
     public init() {}

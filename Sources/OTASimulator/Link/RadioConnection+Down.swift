@@ -2,7 +2,7 @@ import OTAUpdate
 
 /// The commands from the host to the device.
 extension RadioConnection {
-    /// The request that waits for a response. ATT allows only one such request at a time.
+    /// A request that the device has not answered yet. In ATT, a host sends the next request only after the answer to the previous one.
     enum Request {
         case plain
         /// A read of a value. The host's stack requests further parts until a part is shorter than the maximum, MTU − 1 bytes. `collected`

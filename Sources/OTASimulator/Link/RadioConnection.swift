@@ -124,7 +124,7 @@ final class RadioConnection {
 
     func wakeIfIdle() { if isIdle { wake.yield() } }
 
-    /// Applies a fault of the image transfer if a fault is due, and then breaks the link. Also breaks the link if the device has ended the
+    /// If a fault of the image transfer is due, applies the fault and breaks the link. Also breaks the link if the device has ended the
     /// connection. Call this function after each call to the device.
     func checkDevice(at now: Duration) {
         guard isOpen else { return }

@@ -90,8 +90,8 @@ final class SimulatedLink<C: Clock>: Link, @unchecked Sendable where C.Duration 
     func run(opened: (any Link) -> Void) async -> LinkError {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.runRadio() }
-            // The task of the radio may already run at this point. This order is safe, because the radio delivers no event before the
-            // host's first command.
+            // The task of the radio may already run before the call of `opened`. The host loses no event, because the radio delivers no
+            // event before the host's first command.
             opened(self)
             var ends = connection.ends.makeAsyncIterator()
             let end = await ends.next(isolation: #isolation) ?? LinkError(.lost, "the task was cancelled")
@@ -114,7 +114,8 @@ final class SimulatedLink<C: Clock>: Link, @unchecked Sendable where C.Duration 
                     guard await transport.sleep(until: time) else { break running }
                     world.lock.locked { connection.advance(to: time) }
                 case .idle(let timer):
-                    // When the time `earliest` has passed, the timer task for this time has ended. Then a new timer task may be necessary.
+                    // `earliest` is the time of the timer task that wakes next. When this time has passed, the task has ended, so the next
+                    // timer needs a new task.
                     if let due = earliest, due <= transport.now { earliest = nil }
                     if let timer, earliest.map({ timer < $0 }) ?? true {
                         earliest = timer

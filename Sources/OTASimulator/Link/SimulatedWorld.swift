@@ -15,7 +15,8 @@ final class SimulatedWorld: @unchecked Sendable {
     var transcript = Transcript()
     var window = WindowObserver()
     var links = 0
-    /// The number of the device's flash operations before the creation of this object.
+    /// The number of the device's flash operations before the creation of this object. `SimulationStatistics.flashOperations` does not
+    /// include them.
     let firstFlashOperation: Int
     /// Whether the device is out of reach permanently, because of `FaultPlan.goneAt`.
     var isGone = false

@@ -41,8 +41,9 @@ struct WindowObserver {
     mutating func hostSends(_ chunk: [UInt8]) {
         guard chunk.count > 2 else { return }
         let inFlight = Self.sequence(chunk, 0) &+ 1 &- acknowledged
-        // After a rewind, the host may still submit old chunks until it handles the rewind. This check ignores the old chunks: the rewind
-        // has increased `acknowledged` by 4096, so the subtraction wraps to a number of 4096 or more.
+        // A rewind is the device's request to send from an earlier offset. It increases the sequence number by 4096 (docs/ota-profile.md).
+        // The host may submit old chunks until it has handled the rewind. This check ignores them: their sequence numbers are below
+        // `acknowledged`, so the subtraction wraps to a number of 4096 or more.
         if inFlight < 4096 { maximum = max(maximum, Int(inFlight)) }
     }
 

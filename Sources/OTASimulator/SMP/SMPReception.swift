@@ -68,7 +68,7 @@ extension SMPServer {
 
     private func offsetReply(_ offset: Int) -> Fields { [("off", .scalar(CBORValue(offset)))] }
 
-    /// Starts an upload, or resumes the current upload if the host sends its digest again.
+    /// Starts an upload. Resumes the current upload instead if the host sends the digest of the current upload again.
     ///
     /// - Returns: the answer for a resumed upload. Nil if the upload is new, so that the caller must write the first chunk.
     private func begin(_ map: [String: CBORValue], _ data: [UInt8], at now: Duration) throws(SMPRefusal) -> Fields? {
@@ -89,7 +89,7 @@ extension SMPServer {
         return nil
     }
 
-    /// Erases the whole slot if the configuration requires this erase and the slot is not empty.
+    /// Erases the whole slot if the slot is not empty and the configuration is `Erase.wholeSlot`.
     ///
     /// - Returns: whether the whole slot is now erased.
     private func eraseAtOnce(at now: Duration) throws(SMPRefusal) -> Bool {

@@ -55,8 +55,8 @@ final class SMPServer {
         longestQueue = max(longestQueue, waiting.count)
     }
 
-    /// Returns the number of occupied buffers. One buffer is occupied by each waiting packet, by an incomplete packet, by the last request,
-    /// and by its answer.
+    /// Returns the number of occupied buffers. Each waiting packet occupies one buffer, and an incomplete packet also occupies one. The
+    /// last request and its answer occupy one each until `releasedAt`.
     private func buffersInUse(at now: Duration) -> Int {
         waiting.count + (reassembler.isInMidPacket ? 1 : 0) + (now < releasedAt ? 2 : 0)
     }
@@ -73,8 +73,8 @@ final class SMPServer {
     /// - Throws: `FlashError` if a flash operation failed.
     func answer(at now: Duration) throws(FlashError) -> (connection: UInt16, bytes: [UInt8])? {
         guard let packet = waiting.first else { return nil }
-        // If all buffers are occupied, no buffer is left for a normal answer. As observed with Zephyr, the server then answers with the
-        // error code 2 (no memory).
+        // If all buffers are occupied, the server has no second buffer for the answer. As observed with Zephyr, it then answers with the
+        // error code 2 (no memory): an error fits in the buffer of the request.
         let isFull = buffersInUse(at: now) >= configuration.bufferCount
         waiting.removeFirst()
         packets += 1

@@ -1,10 +1,10 @@
 import OTAFirmware
 import OTASigning
 
-/// The two slots of a device with MCUboot in swap mode. The server reports the running image in slot 0, as after a swap. The running image
-/// may nevertheless be in slot 1 of the flash.
+/// The two slots of a device with MCUboot in swap mode. The server always reports the running image in slot 0, because MCUboot moves the
+/// image there before it boots. The virtual bootloader does not move images, so the running image may be in slot 1 of the flash.
 ///
-/// The server marks an image for boot without a check of its signature. The bootloader checks the signature at the next boot.
+/// The server does not check an image's signature when it marks the image for boot. The bootloader checks the signature at the next boot.
 struct SMPSlots {
     let flash: VirtualFlash
     let boot: VirtualBootloader.Boot

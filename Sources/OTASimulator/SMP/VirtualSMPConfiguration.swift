@@ -1,11 +1,11 @@
 public import OTASigning
 
-/// The configuration of a virtual SMP device. It is fixed when the device is created. It includes the optional functions of the device's
-/// server.
+/// The configuration of a virtual SMP device. It cannot change after the creation of the ``VirtualSMPDevice``. Among other things, it
+/// states which optional functions the device's server has.
 public struct VirtualSMPConfiguration: Sendable {
     public enum Erase: Sendable, Equatable {
-        /// The first chunk erases the whole slot, unless the slot is already erased. The server does not answer until this duration has
-        /// passed.
+        /// At the first chunk, the server erases the whole slot, unless the slot is already erased. The value is the duration of the erase.
+        /// The server does not answer until this duration has passed.
         case wholeSlot(Duration)
         /// The server erases each page just before it writes to the page.
         case progressive
@@ -46,7 +46,8 @@ public struct VirtualSMPConfiguration: Sendable {
     /// Whether the server supports the command that marks an image for boot or confirms an image. A device with MCUboot in RAM load mode
     /// does not support this command.
     public var marksImages = true
-    /// The time from the arrival of a packet to its answer.
+    /// The time from the arrival of a packet to its answer. If the packet must wait for buffers (`releaseDelay`), this time starts when the
+    /// buffers are free.
     public var answerDelay = Duration.zero
     /// The time from an answer until the buffers of the packet and its answer are free. The next packet waits until these buffers are free,
     /// because Zephyr frees them only after it has sent the answer.

@@ -7,10 +7,11 @@ import OTAUpdate
 ///
 /// Sizes are in bytes. A key has 64 hex digits. The image format has the same numeric value as in a manifest.
 package struct DeviceFile: Codable {
-    /// The newest schema that this release can read. Schema 2 added SMP devices.
+    /// The newest schema that this release can read. Files of SMP devices have schema 2, files of devices with the GATT OTA profile have
+    /// schema 1.
     static let newestSchema = 2
 
-    /// The members that all schemas have.
+    /// The members that files of both kinds of device can have. `protocol` is missing in the file of a device with the GATT OTA profile.
     private struct Head: Decodable {
         let schema: Int
         let `protocol`: String?
@@ -124,8 +125,8 @@ package struct DeviceFile: Codable {
             configuration.longestData = longestData
             configuration.restartSeconds = restartSeconds
             configuration.trialSeconds = trialSeconds
-            // The wear limit protects real flash, but a file does not wear out. At the limit, the device would also stay busy permanently,
-            // because no time passes for the device between two commands.
+            // The wear limit protects real flash, but a file does not wear out. Also, a device at the limit answers "busy" until some time
+            // has passed. For a virtual device no time passes between two commands, so it would stay busy permanently.
             configuration.limitsWear = false
             do {
                 try configuration.validate()

@@ -7,7 +7,7 @@ import SystemPackage
 extension VirtualDeviceStore {
     /// Returns the protocol of a device.
     ///
-    /// - Throws: `badAddress` for the name, `noSuchDevice`, `malformed`, `fromNewerVersion`, `io`.
+    /// - Throws: `badAddress` if the name is invalid, `noSuchDevice`, `malformed`, `fromNewerVersion`, `io`.
     public func updateProtocol(of name: String) throws(VirtualDeviceError) -> UpdateProtocol {
         try Self.file(in: existing(name)) { (json) throws(VirtualDeviceError) in
             try DeviceFile.updateProtocol(json: json)
@@ -16,8 +16,9 @@ extension VirtualDeviceStore {
 
     /// Creates an SMP device. The device's folder appears only when all its files are complete.
     ///
-    /// - Parameter version: the version of the factory image. A newly generated key signs the factory image.
-    /// - Throws: `exists`, `badConfiguration`, `badAddress` for the name, `io`.
+    /// - Parameter version: the version of the factory image. The store generates a key, signs the factory image with it, and adds it to
+    ///   the device's trusted keys.
+    /// - Throws: `badAddress` if the name is invalid, `exists`, `badConfiguration`, `io`.
     public func create(
         _ name: String, _ configuration: VirtualSMPConfiguration, version: SemanticVersion
     ) throws(VirtualDeviceError) {
@@ -35,10 +36,11 @@ extension VirtualDeviceStore {
         }
     }
 
-    /// Opens an SMP device with the state in its file `flash`. The device has no upload in progress, as after every restart.
+    /// Opens an SMP device with the state in its file `flash`. The device has no upload in progress, because the state of an upload is in
+    /// the device's RAM.
     ///
     /// - Parameter change: changes the configuration for this session only.
-    /// - Throws: `badAddress` for the name, `noSuchDevice`, `malformed`, `fromNewerVersion`, `badConfiguration`, `io`.
+    /// - Throws: `badAddress` if the name is invalid, `noSuchDevice`, `malformed`, `fromNewerVersion`, `badConfiguration`, `io`.
     public func openSMP(
         _ name: String, _ change: (inout VirtualSMPConfiguration) -> Void = { _ in }
     ) throws(VirtualDeviceError) -> VirtualSMPDevice {

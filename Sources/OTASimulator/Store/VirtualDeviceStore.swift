@@ -26,7 +26,7 @@ public struct VirtualDeviceStore: Sendable {
 
     /// Creates a device. The device's folder appears only when all its files are complete.
     ///
-    /// - Throws: `exists`, `badConfiguration`, `badAddress` for the name, `io`.
+    /// - Throws: `badAddress` if the name is invalid, `exists`, `badConfiguration`, `io`.
     public func create(
         _ name: String, _ configuration: VirtualDeviceConfiguration, version: SemanticVersion,
         securityCounter: UInt32 = 0
@@ -50,7 +50,8 @@ public struct VirtualDeviceStore: Sendable {
         }
         do throws(VirtualDeviceError) {
             try fill(draft)
-            // The rename fails if another process has created the device's folder in the meantime, because that folder is not empty.
+            // The rename fails if another process has created a device with the same name in the meantime. The reason: `rename` does not
+            // replace a folder that contains files.
             guard rename(draft.string, device.string) == 0 else {
                 let code: VirtualDeviceError.Code = [EEXIST, ENOTEMPTY].contains(errno) ? .exists : .io
                 throw VirtualDeviceError(code, "\(device): \(Errno(rawValue: errno))")
@@ -72,7 +73,8 @@ public struct VirtualDeviceStore: Sendable {
 
     /// Returns summaries of all devices, sorted by name.
     ///
-    /// - Throws: `malformed`, `fromNewerVersion` or `io` if the store cannot read a device. The error's context contains the path.
+    /// - Throws: `malformed`, `fromNewerVersion` or `io` if the store cannot read one of the devices. The error's context contains the path
+    ///   of the device's file.
     public func list() throws(VirtualDeviceError) -> [VirtualDeviceSummary] {
         var devices: [VirtualDeviceSummary] = []
         for name in try names() { devices.append(try summary(of: name)) }
@@ -81,7 +83,7 @@ public struct VirtualDeviceStore: Sendable {
 
     /// Removes a device and its folder.
     ///
-    /// - Throws: `badAddress` for the name, `noSuchDevice`, `io`.
+    /// - Throws: `badAddress` if the name is invalid, `noSuchDevice`, `io`.
     public func remove(_ name: String) throws(VirtualDeviceError) {
         let device = try existing(name)
         // The rename hides the folder in one step. Without the rename, a partially removed folder could appear as a device.
@@ -96,7 +98,7 @@ public struct VirtualDeviceStore: Sendable {
     /// power cut.
     ///
     /// - Parameter change: changes the configuration for this session only, for example the battery level.
-    /// - Throws: `badAddress` for the name, `noSuchDevice`, `malformed`, `fromNewerVersion`, `badConfiguration`, `io`.
+    /// - Throws: `badAddress` if the name is invalid, `noSuchDevice`, `malformed`, `fromNewerVersion`, `badConfiguration`, `io`.
     public func open(
         _ name: String, _ change: (inout VirtualDeviceConfiguration) -> Void = { _ in }
     ) throws(VirtualDeviceError) -> VirtualDevice {
@@ -116,7 +118,7 @@ public struct VirtualDeviceStore: Sendable {
 
     /// Checks that a device exists.
     ///
-    /// - Throws: `badAddress` for the name, `noSuchDevice`.
+    /// - Throws: `badAddress` if the name is invalid, `noSuchDevice`.
     public func expect(_ name: String) throws(VirtualDeviceError) { _ = try existing(name) }
 
     private func place(of name: String) throws(VirtualDeviceError) -> FilePath {
@@ -137,7 +139,7 @@ public struct VirtualDeviceStore: Sendable {
 
     /// Returns the summary of a device.
     ///
-    /// - Throws: `badAddress` for the name, `noSuchDevice`, `malformed`, `fromNewerVersion`, `io`.
+    /// - Throws: `badAddress` if the name is invalid, `noSuchDevice`, `malformed`, `fromNewerVersion`, `io`.
     public func summary(of name: String) throws(VirtualDeviceError) -> VirtualDeviceSummary {
         let device = try existing(name)
         switch try updateProtocol(of: name) {
@@ -181,8 +183,9 @@ extension VirtualDeviceStore {
         }
     }
 
-    /// The options to open a file in a folder that other users may be able to write to. `noFollow` refuses a symbolic link, because the
-    /// store would overwrite the link's target. With `nonBlocking`, the open of a named pipe does not wait for another process.
+    /// The options to open a file in a folder to which other users may have write access. `noFollow` refuses a symbolic link: another user
+    /// could create a link to a file of this user, and the store would overwrite that file. With `nonBlocking`, the store does not wait
+    /// forever if another user has replaced the file by a named pipe.
     private static let foreign: FileDescriptor.OpenOptions = [.closeOnExec, .noFollow, .nonBlocking]
 
     static func write(_ bytes: [UInt8], to path: FilePath) throws {
@@ -265,7 +268,7 @@ public struct VirtualDeviceSummary: Sendable, Equatable {
     public var product: String
     /// The hardware revision. Nil for an SMP device, because SMP does not report it.
     public var hardware: UInt16?
-    /// The version of the permanent image.
+    /// The version of the permanent image: the image that the device boots if no other image is on trial.
     public var version: String
     /// The security counter of the permanent image. Nil for an SMP device, because SMP does not report it.
     public var securityCounter: UInt32?
@@ -275,7 +278,7 @@ public struct VirtualDeviceSummary: Sendable, Equatable {
 public struct VirtualDeviceError: Error, Sendable, Equatable {
     /// The error code for scripts. The values do not change between releases.
     public enum Code: String, Sendable, CaseIterable {
-        /// The text after `sim:` is not a valid address.
+        /// The text after `sim:` is not a valid address, or the name of a device is not valid.
         case badAddress = "bad-address"
         /// A value of the configuration is invalid.
         case badConfiguration = "bad-configuration"
