@@ -1,6 +1,6 @@
 internal import COpenSSL
 
-/// A private key that signs MCUboot images: Ed25519, ECDSA P-256, RSA-2048 or RSA-3072. ``PrivateKey`` signs bundles.
+/// A private key that signs MCUboot images: Ed25519, ECDSA P-256, RSA-2048 or RSA-3072. For bundles, use ``PrivateKey``.
 ///
 /// The secret bytes are in libcrypto's memory. libcrypto overwrites these bytes when the last reference to the key is released.
 public final class ImagePrivateKey: ImageSigner {
@@ -61,7 +61,7 @@ public final class ImagePrivateKey: ImageSigner {
 
     /// Returns the signature of `message`. An Ed25519 key signs the message itself. An ECDSA or RSA key signs the SHA-256 of the message.
     ///
-    /// Two ECDSA or RSA signatures of the same message differ, because both algorithms use random numbers.
+    /// With ECDSA and RSA, each call returns a different signature of the same message, because both algorithms use random numbers.
     ///
     /// - Throws: `not-a-key` if the private and the public part of the key do not match; `crypto-failed`.
     public func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8] {
@@ -71,8 +71,8 @@ public final class ImagePrivateKey: ImageSigner {
         let signature = try KeyError.translating { () throws(OpenSSLFailure) in
             try handle.signDigest(of: message, publicKey.algorithm == .ecdsaP256 ? .none : .pss)
         }
-        // A damaged private key creates invalid signatures. An attacker may be able to compute an RSA private key from an invalid
-        // signature. This method therefore throws an error instead of returning an invalid signature.
+        // A damaged private key creates invalid signatures. An attacker who reads an invalid RSA signature may be able to compute the
+        // private key from it. This method therefore never returns an invalid signature.
         guard publicKey.verify(signature: signature, ofDigestOf: message[...]) else {
             throw KeyError(.notAKey, "the private and the public part of the key do not match")
         }

@@ -1,7 +1,7 @@
 internal import COpenSSL
 public import OTAFirmware
 
-/// A public key that verifies MCUboot images. ``PublicKey`` verifies bundles.
+/// A public key that verifies MCUboot images. For bundles, use ``PublicKey``.
 ///
 /// The supported algorithms are the signature algorithms of imgtool 2.5.0 (`image.py`, `ALLOWED_KEY_SHA`), except ECDSA P-384.
 public struct ImagePublicKey: Sendable {
@@ -42,17 +42,18 @@ public struct ImagePublicKey: Sendable {
     /// The ID of the key: the first 8 bytes of a SHA-256.
     ///
     /// For Ed25519, the SHA-256 covers the 32 raw bytes of the key, as in bundles. For other algorithms, the SHA-256 covers `encoded`. The
-    /// ID of an ECDSA or RSA key is therefore the same as the first 8 bytes of its KEYHASH TLV.
+    /// ID of an ECDSA or RSA key is therefore equal to the first 8 bytes of the KEYHASH TLV in images that the key signed.
     public let id: KeyID
     /// The key as a SubjectPublicKeyInfo in DER (RFC 5280, section 4.1).
     public let subjectPublicKeyInfo: [UInt8]
-    /// The key in the encoding of MCUboot images. The PUBKEY TLV contains these bytes, and the KEYHASH TLV contains a digest of these
-    /// bytes.
+    /// The key in the encoding that MCUboot images use. In an image, a PUBKEY TLV contains these bytes, and a KEYHASH TLV contains a digest
+    /// of them.
     ///
     /// For RSA, the encoding is the RSAPublicKey of PKCS#1 in DER. For other algorithms, the encoding is the SubjectPublicKeyInfo (imgtool
     /// 2.5.0, `get_public_bytes()` in `keys/`).
     public let encoded: [UInt8]
-    /// The same key as a ``PublicKey``, which verifies bundles. The value is nil if the algorithm is not Ed25519.
+    /// This key as a ``PublicKey``, which verifies bundles. The value is nil if the algorithm is not Ed25519, because bundles have only
+    /// Ed25519 signatures.
     public let bundleKey: PublicKey?
 
     public init(_ key: PublicKey) {
@@ -66,7 +67,7 @@ public struct ImagePublicKey: Sendable {
     /// Parses a public key in DER (SubjectPublicKeyInfo).
     ///
     /// - Throws: `not-a-key`; `wrong-algorithm` for an algorithm, a curve or an RSA key length that is not in `Algorithm`; `small-order`
-    ///   for an Ed25519 key that is unsafe.
+    ///   for an Ed25519 key for which anyone can forge signatures.
     public init(subjectPublicKeyInfo info: [UInt8]) throws(KeyError) {
         if PublicKey.isEd25519(info) {
             self.init(try PublicKey(subjectPublicKeyInfo: info))
@@ -110,7 +111,7 @@ public struct ImagePublicKey: Sendable {
     // MARK: ECDSA
 
     /// The first bytes of every SubjectPublicKeyInfo with an uncompressed point on P-256 (RFC 5480, section 2). The 64 bytes of the point
-    /// follow. The first bytes are always the same, because DER has exactly one encoding for each value.
+    /// follow them. DER has exactly one encoding for each value, so a comparison with these bytes replaces a parser.
     private static let p256Header: [UInt8] = [
         0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48,
         0xce,
@@ -156,8 +157,8 @@ public struct ImagePublicKey: Sendable {
         try self.init(algorithm, info, encoded: encoded)
     }
 
-    /// Parses a public key and checks that `info` is the exact DER encoding of the key. Without this check, one key could have several
-    /// encodings and therefore several key hashes.
+    /// Parses a public key and checks that `info` is the exact DER encoding of the key. libcrypto also accepts other encodings. Without the
+    /// check, one key could have several encodings and therefore several IDs.
     private static func handle(_ info: [UInt8]) throws(KeyError) -> KeyHandle {
         do {
             let handle = try KeyHandle.parsing(subjectPublicKeyInfo: info)
@@ -199,8 +200,8 @@ extension ImagePublicKey {
     /// Returns whether `signature` is a valid ECDSA or RSA signature by this key. The signed data is the SHA-256 of `message`.
     ///
     /// An RSA signature must be RSASSA-PSS with MGF1-SHA-256 and a salt of 32 bytes. It must be as long as the modulus. An ECDSA signature
-    /// must be in DER. imgtool's padding after the DER is accepted. For an Ed25519 key, the result is always false, because `PublicKey`
-    /// verifies Ed25519 signatures.
+    /// must be in DER; zero bytes that imgtool appends to it (`paddedLength`) are accepted. For an Ed25519 key, the result is always false,
+    /// because `PublicKey` verifies Ed25519 signatures.
     func verify(signature: [UInt8], ofDigestOf message: ArraySlice<UInt8>) -> Bool {
         let padding: SignaturePadding
         var signature = signature
@@ -224,9 +225,9 @@ extension ImagePublicKey {
         }
     }
 
-    /// Removes imgtool's padding from an ECDSA signature. The padding is the zero bytes after the DER sequence in a signature of 72 bytes.
+    /// Removes imgtool's padding from an ECDSA signature: in a signature of exactly 72 bytes, the zero bytes after the DER sequence.
     ///
-    /// If other bytes follow the sequence, this method returns the signature unchanged. libcrypto then refuses the signature.
+    /// If bytes other than zero follow the sequence, this method returns the signature unchanged, and libcrypto later refuses it.
     private static func unpadded(_ signature: [UInt8]) -> [UInt8] {
         guard signature.count == paddedLength else { return signature }
         let length = Int(signature[1]) + 2

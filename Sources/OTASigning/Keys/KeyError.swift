@@ -21,8 +21,8 @@ public struct KeyError: Error, Sendable, Equatable {
         case cannotCreate = "cannot-create"
         case readFailed = "read-failed"
         case writeFailed = "write-failed"
-        // The next errors concern a signer outside this process: a token, a program or an SSH agent.
-        /// There is no SSH agent, or it cannot be reached.
+        // The next errors concern a private key outside this process: in a token, a program or an SSH agent, or on another machine.
+        /// `SSH_AUTH_SOCK` is not set, or the connection to the SSH agent at this path failed.
         case noAgent = "no-agent"
         case badKeyURI = "bad-key-uri"
         case tokenUnavailable = "token-unavailable"
@@ -35,11 +35,11 @@ public struct KeyError: Error, Sendable, Equatable {
         case pinLocked = "pin-locked"
         /// The token, the program or the SSH agent failed before it returned a signature.
         case signerFailed = "signer-failed"
-        /// The token or the SSH agent does not sign with this key or this length.
+        /// The token or the SSH agent refuses to sign with this key, or refuses a message of this length.
         case signerRefused = "signer-refused"
         /// The signer returned bytes that are not a valid signature or key.
         case signerProtocol = "signer-protocol"
-        /// A signature from another machine is not valid for a given public key.
+        /// A signature that another machine created is not valid for any of the given public keys, or a public key has no signature.
         case signatureUnmatched = "signature-unmatched"
         // The next errors concern a trust store.
         case trustPermissions = "trust-permissions"
@@ -64,11 +64,11 @@ public struct KeyError: Error, Sendable, Equatable {
 
     public static func == (left: KeyError, right: KeyError) -> Bool { left.code == right.code }
 
-    /// Returns the same error with `place` before its context. `place` is, for example, the path of a file.
+    /// Returns this error with `place`, such as the path of a file, in front of the text of `context`.
     func at(_ place: String) -> KeyError { KeyError(code, "\(place): \(context)", hint: hint) }
 
     /// Runs `body`, which calls libcrypto, and converts all errors of `body` to `crypto-failed`. Use this method only if wrong input from
-    /// the user cannot cause these errors.
+    /// the user cannot cause these errors, because `crypto-failed` does not describe a mistake of the user.
     static func translating<Result: ~Copyable>(
         _ body: () throws(OpenSSLFailure) -> Result
     ) throws(KeyError) -> Result {

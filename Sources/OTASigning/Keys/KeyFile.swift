@@ -10,8 +10,8 @@ public enum KeyFile {
     public static func privateKeyText(at path: FilePath) throws(KeyError) -> SecretBytes {
         let file = try SmallFile(path)
         let text = try file.contents()
-        // A public key file may be readable by all users, so the check of the permissions could refuse the file. This check comes first, so
-        // that the error for a public key is always `not-a-key`.
+        // A user can give the public key file by mistake. This file may be readable by all users, so `expectPrivate` could throw
+        // `key-file-permissions` for it. The search for a public key comes first, so that the error is always `not-a-key`.
         if (try? ImagePublicKey(pem: text)) != nil { throw isPublic(path) }
         try file.expectPrivate("this private key")
         return text
@@ -19,8 +19,8 @@ public enum KeyFile {
 
     /// Reads a file that contains the PIN of a token. The path may name a pipe.
     ///
-    /// - Throws: `no-such-file`, `not-a-file`, `read-failed`, `key-too-large`; `key-file-permissions` if the group or others have any access
-    ///   to the file.
+    /// - Throws: `no-such-file`, `not-a-file`, `read-failed`, `key-too-large`; `key-file-permissions` if the group or others have any
+    ///   access to the file.
     public static func pinText(at path: FilePath) throws(KeyError) -> SecretBytes {
         let file = try SmallFile(path)
         let text = try file.contents()
@@ -36,7 +36,7 @@ public enum KeyFile {
             hint: "use the private key of the same pair: --key \(other.shellQuoted)")
     }
 
-    /// Reads a public key from a PEM file. Every key can verify MCUboot images. Only an Ed25519 key can also verify bundles.
+    /// Reads a public key of any algorithm of `ImagePublicKey` from a PEM file. Only an Ed25519 key can also verify bundles.
     ///
     /// - Parameter option: the command-line option for this file, for the hint of an error.
     /// - Throws: `no-such-file`, `not-a-file`, `read-failed`; the errors of `ImagePublicKey(pem:)` with the path in the message.
@@ -46,8 +46,8 @@ public enum KeyFile {
 
     /// Writes the private key to `name`.pem (mode 0600) and the public key to `name`.pub.pem (mode 0644), and returns both paths.
     ///
-    /// The umask can remove mode bits. This method does not overwrite existing files. If the public key file cannot be written, this method
-    /// deletes the private key file.
+    /// The umask of the process can remove bits of these modes. If one of the two files exists, this method does not overwrite it and
+    /// throws `output-exists`. If the public key file cannot be written, this method deletes the private key file.
     ///
     /// - Throws: `output-exists`, `cannot-create`, `write-failed`, `crypto-failed`.
     public static func write(
@@ -68,7 +68,8 @@ public enum KeyFile {
         return (privatePath, publicPath)
     }
 
-    /// Writes the public key to `name`.pub.pem (mode 0644) and returns the path. The key pair exists in another place.
+    /// Writes a public key to `name`.pub.pem (mode 0644) and returns the path. No private key file is written, because the private key is
+    /// in another place, such as a token.
     ///
     /// This method does not overwrite an existing file.
     ///
@@ -81,7 +82,8 @@ public enum KeyFile {
         return path
     }
 
-    /// Checks that `name`.pub.pem does not exist, before a key pair is created in another place.
+    /// Checks that `name`.pub.pem does not exist. Call this method before a token creates a key pair: afterwards, the public key could not
+    /// be written.
     ///
     /// - Throws: `output-exists`; `cannot-create` if `name` is not the name of a file.
     public static func expectNoPublicKey(_ name: FilePath) throws(KeyError) {
@@ -120,7 +122,8 @@ public enum KeyFile {
 
 /// An open key file or scope file (``TrustScope``).
 ///
-/// The file is opened only once. Another process can replace the file at `path`, but all checks and the read use the opened file.
+/// The file is opened only once, and all checks and the read use the opened file. If another process replaces the file at `path` between a
+/// check and the read, the read therefore still returns the checked file.
 struct SmallFile {
     let path: FilePath
     let status: Stat
@@ -132,7 +135,8 @@ struct SmallFile {
     init(_ path: FilePath) throws(KeyError) {
         self.path = path
         do {
-            // Without the option `nonBlocking`, open() on a named pipe waits until another process opens the pipe for writing.
+            // Without the option `nonBlocking`, open() on a named pipe would wait until another process opens the pipe for writing. If no
+            // process does this, otaflash would never end.
             file = try OpenFile(path, .readOnly, options: .nonBlocking)
             status = try file.status()
         } catch {
@@ -151,7 +155,7 @@ struct SmallFile {
         }
     }
 
-    /// Checks that only the owner of the file has access to it.
+    /// Checks that the mode of the file gives the group and others no access.
     ///
     /// - Parameter secret: the contents of the file, for the message.
     /// - Throws: `key-file-permissions`.

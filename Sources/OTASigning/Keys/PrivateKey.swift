@@ -18,13 +18,13 @@ public final class PrivateKey: Signer {
         try PrivateKey(KeyError.translating { () throws(OpenSSLFailure) in try KeyHandle.generate() })
     }
 
-    /// Creates a private key from a seed of 32 bytes. RFC 8032 uses the term "private key" for this seed.
+    /// Creates a private key from a seed of 32 bytes, which RFC 8032 calls the "private key".
     package convenience init(seed: [UInt8]) throws(KeyError) {
         try self.init(KeyError.translating { () throws(OpenSSLFailure) in try KeyHandle.ed25519(seed: seed) })
     }
 
-    /// Returns the signature of `message` (64 bytes). Two signatures of the same message are identical, because Ed25519 does not use random
-    /// numbers.
+    /// Returns the signature of `message` (64 bytes). Each call returns the same signature of the same message, because Ed25519 does not
+    /// use random numbers.
     public func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8] {
         try KeyError.translating { () throws(OpenSSLFailure) in try handle.sign(message) }
     }
@@ -49,8 +49,8 @@ extension PrivateKey {
 
     /// Returns this key in the format PKCS#8 as a PEM text.
     ///
-    /// If a passphrase is given, AES-256-CBC encrypts the key. scrypt (N = 16384, r = 8, p = 1) derives the encryption key from the
-    /// passphrase. The derivation takes about 60 ms.
+    /// With a passphrase, the text is encrypted with AES-256-CBC. The encryption key is derived from the passphrase with scrypt (N = 16384,
+    /// r = 8, p = 1), which takes about 60 ms. Without a passphrase, the text is not encrypted.
     public func pem(passphrase: Passphrase? = nil) throws(KeyError) -> SecretBytes {
         try KeyError.translating { () throws(OpenSSLFailure) in
             let info = try PrivateKeyInfo(handle)

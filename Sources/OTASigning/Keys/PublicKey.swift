@@ -28,8 +28,8 @@ public struct PublicKey: Sendable {
 
     /// Returns whether `signature` (64 bytes) is a valid signature of `message` by this key.
     ///
-    /// libcrypto refuses a signature whose part S is not below the group order L (RFC 8032, 8.4). Without this limit, anyone could change a
-    /// valid signature into a different valid signature of the same message.
+    /// The second half of a signature is the number S. libcrypto refuses a signature whose S is not below the group order L (RFC 8032,
+    /// 8.4). Otherwise anyone could add L to S and get a second valid signature of the same message.
     public func verify(signature: [UInt8], message: [UInt8]) -> Bool {
         do {
             try KeyHandle.ed25519(publicKey: bytes).verify(signature, over: message)
@@ -46,11 +46,11 @@ extension PublicKey: Hashable {
 }
 
 extension PublicKey {
-    /// The first bytes of every SubjectPublicKeyInfo with an Ed25519 key (RFC 8410, section 4). The 32 bytes of the key follow. The first
-    /// bytes are always the same, because DER has exactly one encoding for each value.
+    /// The first bytes of every SubjectPublicKeyInfo with an Ed25519 key (RFC 8410, section 4). The 32 bytes of the key follow them. DER
+    /// has exactly one encoding for each value, so a comparison with these bytes replaces a parser.
     private static let header: [UInt8] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00]
 
-    /// The key as a SubjectPublicKeyInfo in DER (44 bytes). MCUboot identifies an Ed25519 key by a digest of these bytes.
+    /// The key as a SubjectPublicKeyInfo in DER (44 bytes). The KEYHASH TLV of an MCUboot image contains a digest of these 44 bytes.
     public var subjectPublicKeyInfo: [UInt8] { Self.header + bytes }
 
     /// Reads a public key from a PEM text with the label `PUBLIC KEY`. `openssl pkey -pubout` writes this format.
@@ -85,12 +85,11 @@ extension PublicKey {
 
 /// The unsafe public keys: the points of the curve edwards25519 whose order divides 8.
 ///
-/// Anyone can forge a signature for such a key without a private key. In the forged signature, S is 1 and R is the base point. The forged
-/// signature is valid for at least one message in eight on average. For the point of order 1, the forged signature is valid for every
-/// message.
+/// For a public key of small order, anyone can forge a signature without a private key: S is 1 and R is the base point. This signature is
+/// valid for at least one message in eight on average, and for the point of order 1 it is valid for every message.
 private enum SmallOrder {
     /// The encodings of the points of small order: the coordinate y in little-endian byte order, with the sign bit of x set to 0. The list
-    /// includes the non-canonical encodings, whose y is equal to or above the field's prime p.
+    /// includes non-canonical encodings: in these, y is not below the field's prime p, and stands for y - p.
     ///
     /// Source: "Taming the many EdDSAs" (Chalkias, Garillot, Nikolaenko 2020), table 1, and libsodium's blocklist.
     private static let encodings: Set<[UInt8]> = [
@@ -136,8 +135,8 @@ public enum MCUbootSampleKey {
     /// Returns whether the key with this ID is a sample key.
     public static func contains(_ id: KeyID) -> Bool { ids.contains(id) }
 
-    /// The IDs of the keys `root-ec-p256.pem`, `root-rsa-2048.pem`, `root-rsa-3072.pem`, `root-ed25519.pem` and `root-ed25519-2.pem`, in
-    /// this order. The key files are in the top folder of the MCUboot repository (`boot/zephyr/Kconfig`, `BOOT_SIGNATURE_KEY_FILE`).
+    /// The IDs of the key files `root-ec-p256.pem`, `root-rsa-2048.pem`, `root-rsa-3072.pem`, `root-ed25519.pem` and `root-ed25519-2.pem`,
+    /// in this order. These files are in the top folder of the MCUboot repository (`boot/zephyr/Kconfig`, `BOOT_SIGNATURE_KEY_FILE`).
     private static let ids: Set<KeyID> = Set(
         [
             [0xe3, 0x04, 0x66, 0xf6, 0xb8, 0x47, 0x0c, 0x1f], [0xfc, 0x57, 0x01, 0xdc, 0x61, 0x35, 0xe1, 0x32],

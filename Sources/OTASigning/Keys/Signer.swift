@@ -1,7 +1,8 @@
-/// An Ed25519 key pair that signs bundles and MCUboot images. The private key can be in memory (``PrivateKey``), or in a place that it never
-/// leaves, such as a hardware token.
+/// An Ed25519 key pair that signs bundles and MCUboot images. The private key can be in memory (``PrivateKey``), or in a place that it
+/// never leaves, such as a hardware token.
 ///
-/// ``BundleSigner`` and ``MCUbootSigner`` verify each signature with `publicKey` before they write it.
+/// ``BundleSigner`` and ``MCUbootSigner`` verify each signature with `publicKey` before they write it, so a faulty signer cannot produce a
+/// file with an invalid signature.
 public protocol Signer: Sendable {
     var publicKey: PublicKey { get }
 
@@ -9,8 +10,8 @@ public protocol Signer: Sendable {
     func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8]
 }
 
-/// A key pair of any algorithm of ``ImagePublicKey`` that signs MCUboot images. The private key can be in memory (``ImagePrivateKey``), or in
-/// a place that it never leaves.
+/// A key pair of any algorithm of ``ImagePublicKey`` that signs MCUboot images. The private key can be in memory (``ImagePrivateKey``), or
+/// in a place that it never leaves.
 public protocol ImageSigner: Sendable {
     var publicKey: ImagePublicKey { get }
 
@@ -21,7 +22,7 @@ public protocol ImageSigner: Sendable {
     func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8]
 }
 
-/// An Ed25519 key for bundles, as a key for MCUboot images.
+/// Adapts a ``Signer``, which has an Ed25519 key, to ``ImageSigner``.
 private struct Ed25519ImageSigner: ImageSigner {
     let publicKey: ImagePublicKey
     private let signer: any Signer
@@ -35,8 +36,8 @@ private struct Ed25519ImageSigner: ImageSigner {
 }
 
 extension ImageSigner {
-    /// Returns the signature of `message`, after a verification with `publicKey`. All signatures in output files come from this method,
-    /// because a token or a program outside this process can return a wrong signature.
+    /// Calls `sign(_:)`, verifies the signature with `publicKey`, and returns it. ``BundleSigner`` and ``MCUbootSigner`` call only this
+    /// method, because a token or a program outside this process can return a wrong signature.
     ///
     /// - Throws: `signer-protocol` if the signature is not valid; the errors of the signer.
     func verifiedSignature(of message: [UInt8]) throws(KeyError) -> [UInt8] {
@@ -51,7 +52,8 @@ extension ImageSigner {
 }
 
 extension ImagePublicKey {
-    /// Returns whether `signature` is a valid signature of `message` by this key, as ``ImageSigner/sign(_:)`` returns it.
+    /// Returns whether `signature` is a valid signature of `message` by this key. The rules for the message and the encoding are those of
+    /// ``ImageSigner/sign(_:)``.
     func isValid(_ signature: [UInt8], of message: [UInt8]) -> Bool {
         guard let key = bundleKey else { return verify(signature: signature, ofDigestOf: message[...]) }
         return key.verify(signature: signature, message: message)
@@ -59,6 +61,6 @@ extension ImagePublicKey {
 }
 
 extension Signer {
-    /// The same key as a signer of MCUboot images.
+    /// This signer as an ``ImageSigner``, for MCUboot images. It has the same key.
     public var imageSigner: any ImageSigner { Ed25519ImageSigner(self) }
 }
