@@ -1,6 +1,6 @@
 internal import COpenSSL
 
-/// Finds the algorithm of a key and the algorithm's name for messages.
+/// Finds the algorithm in an encoded key, and its name for messages.
 ///
 /// A SubjectPublicKeyInfo (RFC 5280) is the DER structure of a public key. It contains the algorithm's object identifier and the key.
 enum AlgorithmName {
@@ -46,7 +46,8 @@ enum AlgorithmName {
         }
     }
 
-    /// Returns the description of a curve for messages, such as `P-256`. In a message, the description follows the word `ECDSA`.
+    /// Returns the description of a curve for messages, such as `P-256`. It must fit after the word `ECDSA`, as in `ECDSA P-256` or `ECDSA
+    /// with explicit parameters`.
     ///
     /// - Parameter curve: libcrypto's constant (NID) for the curve; nil for a key without the name of a curve.
     static func curveName(_ curve: Int32?) -> String {

@@ -2,8 +2,9 @@ internal import COpenSSL
 
 /// The errors from libcrypto's error queue. Each thread has its own queue.
 ///
-/// The errors of a failed call stay in the queue until `drain()` removes them. Call `drain()` after each failed call and before any
-/// `await`. After an `await`, the Swift task may run on a different thread with a different queue.
+/// The errors of a failed call stay in the queue until `drain()` removes them, and would otherwise appear as errors of a later call. Call
+/// `drain()` after each failed call and before any `await`: after an `await`, the Swift task may run on another thread, which has another
+/// queue.
 struct OpenSSLFailure: Error {
     struct Entry: Hashable {
         var library: Int32
@@ -28,22 +29,23 @@ struct OpenSSLFailure: Error {
 }
 
 extension OpenSSLFailure: CustomStringConvertible {
-    /// The library number and the reason number of each error. libcrypto's texts change between releases, but these numbers do not change.
+    /// The library number and the reason number of each error. Messages contain the numbers instead of libcrypto's texts, because the texts
+    /// change between releases of libcrypto.
     var description: String {
         if entries.isEmpty { return "libcrypto reported no cause" }
         return "libcrypto " + entries.map { "\($0.library)/\($0.reason)" }.joined(separator: " ")
     }
 }
 
-/// Returns `pointer`, the result of a libcrypto call. A nil pointer means that the call failed. In this case, the function throws the
-/// errors in the queue.
+/// Returns `pointer`, the result of a libcrypto call. If it is nil, the call failed, and this function throws the errors in libcrypto's
+/// error queue.
 func opened(_ pointer: OpaquePointer?) throws(OpenSSLFailure) -> OpaquePointer {
     guard let pointer else { throw OpenSSLFailure.drain() }
     return pointer
 }
 
-/// Checks `answer`, the result of a libcrypto call. The result 1 means success. For every other result, the function throws the errors in
-/// the queue.
+/// Checks `answer`, the result of a libcrypto call. 1 means success. For every other value, this function throws the errors in libcrypto's
+/// error queue.
 func succeeded(_ answer: Int32) throws(OpenSSLFailure) {
     guard answer == 1 else { throw OpenSSLFailure.drain() }
 }

@@ -1,6 +1,6 @@
 internal import COpenSSL
 
-/// The only PEM block of a text. The text before and after the block is ignored.
+/// The PEM block in a text that contains exactly one block. Other text before and after the block is ignored.
 ///
 /// A text with two blocks is an error, because the user could mean either block.
 struct PEMBlock {
@@ -12,8 +12,8 @@ struct PEMBlock {
     /// `Proc-Type` line.
     let hasHeader: Bool
 
-    /// The maximum length of the text, in bytes. A key in PEM has a few hundred to a few thousand bytes, so every key is shorter than this
-    /// limit.
+    /// The maximum length of the text, in bytes. A key in PEM has at most a few thousand bytes. Without a limit, a wrong path such as a
+    /// large image would be read completely.
     static let maximumLength = 64 << 10
 
     /// Parses the only PEM block in `text`.
@@ -21,8 +21,9 @@ struct PEMBlock {
     /// - Parameters:
     ///   - labels: the accepted labels.
     ///   - algorithms: the names of the expected algorithms, for the error message.
-    /// - Throws: `key-too-large`; `not-a-key` if `text` is malformed, does not contain exactly one block, or has an unknown label;
-    ///   `wrong-algorithm` if the label is that of a key with another algorithm (example: `EC PRIVATE KEY`); `crypto-failed`.
+    /// - Throws: `key-too-large`; `not-a-key` if `text` is malformed, does not contain exactly one block, or has a label that is not in
+    ///   `labels`; `wrong-algorithm` instead, if this label shows that the key has another algorithm (example: `EC PRIVATE KEY` where an
+    ///   Ed25519 private key is expected); `crypto-failed`.
     init(in text: SecretBytes, labels: String..., algorithms: String = "Ed25519") throws(KeyError) {
         self = try text.withUnsafeBytes { (text) throws(KeyError) in
             try PEMBlock(in: text, labels: labels, algorithms)
@@ -81,7 +82,7 @@ struct PEMBlock {
     private static func refusal(of label: String, insteadOf wanted: [String], _ algorithms: String) -> KeyError {
         let expected = wanted.joined(separator: "' or '")
         let isPublicWanted = wanted == ["PUBLIC KEY"]
-        // Some labels contain the algorithm or the kind of the key. The error message or the hint can then be more specific.
+        // Some labels contain the algorithm or the kind of the key. For these labels, the message or the hint is more specific.
         switch label {
         case _ where isPublicWanted && label.hasSuffix("PRIVATE KEY"):
             return KeyError(
@@ -113,7 +114,7 @@ struct PEMBlock {
 }
 
 extension OpenSSLFailure {
-    /// Whether PEM_read_bio_ex failed because the rest of the text contains no PEM block.
+    /// Whether PEM_read_bio_ex failed because the text contains no further PEM block.
     fileprivate var isEnd: Bool { holds(library: ERR_LIB_PEM, anyOf: PEM_R_NO_START_LINE) }
 }
 

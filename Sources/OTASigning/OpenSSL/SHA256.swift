@@ -3,7 +3,8 @@ public import OTAFirmware
 
 /// Computes a SHA-256 digest incrementally.
 ///
-/// If libcrypto does not provide SHA-256 or cannot allocate memory, the process stops, because no caller could handle the error.
+/// If libcrypto does not provide SHA-256 or cannot allocate memory, the process ends with a fatal error. No caller could handle this case,
+/// so these methods do not throw.
 public final class SHA256: IncrementalHash {
     private let context: OpaquePointer
 
@@ -43,15 +44,15 @@ public final class SHA256: IncrementalHash {
 
     public static func digest(of bytes: ArraySlice<UInt8>) -> SHA256Digest { bytes.withUnsafeBytes { digest(of: $0) } }
 
-    /// libcrypto's implementation of SHA-256. The implementation is fetched only once, because one fetch takes longer than the computation
-    /// of a manifest's digest.
+    /// libcrypto's implementation of SHA-256. It is fetched once and then shared, because the fetch takes longer than the computation of a
+    /// manifest's digest.
     private struct Algorithm: @unchecked Sendable {
         let pointer: OpaquePointer?
         static let shared = Algorithm(pointer: EVP_MD_fetch(nil, "SHA256", nil))
     }
 }
 
-/// The digest algorithms of MCUboot images except SHA-256. ``SHA256`` computes SHA-256.
+/// The digest algorithms of MCUboot images for which the whole message must be in memory. For SHA-256, use ``SHA256``.
 enum MessageDigest {
     case sha384, sha512
 

@@ -2,7 +2,7 @@ internal import COpenSSL
 
 /// Secret bytes in a buffer. The buffer is overwritten with zeros when the last reference to this object is released.
 ///
-/// An `[UInt8]` is not suitable. When an array grows, it moves to new memory, and the secret remains in the old memory.
+/// An `[UInt8]` is not suitable for secrets: when an array grows, Swift copies it to new memory and does not overwrite the old memory.
 public final class SecretBytes: @unchecked Sendable {  // Only the initializer writes to the buffer.
     private let buffer: UnsafeMutableRawBufferPointer
     public let count: Int
