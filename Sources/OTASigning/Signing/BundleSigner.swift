@@ -1,10 +1,10 @@
 public import OTAFirmware
 public import SystemPackage
 
-/// Creates signed bundles from image files. The signer reads a binary image in pieces, so the image can be larger than the memory.
+/// Creates signed bundles from image files. A binary image is read in pieces and is never completely in memory.
 ///
-/// The signer leaves space for the envelope at the start of the output file. It copies the image after this space and computes the image's
-/// digest. It writes the envelope last, because the envelope contains the digest.
+/// The envelope is the first part of the output file, but it contains the digest of the image. The signer therefore leaves space for the
+/// envelope, copies the image after this space, computes the digest at the same time, and writes the envelope last.
 public struct BundleSigner: Sendable {
     private let keys: [any Signer]
 
@@ -25,9 +25,9 @@ public struct BundleSigner: Sendable {
     ///
     /// - Parameters:
     ///   - input: the path of an image, of Intel HEX text, or of a bundle.
-    ///   - release: the values for the manifest. If the input is a bundle, all values must be nil.
-    ///   - created: the creation time in Unix seconds. If the input is a bundle, this time is not used. Two calls with the same image,
-    ///     values, keys and time create identical bundles.
+    ///   - release: the values for the manifest. If the input is a bundle, all values must be nil, because its manifest cannot change.
+    ///   - created: the creation time in Unix seconds, for the manifest. If the input is a bundle, this time is not used. Two calls with
+    ///     the same image, release, keys and time create identical bundles.
     ///   - output: the path of the new bundle. A failed call does not leave an incomplete file at this path.
     ///   - replace: whether the new bundle may replace an existing file at `output`. The replacement is atomic. `output` may be the same
     ///     path as `input`.
@@ -39,7 +39,7 @@ public struct BundleSigner: Sendable {
             InputFile(input), named: input, as: release, created: created, to: OutputFile(output, replaces: replace))
     }
 
-    /// Creates a signed bundle like `sign(_:as:created:to:replace:)`, but reads an open input file or stream.
+    /// Creates a signed bundle like `sign(_:as:created:to:replace:)`, but from an open input to an open output. Each can also be a stream.
     ///
     /// - Parameter input: the name of the input in messages.
     package func sign(
@@ -59,8 +59,9 @@ public struct BundleSigner: Sendable {
     private func sign(
         _ source: ImageSource, _ release: Release, _ created: UInt64, _ output: OutputFile
     ) throws(SigningError) -> SignedFile {
-        // The offset of the image is the envelope's length, which depends on the product and the version. If `release` does not contain
-        // both values, the signer reads the image twice: first to find these values, then to copy the image.
+        // In the bundle, the image starts after the envelope. The length of the envelope depends on the product and the version. If
+        // `release` does not contain both of them, the signer reads the image twice: first to find them in the image, then to copy the
+        // image.
         let asked = release.isComplete ? nil : try source.inspect(as: release.format) { _ in }
         let draft = try ManifestDraft(release, of: asked, imageSize: source.size, created: created)
         let space = try envelope(draft.placeholder()) { _ in [UInt8](repeating: 0, count: 64) }
@@ -84,7 +85,8 @@ public struct BundleSigner: Sendable {
         return try finish(envelope, nil, output)
     }
 
-    /// Creates a bundle of an image and an existing manifest. The keys of this signer sign the manifest unchanged.
+    /// Creates a bundle from an image and a manifest that `manifest(for:named:as:created:)` returned earlier, for example for keys on
+    /// another machine. The keys of this signer sign the manifest unchanged.
     ///
     /// - Throws: `already-a-bundle`; `unknown-critical-field`; `digest-mismatch` if the manifest describes another image.
     package func sign(
@@ -119,7 +121,7 @@ public struct BundleSigner: Sendable {
         return try finish(envelope, nil, output)
     }
 
-    /// Returns the manifest that `sign(_:named:as:created:to:)` would sign for the same parameters, without signing it.
+    /// Returns the manifest that `sign(_:named:as:created:to:)` would sign for the same parameters. This method needs no keys.
     ///
     /// - Throws: the errors of `sign`, except the errors of keys and of the output.
     package static func manifest(
@@ -144,7 +146,7 @@ public struct BundleSigner: Sendable {
         return try draft.manifest(format: image.format, digest: hash.finish())
     }
 
-    /// Reads the envelope of a bundle. The digest of the image is not checked.
+    /// Reads the envelope of a bundle. This method does not read the image, so the caller must check the image's digest.
     ///
     /// - Throws: `malformed-bundle`, `unknown-critical-field`; the errors of `Envelope`.
     private static func envelope(of file: InputFile) throws(SigningError) -> Envelope {
@@ -188,7 +190,7 @@ public struct BundleSigner: Sendable {
     ///
     /// - Parameters:
     ///   - signatures: the existing signatures of the bundle.
-    ///   - signature: returns the signature that a key creates (64 bytes).
+    ///   - signature: returns the signature of `manifest` by a key (64 bytes).
     private func envelope(
         _ manifest: Manifest, beside signatures: [BundleSignature] = [],
         signature: (any Signer) throws(SigningError) -> [UInt8]
@@ -212,7 +214,8 @@ public struct BundleSigner: Sendable {
         }
     }
 
-    /// Checks that all keys of this signer can sign a bundle. A key can sign a bundle only once. A bundle can have at most four signatures.
+    /// Checks that each key of this signer can add its signature to a bundle: a key can sign a bundle only once, and a bundle can have at
+    /// most four signatures.
     ///
     /// - Parameter signers: the IDs of the keys that have already signed the bundle. The list is empty for a new bundle.
     /// - Throws: `already-signed` if a key of this signer is in `signers` or was given twice; `too-many-signatures`.
@@ -269,6 +272,6 @@ private final class HashingCopy {
         offset += UInt64(piece.count)
     }
 
-    /// Returns the digest of all written bytes. Call this method once, after the last `append(_:)`.
+    /// Returns the digest of the whole image. Call this method once, after the last `append(_:)`.
     func finish() -> SHA256Digest { hash.finish() }
 }

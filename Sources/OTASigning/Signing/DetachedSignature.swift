@@ -1,10 +1,11 @@
 internal import OTAFirmware
 
-/// A signature that was created on another machine, for example with `openssl pkeyutl -sign`. It is the contents of a signature file.
+/// The contents of a file with a signature that was created on another machine, for example with `openssl pkeyutl -sign`.
 package struct DetachedSignature: Sendable {
     /// The name of the file, for messages.
     package let name: String
-    /// The signature in each encoding that the contents may have.
+    /// The possible signatures: the contents as they are, and, if they are text, decoded from hex and from Base64. The right one is the one
+    /// that is valid.
     private let candidates: [[UInt8]]
     private let length: Int
 
@@ -19,7 +20,7 @@ package struct DetachedSignature: Sendable {
         candidates.first { key.isValid($0, of: message) }
     }
 
-    /// Returns the error for a signature that is not valid for one of `keys`.
+    /// Returns the error for a signature that is not valid for any of `keys`.
     fileprivate func unmatched(_ keys: [ImagePublicKey], hint: String) -> KeyError {
         let isForEd25519 = keys.allSatisfy { $0.algorithm == .ed25519 }
         guard !isForEd25519 || candidates.contains(where: { $0.count == 64 }) else {
@@ -34,15 +35,15 @@ package struct DetachedSignature: Sendable {
     }
 }
 
-/// An Ed25519 key whose signature of one message already exists.
+/// An Ed25519 public key together with its existing signature of one message. `sign(_:)` returns this signature for every message.
 package struct DetachedSigner: Signer {
     package let publicKey: PublicKey
     private let signature: [UInt8]
 
-    /// Finds the signature of each key. The order of the signatures and of the keys has no effect.
+    /// Finds the signature of each key and returns one signer for each key. `signatures` and `keys` may be in different orders.
     ///
     /// - Parameter message: the signed bytes.
-    /// - Throws: `signature-unmatched` if a signature is not valid for one of the keys, if two signatures are by the same key, or if a key
+    /// - Throws: `signature-unmatched` if a signature is not valid for any of the keys, if two signatures are by the same key, or if a key
     ///   has no signature.
     package static func signers(
         _ signatures: [DetachedSignature], keys: [PublicKey], message: [UInt8]
@@ -77,7 +78,7 @@ package struct DetachedSigner: Signer {
     package func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8] { signature }
 }
 
-/// A key for MCUboot images whose signature already exists.
+/// A public key for MCUboot images together with the existing signature of one image.
 package struct DetachedImageSigner: ImageSigner {
     package let publicKey: ImagePublicKey
     private let signature: DetachedSignature
@@ -110,10 +111,11 @@ package struct DetachedImageSigner: ImageSigner {
 
 /// Decodes signatures that other programs wrote: as raw bytes, or as text in hex or Base64.
 package enum SignatureEncoding {
-    /// The maximum length of a text, in bytes. The longest signature (RSA-3072) has 768 hex digits.
+    /// The maximum length of the contents, in bytes. The longest signature (RSA-3072) has 768 hex digits.
     private static let maximumLength = 4096
 
-    /// Returns the signature in each encoding that `contents` may have, first the raw bytes. White space in a text is ignored.
+    /// Returns every byte string that `contents` may stand for: first `contents` itself, then the bytes that it encodes if it is text in
+    /// hex or Base64. White space in a text is ignored. If `contents` is empty or too long, the list is empty.
     package static func decodings(of contents: [UInt8]) -> [[UInt8]] {
         guard (1...maximumLength).contains(contents.count) else { return [] }
         let text = contents.filter { !" \t\r\n".utf8.contains($0) }

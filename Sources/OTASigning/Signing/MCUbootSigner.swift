@@ -3,9 +3,9 @@ public import SystemPackage
 
 /// Creates signed MCUboot images from linked binaries, in the format of imgtool 2.5.0, MCUboot's signing tool.
 ///
-/// With an Ed25519 key, the image is identical to imgtool's image. ECDSA and RSA signatures contain random values, so the signatures differ
-/// from imgtool's signatures. An ECDSA signature can also have another length. In this case, the length in the header of the TLVs differs,
-/// too.
+/// With an Ed25519 key, imgtool creates exactly the same bytes. ECDSA and RSA signatures contain random values, so with these keys the
+/// signature is different after each run, also with imgtool. The length of an ECDSA signature varies, too, and with it the length of the
+/// TLVs that the image states.
 public struct MCUbootSigner: Sendable {
     /// The data that the signature covers.
     public enum Scheme: Sendable {
@@ -13,8 +13,8 @@ public struct MCUbootSigner: Sendable {
         case digest
         /// The signature covers the image's SHA-512. Only Ed25519 keys support this scheme.
         case sha512
-        /// The signature covers the image's bytes instead of a digest. The image also contains its SHA-512. Only Ed25519 keys support this
-        /// scheme.
+        /// The signature covers the image's bytes instead of a digest. The image nevertheless contains its SHA-512. Only Ed25519 keys
+        /// support this scheme.
         case pure
 
         /// Returns the digest of `bytes` as a TLV.
@@ -68,7 +68,7 @@ public struct MCUbootSigner: Sendable {
         try sign(InputFile(input), as: layout, to: OutputFile(output, replaces: replace))
     }
 
-    /// Signs like `sign(_:as:to:replace:)`, but reads an open input file or stream.
+    /// Signs like `sign(_:as:to:replace:)`, but from an open input to an open output. Each can also be a stream.
     package func sign(
         _ file: InputFile, as layout: MCUbootLayout, to output: OutputFile
     ) throws(SigningError) -> MCUbootFile {
@@ -101,11 +101,11 @@ public struct MCUbootSigner: Sendable {
         return draft.bytes
     }
 
-    /// Returns the bytes for which a key on another machine has to create the signature, without creating the image.
+    /// Returns the bytes that a key on another machine must sign. This method needs no key and does not create an image file.
     ///
-    /// The bytes are the digest of the image, or the image itself with the scheme `pure`. An Ed25519 key signs these bytes as a message. For
-    /// ECDSA and RSA keys, these bytes are the SHA-256 digest that the key signs. The size of the slot is not checked, because the length of
-    /// the signature is not known.
+    /// With the scheme `pure`, these bytes are the image itself, otherwise its digest. An Ed25519 key signs them as a message. An ECDSA or
+    /// RSA key must sign them as a SHA-256 digest, without computing a digest again. This method does not check that the image fits into
+    /// the slot, because the length of the signature is not yet known.
     ///
     /// - Throws: the errors of `sign`, except the errors of keys and of the output.
     package static func bytesToSign(
@@ -167,7 +167,7 @@ public struct MCUbootSigner: Sendable {
         return program
     }
 
-    /// The maximum length of a binary, in bytes. The length is limited, because the signer holds the whole binary in memory.
+    /// The maximum length of a binary, in bytes. The limit exists because the signer holds the whole binary in memory.
     private static let maximumLength = 256 << 20
 
     private static func checkRoom(for headerSize: UInt16, in program: [UInt8]) throws(SigningError) {

@@ -1,6 +1,7 @@
 internal import OTAFirmware
 
-/// The values of a manifest, except the format and the digest of the image. The length of the manifest depends only on these values.
+/// The values of a manifest, except the format and the digest of the image. The format and the digest have fixed lengths, so the length of
+/// the manifest is known before the image is read.
 struct ManifestDraft {
     private let release: Release
     private let product: ProductName
@@ -8,8 +9,7 @@ struct ManifestDraft {
     private let imageSize: UInt32
     private let created: UInt64
 
-    /// Reads the product and the version from `release`. If `release` does not contain a value, this initializer reads the value from
-    /// `image`.
+    /// Takes the product and the version from `release`. If one of them is nil in `release`, it is taken from `image`.
     ///
     /// - Throws: `product-required` if `release` and `image` contain no product; `version-required` if `release` and `image` contain no
     ///   version.
@@ -44,7 +44,7 @@ struct ManifestDraft {
         }
     }
 
-    /// Returns a manifest with placeholders for the format and the digest. The length is the same as the length of the final manifest.
+    /// Returns a manifest with placeholders for the format and the digest. It has the same length as the final manifest.
     func placeholder() throws(SigningError) -> Manifest {
         try manifest(format: .raw, digest: SHA256.digest(of: []))
     }

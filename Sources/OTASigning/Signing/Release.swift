@@ -14,7 +14,7 @@ public struct Release: Sendable, Equatable {
     public var minimumBattery: UInt8?
     /// The name of the commit or build that produced the image.
     public var source: String?
-    /// The minimum version that a device must run before the update. Nil means any version.
+    /// The minimum version that a device must run to install the update. Nil means any version.
     public var requires: RequiredVersion?
     /// The image format. If the value is nil, the signer detects the format.
     public var format: ImageFormat?
@@ -34,10 +34,10 @@ public struct Release: Sendable, Equatable {
         self.format = format
     }
 
-    /// Whether the caller gave the product and the version. Otherwise the signer reads the missing value from the image.
+    /// Whether both the product and the version are given. If not, the signer must read the image to find the missing value.
     var isComplete: Bool { product != nil && version != nil }
 
-    /// Compares the product and the version with the values in the image. A value that is nil in the release or in the image is not
+    /// Checks that the product and the version are equal to those in the image. A value that is nil in the release or in the image is not
     /// compared.
     ///
     /// - Throws: `product-mismatch`, `version-mismatch`.

@@ -9,7 +9,7 @@ public enum SigningError: Error, Sendable, Equatable {
         case readFailed = "read-failed"
         case emptyImage = "empty-image"
         case imageTooLarge = "image-too-large"
-        /// The file changed after it was opened.
+        /// The input file changed while the signer read it.
         case imageChanged = "image-changed"
         // The next errors concern the values of the release.
         case productRequired = "product-required"
@@ -23,7 +23,7 @@ public enum SigningError: Error, Sendable, Equatable {
         case unknownCriticalField = "unknown-critical-field"
         // The next errors concern MCUboot images.
         case alreadyAnImage = "already-an-image"
-        /// The binary does not start with zero bytes, so it has no space for the header.
+        /// The binary does not start with as many zero bytes as the header has. The header would overwrite code.
         case headerNotEmpty = "header-not-empty"
         case slotTooSmall = "slot-too-small"
         // The next errors concern keys.
@@ -36,8 +36,8 @@ public enum SigningError: Error, Sendable, Equatable {
         case writeFailed = "write-failed"
     }
 
-    /// A check of this module failed. `context` describes the problem for the user, without a full stop at the end. `hint` is the
-    /// recommended next step.
+    /// The signer refused the input, the values or the output. `context` describes the problem for the user, without a full stop at the
+    /// end. `hint` is the recommended next step.
     case refused(Code, context: String, hint: String? = nil)
     case image(ImageError)
     case intelHex(IntelHexError)
