@@ -10,7 +10,8 @@ package final class InputFile {
     private let file: OpenFile
     private let status: Stat
 
-    /// The maximum length of one read, in bytes. Longer reads need fewer system calls. Shorter reads fit better into the processor's cache.
+    /// The maximum length of one read, in bytes. This length is a compromise: longer reads need fewer system calls, but shorter reads fit
+    /// better into the processor's cache.
     package static let pieceLength = 256 << 10
 
     /// Opens the regular file at `path`.
@@ -73,7 +74,8 @@ package final class InputFile {
         return bytes
     }
 
-    /// Reads the bytes of `range` in order and calls `body` with each piece. The range must not extend past the end of the file.
+    /// Reads the bytes of `range` in order, in pieces of at most `pieceLength` bytes, and calls `body` with each piece. The range must not
+    /// extend past the end of the file.
     ///
     /// - Throws: `read-failed`; `image-changed` if the file's size or modification time has changed since the file was opened; the errors
     ///   of `body`.
@@ -104,7 +106,7 @@ package final class InputFile {
 }
 
 extension Stat {
-    /// Returns whether the modification time is the same as in `other`. `other` is an earlier status of the same file.
+    /// Returns whether the modification time is the same as in `other`, an earlier status of the same file.
     fileprivate func isUnchanged(since other: Stat) -> Bool {
         st_mtim.tv_sec == other.st_mtim.tv_sec && st_mtim.tv_nsec == other.st_mtim.tv_nsec
     }
@@ -116,8 +118,8 @@ enum ImageSource {
     /// The bytes from an Intel HEX text. `text` is the file that contains the text.
     case memory([UInt8], size: UInt32, text: InputFile)
 
-    /// The maximum length of Intel HEX text, in bytes. The longest accepted image has 64 MiB. With 16 bytes in each record, the text of
-    /// this image has 176 MiB. The limit is higher, because shorter records need more text.
+    /// The maximum length of Intel HEX text, in bytes. The longest accepted image has 64 MiB. With 16 image bytes in each record (line),
+    /// the text of this image has 176 MiB. The limit is higher, because shorter records need more text for the same image.
     private static let maximumTextLength = 256 << 20
 
     init(_ file: InputFile) throws(SigningError) {
@@ -159,7 +161,7 @@ enum ImageSource {
         return try imageChecked { () throws(ImageError) in try inspector.finish() }
     }
 
-    /// The error for an image that has changed between two reads.
+    /// The error for an input that changed while the signer read it.
     var changed: SigningError {
         switch self {
         case .file(let file, _), .memory(_, _, let file): file.changed

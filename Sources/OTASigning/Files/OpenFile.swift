@@ -17,8 +17,7 @@ package final class OpenFile {
     /// Creates a temporary file without a name in `scratchFolder`. The kernel deletes the file when the file is closed, even if the process
     /// is killed.
     ///
-    /// Some file systems do not support files without a name. On these file systems, this method creates a file with a name and deletes the
-    /// name at once.
+    /// On a file system that does not support files without a name, this method creates a file with a name and deletes the name at once.
     package static func scratch() throws(Errno) -> OpenFile {
         do throws(Errno) {
             return try OpenFile(
@@ -50,7 +49,7 @@ package final class OpenFile {
 
     func status() throws(Errno) -> Stat { try Errno.typed { try descriptor.stat() } }
 
-    /// Clears the non-blocking mode of the descriptor. After this call, a read waits for data.
+    /// Clears the non-blocking mode of the descriptor, so that a later read waits for data instead of failing with EAGAIN.
     func block() throws(Errno) {
         guard fcntl(descriptor.rawValue, F_SETFL, 0) == 0 else { throw Errno(rawValue: errno) }
     }
@@ -93,8 +92,9 @@ extension Errno {
 extension FileDescriptor {
     /// Calls `call`, and repeats the call after the errors EINTR and EAGAIN. This method throws all other errors.
     ///
-    /// A descriptor from another process can be non-blocking, for example a pipe to a program with an event loop. A system call then fails
-    /// with EAGAIN if the descriptor is not ready. This method waits with poll(2) until the descriptor is ready.
+    /// A descriptor from another process, such as standard output, can be non-blocking, for example if that process uses the same pipe in
+    /// an event loop. A system call on a non-blocking descriptor fails with EAGAIN if the descriptor is not ready. This method waits with
+    /// poll(2) until the descriptor is ready.
     ///
     /// - Parameters:
     ///   - events: the event of poll(2) that makes the descriptor ready: `POLLIN` or `POLLOUT`.
@@ -139,13 +139,14 @@ extension FileDescriptor {
 }
 
 extension FileDescriptor.OpenOptions {
-    /// The flags of `O_TMPFILE` (open(2)), which create a file without a name. Swift does not import the macro `O_TMPFILE` of
-    /// asm-generic/fcntl.h. The macro's number is the same on x86 and on ARM.
+    /// The flags of `O_TMPFILE` (open(2)), which create a file without a name. Swift does not import this macro, so its two parts are here:
+    /// `O_DIRECTORY`, and `__O_TMPFILE` of asm-generic/fcntl.h. The number of `__O_TMPFILE` is the same on x86 and on ARM.
     static let temporaryFile: FileDescriptor.OpenOptions = [.directory, .init(rawValue: 0o20_000_000)]
 }
 
 extension Errno {
-    /// The hint for a write that failed with this error. The value is nil if the error needs no special hint.
+    /// The hint for a write that failed with this error. The value is nil for an error without a special hint; the caller then chooses the
+    /// hint.
     var writeHint: String? {
         self == .fileTooLarge ? "raise the maximum size of a file: ulimit -f unlimited" : nil
     }

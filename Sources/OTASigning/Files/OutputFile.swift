@@ -3,8 +3,8 @@ package import SystemPackage
 
 /// Writes an output file that gets its name only in `commit()`, when its contents are complete.
 ///
-/// Before `commit()`, the file has no name. If the process is killed, the kernel deletes the file. FAT and some network file systems do not
-/// support files without a name. On these file systems, the file has a temporary name. The temporary file remains if the process is killed.
+/// Before `commit()`, the file has no name, so the kernel deletes it if the process is killed. FAT and some network file systems do not
+/// support files without a name. There, the file has a temporary name until `commit()`, and remains if the process is killed.
 package final class OutputFile {
     let path: FilePath
     private let replaces: Bool
@@ -44,7 +44,8 @@ package final class OutputFile {
         }
     }
 
-    /// Creates an output for a stream, such as standard output. `commit()` copies the complete contents to the stream.
+    /// Creates an output for a stream, such as standard output. The contents go to a temporary file, and `commit()` copies them to the
+    /// stream, because the signer writes the start of the output last.
     ///
     /// - Parameter name: the name of the stream in messages.
     /// - Throws: `cannot-create`.
@@ -66,8 +67,8 @@ package final class OutputFile {
         try writing { () throws(Errno) in try file.write(bytes, at: Int64(offset)) }
     }
 
-    /// Waits until all bytes are on the storage device, then gives the file its name. For a stream, this method only copies all bytes to
-    /// the stream.
+    /// Waits until all bytes are on the storage device, and then gives the file its name. If the output is a stream, this method instead
+    /// copies all bytes to it.
     ///
     /// - Throws: `output-exists`, `cannot-create`, `write-failed`.
     package func commit() throws(SigningError) {
@@ -75,8 +76,8 @@ package final class OutputFile {
         try writing { () throws(Errno) in try file.synchronize() }
         do {
             if temporary != nil {
-                // rename() would overwrite a file that another process has just created at `path`. In this case, the exclusive creation of
-                // an empty file fails. If the creation succeeds, rename() below replaces only the empty file.
+                // rename() below would overwrite a file that another process created at `path` after the check in the initializer.
+                // Therefore, first create an empty file at `path`: this fails if a file exists. Then rename() replaces only the empty file.
                 if !replaces {
                     _ = try OpenFile(
                         path, .writeOnly, options: [.create, .exclusiveCreate], permissions: Self.permissions)
@@ -166,7 +167,7 @@ package final class OutputFile {
     /// Returns the path in `/proc` of an open file. linkat(2) needs this path to give the file a name (open(2), O_TMPFILE).
     private static func link(of file: OpenFile) -> FilePath { FilePath("/proc/self/fd/\(file.descriptor.rawValue)") }
 
-    /// The permissions of a new file. The kernel then removes the bits of the umask.
+    /// The permissions of a new file, from which the kernel removes the bits of the umask.
     private static let permissions: FilePermissions = [.ownerReadWrite, .groupReadWrite, .otherReadWrite]
 }
 
