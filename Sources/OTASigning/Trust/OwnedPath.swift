@@ -9,12 +9,12 @@ enum OwnedPath {
 
     /// Checks every folder and every symbolic link on the path, and the file or folder at the end of the path.
     ///
-    /// Each of them must belong to root or to the caller. The folders and the file must not be writable by the group or by others, because
-    /// other users could then replace the file. Only a sticky folder on the path, such as `/tmp`, may be writable, because other users
-    /// cannot replace the caller's files in a sticky folder.
+    /// Each folder, link and file must belong to root or to the caller. The group and others must not have write access to a folder or to
+    /// the file, because they could then replace the file. The exception is a sticky folder before the end of the path, such as `/tmp`: in
+    /// it, other users cannot replace the caller's files.
     ///
-    /// A path through `/proc` is an error, because `/proc/self/cwd` is the current directory. The current directory can contain a
-    /// stranger's files that the caller has unpacked. These files belong to the caller and would pass the check.
+    /// A path through `/proc` is an error, because `/proc/self/cwd` is the current directory. If the caller unpacked an archive from a
+    /// stranger there, its files belong to the caller and would pass the check.
     ///
     /// - Throws: `no-such-file`, `read-failed`, `relative-trust-path`; `trust-permissions` with the folder, link or file that failed the
     ///   check.
@@ -45,8 +45,8 @@ enum OwnedPath {
             if target.isAbsolute { place = "/" }
             rest += target.components.reversed()
         }
-        // A sticky folder on the path may be writable, but a sticky folder at the end must not be writable. This check comes after the
-        // loop, because a path can end with `.` or `..`. The loop does not check these components.
+        // A sticky folder on the path may be writable, but a sticky folder at the end must not be writable. The check of the end comes
+        // after the loop, because a path can end with `.` or `..`, which the loop does not check.
         try check(place, isLast: true, of: path, &writable)
         guard writable.isEmpty else {
             let places = writable.map(\.string)
@@ -62,7 +62,8 @@ enum OwnedPath {
     ///
     /// - Parameters:
     ///   - isLast: whether `place` is the end of the path.
-    ///   - writable: gets `place` if other users can write to it. One error lists all these folders, so that one command fixes them.
+    ///   - writable: the list to which this function adds `place` if other users can write to it. The caller reports the whole list in one
+    ///     error, so that the user can fix all places with one command.
     /// - Returns: whether `place` is a symbolic link.
     @discardableResult
     private static func check(
@@ -89,14 +90,15 @@ enum OwnedPath {
         }
         let type = status.st_mode & S_IFMT
         guard type != S_IFLNK else { return true }
-        // In a sticky folder, other users cannot rename or delete an entry that belongs to root or to the caller. The next call of this
-        // function checks the owner of the next entry on the path.
+        // In a sticky folder, other users cannot rename or delete a file or folder that belongs to root or to the caller. The next call of
+        // this function checks that the next file or folder on the path does belong to root or to the caller.
         let isSticky = type == S_IFDIR && status.st_mode & S_ISVTX != 0 && !isLast
         if status.st_mode & (S_IWGRP | S_IWOTH) != 0, !isSticky, !writable.contains(place) { writable.append(place) }
         return false
     }
 
-    /// Follows the symbolic links from `path` to a path that is not a link. Returns all these paths in order; the first path is `path`.
+    /// Returns `path` and, if it is a symbolic link, the target of the link, the target of that link, and so on, up to a path that is not a
+    /// link.
     ///
     /// - Throws: `read-failed`.
     static func names(of path: FilePath) throws(KeyError) -> [FilePath] {

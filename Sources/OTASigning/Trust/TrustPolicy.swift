@@ -53,10 +53,11 @@ public struct TrustPolicy: Sendable, Equatable {
     /// Checks an MCUboot image.
     ///
     /// An MCUboot image does not contain its product or its hardware revisions. A policy that requires a product or a hardware revision
-    /// therefore refuses every MCUboot image. `runningVersion` is not used, because an MCUboot image requires no minimum version.
+    /// therefore refuses every MCUboot image. This method ignores `runningVersion`, because an MCUboot image cannot require a minimum
+    /// version.
     ///
-    /// - Parameter signer: the trusted key that signed the image; nil if no trusted key signed the image. If the value is nil, the
-    ///   conditions for signers are not checked, because the user consented to an image without a trusted signer.
+    /// - Parameter signer: the trusted key that signed the image. It is nil if no trusted key signed the image, but the user consented to
+    ///   send it (``Consent``). The conditions for signers are then not checked.
     /// - Throws: `demo-key`, `too-few-signatures`, `wrong-product`, `wrong-hardware`, `counter-too-low`.
     func check(_ image: MCUbootImage, signer: KeyID?) throws(VerificationError) {
         if let signer { try checkSigners([signer]) }
@@ -74,7 +75,7 @@ public struct TrustPolicy: Sendable, Equatable {
         }
     }
 
-    /// The policy that accepts every bundle and image with a signature by a trusted key, even if this key is the demo key.
+    /// The policy without conditions: it accepts every bundle and image that a trusted key signed, even if this key is the demo key.
     static let unrestricted = TrustPolicy(allowsDemoKey: true)
 
     private func checkSigners(_ signers: [KeyID]) throws(VerificationError) {

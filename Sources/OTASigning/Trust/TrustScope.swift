@@ -2,8 +2,8 @@ internal import Glibc
 public import OTAFirmware
 public import SystemPackage
 
-/// The limit of a trusted key: the bundles and images that the key may sign. A scope file defines the limit. Without a scope file, the key
-/// may sign all bundles and images.
+/// Limits a trusted key: states which bundles and images otaflash accepts from this key. The limit is in a scope file. Without a scope
+/// file, all bundles and images that the key signed are accepted.
 ///
 /// The scope file is in the same folder as the key file. Its name is the name of the key file with `.scope` at the end
 /// (docs/command-line.md, "Limit a trusted key"). Example:
@@ -105,8 +105,8 @@ public struct TrustScope: Sendable, Hashable {
         return (word, halves[1].split(separator: ",", omittingEmptySubsequences: false).map(trimmed))
     }
 
-    /// Removes the spaces at both ends, and replaces several spaces inside the text with one space. Valid values contain no spaces, so an
-    /// invalid value remains invalid.
+    /// Removes the spaces at both ends, and replaces several spaces inside the text with one space. Valid values contain no spaces, so this
+    /// does not make an invalid value valid.
     private static func trimmed(_ text: Substring) -> String { text.split(separator: " ").joined(separator: " ") }
 
     /// Returns the hint for a byte that is not printable ASCII.
@@ -132,8 +132,8 @@ public struct TrustScope: Sendable, Hashable {
 
     /// Returns the path of the scope file for a key file. Returns nil only if no scope file exists.
     ///
-    /// The method also returns the path of a symbolic link to a missing file, and the path of a file whose existence cannot be checked. The
-    /// caller's read of the file then fails. If the result were nil, the caller would use the key without a limit.
+    /// If the scope file is a symbolic link to a missing file, or if its existence cannot be checked, this method also returns the path,
+    /// and the caller then fails to read the file. If this method returned nil, the caller would use the key without a limit.
     static func path(beside key: FilePath) -> FilePath? {
         let path = FilePath(key.string + suffix)
         var status = stat()

@@ -26,12 +26,12 @@ public struct TrustStore: Sendable {
 
     /// Loads key files. A path can name a key file, or a folder with key files `*.pub.pem`.
     ///
-    /// A scope file limits its key (``TrustScope``). If a key file is a symbolic link, the scope file next to the link applies. The scope
-    /// files next to the targets of the link apply, too.
+    /// A scope file limits its key (``TrustScope``). If a key file is a symbolic link, both the scope file next to the link and the scope
+    /// file next to the link's target apply. If both exist, they must be equal.
     ///
-    /// - Parameter filesAreChosen: whether the user named the paths in the current command. If true, a path to a key file may lead through
-    ///   folders of other users. The only condition is that the modes of the key file and its scope file do not allow others to write.
-    ///   Paths to folders are always fully checked.
+    /// - Parameter filesAreChosen: whether the user named the paths in the current command. If true, a key file that `paths` names may be
+    ///   in folders of other users, because the user has chosen it now. The modes of this key file and its scope file must still not give
+    ///   others write access. A folder in `paths`, and the key files in it, are always checked with `OwnedPath`.
     /// - Throws: `no-such-file`; `trust-permissions` for a path that users other than root and the caller can change (`OwnedPath`);
     ///   `relative-trust-path` for a path through `/proc`; `no-trusted-key` if no key was found; `key-id-conflict`; `bad-trust-scope` for a
     ///   scope file that is malformed, has no key file, or differs from another scope file of the key; the errors of
@@ -87,8 +87,8 @@ public struct TrustStore: Sendable {
 
     private mutating func load(_ path: FilePath, isChosen: Bool) throws(KeyError) {
         let key = try Self.guarded(path, isChosen: isChosen).publicKey()
-        // If `path` is a symbolic link, the scope file next to the link's target also applies. Otherwise a link to the key file would
-        // remove the limit of the key.
+        // If `path` is a symbolic link, the scope file next to the link's target also applies. Otherwise the limit of a key would have no
+        // effect for a link to its key file.
         var scopes: [TrustScope] = []
         for name in try OwnedPath.names(of: path) {
             if let scope = try Self.scope(beside: name, isChosen: isChosen) { scopes.append(scope) }
@@ -106,8 +106,8 @@ public struct TrustStore: Sendable {
     /// Opens a key file or scope file and checks that other users cannot change the file.
     private static func guarded(_ path: FilePath, isChosen: Bool) throws(KeyError) -> SmallFile {
         let file = try SmallFile(path)
-        // All users can write to a device such as /dev/null, so the checks below would throw `trust-permissions` for a device. This check
-        // throws the better error `not-a-file`.
+        // First check that `path` is not a device: all users can write to a device such as /dev/null, so the later checks would throw the
+        // misleading error `trust-permissions`.
         try file.expectFile()
         guard isChosen else {
             try OwnedPath.check(path)
