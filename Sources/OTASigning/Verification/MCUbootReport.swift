@@ -1,6 +1,6 @@
 public import OTAFirmware
 
-/// The results of the checks of an MCUboot image. `Verifier.report(on:)` returns a report for accepted and for refused images.
+/// The results of all checks of an MCUboot image. `Verifier.report(on:)` returns a report even if the verification fails.
 public struct MCUbootReport: Sendable, Equatable {
     public struct Signature: Sendable, Equatable {
         /// The algorithm's name in imgtool, such as `ED25519` or `ECDSASIG`. It is `unknown` if imgtool does not have a name for the
@@ -18,8 +18,8 @@ public struct MCUbootReport: Sendable, Equatable {
         /// The ID of the trusted key that the image names, if the signature is valid but the key's scope excludes MCUboot images. Otherwise
         /// the value is nil.
         public let ignoredKeyID: KeyID?
-        /// Whether the signature is valid. The value is nil if the signature was not checked with a trusted key, or if `ignoredKeyID` is
-        /// not nil.
+        /// Whether the signature by the key `keyID` is valid. The value is nil if the signature was not checked, for example because the
+        /// image names no trusted key, or if `ignoredKeyID` is not nil.
         public let holds: Bool?
         /// The reason for the error `unsupported-signature`, as a text for the user. The value is nil if the verification did not fail with
         /// this error.
@@ -37,13 +37,13 @@ public struct MCUbootReport: Sendable, Equatable {
     public let signature: Signature?
     /// Whether the verification failed with `ambiguous-image`, for example because the image contains a TLV twice.
     public let isAmbiguous: Bool
-    /// The TLVs that the signature does not cover, because they are outside the protected area. The TLVs of the digest, the signature and
-    /// the key are not in this list.
+    /// The TLVs outside the protected area, except those of the digest, the signature and the key. The signature does not cover these TLVs,
+    /// so anyone can change them.
     public let unsigned: [MCUbootTLV]
 }
 
 extension Verifier {
-    /// Checks an image and returns the results. The policy is not applied.
+    /// Checks an image and returns the results. The conditions of `policy` are not checked.
     public func report(on file: MCUbootFile) -> MCUbootReport {
         var error: VerificationError?
         do throws(VerificationError) {

@@ -2,14 +2,15 @@ internal import OTAFirmware
 
 /// The signature of an MCUboot image, parsed from the image's TLVs. The signature is not verified yet.
 ///
-/// An image with two signatures, two keys or two digests is an error, because the bootloader and the host could use different ones.
+/// An image with two signatures, two keys or two digests is an error, because the bootloader could use one of the two and otaflash the
+/// other.
 struct MCUbootSignature {
     /// The signature algorithm. The TLV types of the signature and of the digest determine the algorithm.
     let algorithm: ImagePublicKey.Algorithm
     /// The TLV that names the signer. A KEYHASH TLV contains a digest of the public key. A PUBKEY TLV contains the public key
     /// (`ImagePublicKey.encoded`). The value is nil if the image names no signer.
     let keyTLV: MCUbootTLV?
-    /// The bytes of the signature. The number of bytes is not checked yet.
+    /// The bytes of the signature. Their number is not checked yet.
     let bytes: [UInt8]
     /// Whether the signature covers the image's bytes (a pure signature). Otherwise the signature covers a digest of the bytes.
     let isPure: Bool
@@ -80,9 +81,8 @@ struct MCUbootSignature {
         return found.first
     }
 
-    /// Checks that the protected area contains no digest, key or signature TLV. In a correct image, these TLVs are after the protected
-    /// area, because the digest and the signature cover this area. With a second copy inside it, two programs could read the same image
-    /// differently.
+    /// Checks that the protected area contains no digest, key or signature TLV. A correct image contains these TLVs only after the
+    /// protected area. If the protected area contained a second copy, the bootloader could use one copy and otaflash the other.
     ///
     /// - Throws: `ambiguous-image`.
     private static func checkPlaces(in image: MCUbootImage) throws(VerificationError) {

@@ -26,7 +26,7 @@ public struct VerifiedBundle: Sendable {
     /// The IDs of the trusted keys whose signatures are valid. The list has at least one ID.
     public var signers: [KeyID] { signatures.signers }
 
-    /// Returns the MCUboot image in the bundle. The bundle's signatures authorize the image, so the image's own signature is not checked.
+    /// Returns the MCUboot image in the bundle. The image's own signature is not checked, because trusted keys have signed the bundle.
     ///
     /// - Throws: `wrong-image-format` if the bundle's image is not an MCUboot image; the errors of `MCUbootFile`.
     public func mcubootImage() throws(ImageError) -> VerifiedImage {
@@ -35,11 +35,11 @@ public struct VerifiedBundle: Sendable {
 }
 
 extension VerifiedBundle {
-    /// Checks that this bundle can be the next release after `previous`: devices that run `previous` can then install this bundle.
+    /// Checks that devices that run the release in `previous` can install this bundle.
     ///
     /// - Throws: `wrong-product` for another product; `version-not-raised` if the version is not newer; `counter-lowered` if the security
-    ///   counter is lower; `no-common-signer` if no trusted key signed both bundles; `requires-newer` if this bundle requires a newer
-    ///   version than the version of `previous`.
+    ///   counter is lower; `no-common-signer` if no trusted key signed both bundles; `requires-newer` if this bundle requires that the
+    ///   device runs a newer version than that of `previous`.
     public func check(after previous: VerifiedBundle) throws(VerificationError) {
         let old = previous.manifest
         guard manifest.product == old.product else {

@@ -38,7 +38,7 @@ public struct VerifiedImage: Sendable {
 
 /// The user's consent to send an image that no trusted key authorizes. Only `Verifier.accept(_:)` creates a consent.
 public struct Consent: Sendable, Hashable {
-    /// The code of the verification error that the user accepted: `not-signed`, `untrusted-key`, `unsupported-signature` or
+    /// The code of the verification error that the consent overrides: `not-signed`, `untrusted-key`, `unsupported-signature` or
     /// `encrypted-image`.
     public let reason: VerificationError.Code
     /// The description of the verification error, as a text for the user.

@@ -17,8 +17,8 @@ public struct Verifier: Sendable {
     /// 2. At least one signature by a trusted key is valid, and no signature by a trusted key is invalid. A key counts as trusted only if
     ///    its scope covers the bundle.
     /// 3. The image's digest matches the manifest.
-    /// 4. The policy accepts the bundle. The policy's error messages contain values of the manifest. The signatures are checked first, so
-    ///    these values are authentic.
+    /// 4. The policy accepts the bundle. This check is the last, because its error messages contain values of the manifest, and only a
+    ///    manifest with valid signatures is authentic.
     ///
     /// - Throws: `unknown-critical-field`, `bad-signature`, `untrusted-key`, `key-out-of-scope`, `digest-mismatch`; the errors of the
     ///   policy.
@@ -71,8 +71,8 @@ public struct Verifier: Sendable {
 
     /// Returns the error for a signature by a trusted key whose scope does not cover the bundle.
     ///
-    /// The error is `bad-signature` if the signature is invalid, otherwise `key-out-of-scope`. After `key-out-of-scope`, the user may
-    /// extend the scope of the key. A forged bundle must not cause such an extension.
+    /// The error is `bad-signature` if the signature is invalid, otherwise `key-out-of-scope`. The difference is important: after
+    /// `key-out-of-scope`, the user may decide to extend the scope of the key, and a forged bundle must not cause this.
     private func refusal(of signature: BundleSignature, _ envelope: Envelope) -> VerificationError {
         let key = trust[signature.keyID]
         guard key?.verify(signature: signature.signature, message: envelope.manifestBytes) == true else {
@@ -84,7 +84,7 @@ public struct Verifier: Sendable {
 
     /// Returns the error for a key whose scope does not cover the file.
     ///
-    /// - Parameter what: the last part of the message. This part describes the file.
+    /// - Parameter what: the description of the file, for the end of the message.
     private func outOfScope(_ key: KeyID, _ what: String) -> VerificationError {
         let limit = trust.scope(of: key).map { "\($0.file) limits it to \($0)" } ?? ""
         return VerificationError(.keyOutOfScope, "signed by the trusted key \(key), but \(limit); \(what)")
@@ -92,8 +92,9 @@ public struct Verifier: Sendable {
 }
 
 extension Verifier {
-    /// Verifies an MCUboot image. Its digest must match its bytes, its signature by a trusted key must be valid, and the policy must accept
-    /// it. Only an image with a pure signature may have no digest.
+    /// Verifies an MCUboot image. The digest in the image must match the image's bytes, a trusted key must have signed the image, and the
+    /// policy must accept the image. Only an image with a pure signature may have no digest, because this signature covers the bytes
+    /// themselves.
     ///
     /// - Throws: `ambiguous-image`, `encrypted-image`, `no-digest`, `digest-mismatch`, `not-signed`, `unsupported-signature`,
     ///   `untrusted-key`, `bad-signature`, `key-out-of-scope`; the errors of the policy.
@@ -140,7 +141,8 @@ extension Verifier {
     /// Verifies an image like `verify(_:)`, but also accepts an image that no trusted key authorizes. Call this method only with the user's
     /// consent.
     ///
-    /// The consent overrides only the errors that `Consent.reason` lists. If `verify(_:)` accepts the image, the consent is not used.
+    /// The consent overrides only the errors that `Consent.reason` lists. If `verify(_:)` accepts the image, the result is the same as that
+    /// of `verify(_:)`.
     ///
     /// - Throws: `ambiguous-image`, `no-digest`, `digest-mismatch`, `bad-signature`, `key-out-of-scope`; the errors of the policy.
     public func accept(_ file: MCUbootFile) throws(VerificationError) -> VerifiedImage {
@@ -186,8 +188,8 @@ extension Verifier {
         return trust.imageKeys.first { key in
             let encoded = key.encoded
             guard tlv.type == MCUbootTLV.keyHash else { return tlv.value == encoded }
-            // MCUboot refuses a KEYHASH that is longer than the image digest (bootutil_find_key.c). The image digest is SHA-256 (32 bytes).
-            // With Ed25519 keys, SHA-512 is also possible (64 bytes).
+            // MCUboot refuses a KEYHASH that is longer than the image digest (bootutil_find_key.c). The image digest has 32 bytes
+            // (SHA-256), or with Ed25519 keys also 64 bytes (SHA-512).
             return switch (tlv.value.count, key.algorithm) {
             case (32, _): tlv.value == SHA256.digest(of: encoded).bytes
             case (64, .ed25519): tlv.value == MessageDigest.sha512.digest(of: encoded[...])
@@ -229,8 +231,8 @@ public struct VerificationError: Error, Sendable, Equatable {
         case noDigest = "no-digest"
         /// The image is encrypted, so only the device can check its digest.
         case encryptedImage = "encrypted-image"
-        /// The image contains a TLV twice, in the wrong area or with an invalid value. The bootloader and the host could then use different
-        /// TLVs.
+        /// The image contains a TLV twice, in the wrong area or with an invalid value, so the bootloader and otaflash could interpret the
+        /// image differently.
         case ambiguousImage = "ambiguous-image"
         // The next errors mean that the bundle or image does not meet a condition of the policy (`TrustPolicy`).
         case demoKey = "demo-key"
@@ -240,7 +242,7 @@ public struct VerificationError: Error, Sendable, Equatable {
         case requiresNewer = "requires-newer"
         /// Fewer trusted keys have signed the bundle or image than the policy requires.
         case tooFewSignatures = "too-few-signatures"
-        // The next errors mean that devices with the previous release cannot install the bundle (`VerifiedBundle.check(after:)`).
+        // The next errors mean that devices that run the previous release cannot install the bundle (`VerifiedBundle.check(after:)`).
         case versionNotRaised = "version-not-raised"
         case counterLowered = "counter-lowered"
         /// No trusted key signed both the bundle and the previous bundle.
