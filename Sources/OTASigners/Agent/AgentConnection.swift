@@ -1,10 +1,10 @@
 internal import Glibc
 internal import OTAFirmware
 
-/// A connection to an SSH agent over its Unix socket. It is for one request.
+/// A connection to an SSH agent over its Unix socket. Each connection is for exactly one request.
 struct AgentConnection: ~Copyable {
     enum Failure: Error {
-        /// The agent cannot be reached, or the connection failed. The value is an error number of the system.
+        /// The agent cannot be reached, or the connection failed. The value is the `errno` of the failed system call.
         case system(CInt)
         /// The path of the socket is longer than the system permits.
         case pathTooLong
@@ -12,7 +12,7 @@ struct AgentConnection: ~Copyable {
         case timeout
         /// The agent closed the connection before the end of its answer.
         case closed
-        /// The agent announced an answer with this number of bytes.
+        /// The agent announced an answer with this number of bytes, which is more than `AgentMessage.maximumLength`.
         case tooLong(UInt32)
     }
 
@@ -44,7 +44,8 @@ struct AgentConnection: ~Copyable {
                 }
             }
             if status == 0 { break }
-            // On a Unix socket, EAGAIN means that the queue of the listener is full. poll(2) cannot wait for a place in it.
+            // On a Unix socket, EAGAIN means that too many connections wait for the agent. poll(2) cannot wait until the agent accepts one
+            // of them, so try again after 10 ms.
             guard errno == EAGAIN || errno == EINTR else { throw .system(errno) }
             guard ContinuousClock.now < deadline else { throw .timeout }
             usleep(10_000)
@@ -94,14 +95,16 @@ struct AgentConnection: ~Copyable {
         return bytes
     }
 
-    /// Waits after a failed call, until the socket is ready. Throws if the call failed for another reason.
+    /// Waits until the socket is ready, after a call that failed because the socket was not ready. Throws if the call failed for another
+    /// reason (`errno`), or at the deadline.
     private func wait(for event: CInt) throws(Failure) {
         guard errno != ECONNRESET, errno != EPIPE else { throw .closed }
         guard errno == EAGAIN || errno == EINTR else { throw .system(errno) }
         var place = pollfd(fd: socket, events: Int16(event), revents: 0)
         let rest = ContinuousClock.now.duration(to: deadline)
         guard rest > .zero else { throw .timeout }
-        // One millisecond more, because the division rounds down.
+        // The division rounds down, so add one millisecond. Otherwise a rest below 1 ms would become a timeout of 0, and the loop of the
+        // caller would not wait.
         let (seconds, attoseconds) = rest.components
         _ = poll(&place, 1, CInt(clamping: seconds * 1000 + attoseconds / 1_000_000_000_000_000 + 1))
     }

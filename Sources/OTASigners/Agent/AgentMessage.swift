@@ -3,7 +3,8 @@ package import OTASigning
 
 /// Encodes the requests to an SSH agent and decodes its answers (draft-ietf-sshm-ssh-agent, sections 3 and 6).
 ///
-/// A message is a byte for its type and the contents. On the socket, the length of the message precedes it, as 4 bytes in big-endian order.
+/// A message is one byte with its type, and then the contents. On the socket, the length of the message is sent before it, as 4 bytes in
+/// big-endian order.
 package enum AgentMessage {
     /// The maximum length of a message, in bytes. OpenSSH has the same limit (`AGENT_MAX_LEN` in `ssh-agent.c`).
     package static let maximumLength = 256 << 10
@@ -23,7 +24,7 @@ package enum AgentMessage {
 
     /// An error in an answer of the agent.
     package enum Fault: Error, Equatable {
-        /// The agent answered with a failure, which has no reason.
+        /// The agent answered with the message FAILURE, which does not contain a reason.
         case refused
         /// The answer violates the protocol. The text describes the violation.
         case malformed(String)
@@ -32,7 +33,7 @@ package enum AgentMessage {
     /// An Ed25519 key in an agent.
     package struct Key: Sendable, Equatable {
         package let publicKey: PublicKey
-        /// The comment of the key, which `ssh-add` and `ssh-keygen` show. It has no unprintable characters.
+        /// The comment of the key, as `ssh-add -l` shows it. Unprintable characters are escaped.
         package let comment: String
     }
 
@@ -47,7 +48,7 @@ package enum AgentMessage {
         writer.write(Kind.sign)
         writer.write(string: blob(of: key))
         writer.write(string: message)
-        // No flags: they select the digest of RSA signatures.
+        // The flags. They are 0, because they only select the digest of RSA signatures.
         writer.write(UInt32(0), .bigEndian)
         return writer.bytes
     }
@@ -62,7 +63,8 @@ package enum AgentMessage {
 
     // MARK: Answers
 
-    /// Decodes the list of keys. Keys of other algorithms, and Ed25519 keys of small order, are left out.
+    /// Decodes the answer to `listKeys`. The result contains only Ed25519 keys, and no keys of small order, because anyone can forge
+    /// signatures for these.
     package static func keys(in answer: [UInt8]) throws(Fault) -> [Key] {
         var reader = try contents(of: answer, Kind.keys, "a list of keys")
         var keys: [Key] = []
@@ -75,7 +77,7 @@ package enum AgentMessage {
                 guard try Array(blob.readString()) == ed25519 else { continue }
                 let bytes = Array(try blob.readString())
                 guard bytes.count == 32, blob.remaining == 0 else { return .malformed("a malformed Ed25519 key") }
-                // The other error of the initializer is `small-order`.
+                // The length is correct, so the error can only be `small-order`.
                 guard let key = try? PublicKey(bytes: bytes) else { continue }
                 keys.append(Key(publicKey: key, comment: String(decoding: comment, as: UTF8.self).escapingUnprintable))
             }
@@ -100,7 +102,7 @@ package enum AgentMessage {
         return signature
     }
 
-    /// Returns a reader after the type of the answer.
+    /// Checks the type of an answer, and returns a reader of its contents.
     private static func contents(of answer: [UInt8], _ kind: UInt8, _ expected: String) throws(Fault) -> ByteReader {
         guard let first = answer.first else { throw .malformed("an empty message") }
         guard first != Kind.failure else { throw .refused }
@@ -112,7 +114,7 @@ package enum AgentMessage {
         reader.remaining == 0 ? nil : .malformed("\(reader.remaining) bytes after the end of a message")
     }
 
-    /// Runs `body`, which returns a violation or nil. Converts the error of a message that is too short.
+    /// Runs `body`, which decodes a message, and throws the fault that it returns, if any. A message that is too short is `malformed`.
     private static func checked(_ body: () throws(ByteReader.Truncated) -> Fault?) throws(Fault) {
         let fault: Fault?
         do throws(ByteReader.Truncated) {

@@ -59,18 +59,18 @@ public struct AgentSigner: Signer {
     }
 }
 
-/// An SSH agent, which the environment variable `SSH_AUTH_SOCK` names.
+/// An SSH agent. The environment variable `SSH_AUTH_SOCK` contains the path of its socket.
 public struct SSHAgent: Sendable {
     private let path: String
-    /// The time limits for a list of keys and for a signature.
+    /// The time limits for the list of keys (`listLimit`) and for a signature (`signLimit`).
     private let listLimit: Duration
     private let signLimit: Duration
 
     /// - Parameters:
-    ///   - path: the path of the agent's Unix socket; nil if there is none.
+    ///   - path: the path of the agent's Unix socket; nil if `SSH_AUTH_SOCK` is not set.
     ///   - listLimit: the time limit for the list of keys.
     ///   - signLimit: the time limit for a signature. The user may have to enter a PIN in this time.
-    /// - Throws: `no-agent` without a path.
+    /// - Throws: `no-agent` if `path` is nil or empty.
     public init(
         at path: String?, listLimit: Duration = .seconds(10), signLimit: Duration = .seconds(120)
     ) throws(KeyError) {
@@ -84,7 +84,7 @@ public struct SSHAgent: Sendable {
         self.signLimit = signLimit
     }
 
-    /// Returns the Ed25519 keys.
+    /// Returns the Ed25519 keys in the agent.
     func keys() throws(KeyError) -> [AgentMessage.Key] {
         let answer = try answer(to: AgentMessage.listKeys, within: listLimit, "list its keys")
         do throws(AgentMessage.Fault) {
@@ -95,7 +95,7 @@ public struct SSHAgent: Sendable {
     }
 
     func signature(of message: [UInt8], by key: PublicKey) throws(KeyError) -> [UInt8] {
-        // The agent has to receive the message in one packet.
+        // The message and the key must fit into one request, and the agent refuses a request that is longer than the maximum length.
         guard message.count <= AgentMessage.maximumLength - 1024 else {
             throw KeyError(
                 .signerRefused,
