@@ -6,12 +6,12 @@ internal import SystemPackage
 
 /// Runs a program of the user, passes it an input, and returns its output.
 ///
-/// The program inherits the environment and stderr of this process, and no other descriptor. Its standard input is a file without a name, so that it can open
-/// `/dev/stdin`.
+/// The program inherits the environment and the standard error of this process, but no other descriptor. Its standard input is a temporary
+/// file without a name and not a pipe, so that the program can also open `/dev/stdin` as a file.
 struct ChildProgram {
     /// The maximum length of the output, in bytes. A public key or a signature is shorter.
     static let maximumOutput = 64 << 10
-    /// The time between a signal to the program and its end by SIGKILL.
+    /// The time that the program gets to end itself after SIGTERM, SIGINT or SIGHUP. After this time, SIGKILL ends it.
     private static let grace = Duration.seconds(2)
 
     enum Failure: Error {
@@ -22,14 +22,14 @@ struct ChildProgram {
         case tooLong
     }
 
-    /// A path, or a name for a search in PATH.
+    /// The path of the program, or its name. A name without a slash is searched for in PATH.
     let program: String
     let limit: Duration
 
     /// Runs the program with one argument.
     ///
-    /// If this process receives SIGINT, SIGTERM or SIGHUP during the run, the program receives the signal, too. After the end of the program,
-    /// the signal ends this process.
+    /// If this process receives SIGINT, SIGTERM or SIGHUP during the run, the program receives the signal, too. This process handles the
+    /// signal only after the program has ended.
     func run(_ argument: String, input: [UInt8]) throws(Failure) -> [UInt8] {
         let standardInput = try Self.file(input)
         var ends: [Int32] = [-1, -1]
@@ -51,7 +51,7 @@ struct ChildProgram {
 
     // MARK: Start
 
-    /// Returns a file without a name that contains these bytes. Its position is 0.
+    /// Returns a file without a name that contains these bytes. Its position is 0, so that the program reads it from the start.
     private static func file(_ bytes: [UInt8]) throws(Failure) -> OpenFile {
         do {
             let file = try OpenFile.scratch()
@@ -70,12 +70,12 @@ struct ChildProgram {
         defer { posix_spawn_file_actions_destroy(&files) }
         posix_spawn_file_actions_adddup2(&files, input, STDIN_FILENO)
         posix_spawn_file_actions_adddup2(&files, output, STDOUT_FILENO)
-        // A descriptor that this process inherited can contain a PIN or a passphrase.
+        // Close all other descriptors in the program, because a file that this process inherited can contain a PIN or a passphrase.
         Self.descriptors.forEach { posix_spawn_file_actions_addclose(&files, $0) }
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }
-        // otaflash ignores these two signals, and a program inherits ignored signals.
+        // otaflash ignores SIGPIPE and SIGXFSZ. The program would inherit this, so set these signals to their default actions.
         var defaults = sigset_t()
         sigemptyset(&defaults)
         for signal in [SIGPIPE, SIGXFSZ] { sigaddset(&defaults, signal) }
@@ -106,7 +106,8 @@ struct ChildProgram {
         return numbers
     }
 
-    /// Returns the variables of this process. They are not copied, because a variable can contain a secret.
+    /// Returns pointers to the environment variables of this process, except `OTAFLASH_SIGNER`. The texts are not copied, because a
+    /// variable can contain a secret, and a copy would be one more place in memory with the secret.
     private static func environment() -> [UnsafeMutablePointer<CChar>?] {
         var variables: [UnsafeMutablePointer<CChar>?] = []
         var next = environ
@@ -130,7 +131,8 @@ struct ChildProgram {
         var isOpen = true
         var failure: Failure?
         while true {
-            // A process that the program started can hold the pipe open after the program's end.
+            // Do not wait for the end of the output: another process that the program started can hold the pipe open after the program has
+            // ended.
             let status = Self.ended(process)
             if isOpen {
                 isOpen = Self.read(output, into: &bytes, waiting: status == nil)
@@ -152,7 +154,7 @@ struct ChildProgram {
         }
     }
 
-    /// Reads the available output. Bytes above the maximum length are discarded.
+    /// Reads the available output. If `bytes` already has more than `maximumOutput` bytes, more output is discarded.
     ///
     /// - Parameter waiting: whether to wait for output, at most 50 ms.
     /// - Returns: whether more output can follow.
@@ -165,18 +167,18 @@ struct ChildProgram {
             let count = Glibc.read(output, &buffer, buffer.count)
             guard count > 0 else { return count < 0 && errno == EINTR }
             if bytes.count <= maximumOutput { bytes += buffer.prefix(count) }
-            // A program that writes without an end must not keep this loop busy.
+            // Return after one read, so that the caller can check the time limit even if the program writes without a pause.
             if waiting { break }
             if bytes.count > maximumOutput { return false }
         }
         return true
     }
 
-    /// Returns the status of the program if it has ended.
+    /// Returns the wait status of the program (wait(2)), or nil if it still runs.
     private static func ended(_ process: pid_t) -> Int32? {
         var status: Int32 = 0
         guard waitpid(process, &status, WNOHANG) == process else { return nil }
-        // The number can now belong to another process.
+        // From now on, the kernel can give the process number to another process, which must not get the signals.
         ForwardedSignals.process.store(0, ordering: .sequentiallyConsistent)
         return status
     }
@@ -190,7 +192,7 @@ struct ChildProgram {
     }
 }
 
-/// Forwards signals to the program that runs.
+/// Forwards SIGINT, SIGTERM and SIGHUP to the program that ``ChildProgram`` runs.
 private enum ForwardedSignals {
     /// Allows only one program at a time.
     static let lock = Lock()
@@ -207,7 +209,8 @@ private enum ForwardedSignals {
         action.__sigaction_handler.sa_sigaction = { signal, info, _ in
             ForwardedSignals.received.store(signal, ordering: .sequentiallyConsistent)
             let process = ForwardedSignals.process.load(ordering: .sequentiallyConsistent)
-            // The kernel sends the signal of a key such as Ctrl-C to the program itself.
+            // Forward only a signal that a process sent (`si_code` ≤ 0). The signal of a key such as Ctrl-C comes from the kernel, which
+            // also sends it to the program.
             if process > 0, let info, info.pointee.si_code <= 0 { kill(process, signal) }
         }
         action.sa_flags = SA_SIGINFO | SA_RESTART
@@ -221,7 +224,8 @@ private enum ForwardedSignals {
         }
     }
 
-    /// Restores the handlers. If a signal was received, it takes effect now.
+    /// Restores the previous handlers. If a signal was received after `begin()`, this process now receives it again, for the previous
+    /// handler.
     static func end() {
         process.store(0, ordering: .sequentiallyConsistent)
         for (signal, old) in before {

@@ -1,23 +1,24 @@
 internal import OTAFirmware
 public import OTASigning
 
-/// An Ed25519 key that a program of the user signs with, for example a script that calls a cloud service.
+/// An Ed25519 key for which a program of the user creates the signatures, for example a script that calls a cloud service.
 ///
 /// The program is called with one argument and the environment variable `OTAFLASH_SIGNER=1`:
 ///
 /// - `PROGRAM public-key` prints the public key as PEM text.
-/// - `PROGRAM sign` reads the message from standard input to its end, and prints the signature: 64 raw bytes, or their Base64 or hex digits.
+/// - `PROGRAM sign` reads the message from standard input to its end, and prints the signature: 64 raw bytes, or their Base64 or hex
+///   digits.
 public struct ProgramSigner: Signer {
     public let publicKey: PublicKey
     private let child: ChildProgram
 
-    /// The time limit of a call.
+    /// The default time limit of one call of the program.
     public static let limit = Duration.seconds(120)
 
     /// Asks the program for its public key.
     ///
     /// - Parameters:
-    ///   - program: a path, or a name for a search in PATH. It has no arguments.
+    ///   - program: the path of the program, or a name to search for in PATH. The text must not contain arguments.
     ///   - limit: the time limit of each call.
     /// - Throws: `signer-failed`, `signer-protocol`; `wrong-algorithm` for a key other than Ed25519; `small-order`.
     public init(_ program: String, limit: Duration = Self.limit) throws(KeyError) {
@@ -52,7 +53,7 @@ extension ChildProgram {
     /// The call in messages, such as `exec:./kms sign`.
     func title(_ argument: String) -> String { "exec:\(program) \(argument)" }
 
-    /// Runs the program and converts its failures.
+    /// Runs the program, and converts a `Failure` to a `KeyError`.
     ///
     /// - Throws: `signer-failed`, `signer-protocol`.
     fileprivate func output(_ argument: String, input: [UInt8] = []) throws(KeyError) -> [UInt8] {
