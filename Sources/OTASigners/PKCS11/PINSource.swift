@@ -1,26 +1,27 @@
 public import OTASigning
 
-/// The token that requires a PIN.
+/// A request for the PIN of one token.
 public struct PINRequest: Sendable {
-    /// The label of the token. It is not trusted text.
+    /// The label of the token. The token chooses this text, so escape it before you print it.
     public let token: String
-    /// The serial number of the token. It is not trusted text.
+    /// The serial number of the token. The token chooses this text, so escape it before you print it.
     public let serial: String
-    /// Whether a wrong PIN locks the token.
+    /// Whether the token reports that only one try is left: the next wrong PIN locks it.
     public let isLastTry: Bool
-    /// The path of the file that contains the PIN, from the URI.
+    /// The value of `pin-source` in the URI: the path of the file that contains the PIN. It is nil if the URI has no `pin-source`.
     public let file: String?
 }
 
 /// The source of the PINs of tokens.
 ///
-/// A source is asked at most once for each token in a run, because each wrong PIN uses one of the token's few tries.
+/// otaflash asks the source at most once for each token in a run. It does not ask again after a wrong PIN, because a token allows only a
+/// few tries.
 public protocol PINSource {
-    /// Returns the PIN of a token. The errors are the errors of the source.
+    /// Returns the PIN of a token. The source can throw errors of its own.
     func pin(of request: PINRequest) throws -> SecretBytes
 
     /// Reports that the user must type the PIN on the keypad of a token.
     ///
-    /// - Parameter token: the label of the token. It is not trusted text.
+    /// - Parameter token: the label of the token. The token chooses this text, so escape it before you print it.
     func willUseKeypad(of token: String)
 }

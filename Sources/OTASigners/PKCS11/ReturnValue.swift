@@ -8,7 +8,7 @@ struct ReturnValue: Error, Equatable, CustomStringConvertible {
 
     static let ok = ReturnValue(CKR_OK)
     static let functionNotSupported = ReturnValue(CKR_FUNCTION_NOT_SUPPORTED)
-    /// A module that returns contradictory lengths.
+    /// The error for a module that returns contradictory lengths.
     static let generalError = ReturnValue(CKR_GENERAL_ERROR)
 
     /// The name and the number, such as `CKR_PIN_INCORRECT (0xa0)`.
@@ -16,7 +16,8 @@ struct ReturnValue: Error, Equatable, CustomStringConvertible {
 
     static func ~= (pattern: CK_RV, result: ReturnValue) -> Bool { pattern == result.value }
 
-    /// The results that a signer causes in practice. The header has no names as text.
+    /// The names of the results that occur in practice with signers. They are listed here, because a C header does not contain its names as
+    /// text.
     private static let names: [CK_RV: String] = [
         CKR_HOST_MEMORY: "CKR_HOST_MEMORY", CKR_SLOT_ID_INVALID: "CKR_SLOT_ID_INVALID",
         CKR_GENERAL_ERROR: "CKR_GENERAL_ERROR", CKR_FUNCTION_FAILED: "CKR_FUNCTION_FAILED",

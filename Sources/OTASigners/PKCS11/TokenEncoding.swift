@@ -1,6 +1,7 @@
 package import OTASigning
 
-/// Converts the encodings of PKCS#11 to the encodings of X.509. A token's bytes are not trusted.
+/// Converts keys and signatures from the encodings of PKCS#11 to the encodings of X.509. The bytes come from a token and are not trusted,
+/// so each length is checked.
 package enum TokenEncoding {
     /// CKA_EC_PARAMS of edwards25519 as the name of the curve, a PrintableString (PKCS#11 3.0, 2.3.10).
     static let edwardsName: [UInt8] = [0x13, 0x0C] + Array("edwards25519".utf8)
@@ -39,16 +40,18 @@ package enum TokenEncoding {
         return try ImagePublicKey(subjectPublicKeyInfo: p256Header + raw)
     }
 
-    /// Encodes an ECDSA signature of PKCS#11, which is the two numbers with 32 bytes each, in DER (RFC 3279, 2.2.3).
+    /// Converts an ECDSA signature from the encoding of PKCS#11 (the numbers r and s with 32 bytes each, big-endian) to DER (RFC 3279,
+    /// 2.2.3).
     ///
-    /// Returns nil for another length.
+    /// Returns nil if `raw` does not have 64 bytes.
     package static func ecdsaSignature(_ raw: [UInt8]) -> [UInt8]? {
         guard raw.count == 64 else { return nil }
         let body = integer(raw[..<32]) + integer(raw[32...])
         return [0x30, UInt8(body.count)] + body
     }
 
-    /// Encodes an INTEGER: without leading zeros, and with one zero byte before a first bit 1.
+    /// Encodes a positive number as an INTEGER in DER: without leading zero bytes, but with one zero byte if the first bit would be 1,
+    /// because a first bit 1 means a negative number.
     private static func integer(_ number: ArraySlice<UInt8>) -> [UInt8] {
         var digits = Array(number.drop { $0 == 0 })
         if digits.isEmpty || digits[0] & 0x80 != 0 { digits.insert(0, at: 0) }

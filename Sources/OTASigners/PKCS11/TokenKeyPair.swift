@@ -8,9 +8,11 @@ struct TokenKeyPair {
     let privateObject: TokenObject
     private let publicObject: TokenObject
 
-    /// Creates a key pair. The private key is sensitive and cannot be extracted. It is only for signatures.
+    /// Creates a key pair in the token. The private key cannot be read from the token (CKA_SENSITIVE, not CKA_EXTRACTABLE), and can only
+    /// sign.
     ///
-    /// The id of both objects (CKA_ID) is the key id, if the token allows the change. Otherwise it is a random number.
+    /// The token must get an id for both objects (CKA_ID) before the public key is known. This id is random. Afterwards this initializer
+    /// replaces it by the key ID (`PublicKey.id`). If the token does not allow this change, the id remains random.
     ///
     /// - Throws: `output-exists` if the token contains a key with this label; `wrong-algorithm` if the token does not support Ed25519;
     ///   `signer-refused`, `signer-failed`, `signer-protocol`.
@@ -31,7 +33,7 @@ struct TokenKeyPair {
         setIdentifier(publicKey.id.bytes, orKeep: random)
     }
 
-    /// Removes both objects from the token.
+    /// Removes both objects from the token. Errors are ignored.
     func destroy() {
         try? privateObject.destroy()
         try? publicObject.destroy()
@@ -61,7 +63,8 @@ struct TokenKeyPair {
         do {
             return try generate(label, id, TokenEncoding.edwardsName, session)
         } catch {
-            // Tokens differ in the accepted encoding of the curve, and in the error for the other encoding.
+            // Some tokens accept only the other encoding of the curve. Their error for the first encoding differs, so try again after every
+            // error.
             do { return try generate(label, id, TokenEncoding.edwardsIdentifier, session) } catch {
                 let code: KeyError.Code =
                     switch error {
@@ -116,7 +119,7 @@ struct TokenKeyPair {
             try privateObject.set(CKA_ID, id)
             try publicObject.set(CKA_ID, id)
         } catch {
-            // The two objects must have the same id, because the id connects them.
+            // Restore the old id of both objects: programs find the public key of a private key by their common id.
             try? privateObject.set(CKA_ID, old)
             try? publicObject.set(CKA_ID, old)
         }

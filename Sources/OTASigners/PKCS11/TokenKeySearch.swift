@@ -19,13 +19,14 @@ struct TokenKey {
     /// The key in messages, such as `"fw" (id 01)`.
     var title: String { "\"\(label)\" (id \(Hex.encode(id)))" }
 
-    /// The URI of the key, without a PIN and its source.
+    /// The URI of the key, without the attribute `pin-source`.
     func uri(modulePath: String?) -> String {
         let token = object.session.token
         return TokenURI.text(token: token.label, serial: token.serial, object: label, id: id, modulePath: modulePath)
     }
 
-    /// The algorithm that the type of the key permits; nil for a type that does not sign images.
+    /// The algorithm of ``TokenSigner`` that fits the type of the key. The value is nil if ``TokenSigner`` does not support this type. The
+    /// curve is not checked.
     var algorithm: ImagePublicKey.Algorithm? {
         switch kind {
         case CKK_EC_EDWARDS: .ed25519
@@ -54,7 +55,8 @@ struct TokenKey {
                 : object.session.token.keygenHint)
     }
 
-    /// Returns the public key. The token has it as an object with the same id, or as an attribute of the private key.
+    /// Returns the public key. It is in a public key object with the same id as the private key, or in the attribute CKA_PUBLIC_KEY_INFO of
+    /// the private key.
     ///
     /// - Throws: `no-such-key` if the token does not have the public key; `wrong-algorithm`, `small-order`, `not-a-key`.
     func publicKey() throws(KeyError) -> ImagePublicKey {
@@ -65,7 +67,7 @@ struct TokenKey {
         } catch {
             throw KeyError(.signerFailed, "the token \(session.token.title): C_FindObjects: \(error)")
         }
-        // An empty id identifies nothing.
+        // Many objects can have an empty id, so if the id is empty, the label must be the same instead.
         let half = others.first {
             $0.number(CKA_KEY_TYPE) == kind && (id.isEmpty ? $0.label == label && $0.id.isEmpty : $0.id == id)
         }
@@ -105,7 +107,8 @@ struct TokenKeySearch {
         self.algorithms = algorithms
     }
 
-    /// - Throws: `no-such-key`, `ambiguous-key`, `wrong-algorithm`, `signer-failed`.
+    /// - Throws: `no-such-key`; `ambiguous-key` if several keys fit; `wrong-algorithm` if only keys of other algorithms fit;
+    ///   `signer-failed`.
     func key() throws(KeyError) -> TokenKey {
         let all: [TokenKey]
         do {

@@ -6,7 +6,7 @@ internal import OTASigning
 ///
 /// `deinit` calls C_Finalize. The library remains loaded, because some libraries crash when they are unloaded.
 final class TokenModule {
-    /// The module that finds the tokens of all modules that are registered with p11-kit.
+    /// The default module. It is part of p11-kit, and offers the tokens of all modules that are registered with p11-kit.
     static let proxy = "p11-kit-proxy.so"
 
     let path: String
@@ -15,11 +15,11 @@ final class TokenModule {
 
     /// Loads and initializes a module.
     ///
-    /// - Parameter path: a path, or the name of a library for the loader.
+    /// - Parameter path: the path of the library, or a name that dlopen(3) searches for in the folders for libraries.
     /// - Throws: `token-unavailable`.
     init(_ path: String) throws(KeyError) {
         self.path = path
-        // dlopen of a named pipe does not return.
+        // dlopen() of a named pipe would wait without an end, so check the type of the file first.
         var status = stat()
         guard !path.contains("/") || stat(path, &status) != 0 || status.st_mode & S_IFMT == S_IFREG else {
             throw Self.unavailable(path, "it is not a file")
@@ -36,7 +36,7 @@ final class TokenModule {
         }
         var list: UnsafeMutablePointer<CK_FUNCTION_LIST>?
         let listed = ReturnValue(unsafeBitCast(symbol, to: GetFunctionList.self)(&list))
-        // Version 3 of PKCS#11 appends functions to the list of version 2. Version 1 has another list.
+        // Version 3 of PKCS#11 only appends functions to the list of version 2, so both lists can be used. Version 1 has another list.
         guard listed == .ok, let functions = list, (2...3).contains(functions.pointee.version.major) else {
             throw Self.unavailable(path, listed == .ok ? "it has no PKCS#11 version 2" : "C_GetFunctionList: \(listed)")
         }
@@ -46,7 +46,7 @@ final class TokenModule {
         let initialized = ReturnValue(functions.pointee.C_Initialize?(&arguments) ?? CKR_FUNCTION_NOT_SUPPORTED)
         switch initialized {
         case CKR_OK: isOurs = true
-        // Another part of this process uses the module, and ends the use.
+        // Another part of this process has initialized the module, so it must also call C_Finalize.
         case CKR_CRYPTOKI_ALREADY_INITIALIZED: isOurs = false
         default:
             throw KeyError(
@@ -68,7 +68,8 @@ final class TokenModule {
 
     /// Calls a function of the module.
     ///
-    /// - Parameter function: the function's member in the list. A module that does not implement a function can omit it.
+    /// - Parameter function: the member of the function list. It is nil in a module that does not implement the function; the error is then
+    ///   `functionNotSupported`.
     func call<Function>(
         _ function: KeyPath<CK_FUNCTION_LIST, Function?>, _ body: (Function) -> CK_RV
     ) throws(ReturnValue) {
@@ -81,7 +82,7 @@ final class TokenModule {
     func slots() throws(ReturnValue) -> [CK_SLOT_ID] {
         var count: CK_ULONG = 0
         try call(\.C_GetSlotList) { $0(CK_BBOOL(CK_TRUE), nil, &count) }
-        // A token that is inserted between the two calls needs a place, too.
+        // Reserve 16 more places, because tokens can be inserted between the first call and the second.
         count = min(count, 1024) + 16
         let capacity = count
         var slots = [CK_SLOT_ID](repeating: 0, count: Int(capacity))
@@ -131,7 +132,7 @@ struct TokenDescription {
         return "create an Ed25519 key in the token: otaflash keygen NAME --in \(uri.shellQuoted)"
     }
 
-    /// Returns whether the URI's attributes for the token fit.
+    /// Returns whether this token has all the attributes of a token that the URI contains.
     func matches(_ uri: TokenURI) -> Bool {
         fits(label, uri.token) && fits(serial, uri.serial) && fits(manufacturer, uri.manufacturer)
             && fits(model, uri.model) && (uri.slot == nil || uri.slot == slot)
@@ -142,7 +143,8 @@ struct TokenDescription {
         return Array(value.utf8) == Array(wanted.utf8)
     }
 
-    /// Reads a text of fixed length. Blanks fill the end of the text (PKCS#11 2.40, 3.2). Some modules fill it with zeros.
+    /// Reads a text from a field of fixed length. The rest of the field contains blanks (PKCS#11 2.40, 3.2), or with some modules zero
+    /// bytes.
     private static func text<Field>(_ field: Field) -> String {
         withUnsafeBytes(of: field) { bytes in
             let padding: (UInt8) -> Bool = { $0 == 0x20 || $0 == 0 }

@@ -6,9 +6,11 @@ struct TokenObject {
     let session: TokenSession
     let handle: CK_OBJECT_HANDLE
 
-    /// The maximum number of objects that are searched for a key.
+    /// The approximate maximum number of objects that `all(_:in:)` returns. It limits the search in a faulty token that lists objects
+    /// without an end.
     private static let limit = 4096
-    /// The maximum length of an attribute, in bytes. The attributes of a key are shorter.
+    /// The maximum length of an attribute, in bytes. All attributes of keys are shorter. A longer value is ignored, because the token's
+    /// lengths are not trusted.
     private static let maximumLength: CK_ULONG = 64 << 10
 
     /// Returns all objects of a class, such as CKO_PRIVATE_KEY.
@@ -30,7 +32,7 @@ struct TokenObject {
         return objects
     }
 
-    /// Returns the value of an attribute; nil if the object does not have it or does not show it.
+    /// Returns the value of an attribute. Returns nil if the object does not have the attribute, or the token does not reveal it.
     func bytes(_ type: CK_ATTRIBUTE_TYPE) -> [UInt8]? {
         var attribute = CK_ATTRIBUTE(type: type, pValue: nil, ulValueLen: 0)
         func read() -> Bool { (try? session.call(\.C_GetAttributeValue) { $0($1, handle, &attribute, 1) }) != nil }
@@ -44,7 +46,8 @@ struct TokenObject {
         }
     }
 
-    /// Returns the value of an attribute of the type CK_ULONG.
+    /// Returns the value of an attribute of the type CK_ULONG. Returns nil if `bytes(_:)` returns nil, or if the value does not have the
+    /// length of a CK_ULONG.
     func number(_ type: CK_ATTRIBUTE_TYPE) -> CK_ULONG? {
         guard let bytes = bytes(type), bytes.count == MemoryLayout<CK_ULONG>.size else { return nil }
         return bytes.withUnsafeBytes { $0.loadUnaligned(as: CK_ULONG.self) }
@@ -70,7 +73,7 @@ struct TokenObject {
     func destroy() throws(ReturnValue) { try session.call(\.C_DestroyObject) { $0($1, handle) } }
 }
 
-/// The attributes of a call: a template for a search or for a new object.
+/// A list of attributes for a call of PKCS#11: for a search, a new object or a change.
 struct AttributeList {
     private var types: [CK_ATTRIBUTE_TYPE] = []
     private var ranges: [Range<Int>] = []
@@ -78,7 +81,7 @@ struct AttributeList {
 
     mutating func add(_ type: CK_ATTRIBUTE_TYPE, _ value: [UInt8]) {
         types.append(type)
-        // Each value begins at a multiple of 8, because modules read numbers in place.
+        // Each value begins at a multiple of 8 bytes, because modules read numbers directly from this memory.
         values += [UInt8](repeating: 0, count: (8 - values.count % 8) % 8)
         ranges.append(values.count..<values.count + value.count)
         values += value

@@ -1,17 +1,18 @@
 internal import CPKCS11
 internal import OTASigning
 
-/// A session with one token. `deinit` closes the session, and the token then ends the login.
+/// A session with one token. `deinit` closes the session. When the last session with a token is closed, the token ends the login.
 final class TokenSession {
     let token: TokenDescription
     private let module: TokenModule
     private let handle: CK_SESSION_HANDLE
-    /// The PIN of the login, for keys that require a login for each signature.
+    /// The PIN of the login. The session keeps it for keys that require a login before each signature. It is nil if this session did not
+    /// ask for a PIN, for example because the user types it on the token's keypad.
     private var pin: SecretBytes?
 
     /// Opens a session with the token that a URI selects.
     ///
-    /// - Parameter writes: whether the session creates objects in the token.
+    /// - Parameter writes: whether the session must be able to create objects in the token.
     /// - Throws: `no-such-token`, `ambiguous-key`, `token-unavailable`.
     init(_ module: TokenModule, _ uri: TokenURI, writes: Bool = false) throws(KeyError) {
         let token = try Self.token(uri, in: module)
@@ -37,7 +38,8 @@ final class TokenSession {
             throw KeyError(.tokenUnavailable, "\(module.path): C_GetSlotList: \(error)")
         }
         var found = all.filter { $0.matches(uri) }
-        // A module such as p11-kit's trust module offers tokens that only contain certificates.
+        // If several tokens fit, ignore those that cannot sign. For example, p11-kit's trust module offers tokens that contain only
+        // certificates.
         if found.count > 1 {
             found.removeAll { !module.supports(CKM_EDDSA, in: $0.slot) && !module.supports(CKM_ECDSA, in: $0.slot) }
         }
@@ -70,9 +72,10 @@ final class TokenSession {
 
     // MARK: Login
 
-    /// Logs in as the user of the token, if the token requires a login and the user is not logged in.
+    /// Logs in to the token, with the PIN of its user. Does nothing if the token requires no login, or if this process is already logged
+    /// in.
     ///
-    /// - Parameter file: the path of the file that contains the PIN, from the URI.
+    /// - Parameter file: the value of `pin-source` in the URI: the path of the file that contains the PIN. It is passed to `source`.
     /// - Throws: `pin-needed`, `wrong-pin`, `pin-locked`, `signer-failed`; the errors of the source of the PIN.
     func logIn(_ source: any PINSource, file: String?) throws {
         guard token.has(CKF_LOGIN_REQUIRED), !isLoggedIn else { return }
@@ -87,7 +90,8 @@ final class TokenSession {
         try authenticate(as: CKU_USER)
     }
 
-    /// Logs in again for one signature, if the key requires it (CKA_ALWAYS_AUTHENTICATE).
+    /// Logs in again for one signature. Call this method for a key with the attribute CKA_ALWAYS_AUTHENTICATE, between C_SignInit and
+    /// C_Sign.
     ///
     /// - Throws: `wrong-pin`, `pin-locked`, `signer-failed`.
     func authenticateForSignature() throws(KeyError) { try authenticate(as: CKU_CONTEXT_SPECIFIC) }
@@ -98,7 +102,7 @@ final class TokenSession {
         return [CKS_RO_USER_FUNCTIONS, CKS_RW_USER_FUNCTIONS].contains(info.state)
     }
 
-    /// Calls C_Login. Without a PIN, the token asks for it on its own keypad.
+    /// Calls C_Login. If `pin` is nil, the token asks for the PIN on its own keypad.
     private func authenticate(as user: CK_USER_TYPE) throws(KeyError) {
         do {
             guard let pin else { return try call(\.C_Login) { $0($1, user, nil, 0) } }
@@ -119,7 +123,7 @@ private enum PINFailure {
         KeyError(.pinLocked, "the PIN of the token \(token.title) is locked")
     }
 
-    /// - Parameter token: the description of the token after the failed login.
+    /// - Parameter token: the description of the token, read after the failed login. Its flags then show whether tries are left.
     static func error(for result: ReturnValue, of token: TokenDescription) -> KeyError {
         switch result {
         case CKR_PIN_INCORRECT, CKR_PIN_INVALID, CKR_PIN_LEN_RANGE:

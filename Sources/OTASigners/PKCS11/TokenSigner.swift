@@ -6,7 +6,7 @@ public import OTASigning
 /// An Ed25519 or ECDSA P-256 key in a token. The private key never leaves the token.
 public final class TokenSigner: ImageSigner, @unchecked Sendable {  // The lock protects the session.
     public let publicKey: ImagePublicKey
-    /// The URI of the key, without a PIN and its source.
+    /// The URI of the key, without the attribute `pin-source`.
     public let location: String
 
     private let key: TokenObject
@@ -87,16 +87,18 @@ private struct BundleTokenSigner: Signer {
     func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8] { try key.sign(message) }
 }
 
-/// The tokens of a run. It loads each PKCS#11 module once, and logs in to each token once.
+/// Finds and creates keys in tokens. An object of this class loads each PKCS#11 module only once, and logs in to each token only once.
 public final class Tokens {
     private let source: any PINSource
     private let defaultModule: String?
     private var modules: [String: TokenModule] = [:]
-    /// The first session with each token. A token ends the login when its last session is closed.
+    /// An open session with each token, by the path of the module and the slot. It remains open, because a token ends the login when its
+    /// last session is closed.
     private var sessions: [String: [CK_SLOT_ID: TokenSession]] = [:]
 
     /// - Parameters:
-    ///   - defaultModule: the path of the module for URIs without a module; nil: p11-kit's proxy module.
+    ///   - defaultModule: the path of the module for URIs without `module-path`. If it is nil, the module is p11-kit's proxy
+    ///     (`TokenModule.proxy`).
     ///   - source: the source of the PINs.
     public init(defaultModule: String?, pins source: any PINSource) {
         self.defaultModule = defaultModule
@@ -105,7 +107,7 @@ public final class Tokens {
 
     /// Finds a private key and logs in to its token.
     ///
-    /// - Parameter algorithms: the accepted algorithms. Other keys are ignored if a key with one of these algorithms fits the URI.
+    /// - Parameter algorithms: the accepted algorithms. If several keys fit the URI, keys of other algorithms are ignored.
     /// - Throws: `KeyError`; the errors of the source of the PIN.
     public func signer(
         at uri: TokenURI, for algorithms: Set<ImagePublicKey.Algorithm> = [.ed25519, .ecdsaP256]
@@ -119,7 +121,8 @@ public final class Tokens {
     ///
     /// - Parameters:
     ///   - uri: the URI of the token. Its `object` is the label of the new key.
-    ///   - use: stores the public key. If it throws an error, the new key pair is destroyed.
+    ///   - use: stores the public key, for example in a file. If `use` throws an error, this method removes the new key pair from the
+    ///     token.
     /// - Throws: `KeyError`; the errors of the source of the PIN and of `use`.
     public func generate<Result>(
         at uri: TokenURI, _ use: (_ publicKey: PublicKey, _ location: String) throws -> Result
@@ -140,7 +143,8 @@ public final class Tokens {
         }
     }
 
-    /// Returns the module for URIs without a module. A module runs in this process, so the current directory must not choose it.
+    /// Returns the module for URIs without `module-path`. A relative path is an error: the code of a module runs in this process, so a file
+    /// in the current directory must not become the module by chance.
     private func environmentModule() throws(KeyError) -> String? {
         guard let path = defaultModule, path.contains("/"), !path.hasPrefix("/") else { return defaultModule }
         throw KeyError(

@@ -3,8 +3,8 @@ public import OTASigning
 
 /// The PKCS#11 URI of a key in a token (RFC 7512), such as `pkcs11:token=release;object=fw?pin-source=/run/secrets/pin`.
 ///
-/// The parser is stricter than RFC 7512. It refuses each attribute that it does not use, because an ignored attribute could select another
-/// key than the user expects. It refuses an attribute that occurs twice, a blank, and a PIN in the URI.
+/// The parser is stricter than RFC 7512. It refuses unknown attributes, because without them the URI could select another key than the user
+/// expects. It also refuses an attribute that occurs twice, a blank, and a PIN in the URI (`pin-value`).
 public struct TokenURI: Sendable, Equatable {
     // The next attributes select the token.
     public private(set) var token: String?
@@ -20,7 +20,7 @@ public struct TokenURI: Sendable, Equatable {
     /// The ID of the key (CKA_ID): any bytes.
     public private(set) var id: [UInt8]?
 
-    /// The path of the PKCS#11 module, or its name for the loader of shared libraries.
+    /// The path of the PKCS#11 module, or a name that dlopen(3) searches for in the folders for libraries.
     public private(set) var modulePath: String?
     /// The path of the file that contains the PIN.
     public private(set) var pinSource: String?
@@ -65,7 +65,8 @@ public struct TokenURI: Sendable, Equatable {
 
     // MARK: Attributes
 
-    /// Splits a part of the URI into its attributes and decodes their values. An empty part has no attributes.
+    /// Splits the part of the URI before or after the `?` into its attributes, and decodes their values. `names` contains the names that
+    /// have occurred in the URI.
     private static func attributes(
         _ part: ArraySlice<UInt8>, _ separator: UInt8, _ names: inout Set<String>
     ) throws(KeyError) -> [(name: String, value: [UInt8])] {
@@ -78,7 +79,7 @@ public struct TokenURI: Sendable, Equatable {
                 throw malformed("an attribute is not NAME=VALUE")
             }
             guard names.insert(name).inserted else { throw malformed("the attribute '\(name)' occurs twice") }
-            // The value of a refused attribute can be a PIN, so its name is checked before its value.
+            // Refuse `pin-value` before its value is decoded, because an error message about the value could contain the PIN.
             guard name != "pin-value" else { throw unsupported(name, isQuery: true) }
             found.append((name, try decode(sides[1], of: name)))
         }
@@ -129,7 +130,7 @@ public struct TokenURI: Sendable, Equatable {
         return path
     }
 
-    /// Returns the path of a `pin-source`: a path, or a URI with the scheme `file`.
+    /// Returns the path of the file that a `pin-source` names. A `pin-source` is a path, or a URI with the scheme `file`.
     private static func pinSource(_ value: [UInt8]) throws(KeyError) -> String {
         let source = try path(value, "pin-source")
         let hint = "give a file that only you can read: pin-source=/run/secrets/pin"
