@@ -236,12 +236,18 @@ public struct UpdateError: Error, Sendable, Equatable {
     public var boardProduct: String?
     /// True if the device refuses the task because another image is marked for its next boot. Only `inTrial` over SMP sets it.
     public var isMarkedForBoot: Bool
+    /// True if the marked image boots without a trial. Then the device cannot discard it after the boot.
+    public var isMarkedPermanently: Bool
 
-    public init(_ code: Code, _ context: String, boardProduct: String? = nil, isMarkedForBoot: Bool = false) {
+    public init(
+        _ code: Code, _ context: String, boardProduct: String? = nil, isMarkedForBoot: Bool = false,
+        isMarkedPermanently: Bool = false
+    ) {
         self.code = code
         self.context = context
         self.boardProduct = boardProduct
         self.isMarkedForBoot = isMarkedForBoot
+        self.isMarkedPermanently = isMarkedPermanently
     }
 
     public static func == (left: UpdateError, right: UpdateError) -> Bool { left.code == right.code }

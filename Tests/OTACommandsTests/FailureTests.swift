@@ -66,6 +66,19 @@ import Testing
         }
     }
 
+    @Test(
+        "the hint for an image marked for boot without a trial does not recommend discard, which would erase the old image"
+    )
+    func anImageMarkedPermanently() {
+        let error = UpdateError(.inTrial, "context", isMarkedForBoot: true, isMarkedPermanently: true)
+        let push = "otaflash push FILE --device udp:192.0.2.1"
+        let failure = Failure(error, in: Invocation(command: "discard", device: "udp:192.0.2.1"))
+        #expect(
+            failure.hint
+                == "to install the marked image, push its file again: \(push); to install another image instead, restart the device, "
+                + "which then runs the marked image without a trial, and push the other file: \(push)")
+    }
+
     @Test("the hint for a bundle of another board has the commands to sign the image for the board and to push it")
     func anotherBoard() {
         let invocation = Invocation(command: "push", file: "fw.otaf", device: "udp:192.0.2.1", trust: ["k.pub.pem"])

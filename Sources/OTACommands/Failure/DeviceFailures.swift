@@ -148,6 +148,13 @@ extension Failure {
             var update = invocation
             update.file = "FILE"
             let complete = invocation.command == "push" ? update.line() : update.line("push")
+            guard !error.isMarkedPermanently else {
+                return (
+                    .refused,
+                    "to install the marked image, push its file again: \(complete); to install another image instead, restart the "
+                        + "device, which then runs the marked image without a trial, and push the other file: \(complete)"
+                )
+            }
             let discard = invocation.line("discard", withFile: false)
             return (
                 .refused,

@@ -123,11 +123,8 @@ extension SMPConversation {
         if restart != .none { return isOnTrial ? awaitRestart() : finish(.done, describe(list)) }
         if isOnTrial { return askToRestart() }
         if let pending = list.entries.first(where: { $0.pending && !$0.active }) {
-            return fail(
-                UpdateError(
-                    .inTrial,
-                    "version \(pending.version) in slot \(pending.slot) is marked for the next boot, and SMP cannot remove "
-                        + "the mark: discard the image after it has booted", isMarkedForBoot: true))
+            let advice = pending.permanent ? "" : ": discard the image after it has booted"
+            return fail(SMPPlan.marked(pending, ", and SMP cannot remove the mark\(advice)"))
         }
         guard let slot = list.slotToErase(0) else { return finish(.done, describe(list)) }
         // The image is recorded before the erase. If the answer to the erase is lost, the next image list does not have this image.

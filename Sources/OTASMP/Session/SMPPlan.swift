@@ -88,6 +88,16 @@ struct SMPPlan {
         image.digest(ofLength: list.running(image.number)?.digest?.count ?? SMPImage.usualDigestLength)
     }
 
+    /// Returns the error for another image that is marked for the next boot.
+    ///
+    /// - Parameter addition: text at the end of the message.
+    static func marked(_ entry: SMPImageList.Entry, _ addition: String = "") -> UpdateError {
+        let kind = entry.permanent ? ", without a trial" : ""
+        return UpdateError(
+            .inTrial, "version \(entry.version) in slot \(entry.slot) is marked for the next boot\(kind)\(addition)",
+            isMarkedForBoot: true, isMarkedPermanently: entry.permanent)
+    }
+
     /// The error with which the device would refuse an upload or a mark; nil if there is none.
     private var blocker: UpdateError? {
         for image in images {
@@ -96,9 +106,7 @@ struct SMPPlan {
                 return UpdateError(.inTrial, "version \(running.version) runs and is not confirmed")
             }
             if let other = list.others(image.number).first(where: { $0.pending && $0.digest != digest }) {
-                return UpdateError(
-                    .inTrial, "version \(other.version) in slot \(other.slot) is marked for the next boot",
-                    isMarkedForBoot: true)
+                return Self.marked(other)
             }
         }
         return nil

@@ -77,7 +77,22 @@ import Testing
         let played = PlayedDevice(.discard) { frame, _ in slots.answer(frame) }
         #expect(played.error == .inTrial && !played.frames.contains { $0.group == 1 && $0.command == 5 })
         let error = #expect(throws: UpdateError(.inTrial, "")) { try played.outcome?.get() }
-        #expect(error?.isMarkedForBoot == true)
+        #expect(error?.isMarkedForBoot == true && error?.isMarkedPermanently == false)
+        #expect(error?.context.contains("discard the image after it has booted") == true)
+    }
+
+    @Test("discard and push report that a marked image boots without a trial", arguments: [true, false])
+    func aPermanentlyMarkedImage(isPush: Bool) throws {
+        var marked = image(2, pending: true)
+        marked.permanent = true
+        let task: UpdateTask<[SMPImage]> =
+            isPush ? .push([SMPImage(try ExampleImage.make())], UpdateOptions()) : .discard
+        let slots = PlayedSlots(running: [0: image(1)], others: [0: marked], known: [:])
+        let played = PlayedDevice(task) { frame, _ in slots.answer(frame) }
+        let error = #expect(throws: UpdateError(.inTrial, "")) { try played.outcome?.get() }
+        #expect(error?.isMarkedForBoot == true && error?.isMarkedPermanently == true)
+        #expect(error?.context.contains("is marked for the next boot, without a trial") == true)
+        #expect(error?.context.contains("after it has booted") == false)
     }
 
     @Test("discard erases the slot that does not run", arguments: [0, 1])
