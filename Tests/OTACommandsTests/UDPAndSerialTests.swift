@@ -1,5 +1,6 @@
 import DescriptorIO
 import Glibc
+import OTAFirmware
 import OTATestSupport
 import Subprocess
 import SystemPackage
@@ -285,6 +286,46 @@ import Testing
     func whatIsForBluetoothOnly(_ options: [String]) async throws {
         let run = try await Sandbox().run(["status", "--device", "udp:127.0.0.1"] + options)
         #expect(run.exit == 64, "\(run.err)")
+    }
+
+    /// The message marks the image for boot: an SMP header (write, group 1, command 0), and a CBOR map with `hash` and `confirm`.
+    private static func mark(_ digest: String, at address: String) throws -> Bool {
+        let hash = try #require(Hex.decode(digest))
+        let body = [0xA2, 0x64] + Array("hash".utf8) + [0x58, 0x20] + hash + [0x67] + Array("confirm".utf8) + [0xF4]
+        let packet: [UInt8] = [0x0A, 0, 0, UInt8(body.count), 0, 1, 5, 0] + body
+        let socket = socket(AF_INET, CInt(SOCK_DGRAM.rawValue), 0)
+        defer { close(socket) }
+        var server = sockaddr_in()
+        server.sin_family = sa_family_t(AF_INET)
+        server.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        server.sin_port = try #require(address.split(separator: ":").last.flatMap { UInt16($0) }).bigEndian
+        var answer = [UInt8](repeating: 0, count: 1500)
+        return withUnsafePointer(to: &server) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                connect(socket, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
+                    && send(socket, packet, packet.count, 0) == packet.count
+                    && recv(socket, &answer, answer.count, 0) > 8
+            }
+        }
+    }
+
+    @Test("push --upload-only of an image that is marked for boot reports the mark")
+    func anUploadOfAMarkedImage() async throws {
+        let sandbox = try await Self.sandbox()
+        try await sandbox.serving(["--udp", "0"]) { address, _ in
+            let words = ["push", "fw.signed.bin", "--device", address, "--trust", "release.pub.pem", "--upload-only"]
+            let first = try await sandbox.run(words)
+            #expect(
+                first.exit == 0 && first.out.contains("holds the new image, not marked for boot"),
+                "\(first.out)\(first.err)")
+            let status = try await sandbox.run("status", "--device", address, "--format", "json").json()
+            #expect(try Self.mark(#require(status.slots?[1]?.sha256?.string), at: address))
+            let second = try await sandbox.run(words)
+            #expect(second.exit == 0, "\(second.err)")
+            #expect(
+                second.out.contains("holds the new image, already marked for the next boot, and still runs 1.0.0"),
+                "\(second.out)")
+        }
     }
 
     @Test("simulate serve refuses a device with the OTA profile, and two transports at once")

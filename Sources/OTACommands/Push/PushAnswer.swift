@@ -21,6 +21,8 @@ struct PushAnswer: CommandAnswer {
     /// The command that confirms the trial, and the time limit of the trial in seconds. With the limit 0, the trial ends at the next
     /// restart.
     private let due: (command: String, seconds: Int)?
+    /// True if an earlier command has marked an image of the device for the next boot.
+    private let isMarked: Bool
     /// True for a push that only uploads.
     private let isUpload: Bool
     var describesDevice: Bool { true }
@@ -41,6 +43,7 @@ struct PushAnswer: CommandAnswer {
             (bundle, image, images) = (nil, all.first, all.count > 1 ? all : nil)
         }
         device = DeviceSummary(outcome)
+        isMarked = outcome.report.device.slots.contains { $0.isPending && !$0.isActive }
         updateProtocol = outcome.report.updateProtocol
         transfer = outcome.report.transfer.map { TransferSummary($0, linkBound: outcome.linkBound) }
         unchecked = outcome.report.unchecked.isEmpty ? nil : outcome.report.unchecked
@@ -72,7 +75,8 @@ struct PushAnswer: CommandAnswer {
         case "already-running":
             return "\(device.title) already runs \(device.runningVersion), confirmed: nothing was sent."
         case "uploaded":
-            return "\(device.title) holds the new image, not marked for boot, and still runs \(device.runningVersion)."
+            let mark = isMarked ? "already marked for the next boot" : "not marked for boot"
+            return "\(device.title) holds the new image, \(mark), and still runs \(device.runningVersion)."
         default: return "\(device.title) now runs \(device.runningVersion), confirmed\(before)."
         }
     }
