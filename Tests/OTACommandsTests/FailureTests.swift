@@ -79,6 +79,18 @@ import Testing
                 + "which then runs the marked image without a trial, and push the other file: \(push)")
     }
 
+    @Test("the hint for a wrong name of a virtual device does not recommend parameters if the command accepts none")
+    func aNameWithParameters() {
+        let error = VirtualDeviceError(.badAddress, "context")
+        for command in ["create", "remove", "serve"] {
+            let invocation = Invocation(command: "simulate \(command)", device: "sim:kitchen?pace=virtual")
+            let hint = Failure(error, in: invocation).hint
+            #expect(hint == "give only the name, without parameters, such as kitchen")
+        }
+        let pushed = Failure(error, in: Invocation(command: "push", device: "sim:kitchen?pace"))
+        #expect(pushed.hint.contains("'sim:NAME?drop-at=0.4&pace=virtual'"))
+    }
+
     @Test("the hint for a bundle of another board has the commands to sign the image for the board and to push it")
     func anotherBoard() {
         let invocation = Invocation(command: "push", file: "fw.otaf", device: "udp:192.0.2.1", trust: ["k.pub.pem"])

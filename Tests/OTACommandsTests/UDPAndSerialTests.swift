@@ -288,6 +288,17 @@ import Testing
         #expect(run.exit == 64, "\(run.err)")
     }
 
+    @Test("simulate serve names the address if the host of --udp cannot be resolved")
+    func aHostThatCannotBeResolved() async throws {
+        let sandbox = try await Self.sandbox()
+        let run = try await sandbox.run("simulate", "serve", "kitchen", "--udp", "a..b:1337")
+        #expect(run.exit == 69 && run.err.contains("cannot resolve the host a..b"), "\(run.err)")
+        #expect(
+            run.err.contains("hint: use an address of this machine: ip address; or only a port: --udp 1337"),
+            "\(run.err)")
+        #expect(!run.err.contains("ss -lup"))
+    }
+
     /// The message marks the image for boot: an SMP header (write, group 1, command 0), and a CBOR map with `hash` and `confirm`.
     private static func mark(_ digest: String, at address: String) throws -> Bool {
         let hash = try #require(Hex.decode(digest))

@@ -42,6 +42,8 @@ extension Failure {
         let create = "otaflash simulate create \(name) --product P --version V --trust KEY.pub.pem"
         let remove = "otaflash simulate remove \(name)"
         switch code {
+        case .badAddress where invocation.command.hasPrefix("simulate "):
+            return (.usage, "give only the name, without parameters, such as kitchen")
         case .badAddress:
             return (
                 .usage,

@@ -183,7 +183,9 @@ extension Wiring {
         do throws(LinkError) { listener = try await UDPListener(at: address) } catch {
             throw Failure(
                 "link-unavailable", .unavailable, error.detail,
-                hint: "find the program that uses the port: ss -lup; or use another port")
+                hint: error.code == .noSuchDevice
+                    ? "use an address of this machine: ip address; or only a port: --udp 1337"
+                    : "find the program that uses the port: ss -lup; or use another port")
         }
         console.note("sim:\(name) is at udp:\(UDPAddress(host: address.host, port: listener.port))")
         await untilStopped(stops, served) { await served.serve(listener) }
