@@ -116,8 +116,10 @@ package enum Numeral {
         let radices = ["0x": 16, "0o": 8, "0b": 2]
         let radix = radices[text.prefix(2).lowercased()]
         let digits = radix == nil ? text[...] : text.dropFirst(2)
-        // `Integer(_:radix:)` accepts a plus sign, but this function refuses it.
-        guard digits.first != "+", let value = Integer(digits, radix: radix ?? 10), range.contains(value) else {
+        // `Integer(_:radix:)` accepts a sign, also in `-0`. This function refuses it.
+        guard let first = digits.first, first != "+", first != "-", let value = Integer(digits, radix: radix ?? 10),
+            range.contains(value)
+        else {
             return nil
         }
         return value

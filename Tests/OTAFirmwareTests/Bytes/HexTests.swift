@@ -25,3 +25,18 @@ import Testing
         #expect(Hex.decode(text) == nil)
     }
 }
+
+/// imgtool parses its numbers with Python's `int(text, 0)`.
+@Suite("Numbers in imgtool's format") struct NumeralTests {
+    @Test(
+        "a decimal number or a number with a prefix is parsed",
+        arguments: [("32", 32), ("0x20", 32), ("0O40", 32), ("0b100000", 32)])
+    func numbers(text: String, value: UInt32) {
+        #expect(Numeral.value(text, in: 0...UInt32.max) == value)
+    }
+
+    @Test("a number with a sign is refused", arguments: ["+1", "0x+1", "-0", "0x-0", "0b-0", "-1"])
+    func signs(text: String) {
+        #expect(Numeral.value(text, in: 0...UInt32.max) == nil)
+    }
+}
