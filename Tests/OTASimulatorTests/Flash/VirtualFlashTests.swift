@@ -46,6 +46,15 @@ import Testing
         #expect(try contents(flash, 0, layout.size).allSatisfy { $0 == 0xFF })
     }
 
+    @Test("an empty program changes nothing, also if the operation has a fault", arguments: [0, 512, 1024])
+    func anEmptyProgramChangesNothing(offset: Int) throws {
+        let flash = VirtualFlash(layout: layout)
+        flash.faults = [FlashFault(operation: 1, kind: .silently)]
+        try flash.program([], at: offset)
+        #expect(try contents(flash, 0, layout.size).allSatisfy { $0 == 0xFF })
+        #expect(flash.operationCount == 1 && flash.violationCount == 0)
+    }
+
     @Test(
         "a power cut before, during or after a program leaves none, half or all of its bytes",
         arguments: [
