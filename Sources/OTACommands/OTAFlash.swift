@@ -204,7 +204,8 @@ struct RootCommand: ParsableCommand, CommandGroupWithHint {
             (bash, zsh or fish).
             """,
         groupedSubcommands: [
-            CommandGroup(name: "Firmware", subcommands: [Keygen.self, Sign.self, Verify.self, Inspect.self, Attest.self]),
+            CommandGroup(
+                name: "Firmware", subcommands: [Keygen.self, Sign.self, Verify.self, Inspect.self, Attest.self]),
             CommandGroup(
                 name: "Device",
                 subcommands: [Scan.self, Push.self, Status.self, Confirm.self, Discard.self, Identify.self]),

@@ -3,7 +3,7 @@ import OTAFirmware
 import OTASigning
 import SystemPackage
 
-/// The command `attest`, which signs a statement about a bundle: who built it and of what, or another claim such as an SBOM.
+/// The command `attest`, which signs a statement about a bundle: its builder and its sources, or another document such as an SBOM.
 struct Attest: Command {
     static let name = "attest"
     static let configuration = CommandConfiguration(

@@ -5,7 +5,7 @@ internal import OTAFirmware
 /// Source: https://github.com/secure-systems-lab/dsse, version 1 (`protocol.md`, `envelope.md`).
 package struct AttestationEnvelope: Sendable, Hashable {
     package struct Signature: Sendable, Hashable {
-        /// The signer's name for the key. Nobody signs this text, so it is only for messages.
+        /// The signer's name for the key. The signature does not cover this text, so it is only for messages.
         package let keyID: String?
         package let bytes: [UInt8]
     }
@@ -74,7 +74,7 @@ package struct AttestationEnvelope: Sendable, Hashable {
         Array("DSSEv1 \(payloadType.utf8.count) \(payloadType) \(payload.count) ".utf8) + payload
     }
 
-    /// Returns the keys of which the envelope has a valid signature, in the order of `keys`.
+    /// Returns each key with a valid signature in the envelope, in the order of `keys`.
     ///
     /// Each signature is verified with each key. The key id of a signature does not limit the keys, because it is not signed.
     func signers(among keys: [PublicKey]) -> [PublicKey] {

@@ -95,7 +95,7 @@ import Testing
             let item = JSON.object((id.map { [JSON.Member("keyid", .string($0))] } ?? []) + [sig])
             let line = try envelope(["signatures": .array([item])])
             #expect(try verify(file(line)).first?.signers == [key.publicKey.id])
-            // The trusted key `other` did not sign, whatever the envelope names.
+            // The trusted key `other` did not sign. The key id in the envelope does not change that.
             #expect(
                 code { _ = try verify(file(line), [other]) }
                     == (id == other.id.description ? .badSignature : .untrusted))
