@@ -319,6 +319,19 @@ import Testing
         #expect(image.exit == 64 && image.err.contains("--attestation is for bundles"), "\(image.err)")
     }
 
+    @Test("a key in a PKCS#11 token signs an attestation")
+    func token() async throws {
+        try await sandbox.makeToken()
+        let uri = "pkcs11:token=release;object=attest"
+        let env = sandbox.tokens().merging(["PIN": Sandbox.pin]) { $1 }.merging(Self.github) { $1 }
+        let made = try await sandbox.run(["keygen", "token", "--in", uri, "--pin-env", "PIN"], env: env)
+        #expect(made.exit == 0, "\(made.err)")
+        let run = try await attest("--key", uri, "--pin-env", "PIN", env: env)
+        #expect(run.exit == 0, "\(run.err)")
+        #expect(try await verify("--attestation-trust", "token.pub.pem").exit == 0)
+        #expect(try await peer("verify", "fw.otaf.intoto.jsonl", "token.pub.pem").first?.hasPrefix("accepted ") == true)
+    }
+
     @Test("the same attestation is the same to the byte each time, and standard input and output work")
     func isReproducible() async throws {
         let first = try await attest("-o", "-")

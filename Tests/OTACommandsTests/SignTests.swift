@@ -220,6 +220,19 @@ import Testing
         }
     }
 
+    @Test("a key from standard input and an environment variable without a name are refused with exit 64")
+    func noKeyFromStandardInput() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        for key in ["-", "env:"] {
+            let run = try await sandbox.run(
+                "sign", "fw.bin", "--key", key, "--product", "demo", "--version", "1.0.0", "-o", "x")
+            #expect(run.exit == 64 && run.err.contains("--key env:NAME"), "\(run.err)")
+        }
+        let verify = try await sandbox.run("verify", "fw.otaf", "--trust", "-")
+        #expect(verify.exit == 64 && verify.err.contains("--trust KEY.pub.pem"), "\(verify.err)")
+    }
+
     @Test("sign reads a private key from an environment variable with --key env:NAME")
     func takesAKeyFromAVariable() async throws {
         let sandbox = try Sandbox()

@@ -29,6 +29,12 @@ struct TrustOptions: ParsableArguments {
 
     private static var quotedFolder: String { Shell.quoted((defaultFolder ?? "~/.config/otaflash/trust").string) }
 
+    func validate() throws {
+        guard !trust.contains(StandardFile.name) else {
+            throw ValidationError("A trusted key cannot come from standard input; give a file: --trust KEY.pub.pem")
+        }
+    }
+
     /// The paths of the trusted keys: from `--trust`, or else from `$OTAFLASH_TRUST`, or else the default folder.
     var paths: [FilePath] {
         if !trust.isEmpty { return trust.map { FilePath($0) } }

@@ -116,7 +116,13 @@ struct SigningKeys {
 
     private static func text(of name: String) throws -> SecretBytes {
         guard case .environment(let variable) = try KeyLocation(name) else {
+            try StandardFile.refuse(
+                name, "a private key cannot come from standard input",
+                hint: "give a file; or PEM text in an environment variable: --key env:NAME")
             return try KeyFile.privateKeyText(at: FilePath(name))
+        }
+        guard !variable.isEmpty else {
+            throw Failure.usage("env: names no environment variable", hint: "give its name: --key env:NAME")
         }
         guard let value = getenv(variable) else {
             throw KeyError(
