@@ -28,9 +28,7 @@ struct Attest: Command {
 
     @Option(
         help: ArgumentHelp(
-            "The private Ed25519 key: a PEM file; env:NAME for PEM text in the environment variable NAME; pkcs11:URI for a key in a token "
-                + "(example: 'pkcs11:token=release;object=fw'); exec:PROGRAM for a program that signs; or agent:ID for a key in an SSH "
-                + "agent. Required.",
+            "The private Ed25519 key, in one of the forms of sign --key: a PEM file, env:NAME, pkcs11:URI, exec:PROGRAM or agent:ID. Required.",
             valueName: "key"),
         completion: .file())
     var key: String
