@@ -13,6 +13,9 @@ extension Sandbox {
     func tokens(module: String? = softHSM) -> [String: String] {
         var variables = ["SOFTHSM2_CONF": path("softhsm2.conf"), "PIN": Self.pin]
         variables["OTAFLASH_PKCS11_MODULE"] = module
+        // softhsm2 2.6.1 does not free the name of a key's curve (37 bytes). The leak sanitizer does not see that the memory is from
+        // softhsm2, because the stack of the allocation ends in libcrypto.
+        variables["LSAN_OPTIONS"] = "detect_leaks=0"
         return variables
     }
 
