@@ -67,8 +67,8 @@ bool ota_image_write(struct ota_device *device, const uint8_t *bytes, uint32_t c
     return true;
 }
 
-/* Returns the number of bytes in flash after which an image of this size can be resumed. The offset in the record is
- * limited, because firmware with another page size may have written it. */
+/* Returns how many of the recorded bytes can be kept for an image of this size: all `size` bytes, or whole pages of this
+ * firmware. Firmware with another page size may have written the record. */
 static uint32_t usable(const struct ota_device *device, uint32_t size) {
     if (device->held_flushed == size) return size;
     return ota_round_down(ota_min(device->held_flushed, size), device->config->page_size);

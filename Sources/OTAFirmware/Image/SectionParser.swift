@@ -10,7 +10,8 @@ protocol SectionParser {
     /// Evaluates the current section, which is complete, and begins the next section.
     mutating func endSection() throws(ImageError)
 
-    /// Checks that the image is complete, and returns its description. The file ends at `cursor.offset`.
+    /// Checks that the image is complete, and returns its description. Call it after the last byte of the file: `cursor.offset` is then
+    /// the length of the file.
     mutating func finish() throws(ImageError) -> FirmwareDescription
 }
 
