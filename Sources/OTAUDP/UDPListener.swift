@@ -15,7 +15,7 @@ package actor UDPListener {
     /// Opens a socket and binds the socket to an address.
     ///
     /// - Parameter address: an address of this computer. Port 0 selects any free port.
-    /// - Throws: `noSuchDevice` if the host cannot be resolved, `unavailable` if the socket cannot be bound.
+    /// - Throws: `noSuchDevice` if the host cannot be resolved or is another machine, `unavailable` if the socket cannot be bound.
     package init(at address: UDPAddress) async throws(LinkError) {
         let thread: LoopThread
         do throws(DescriptorError) { thread = try LoopThread() } catch {
@@ -41,7 +41,9 @@ package actor UDPListener {
             reason = errno
             if socket >= 0 { _ = Glibc.close(socket) }
         }
-        throw LinkError(.unavailable, "cannot listen on udp:\(address): \(DescriptorError.text(of: reason))")
+        throw LinkError(
+            reason == EADDRNOTAVAIL ? .noSuchDevice : .unavailable,
+            "cannot listen on udp:\(address): \(DescriptorError.text(of: reason))")
     }
 
     /// Closes the socket. A pending `receive()` returns nil.

@@ -35,10 +35,11 @@ struct Discard: DeviceCommand {
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "Discard a partial upload, or roll back the image on trial.",
         discussion: """
-            If an image is on trial, the device restarts and returns to the old image. If no image is on trial, a device with \
-            the GATT OTA profile discards a partial upload. A device with SMP erases the slot from which it does not run, even \
-            if this slot contains a complete image. Over SMP, an image that is marked for the next boot cannot be discarded \
-            (exit 77).
+            If an image is on trial, the device restarts and returns to the old image.
+
+            If no image is on trial, the result depends on the protocol. A device with the GATT OTA profile discards a partial \
+            upload. A device with SMP erases the slot that does not contain the running image, even if that slot contains a \
+            complete image. If that image is marked for the next boot, SMP cannot discard it (exit 77).
 
             Example: otaflash discard --device ble:AA:BB:CC:DD:EE:FF
                      otaflash discard --device sim:

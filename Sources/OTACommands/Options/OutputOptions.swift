@@ -49,8 +49,8 @@ struct OutputOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Also write the result to this file, on failure, too: FILE.json, the JSON object of --format json; for push also FILE.xml, "
-                + "JUnit XML with a test case for each phase.",
+            "Write the result to this file, too, even if the command fails. The suffix of the name selects the format: .json for the "
+                + "object of --format json, .xml (only push) for JUnit XML with a test case for each phase.",
             valueName: "file"),
         completion: .file(extensions: ["json", "xml"]))
     var report: String?

@@ -29,7 +29,8 @@ struct Push: DeviceCommand {
 
             Example: otaflash push app.bin.otaf --device ble:AA:BB:CC:DD:EE:FF
                      otaflash push app.bin.otaf --device sim: --trust release.pub.pem
-                     otaflash push app.bin.otaf --device sim: --trust release.pub.pem --dry-run
+                     otaflash push app.bin.otaf --device sim: --trust release.pub.pem \\
+                       --dry-run
             """)
 
     @Argument(
@@ -176,7 +177,7 @@ enum PushFlag: String, EnumerableFlag {
         case .noDowngrade:
             "Refuse a version that is lower than the running version (exit 77); default: install it, with a warning."
         case .allowDemoKey:
-            "Accept a file that only the published demo key has signed. sim: devices accept it without this option."
+            "Accept a file that only the published demo key has signed. A virtual device (sim:) accepts such a file without this option."
         case .unverifiedImage:
             "Accept an MCUboot image that is not signed by a trusted key, at your own risk. A bundle is always verified."
         case .uncheckedTarget:

@@ -7,7 +7,7 @@ import SystemPackage
 struct DetachedOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Write only the bytes that the key must sign; - for stdout. The other options are as with --key.",
+            "Write only the bytes that the key must sign; - for stdout. Give the same other options as for signing with --key.",
             valueName: "file"),
         completion: .file())
     var toSign: String?

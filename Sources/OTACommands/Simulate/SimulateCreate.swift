@@ -17,7 +17,7 @@ struct SimulateCreate: Command {
             --without removes one of these abilities from a device with --protocol smp:
 
               parameters  report the number and the size of the buffers
-              reassembly  accept a packet in several Bluetooth values
+              reassembly  accept a packet that is split over several Bluetooth writes
               slots       report the sizes of the slots
               marks       mark an image for boot
               board       report the name of the board
