@@ -197,7 +197,7 @@ import Testing
     }
 
     @Test("a report that cannot be written at the end fails a command with 74 after its result")
-    func fullDisk() async throws {
+    func noFileSize() async throws {
         let sandbox = try await released()
         let limited = try await sandbox.shell(
             "trap '' XFSZ; (ulimit -f 0; \"$0\" \"$@\" 2>&1; echo \"exit $?\") | cat",
