@@ -9,7 +9,7 @@ package struct DeviceInfo: Equatable {
 
     package var product = ""
     package var hardware: UInt16 = 0
-    /// The security counter of the confirmed image.
+    /// The security counter of the confirmed image. During a trial, this is the counter of the old image.
     package var securityCounter: UInt32 = 0
     /// The image format that the device boots: the raw value of an `ImageFormat`, or `anyImageFormat`.
     package var imageFormat: UInt8 = 0
@@ -23,7 +23,7 @@ package struct DeviceInfo: Equatable {
     package var window = 0
     /// The maximum time in seconds from the answer to APPLY until the device accepts a connection again.
     package var restartSeconds = 0
-    /// The time limit in seconds from boot to CONFIRM. 0 means that the device has no trial.
+    /// The time limit in seconds from boot to CONFIRM. 0 means that the bootloader cannot roll back, so the device does not support trials.
     package var trialSeconds = 0
     /// The IDs of the device's trusted keys.
     package var keys: [KeyID] = []

@@ -1,6 +1,6 @@
 import OTAFirmware
 
-/// The error for bytes from a device that violate the profile.
+/// Reports that the bytes of a received value violate the profile.
 package struct FrameError: Error, Equatable {
     /// The description of the error for the user, without a full stop.
     package var context: String

@@ -26,6 +26,8 @@ public enum ProfileChannel {
         Channel(service: service, characteristic: service + ((number - 1) << 96))
     }
 
-    /// Returns the 128-bit UUID of a 16-bit UUID from the Bluetooth SIG. The other bits are those of the Bluetooth Base UUID.
+    /// Returns the 128-bit form of `number`, a 16-bit UUID that the Bluetooth SIG has assigned.
+    ///
+    /// The other bits are those of the Bluetooth Base UUID (`00000000-0000-1000-8000-00805F9B34FB`).
     private static func assigned(_ number: UInt128) -> UInt128 { 0x1000_8000_0080_5f9b_34fb | number << 96 }
 }

@@ -13,9 +13,12 @@ package enum Request: Equatable {
     /// The device answers with the offset at which the transfer continues. This offset is at most `from`. `digestPrefix` is the first
     /// 8 bytes of the object's SHA-256.
     case begin(TransferObject, size: Int, from: UInt32, digestPrefix: [UInt8])
-    /// The flush: requests the device's ``Position``. `sequence` is the sequence number of the host's next chunk.
+    /// The flush: requests the device's ``Position``.
+    ///
+    /// `sequence` is the sequence number of the host's next chunk. The device compares it with its own, and so detects that the last
+    /// chunks were lost.
     case sync(sequence: UInt16)
-    /// Makes the device verify the open object, which the device must have received completely.
+    /// Verifies the open object. The device must have received the object completely.
     case finish(TransferObject)
     /// Marks the verified image for boot, either permanently or for a trial.
     case apply(permanent: Bool)
@@ -97,8 +100,9 @@ package struct ControlAnswer: Equatable {
 
     /// Parses a notification of Control.
     ///
-    /// - Returns: nil if the notification has another opcode than `request` or another tag. The other bytes are then not checked.
-    /// - Throws: ``FrameError`` if the length is wrong or the status is unknown.
+    /// - Returns: nil if the notification is not the answer to `request`: the opcode or the tag differs, or it has fewer than 2 bytes. In
+    ///   this case, the rest of the notification is not checked.
+    /// - Throws: ``FrameError`` if the answer to `request` has a wrong length or an unknown status.
     package init?(to request: Request, tag: UInt8, parsing bytes: [UInt8]) throws(FrameError) {
         guard bytes.count >= 2, bytes[0] == 0x80 | request.opcode, bytes[1] == tag else { return nil }
         self = try ByteReader.parse("the answer to \(request.name)", bytes) { reader in

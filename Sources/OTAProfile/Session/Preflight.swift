@@ -21,14 +21,15 @@ struct Preflight {
 
     /// Returns whether the device runs the bundle's image.
     ///
-    /// The version is compared, and also the manifest digest of the running image if the device reports this digest.
+    /// The version must be equal. If the device reports the manifest digest of the running image, the digest must be equal, too.
     func runs(on device: DeviceSnapshot) -> Bool {
         device.version == manifest.version && device.info.running.map { $0 == bundle.manifestDigest.prefix } ?? true
     }
 
     /// Returns the state of the bundle's image on the device.
     ///
-    /// - Throws: `inTrial` if another image is on trial. Also throws `inTrial` during any trial if `options.resume` is `never`.
+    /// - Throws: `inTrial` if another image is on trial. Also throws `inTrial` if the bundle's image is on trial and `options.resume` is
+    ///   `never`: the user requests that the image is sent again, but a device refuses BEGIN during a trial.
     func state(of device: DeviceSnapshot) throws(UpdateError) -> ImageState {
         if device.state == .trial {
             guard options.resume != .never, runs(on: device) else {
@@ -36,13 +37,14 @@ struct Preflight {
             }
             return .onTrial
         }
-        // The manifest digest must be equal, too, because the device may run another image with the same version.
+        // A device that does not report the manifest digest may run another image with the same version. In this case, the host sends the
+        // image.
         return device.info.running == bundle.manifestDigest.prefix && runs(on: device) ? .running : .needsUpload
     }
 
     /// Compares each field of the bundle with the device's properties, and checks that the device supports `options`.
     ///
-    /// - Returns: a warning for the user; nil if there is none.
+    /// - Returns: the warning `downgrade` for the user if the bundle's version is lower than the running version; otherwise nil.
     /// - Throws: the error of the first field or option that does not fit the device.
     func check(_ device: DeviceSnapshot) throws(UpdateError) -> UpdateProgress? {
         let info = device.info
@@ -84,7 +86,8 @@ struct Preflight {
 
     /// Returns the transfer that the push would do. `check(_:)` must have succeeded.
     ///
-    /// A push also compares the CRC-32 of the partial upload. If it differs, the transfer starts at 0 although the plan resumes.
+    /// The push can differ from the plan in one case. The device reports the CRC-32 of its partial upload only in the answer to BEGIN. If
+    /// this CRC-32 is wrong, the push starts at 0, although the plan resumes.
     func plan(for device: DeviceSnapshot) -> UpdatePlan {
         let size = Int(manifest.imageSize)
         let held = device.info.held
@@ -117,7 +120,7 @@ struct Preflight {
             guard info.trialSeconds == 0 else {
                 throw UpdateError(.trialAvailable, "the device offers a trial of \(info.trialSeconds) s")
             }
-        // This cannot happen, because the initializer of `ProfileConversation` refuses this ending.
+        // This case cannot occur, because the initializer of `ProfileConversation` refuses it.
         case .uploadOnly: break
         }
     }

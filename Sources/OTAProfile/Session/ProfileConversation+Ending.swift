@@ -12,7 +12,8 @@ extension ProfileConversation {
     private static let mostApplies = 2
     /// The maximum number of CONFIRM requests in a session.
     ///
-    /// The limit stops a session with a device that accepts every CONFIRM and stays on trial.
+    /// The limit stops a session with a device that accepts every CONFIRM at once and stays on trial. The time limit in `askToConfirm`
+    /// alone would allow many more requests.
     private static let mostConfirms = 24
 
     /// Handles the answer *ok* to FINISH of the image: sends APPLY.
@@ -92,7 +93,8 @@ extension ProfileConversation {
     }
 
     private mutating func askToConfirm(_ snapshot: DeviceSnapshot) {
-        // This limit stops a session with a device that accepts every CONFIRM but never ends the trial.
+        // The device must end the trial within the restart window, which began with the first CONFIRM. Without this time limit, a device
+        // that always returns on trial could keep the session running for a long time.
         if hasEndedTrial, let end = shared.restartDeadline, shared.now >= end {
             return fail(
                 UpdateError(.didNotReturn, "the device answers, and is still on trial when the time limit has passed"))
@@ -156,7 +158,8 @@ extension ProfileConversation {
             }
             shared.restartDeadline = end
         } else if let held = snapshot.description.held {
-            // After a lost answer, the next status no longer lists the partial upload.
+            // The partial upload is recorded before the request. If the answer is lost, the device's next status no longer lists the
+            // partial upload.
             shared.discarded = held
         }
         ask(.discard)

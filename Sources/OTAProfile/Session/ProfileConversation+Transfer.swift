@@ -19,7 +19,8 @@ struct Push {
     let bundle: VerifiedBundle
     let options: UpdateOptions
 
-    /// True after the device accepted BEGIN of the image in this session. From then on, each new link resumes the transfer.
+    /// True after the device accepted BEGIN of the image in this session. From then on, each new link resumes the transfer, even with
+    /// `UpdateOptions.Resume.never`.
     var beganImage = false
     /// The offset of the next image chunk, as last recorded by `note(_:)` or at BEGIN.
     var sentOffset = 0
@@ -30,7 +31,9 @@ struct Push {
     /// The time at which this session sent the first image chunk; nil if no image chunk was sent.
     var firstByteAt: Duration?
 
-    /// The number of position mismatches and flash errors so far. A position mismatch is a position that contradicts the sent bytes.
+    /// The number of position mismatches and flash errors in this session.
+    ///
+    /// A position mismatch is a position from the device that contradicts the sent bytes.
     var mismatches = 0
     /// The number of times that the device computed a wrong digest of the image.
     var digestMismatches = 0
@@ -210,7 +213,8 @@ extension ProfileConversation {
         // A malformed notification is ignored, because the answer to the next SYNC has the position, too.
         guard let object = transfer?.object, let progress = try? ProgressValue(parsing: bytes) else { return }
         if object == .image, progress.status == .flashFailed {
-            // While a SYNC waits for its answer, BEGIN must not be sent. The answer to the SYNC then reports the flash error.
+            // While a SYNC waits for its answer, the conversation cannot send BEGIN, because only one request may be open. It then waits
+            // for the answer to the SYNC, which reports the flash error, too.
             if !isAsking { mismatched(object, as: .flashFailed, "the device's flash failed") }
             return
         }

@@ -13,11 +13,12 @@ package struct ProfileConversation: Conversation {
     private enum State {
         /// The conversation expects nothing from the device.
         case idle
-        /// The survey reads the device's status, at the latest until `due`.
+        /// The survey reads the device's status. If it is not complete at the time `due`, the conversation requests a new link.
         case surveying(Survey, due: Duration)
         /// The conversation waits for the answer to a request, or for the acknowledgment of chunks.
         case exchanging
-        /// The device answered the request with *busy*. The conversation sends the request again at the time `until`.
+        /// The device answered the request with *busy*. The conversation sends the request again at the time `until`. `busyEnd` is the
+        /// time after which another answer *busy* fails the session.
         case pausing(until: Duration, Request, busyEnd: Duration)
     }
     /// A request that waits for its answer.

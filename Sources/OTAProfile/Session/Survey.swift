@@ -23,7 +23,7 @@ struct Survey {
 
     /// Creates a survey for a link that has just opened.
     ///
-    /// - Throws: ``FrameError`` if a required channel is missing, or if the link's values are shorter than 20 bytes.
+    /// - Throws: ``FrameError`` if a required channel is missing, or if the link cannot carry values of 20 bytes.
     init(of link: LinkProperties) throws(FrameError) {
         guard ProfileChannel.required.isSubset(of: link.channels) else {
             throw FrameError(context: "the device does not offer the OTA service, or not all of it")
@@ -79,9 +79,9 @@ struct DeviceSnapshot {
     /// The battery level in per cent; nil if the device runs on mains power.
     var battery: Int?
 
-    /// The maximum accepted restart time and trial time, in seconds (docs/ota-profile.md, "What the host does").
+    /// The maximum restart time and the maximum trial time that the host accepts, in seconds (docs/ota-profile.md, "What the host does").
     ///
-    /// Info has 16 bits for each time, so a device could report up to 18 hours.
+    /// Info has 16 bits for each time, so a device could report up to 18 hours. The host replaces a longer time by the maximum.
     private static let (mostRestartSeconds, mostTrialSeconds) = (600, 3600)
 
     /// The maximum time that the session waits for the device after APPLY, CONFIRM or DISCARD.
@@ -92,7 +92,7 @@ struct DeviceSnapshot {
             2 * min(info.restartSeconds, Self.mostRestartSeconds) + min(info.trialSeconds, Self.mostTrialSeconds))
     }
 
-    /// The status as the ``DeviceDescription`` for the user.
+    /// The device's status in the form that the session reports to the user.
     var description: DeviceDescription {
         DeviceDescription(
             product: info.product,

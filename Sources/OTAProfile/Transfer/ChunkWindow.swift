@@ -18,11 +18,11 @@ package struct ChunkWindow {
     package enum Reading: Equatable {
         /// The device has acknowledged this number of chunks since the previous position.
         case acknowledged(chunks: Int)
-        /// Chunks were lost. The device expects the bytes after its position again.
+        /// Chunks were lost. The device expects all bytes from the offset in its position again.
         case rewound
-        /// The position is older than the last acknowledged position.
+        /// The position is outdated: a newer position arrived earlier, on the other characteristic (Control or Progress).
         case stale
-        /// The offset or the CRC-32 in the position differs from the mark for the position's sequence number.
+        /// The offset or the CRC-32 in the position differs from the ``Mark`` that the window has for the position's sequence number.
         case disagrees
     }
 

@@ -73,7 +73,7 @@ package struct ObjectTransfer {
 
     /// The time at which the caller must call `nextFlush(at:)`, if no event arrives earlier.
     ///
-    /// Nil if no chunk is in flight, or if a flush waits for its answer.
+    /// Nil if no chunk is in flight, or if a SYNC waits for its answer.
     package var deadline: Duration? {
         guard inFlight > 0, flush == nil else { return nil }
         return min(lastFlushAt + Self.flushInterval, lastHeardAt + Self.longestSilence)
@@ -116,12 +116,16 @@ package struct ObjectTransfer {
     }
 
     /// Handles the position in the answer to the last SYNC.
+    ///
+    /// The position must acknowledge all chunks before the SYNC, unless a rewind arrived after the SYNC was sent. Otherwise the result is
+    /// `mismatch`.
     package mutating func flushed(to position: Position, at now: Duration) -> Verdict {
         lastHeardAt = now
         lastFlushAt = now
         guard let verdict = reading(of: position) else { return .mismatch }
         defer { flush = nil }
-        // The device may also have acknowledged all chunks after the SYNC. These chunks then need no further SYNC.
+        // The position can also acknowledge chunks that were sent after the SYNC. If no chunk is in flight now, no further SYNC is due for
+        // these chunks.
         if inFlight == 0 { chunksSinceFlush = 0 }
         guard verdict == .agreed, let flush, !flush.rewound else { return verdict }
         return window.isAcknowledged(upTo: flush.sequence) ? .agreed : .mismatch
