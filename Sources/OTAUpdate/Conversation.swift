@@ -1,11 +1,12 @@
 /// The requests and answers of one protocol over the links of a session.
 ///
-/// `UpdateSession` connects, reconnects and ends. Its conversation exchanges the packets. Both are values without a clock. The session
-/// calls the conversation only while a link is open. In each call, the conversation appends actions to `shared`. There it can also
-/// decide that the session reconnects, finishes or fails. After a decision to reconnect, the next call is `begin()` on the new link.
-/// After the other decisions there is no next call.
+/// `UpdateSession` opens and closes the links. Its conversation exchanges the packets on an open link. Both are values without a clock.
 ///
-/// The static properties and `restartTime` describe the differences between the protocols.
+/// In each call, the conversation appends its actions to `shared`. In `shared`, it can also decide that the session reconnects, finishes
+/// or fails. After a decision to reconnect, the next calls are `linkEnded()` and, on the new link, `begin()`. After a decision to finish
+/// or to fail, the session does not call the conversation again.
+///
+/// The session reads the differences between the protocols from the static properties, `isDeviceReached` and `restartTime`.
 package protocol Conversation: Sendable {
     /// The protocol that the report names.
     static var updateProtocol: UpdateProtocol { get }
@@ -15,20 +16,25 @@ package protocol Conversation: Sendable {
     var shared: ConversationState { get set }
     /// True if the device is known to answer. If false, errors such as `noSuchDevice` end the session without a retry.
     var isDeviceReached: Bool { get }
-    /// The longest duration of one restart of the device. If the link is lost after the restart, the restart window is extended by this
-    /// time.
+    /// The maximum duration of one restart of the device.
+    ///
+    /// If a link is lost near the end of the restart window or later, the device may have restarted once more. The session then extends
+    /// the window to this time after the loss.
     var restartTime: Duration { get }
-    /// The number of bytes of the current image that were passed to the link, up to the furthest offset. A rewind does not lower it.
+    /// The offset in the current image after the last byte that was passed to the link. A rewind sets it to the offset at which the
+    /// transfer continues.
     var sentOffset: Int { get }
     /// The time at which the session calls `deadlinePassed()`. It is never nil while a link is open and the task has no result yet.
     var deadline: Duration? { get }
 
     /// Starts the exchange on a link that has just opened: the first link or a later one.
     mutating func begin()
-    /// Handles an event of the link; never `lost`.
+    /// Handles an event of the open link. For the end of the link, the session calls `linkEnded()` instead.
     mutating func handle(_ event: LinkEvent)
     mutating func deadlinePassed()
-    /// Discards the state of the link that has ended. This call must not append actions or decide.
+    /// Discards the state of the link that has ended. The session also calls it after each failed attempt to connect.
+    ///
+    /// In this call, the conversation must not append actions or make a decision.
     mutating func linkEnded()
 }
 
@@ -36,14 +42,15 @@ package protocol Conversation: Sendable {
 package struct ConversationState: Sendable {
     /// The reason for a new link. It determines how the session reconnects.
     package enum Reconnection: Sendable {
-        /// The link became unusable with this error. The attempt counts as failed.
+        /// The link became unusable with this error. The session counts a failed attempt.
         case afterLoss(LinkError)
-        /// The conversation needs a link on which no late values of the old link can arrive. The attempt does not count as failed.
+        /// The link is not lost, but it has a state that ends only with the link, such as an incomplete packet in the device. So the
+        /// conversation needs a new link. The session does not count a failed attempt.
         case clean
-        /// The device restarts. `reportsPhase` is true if the session reports `UpdatePhase.restart` at the end of the link.
+        /// The device restarts. If `reportsPhase` is true, the session reports `UpdatePhase.restart` when the link has ended.
         case afterRestart(reportsPhase: Bool)
     }
-    /// The wait before a request is sent again to which the device answered *busy*.
+    /// The wait after the answer *busy*, before the conversation sends the request again.
     package static let busyInterval = Duration.seconds(2)
     static let busyLimit = Duration.seconds(90)
 
@@ -57,21 +64,22 @@ package struct ConversationState: Sendable {
     package internal(set) var now = Duration.zero
     /// The properties of the open link, or of the last one.
     package internal(set) var link = LinkProperties(channels: [], maximumValueLength: 0)
-    /// The end of the restart window. Until this time the session tries to connect again. Nil if there is no restart window; then
-    /// `RetryPolicy` limits the attempts.
+    /// The end of the restart window: until this time, the session tries to connect to the restarting device, without a limit of attempts.
+    ///
+    /// Nil if the session does not wait for a restart. In this case, `RetryPolicy` limits the attempts.
     package var restartDeadline: Duration?
     /// The statistics of a push; nil for other tasks.
     package var transfer: TransferReport?
-    /// The limits of a push; nil for other tasks.
+    /// The limits of a push, and its counts so far; nil for other tasks.
     package var budget: ProgressBudget?
     /// The JSON names of the bundle's fields that could not be checked against the device.
     package var unchecked: [String] = []
-    /// The slot that the task `discard` erases or has erased; nil: none.
+    /// The slot that the task `discard` erases or has erased; nil: the task does not erase a slot.
     package var erased: ErasedSlot?
-    /// The partial upload that the task `discard` removes or has removed; nil: none.
+    /// The partial upload that the task `discard` removes or has removed; nil: the device has not reported a partial upload.
     package var discarded: DeviceDescription.HeldImage?
 
-    /// The number of the last request. The first one is random.
+    /// The number of the last request. The session starts with a random number.
     var number: UInt8 = 0
     var actions: [UpdateAction] = []
     var decision: Decision?
@@ -96,7 +104,7 @@ package struct ConversationState: Sendable {
         return number
     }
 
-    /// Sets the time of a call. The budget does not count the time of the restart window, which has a time limit of its own.
+    /// Sets the time of the current call. The budget does not count time in the restart window, because the window has its own limit.
     mutating func pass(to now: Duration) {
         self.now = now
         budget?.pass(to: now, counts: restartDeadline == nil)
@@ -112,14 +120,14 @@ package struct ConversationState: Sendable {
 }
 
 extension Conversation {
-    /// True if the conversation has decided in this call.
+    /// True if the conversation has already made a decision in the current call.
     package var hasDecided: Bool { shared.decision != nil }
 
     package mutating func submit(_ command: LinkCommand) { shared.actions.append(.link(command)) }
 
     /// Records the duration of the transfer, and reports the end of the upload.
     ///
-    /// - Parameter began: the time of the first sent byte; nil: this run sent none.
+    /// - Parameter began: the time of the first sent byte; nil: this session sent no byte, so nothing is recorded or reported.
     package mutating func uploaded(since began: Duration?) {
         guard let began, var transfer = shared.transfer else { return }
         transfer.duration = shared.now - began
@@ -145,11 +153,12 @@ extension Conversation {
                     unchecked: shared.unchecked, erased: shared.erased, discarded: shared.discarded)))
     }
 
-    /// Handles the answer *busy*. Returns the time at which the request is sent again, or nil if the session has failed.
+    /// Handles the answer *busy* to a request. Fails the session if the request cannot be sent again before `busyEnd`.
     ///
     /// - Parameters:
-    ///   - request: the name of the request.
+    ///   - request: the name of the request, for the error message.
     ///   - busyEnd: the time until which the device may answer *busy*.
+    /// - Returns: the time at which the conversation sends the request again; nil: the session has failed.
     package mutating func nextAttempt(_ request: String, busyEnd: Duration) -> Duration? {
         let again = shared.now + ConversationState.busyInterval
         guard again > busyEnd else { return again }
@@ -160,7 +169,7 @@ extension Conversation {
 
     package mutating func fail(_ error: UpdateError) { shared.decide(.fail(error)) }
 
-    /// Handles a command that the link refused: the session fails or reconnects.
+    /// Handles the error of a command. If the device demands pairing, the session fails. After all other errors, the session reconnects.
     package mutating func refused(_ error: LinkError) {
         if error.code == .notPermitted { return fail(UpdateError(.notPermitted, error.detail)) }
         reconnect(.afterLoss(LinkError(.lost, "the device refused a request: \(error.detail)")))

@@ -1,11 +1,13 @@
 /// Decides when to reconnect after a lost or failed link, and when to stop.
 ///
-/// It allows three attempts in a row without progress. Progress resets the count. The waits double, with
-/// random jitter, so that two hosts do not retry at the same times.
+/// After the first failure, it allows three more attempts in a row without progress. Progress resets the count. The wait before an attempt
+/// is twice as long as the previous wait, with random jitter, so that two hosts do not retry at the same times.
 public struct RetryPolicy: Sendable, Equatable {
-    /// The shortest wait. In BlueZ, a connection immediately after a disconnection fails.
+    /// The shortest wait, without the jitter. In BlueZ, an attempt to connect immediately after a disconnection fails.
     public static let shortestWait = Duration.milliseconds(500)
+    /// The upper limit of a wait, without the jitter.
     public static let longestWait = Duration.seconds(8)
+    /// The maximum number of attempts in a row without progress, after the first failure.
     public static let attempts = 3
 
     private var failures = 0
@@ -21,7 +23,8 @@ public struct RetryPolicy: Sendable, Equatable {
         return failures > Self.attempts ? nil : wait(random: &random)
     }
 
-    /// Counts a failed attempt. This is for a caller that limits the time instead of the number of attempts.
+    /// Counts a failed attempt, and always allows another attempt. A caller uses it if it limits the time instead of the number of
+    /// attempts.
     ///
     /// - Returns: the wait before the next attempt.
     public mutating func failedWithinTime(random: inout some RandomNumberGenerator) -> Duration {
@@ -32,12 +35,13 @@ public struct RetryPolicy: Sendable, Equatable {
     /// Resets the count after progress.
     public mutating func progressed() { failures = 0 }
 
-    /// Extends the search for a restarting device when a link is lost, because the device may have restarted once more.
+    /// Extends the search for a restarting device after the loss of a link, because the device may have restarted once more.
     ///
     /// - Parameters:
-    ///   - end: the end of the search so far.
-    ///   - restart: the longest duration of a restart.
-    /// - Returns: the end of the search: the later of `end` and `now` + `restart`. At most three losses extend the search.
+    ///   - now: the time of the loss.
+    ///   - end: the current end of the search.
+    ///   - restart: the maximum duration of one restart.
+    /// - Returns: the new end of the search: the later of `end` and `now` + `restart`. After three extensions, always `end`.
     public mutating func lost(at now: Duration, lookingUntil end: Duration, restart: Duration) -> Duration {
         guard now + restart > end, extensions < Self.attempts else { return end }
         extensions += 1
@@ -52,27 +56,30 @@ public struct RetryPolicy: Sendable, Equatable {
 
 /// The limits of a push, relative to its progress: sent bytes, rewinds and time.
 ///
-/// A device chooses the offset at which an upload continues, and when it answers. So without limits, a hostile or broken device could
-/// keep a push running for ever. Only bytes after the highest offset so far count as progress. The limits are far above the highest
-/// values of correct devices in the gauntlet (docs/reliability.md).
+/// A device chooses the offset at which an upload continues, and the time of its answers. So without limits, a hostile or broken device
+/// could keep a push running for ever. Only bytes after the highest offset so far count as progress. The limits are far above the highest
+/// values that the gauntlet (the simulated updates of docs/reliability.md) measured with correct devices.
 package struct ProgressBudget: Sendable, Equatable {
     /// The factor in the limit of sent bytes, which is `copies` × image size + `spareBytes`.
     package static let copies = 16
     /// The constant in the limit of sent bytes. Small images on bad links need it, because each lost chunk makes the host send a whole
     /// window again.
     package static let spareBytes = 8 << 20
-    /// The limit of rewinds in a row. A rewind is a request for bytes that were sent before; an acknowledged byte resets the count.
+    /// The limit of two separate counts, rewinds and losses.
     ///
-    /// It is also the limit of losses, which are rewinds below the acknowledged offset, since the highest offset so far. Rewinds and
-    /// losses have separate counts. The reason is a device that restarts near the end. If the link loses a tenth of the packets, more
-    /// than 64 rewinds follow before the highest offset is reached again.
+    /// - A *rewind* is a request of the device for bytes that were sent before. An acknowledged byte resets the count of rewinds.
+    /// - A *loss* means that the device continues below the acknowledged offset, so it has lost received bytes. Only progress resets the
+    ///   count of losses.
+    ///
+    /// One count for both would refuse a correct device that restarts near the end of a push. If the link loses a tenth of the packets,
+    /// more than 64 rewinds follow before this device reaches the highest offset again.
     package static let mostRewinds = 64
     /// The constant in the time limit of the transfer. One second is added for each `slowestRate` bytes of progress.
     package static let spareTime = Duration.seconds(20 * 60)
     /// The lowest accepted rate, in bytes per second.
     package static let slowestRate = 32
-    /// The maximum time that is counted between two events. No wait of a session is so long. A longer time means that the computer was
-    /// suspended.
+    /// The maximum time that the budget counts between two events. No wait of a session is so long. A longer time means that the computer
+    /// was suspended.
     package static let longestStep = Duration.seconds(120)
 
     /// The size of all images, in bytes.
@@ -114,7 +121,9 @@ package struct ProgressBudget: Sendable, Equatable {
         (rewinds, losses) = (0, 0)
     }
 
-    /// Counts an acknowledged offset above the previous one. It can be below the highest offset of the push.
+    /// Resets the count of rewinds, because the device acknowledged an offset above the previous one.
+    ///
+    /// The offset can be below the highest offset of the push. In this case, it is not progress.
     package mutating func acknowledged() { rewinds = 0 }
 
     /// Counts a request for bytes that were sent before.

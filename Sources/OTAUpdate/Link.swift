@@ -14,8 +14,9 @@ public struct LinkProperties: Sendable, Equatable {
     }
 }
 
-/// The source or destination of values: a GATT characteristic, identified by the UUIDs of the service and the characteristic. A
-/// transport with a single pipe (UDP, serial) has one channel.
+/// The source or destination of values: a GATT characteristic, identified by the UUIDs of the service and the characteristic.
+///
+/// A transport without characteristics (UDP, serial) has exactly one channel.
 public struct Channel: Hashable, Sendable {
     public let service, characteristic: UInt128
 
@@ -29,9 +30,9 @@ public struct Channel: Hashable, Sendable {
 public enum LinkCommand: Sendable, Equatable {
     case subscribe(Channel)
     case read(Channel)
-    /// Writes with response. The answer also confirms that all earlier writes without response have arrived.
+    /// Writes one value with response. The event `written` also confirms that all earlier writes without response have arrived.
     case write([UInt8], Channel)
-    /// Writes without response, in order. There is no answer.
+    /// Writes several values without response, in order. No event follows.
     case send([[UInt8]], Channel)
 }
 
@@ -48,14 +49,14 @@ public enum LinkEvent: Sendable, Equatable {
     case notified([UInt8], Channel)
 }
 
-/// The reason why a link could not be opened or was lost, or why a command failed. Errors are equal if their codes are.
+/// The reason why a link could not be opened or was lost, or why a command failed. Two errors are equal if their codes are equal.
 public struct LinkError: Error, Sendable, Equatable {
     public enum Code: String, Sendable {
         /// This machine cannot use the transport. For example, it has no adapter or no bluetoothd.
         case unavailable = "link-unavailable"
         /// No device with this address was found.
         case noSuchDevice = "no-such-device"
-        /// Another otaflash uses the device; the detail has its process id.
+        /// Another otaflash uses the device. `detail` contains the process id of the other otaflash.
         case inUse = "device-in-use"
         /// The link did not open within the time limit of the transport.
         case timedOut = "connect-timeout"
@@ -79,7 +80,9 @@ public struct LinkError: Error, Sendable, Equatable {
 }
 
 extension LinkError {
-    /// The error code that ends a session at once, as long as the device has never answered; nil if the session connects again.
+    /// The error code with which a session fails at once; nil: the session connects again.
+    ///
+    /// After the device has answered for the first time, the session does not use this code, and connects again after every error.
     var withoutRetry: UpdateError.Code? {
         switch code {
         case .unavailable: .linkUnavailable

@@ -1,10 +1,10 @@
 /// The logic of one update, as a value without input or output: it receives events and returns actions.
 ///
-/// The value has no clock, socket, file, task or lock. Its caller passes the time as the `Duration` since the start, and a random seed
-/// to the initializer. So the same code runs in real and in virtual time. A test can cut the link, the power or the process after each
-/// event. `UpdateSession` is the implementation. Tests wrap it in values that inject faults.
+/// The value has no clock, socket, file, task or lock. The caller passes the current time with each event, and a seed for random numbers to
+/// the initializer. So the same code runs in real and in virtual time. After each event, a test can cut the link or the device's power, or
+/// end the session as if its process was killed. `UpdateSession` is the implementation. Tests wrap it in values that inject faults.
 public protocol UpdateLogic: Sendable {
-    /// The time at which the logic needs an event, as the duration since its start; nil: no time limit.
+    /// The time at which the caller must pass the event `deadlinePassed`, as the duration since the start; nil: no time limit.
     var deadline: Duration? { get }
 
     /// Handles an event.
@@ -24,17 +24,17 @@ public enum UpdateEvent: Sendable, Equatable {
     case linkDown(LinkError)
     /// The session's deadline has passed.
     case deadlinePassed
-    /// The user or the time limit stops the session. The session requests its last actions, then `fail` with `interrupted`.
+    /// The user or the time limit stops the session. The session closes the link and fails with `UpdateError.Code.interrupted`.
     case interrupted
 }
 
 /// An action that a session requests from its runner. The runner performs the actions in order.
 public enum UpdateAction: Sendable, Equatable {
-    /// Opens a link. The answer is `linkUp` or `linkDown`. A previous link is closed first.
+    /// Opens a link, after the previous link was closed. The runner answers with the event `linkUp` or `linkDown`.
     case connect
-    /// Closes the link. The answer is `linkDown`.
+    /// Closes the link. The runner answers with the event `linkDown`.
     case disconnect
-    /// A command for the open link; discarded if no link is open.
+    /// Performs a command on the open link. If no link is open, the runner discards the command.
     case link(LinkCommand)
     case report(UpdateProgress)
     /// The last action: the session has succeeded.
@@ -48,7 +48,7 @@ public enum UpdateProgress: Sendable, Equatable {
     case phase(UpdatePhase)
     /// The device has acknowledged `offset` of `total` image bytes.
     case transferred(offset: Int, total: Int)
-    /// An attempt to reach the device failed, and the session tries again. The device has not answered yet in this session.
+    /// An attempt to reach the device failed before the device answered for the first time. The session tries again.
     case connectionFailed(LinkError)
     case linkLost(LinkError)
     /// A link is open again after `linkLost`, or after a restart of the device.
@@ -58,12 +58,12 @@ public enum UpdateProgress: Sendable, Equatable {
     /// The transfer starts at 0, although `UpdateOptions.Resume.expected` was given: the device has no partial upload of this bundle or
     /// image.
     case nothingToResume
-    /// A partial upload of `offset` bytes is discarded. It is of another bundle, its bytes differ, or `UpdateOptions.Resume.never` was
-    /// given.
+    /// The device discards a partial upload of `offset` bytes. There are three reasons: the partial upload is of another bundle, its bytes
+    /// differ from the image, or `UpdateOptions.Resume.never` was given. The task `discard` reports this event, too.
     case discarded(offset: Int)
     /// Chunks were lost; the device requests the bytes from this offset on.
     case gap(offset: Int)
-    /// The device restarted during the transfer. It has fewer bytes than it had acknowledged.
+    /// The device has only `offset` bytes, fewer than it had acknowledged before. The usual reason is a restart during the transfer.
     case deviceReset(offset: Int)
     /// The device has acknowledged all bytes of an image. `duration` is the time of the transfer so far.
     case uploaded(TransferReport)
@@ -76,7 +76,7 @@ public enum UpdateProgress: Sendable, Equatable {
 /// A phase of an update, as the progress reports name it.
 public enum UpdatePhase: String, Sendable, CaseIterable {
     case connect
-    /// Read the device's status and check that the bundle fits it.
+    /// Read the device's status, and check that the bundle fits the device.
     case preflight
     /// Send the envelope (manifest and signatures), which the device verifies.
     case envelope

@@ -4,9 +4,9 @@ public struct UpdateReport: Sendable, Equatable {
         /// The new version runs and is confirmed.
         case confirmed
         /// The new version runs on trial. If it is not confirmed within `seconds` after its boot, the device rolls back. With 0 seconds
-        /// there is no time limit, and the device rolls back at the next restart.
+        /// there is no time limit: the device rolls back at the next restart.
         case onTrial(seconds: Int)
-        /// The device already runs this image, and the image is confirmed. Nothing was sent.
+        /// The device already runs this image, and the image is confirmed. The session did not change the device.
         case alreadyRunning
         /// The task is done. This is the only outcome of the tasks status, discard and identify.
         case done
@@ -20,9 +20,9 @@ public struct UpdateReport: Sendable, Equatable {
     public var transfer: TransferReport?
     /// The JSON names of the bundle's fields that could not be checked against the device.
     public var unchecked: [String]
-    /// The slot that the task `discard` erased; nil: none. Only SMP erases a slot.
+    /// The slot that the task `discard` erased; nil: no slot was erased. Only SMP erases a slot.
     public var erased: ErasedSlot?
-    /// The partial upload that the task `discard` removed; nil: none. Only the OTA profile reports it.
+    /// The partial upload that the task `discard` removed; nil: the device had not reported one. Only the OTA profile reports it.
     public var discarded: DeviceDescription.HeldImage?
 
     public init(
@@ -41,12 +41,13 @@ public struct UpdateReport: Sendable, Equatable {
 
 /// The transfer that a push would do. A dry run reports it (`UpdateOptions.isDryRun`).
 public struct UpdatePlan: Sendable, Equatable {
-    /// The offset at which the transfer would start, in bytes. Nil if nothing is left to send. Also nil over SMP, which does not report a
-    /// partial upload, except if the push would erase it.
+    /// The offset at which the transfer would start, in bytes; nil if nothing is left to send.
+    ///
+    /// Over SMP, it is also nil if the push may resume a partial upload, because SMP does not report the offset of the partial upload.
     public var resumeFrom: Int?
-    /// The number of image bytes to send. Over SMP, a partial upload can reduce it.
+    /// The number of image bytes to send. Over SMP, the push can send fewer bytes, because it may resume a partial upload.
     public var bytes: Int
-    /// The size of the partial upload that the device would discard, in bytes; nil: not reported, as over SMP.
+    /// The size of the partial upload that the device would discard, in bytes; nil: the protocol does not report it (SMP).
     public var discards: Int?
 
     public init(resumeFrom: Int? = nil, bytes: Int, discards: Int? = nil) {
@@ -60,9 +61,9 @@ public struct UpdatePlan: Sendable, Equatable {
 public struct ErasedSlot: Sendable, Equatable {
     /// The image number; 0 on a device with one processor.
     public var image: Int
-    /// The slot as in `DeviceDescription.ImageSlot`: 0 or 1 of this image.
+    /// The number of the slot, 0 or 1, as in `DeviceDescription.ImageSlot`. Each image number has its own two slots.
     public var slot: Int
-    /// The complete image that the slot had before; nil: none. The slot was then empty or had a partial upload.
+    /// The complete image that was in the slot before; nil: the slot was empty or contained a partial upload.
     public var held: DeviceDescription.ImageSlot?
     /// True if the device reported that the slot was empty.
     public var wasEmpty: Bool
@@ -75,15 +76,15 @@ public struct ErasedSlot: Sendable, Equatable {
     }
 }
 
-/// The statistics of a transfer. Bytes are image bytes.
+/// The statistics of a transfer. The counts of bytes contain only image bytes.
 public struct TransferReport: Sendable, Equatable {
     /// The device's offset when this run started to send, in bytes.
     public var resumedFrom = 0
-    /// The size of the image, in bytes.
+    /// The size of the image, in bytes. Over SMP, the sum of the sizes of all images that the push uploads.
     public var imageBytes = 0
-    /// The bytes that this run sent, including repeated bytes.
+    /// The number of bytes that this run sent, including the bytes that it sent again.
     public var sentBytes = 0
-    /// The bytes that were sent again. At each lost link or gap, this is the host's sent offset minus the device's offset.
+    /// The number of bytes that this run sent again. Each lost link or gap adds the host's sent offset minus the device's offset.
     public var resentBytes = 0
     /// The length of the longest chunk, in bytes. Over the OTA profile a chunk is a Data value with its sequence number; over SMP it
     /// is a packet.
@@ -93,11 +94,11 @@ public struct TransferReport: Sendable, Equatable {
     public var flushes = 0
     public var gaps = 0
     public var disconnects = 0
-    /// The time from the first image byte that was passed to the link until the device acknowledged the last one. It includes
-    /// reconnections.
+    /// The time from the first image byte that was passed to the link until the device acknowledged the last image byte. It includes
+    /// the time of reconnections.
     public var duration: Duration = .zero
 
-    /// The average rate of this run, in image bytes per second; nil: this run sent nothing.
+    /// The average rate of this run, in image bytes per second; nil: this run sent no image byte, or its upload is not complete.
     public var bytesPerSecond: Double? {
         duration > .zero ? Double(imageBytes - resumedFrom) / (duration / .seconds(1)) : nil
     }
@@ -116,7 +117,7 @@ public struct DeviceDescription: Sendable, Equatable {
     }
     /// A partial upload: the received bytes of an incomplete image.
     public struct HeldImage: Sendable, Equatable {
-        /// The first 8 bytes of the SHA-256 of its manifest.
+        /// The first 8 bytes of the SHA-256 of the manifest to which the partial upload belongs.
         public var manifestDigestPrefix: [UInt8]
         /// The number of received bytes.
         public var offset: Int
@@ -133,16 +134,16 @@ public struct DeviceDescription: Sendable, Equatable {
         public var slot = 0
         /// The version in the device's format: `1.2.3`, or `1.2.3.4` with a build number.
         public var version = ""
-        /// The digest in the image's TLVs, which is not the digest of the file; nil: not reported.
+        /// The digest in the image's TLVs. It differs from the SHA-256 of the image's file. Nil: the device does not report it.
         public var digest: [UInt8]?
         /// The image runs.
         public var isActive = false
         /// The device boots the image at its next start.
         public var isPending = false
-        /// The image is confirmed. If it does not run, another image is on trial, and the device returns to this image at its next
-        /// start.
+        /// The image is confirmed. If a confirmed image does not run, the running image is on trial. Unless the trial is confirmed, the
+        /// device returns to the confirmed image at its next start.
         public var isConfirmed = false
-        /// The next start makes the image permanent, without a trial.
+        /// The image is marked for the next start, which makes it permanent without a trial.
         public var isPermanent = false
         /// The bootloader can boot the image.
         public var isBootable = false
@@ -152,19 +153,19 @@ public struct DeviceDescription: Sendable, Equatable {
     // Nil means that the protocol does not report the value, unless the docstring gives another meaning.
     public var product: String?
     public var hardware: Int?
-    /// The security counter of the confirmed image.
+    /// The security counter of the confirmed image. During a trial, this is the counter of the old image.
     public var securityCounter: UInt32?
     public var state: State
     public var runningVersion: String
-    /// The version that ran at the start of the session; nil if it is the running version.
+    /// The version that ran at the start of the session; nil if the session did not change the running image.
     public var previousVersion: String?
-    /// The time limit from boot to confirm a trial, in seconds; 0: the device has no trial.
+    /// The time from boot within which a trial must be confirmed, in seconds; 0: the device does not support trials.
     public var trialSeconds: Int?
-    /// The battery level in per cent; nil: mains powered, or not reported.
+    /// The battery level in per cent; nil: the device runs on mains power, or the protocol does not report the level.
     public var battery: Int?
-    /// The partial upload; nil if there is none.
+    /// The partial upload; nil if the device reports no partial upload.
     public var held: HeldImage?
-    /// The images in the slots; empty: not reported by the protocol. Only SMP reports them.
+    /// The images in the slots. Only SMP reports them; with another protocol the array is empty.
     public var slots: [ImageSlot]
 
     public init(
@@ -185,7 +186,7 @@ public struct DeviceDescription: Sendable, Equatable {
     }
 }
 
-/// The error of a failed update. Errors are equal if their codes are.
+/// The error of a failed update. Two errors are equal if their codes are equal.
 public struct UpdateError: Error, Sendable, Equatable {
     /// The error code. Scripts compare it, so it never changes. `docs/errors.md` documents it.
     public enum Code: String, Sendable, CaseIterable {
@@ -198,7 +199,7 @@ public struct UpdateError: Error, Sendable, Equatable {
         case interrupted
         case noProgress = "no-progress"
         case timedOut = "timed-out"
-        // Errors of the device: it violates the protocol, does not support it, or fails.
+        // Errors of the device: the device violates the protocol, does not support the protocol or the task, or fails.
         case unsupportedDevice = "unsupported-device"
         case protocolViolation = "protocol-violation"
         case noAnswer = "no-answer"
@@ -232,11 +233,12 @@ public struct UpdateError: Error, Sendable, Equatable {
     /// The description for people, without a full stop.
     public var context: String
 
-    /// The product name that a bundle for the device's board must have; nil if it is not known. Only `wrongProduct` over SMP has it.
+    /// The product name that a bundle for the device's board must have; nil: unknown. Only the error `wrongProduct` over SMP sets it.
     public var boardProduct: String?
-    /// True if the device refuses the task because another image is marked for its next boot. Only `inTrial` over SMP sets it.
+    /// True if the task is not possible because another image is marked for the device's next boot. Only the error `inTrial` over SMP
+    /// sets it.
     public var isMarkedForBoot: Bool
-    /// True if the marked image boots without a trial. Then the device cannot discard it after the boot.
+    /// True if the marked image will boot without a trial. After this boot, the device cannot discard the image.
     public var isMarkedPermanently: Bool
 
     public init(

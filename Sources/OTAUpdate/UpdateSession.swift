@@ -11,15 +11,15 @@ public struct UpdateSession: UpdateLogic {
         case connecting(due: Duration)
         /// A link is open, and the conversation handles its events.
         case conversing
-        /// The session has requested that the link is closed, and waits until it has ended.
+        /// The session has requested the end of the link, and waits for `linkDown`.
         case closing(due: Duration, ConversationState.Reconnection)
         /// The session connects again after a wait.
         case waiting(until: Duration)
         case ended
     }
 
-    /// The time limit for opening a link. Each transport should limit scanning, connecting and discovery to 10 s each, so this limit
-    /// only acts when a transport fails to do so.
+    /// The time limit for opening a link. A transport should limit scan, connection and discovery to 10 s each. So this limit ends an
+    /// attempt only if a transport does not limit them.
     private static let connectLimit = Duration.seconds(35)
     private static let closeLimit = Duration.seconds(10)
 
@@ -37,7 +37,7 @@ public struct UpdateSession: UpdateLogic {
     /// Creates a session that chooses its conversation at the first link.
     ///
     /// - Parameters:
-    ///   - seed: the seed of the number of the first request and of the waits.
+    ///   - seed: the seed of the session's random numbers: the number of the first request, and the jitter of the waits.
     ///   - choose: creates the conversation from the properties of the first link. An error ends the session.
     package init(
         seed: UInt64, choose: @escaping @Sendable (LinkProperties) throws(UpdateError) -> any Conversation
@@ -47,7 +47,7 @@ public struct UpdateSession: UpdateLogic {
         firstNumber = UInt8.random(in: 0...255, using: &random)
     }
 
-    /// Creates a session with one conversation for every device.
+    /// Creates a session that uses this conversation on every device. The session does not check which protocols the device offers.
     package init(_ conversation: any Conversation, seed: UInt64) {
         self.init(seed: seed) { _ in conversation }
     }
@@ -180,8 +180,8 @@ public struct UpdateSession: UpdateLogic {
         if !isDeviceReached, let code = error.withoutRetry {
             return fail(UpdateError(code, error.detail))
         }
-        // The link can also be lost before the answer to a restart or confirm request. The status after the reconnection shows whether
-        // the device has performed it.
+        // The restart window begins before the restart or confirm request is sent, because the link can be lost before the answer. The
+        // status after the reconnection shows whether the device has performed the request.
         if let end = conversation?.shared.restartDeadline {
             guard now < end else {
                 return fail(UpdateError(.didNotReturn, "the device did not return after its restart"))

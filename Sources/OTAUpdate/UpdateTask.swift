@@ -8,8 +8,8 @@ public enum UpdateProtocol: String, Encodable, Sendable, CaseIterable {
 
 /// The task of a session.
 ///
-/// A push needs a verified update. Its type depends on the protocol, and only the verifier can create a value of it: a `VerifiedBundle`
-/// for the GATT OTA profile, verified images for SMP. So no conversation can push unverified bytes.
+/// `Update` is the type of the verified update that a push sends: a `VerifiedBundle` for the GATT OTA profile, verified images for SMP.
+/// Only the verifier can create a value of these types. So no conversation can push unverified bytes.
 public enum UpdateTask<Update: Sendable>: Sendable {
     case push(Update, UpdateOptions)
     /// Reports the device's status: the running image, the other images, and the offset of a partial upload.
@@ -18,10 +18,10 @@ public enum UpdateTask<Update: Sendable>: Sendable {
     case confirm
     /// Discards a partial upload, or ends a trial and rolls back.
     case discard
-    /// Makes the device blink for this number of seconds, so that the user can find it. 0 stops it. Not supported by SMP.
+    /// Makes the device blink for this number of seconds, so that the user can find it. 0 stops the blinking. SMP does not support it.
     case identify(seconds: UInt8)
 
-    /// True for a push that ends after the preflight.
+    /// True for a push with `UpdateOptions.isDryRun`, which ends after the preflight.
     package var isDryRun: Bool { if case .push(_, let options) = self { options.isDryRun } else { false } }
 
     /// Returns the same task with an update of another type.
@@ -42,38 +42,44 @@ public enum UpdateTask<Update: Sendable>: Sendable {
 
 /// The options of a push.
 public struct UpdateOptions: Sendable, Equatable {
-    /// The step with which a push ends.
+    /// The steps of a push after the upload.
     public enum Ending: Sendable, Equatable {
         /// The device starts the image on trial. When the image runs, the session confirms it.
         case confirm
-        /// The device starts the image on trial. Another run confirms it.
+        /// The device starts the image on trial, and the push ends. The user must confirm the image with another command before the
+        /// trial ends.
         case trial
-        /// The image is marked as permanent before its first boot, without a trial.
+        /// The device starts the image without a trial. The image is permanent from its first boot on.
         case permanent
-        /// The image is uploaded and not marked for boot. Not supported by the GATT OTA profile.
+        /// The push ends after the upload, and the image is not marked for boot. The GATT OTA profile does not support this.
         case uploadOnly
     }
-    /// How a push handles a partial upload of an earlier run. It never continues a partial upload of another bundle or image, because
-    /// the device stores the SHA-256 of the upload and compares it.
+    /// The treatment of a partial upload that an earlier run left on the device.
+    ///
+    /// A push never continues a partial upload of another bundle or image. The device stores the SHA-256 of the manifest (GATT OTA
+    /// profile) or of the image (SMP) together with the partial upload, and compares it at the start of an upload.
     public enum Resume: Sendable, Equatable {
         /// Continues a partial upload of the same bundle or image. Otherwise starts at 0.
         case automatic
         /// Acts as `automatic`, and reports `nothingToResume` if the transfer starts at 0.
         case expected
-        /// Starts at 0. The device discards a partial upload.
+        /// Starts at 0. The device discards its partial upload.
         case never
     }
     public var resume: Resume
     public var ending: Ending
-    /// Refuses a version lower than the running one. If false, the session reports `UpdateProgress.downgrade`.
+    /// True if the session refuses a version lower than the running version. If false, the session only reports
+    /// `UpdateProgress.downgrade`.
     public var refusesDowngrade: Bool
-    /// Pushes a bundle even if SMP cannot check all of its fields against the device. The GATT OTA profile checks all fields.
+    /// True if a push over SMP is allowed although SMP cannot check all fields of the bundle against the device, for example the hardware
+    /// revision. The GATT OTA profile checks all fields.
     public var acceptsUncheckedTarget: Bool
-    /// Ends the push after the preflight, before the first change on the device. The outcome is `UpdateReport.Outcome.wouldUpdate`, or
-    /// the outcome of a push that changes nothing, such as `alreadyRunning`. The other options have the same effect on the preflight as
-    /// in a push.
+    /// True for a dry run: the push ends after the preflight, before the first change on the device.
     ///
-    /// A dry run does not pair with a Bluetooth device. The device itself can still refuse the update later, for example by its policy.
+    /// The outcome is `UpdateReport.Outcome.wouldUpdate`. If a push would change nothing, the outcome is that of the push, for example
+    /// `alreadyRunning`. The other options have the same effect on the preflight as in a push.
+    ///
+    /// A dry run does not pair with a Bluetooth device. The device can still refuse the real push, for example because of its policy.
     public var isDryRun: Bool
 
     public init(
