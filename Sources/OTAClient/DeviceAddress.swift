@@ -51,7 +51,9 @@ public struct DeviceAddress: Sendable {
     public var isSimulated: Bool { if case .simulated = transport { true } else { false } }
     public var isBluetooth: Bool { if case .bluetooth = transport { true } else { false } }
 
-    /// The update protocols that the transport supports. UDP and serial lines have only one channel, which SMP uses.
+    /// The update protocols that the transport supports.
+    ///
+    /// UDP and serial lines have only one channel. SMP needs one channel, and the GATT OTA profile needs several.
     public var protocols: Set<UpdateProtocol> {
         switch transport {
         case .simulated, .bluetooth: [.ota, .smp]

@@ -21,7 +21,7 @@ extension UpdateProtocol {
 
 /// The product and version of a device in range.
 struct DeviceIdentity: Sendable {
-    /// The product; nil: the device does not report a product.
+    /// The product, or the board name of a device with SMP; nil: the device does not report it.
     var product: String?
     var version: String
 }
@@ -57,7 +57,8 @@ extension DeviceIdentity {
 
     /// Reads the running version over SMP, and the board name if the device reports a board name.
     ///
-    /// - Throws: `UpdateError` if the device does not respond within 5 s, or if a response is malformed.
+    /// - Throws: `UpdateError`: `noAnswer` if the device does not respond within 5 s, `protocolViolation` if a response is malformed,
+    ///   `unsupportedDevice` if the device does not report its running image.
     init(askedOf connection: DeviceConnection) async throws {
         self = try await withThrowingTaskGroup(of: DeviceIdentity.self) { group in
             group.addTask { try await Self.ask(connection) }

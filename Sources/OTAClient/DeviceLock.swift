@@ -6,17 +6,18 @@ public import SystemPackage
 /// An exclusive lock on a device. It allows only one otaflash process at a time to use the device.
 ///
 /// The lock is an `flock` on a file that contains the process id of the owner. The kernel releases the lock when the process ends, also
-/// after a crash. The lock file is never removed. Otherwise two processes could lock two different files with the same name.
+/// after a crash. No process removes the lock file. Otherwise a process could hold the lock of a removed file, while another process locks
+/// a new file with the same name.
 ///
-/// Other users may have write access to the folder and create the file. So symbolic links are refused. The lock overwrites only an empty
-/// file, or a file that contains a process id in the format of otaflash.
+/// Other users may have write access to the folder, and could create a file at the path of the lock file. So otaflash does not follow a
+/// symbolic link there. It overwrites the file only if the file is empty or contains a process id in the format of otaflash.
 package final class DeviceLock {
     private let file: FileDescriptor
 
     /// Acquires the lock without waiting.
     ///
     /// - Parameter device: the address of the device, for error messages.
-    /// - Throws: `deviceInUse`, `cannotCreate`.
+    /// - Throws: `deviceInUse`, `foreignLock`, `cannotCreate`.
     package init(_ path: FilePath, of device: String) throws(ClientError) {
         do {
             try Folder.create(path.removingLastComponent())
@@ -49,7 +50,7 @@ package final class DeviceLock {
     /// The length of the lock file in bytes. The file contains a process id, spaces and a line feed.
     private static let lineLength = 16
 
-    /// Opens or creates the lock file. Symbolic links are refused. If the path is a named pipe, this function does not block.
+    /// Opens or creates the lock file. Fails if the path is a symbolic link, and does not block if the path is a named pipe.
     private static func open(_ path: FilePath) throws -> FileDescriptor {
         try FileDescriptor.open(
             path, .readWrite, options: [.create, .noFollow, .closeOnExec, .nonBlocking], permissions: [.ownerReadWrite])
@@ -70,8 +71,8 @@ package final class DeviceLock {
         return nil
     }
 
-    // A child process has a copy of the descriptor between fork and exec. While this copy exists, closing the file does not release the
-    // lock. `LOCK_UN` does.
+    // A child process has a copy of the descriptor between fork and exec. While this copy exists, `close` does not release the lock, but
+    // `LOCK_UN` releases it.
     deinit {
         _ = flock(file.rawValue, LOCK_UN)
         try? file.close()
@@ -126,11 +127,12 @@ package actor BluetoothLock {
 
     package init(_ address: String) { self.address = address }
 
-    /// Locks the device until this object is freed.
+    /// Locks the device until this object is freed. Later calls do not change the lock.
     ///
-    /// - Throws: `acquiredElsewhere` if the device cannot be locked. The property `failure` then contains the reason.
+    /// - Throws: `acquiredElsewhere` if the device cannot be locked. In this case, the property `failure` contains the reason.
     package func take(_ found: BluetoothDevice) throws(BlueZError) {
-        // A device can report its name in a later event, or another name after the first connection. The first reported name is kept.
+        // The first event of a device can be without a name. After the first connection, a device can report another name. So this object
+        // keeps the first name.
         if device?.name == nil { device = found }
         guard lock == nil else { return }
         do throws(ClientError) {

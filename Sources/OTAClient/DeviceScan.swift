@@ -29,7 +29,7 @@ public struct ScannedDevice: Encodable, Sendable, Equatable {
     public internal(set) var product, version: String?
     /// The update protocols of the device, as raw values of `UpdateProtocol`.
     public private(set) var protocols: [String] = []
-    /// The reason why product and version were not read.
+    /// The reason why product and version could not be read; nil: they were read, or the scan did not try to read them.
     public internal(set) var unread: String?
 
     private enum CodingKeys: CodingKey {
@@ -43,9 +43,8 @@ public struct ScannedDevice: Encodable, Sendable, Equatable {
 
     /// Merges new advertising data. The advertising data of a device can arrive in two parts.
     ///
-    /// The name no longer changes after the first update protocol is known. At that time, the scan connects to the device. After a
-    /// connection, BlueZ replaces the advertised name with the name from the GAP service. The entry keeps the
-    /// advertised name, because users know this name.
+    /// When the first update protocol is known, the scan connects to the device. BlueZ then replaces the advertised name with the name
+    /// from the GAP service. Users know the advertised name. So from that time on, a name that is already set no longer changes.
     mutating func note(_ device: BluetoothDevice) {
         if name == nil || protocols.isEmpty { name = device.name ?? name }
         protocols += UpdateProtocol.advertised(by: device).map(\.rawValue).filter { !protocols.contains($0) }
@@ -60,7 +59,7 @@ public struct DeviceScan: Sendable {
         case appeared(ScannedDevice)
         /// Product and version of a device were read.
         case identified
-        /// A device has changed its advertising data, or has disappeared.
+        /// A device has changed its advertising data or has disappeared, or its product and version could not be read.
         case changed
     }
 
@@ -125,7 +124,8 @@ public struct DeviceScan: Sendable {
         }
     }
 
-    /// Reads product and version from up to 3 devices at the same time. The adapter still establishes only one connection at a time.
+    /// Reads product and version from up to 3 devices at the same time. Only the reads overlap: the adapter establishes one connection
+    /// after the other.
     private func read(
         _ found: AsyncStream<BluetoothDevice>, _ client: BlueZClient, _ board: ScanBoard
     ) async {
@@ -175,8 +175,10 @@ private actor ScanBoard {
         devices.values.sorted { ($1.rssi ?? .min, $0.address) < ($0.rssi ?? .min, $1.address) }
     }
 
-    /// Records an event. Returns the device after its first event with an update protocol; otherwise nil. The scan then reads the returned
-    /// device.
+    /// Records an event.
+    ///
+    /// - Returns: the device if this is its first event with an update protocol; otherwise nil. The scan reads product and version of the
+    ///   returned device.
     func note(_ event: ScanEvent) -> BluetoothDevice? {
         switch event {
         case .appeared(let device), .changed(let device):

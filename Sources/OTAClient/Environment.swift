@@ -10,13 +10,16 @@ package enum Environment {
     }
 
     /// The folder of the configuration: `$XDG_CONFIG_HOME/otaflash`, or else `~/.config/otaflash`.
+    ///
+    /// Nil if `XDG_CONFIG_HOME` is not set and the home folder is unknown.
     package static var configurationFolder: FilePath? { folder("XDG_CONFIG_HOME", orElse: ".config") }
 
-    /// The folder for files that may be deleted when the user logs out: `$XDG_RUNTIME_DIR/otaflash`.
+    /// The folder for files that may be deleted when the user logs out: `$XDG_RUNTIME_DIR/otaflash`; nil: the variable is not set.
     package static var runtimeFolder: FilePath? { absolute("XDG_RUNTIME_DIR")?.appending("otaflash") }
 
-    /// The state folder: `$OTAFLASH_STATE_DIR`, or else `$XDG_STATE_HOME/otaflash`, or else `~/.local/state/otaflash`.
+    /// Returns the state folder: `$OTAFLASH_STATE_DIR`, or else `$XDG_STATE_HOME/otaflash`, or else `~/.local/state/otaflash`.
     ///
+    /// - Returns: nil if none of the two variables is set and the home folder is unknown.
     /// - Throws: `invalidStateFolder` if `OTAFLASH_STATE_DIR` is a relative path, which would depend on the current directory.
     package static func stateFolder() throws(ClientError) -> FilePath? {
         guard let text = value("OTAFLASH_STATE_DIR") else { return folder("XDG_STATE_HOME", orElse: ".local/state") }
@@ -32,8 +35,9 @@ package enum Environment {
         (absolute(name) ?? home?.appending(FilePath(fallback).components))?.appending("otaflash")
     }
 
-    /// Returns the path in an environment variable; nil for a relative path. The XDG base directory specification requires programs to
-    /// ignore relative paths, because they depend on the current directory.
+    /// Returns the path in an environment variable; nil if the variable is not set or contains a relative path.
+    ///
+    /// The XDG base directory specification requires programs to ignore relative paths.
     private static func absolute(_ name: String) -> FilePath? {
         value(name).map { FilePath($0) }.flatMap { $0.isAbsolute ? $0 : nil }
     }

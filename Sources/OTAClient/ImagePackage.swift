@@ -31,7 +31,8 @@ package enum ImagePackage {
         }
         let manifest = try PackageManifest(parsing: text)
         guard !manifest.files.isEmpty else { throw PackageError(.badManifest, "its manifest.json lists no file") }
-        // This check runs before any file is unpacked. Without it, a file that is listed 1000 times would be in memory 1000 times.
+        // The next two checks run before any file is unpacked. Without them, a file that is listed 1000 times would be in memory 1000
+        // times.
         if let number = repeated(manifest.files.map(\.number)) {
             throw PackageError(
                 .duplicateImage, "several of its files are for image \(number), for example one for each slot")
@@ -108,7 +109,9 @@ private struct SecureDFUManifest: Decodable {
     }
 }
 
-/// The members that otaflash uses of `manifest.json` in a package for nRF Connect Device Manager. The nRF Connect SDK writes this file.
+/// The file `manifest.json` in a package for nRF Connect Device Manager, with only the members that otaflash uses.
+///
+/// The nRF Connect SDK writes this file.
 private struct PackageManifest: Decodable {
     static let name = "manifest.json"
 
@@ -180,7 +183,7 @@ public struct PackageError: Error, Sendable, Equatable {
     public let code: Code
     /// The description of the error for the user, without a full stop.
     public let context: String
-    /// The next step for the user; nil: this library does not know the next step.
+    /// The advice for the user; nil: there is no advice for this error.
     public let hint: String?
 
     package init(_ code: Code, _ context: String, hint: String? = nil) {

@@ -5,7 +5,8 @@ import OTAProfile
 import OTASMP
 import OTAUpdate
 
-/// Logs the events and actions between a session and its runner. So one place logs the frames of all transports.
+/// Logs the events and actions between a session and its runner. All transports use the runner, so this type logs the frames of all
+/// transports.
 ///
 /// The start and the end of each link are logged at level `debug`. Each frame is logged at level `trace`, with its channel and its bytes
 /// as hex digits. The sign `>` marks a frame to the device, `<` a frame from the device. Frames contain no secret, because the transport

@@ -9,8 +9,9 @@ public enum UpdateFile: Sendable {
 
     /// Detects the format from the bytes and parses a bundle, an MCUboot image, an Intel HEX file of an image, or a package.
     ///
-    /// - Throws: `BundleError` for an invalid bundle or an unknown format; `ImageError` for an invalid image, or for a key, or an ELF, UF2
-    ///   or ESP-IDF file; `PackagedImageError`, `IntelHexError`, `ZipError`, `PackageError`.
+    /// - Throws: `BundleError` for an invalid bundle or an unknown format. `ImageError` for an invalid MCUboot image, and for a file that
+    ///   cannot be an update file: a key, an ELF file, a UF2 file, or an ESP-IDF image. `IntelHexError` for an invalid Intel HEX file.
+    ///   `ZipError`, `PackageError` or `PackagedImageError` for an invalid package.
     public init(parsing bytes: [UInt8]) throws {
         let kind = FirmwareFileKind.detect(prefix: bytes)
         switch kind {
@@ -38,8 +39,8 @@ public enum UpdateFile: Sendable {
         try accepted(verifier.verify, verifier.verify)
     }
 
-    /// Verifies the file for the option `--unverified-image`. An image is also accepted if no trusted key has signed it. A bundle still
-    /// needs the signature of a trusted key.
+    /// Verifies the file for the option `--unverified-image`, which accepts an MCUboot image that is not signed by a trusted key. A bundle
+    /// must be signed by a trusted key, as in `verified(by:)`.
     public func acceptedUnverified(by verifier: Verifier) throws(VerificationError) -> VerifiedUpdate {
         try accepted(verifier.verify, verifier.accept)
     }
@@ -63,10 +64,12 @@ public enum UpdateFile: Sendable {
     }
 }
 
-/// A verified file, which may be sent to a device.
+/// The contents of an update file that `UpdateFile.verified(by:)` or `UpdateFile.acceptedUnverified(by:)` has accepted.
+///
+/// otaflash sends only values of this type to a device.
 public enum VerifiedUpdate: Sendable {
     case bundle(VerifiedBundle)
-    /// The verified images. The array is not empty.
+    /// The accepted images. The array is not empty.
     case images([NumberedImage])
 }
 

@@ -23,9 +23,11 @@ public import SystemPackage
 /// print(result.report.outcome)
 /// ```
 ///
-/// A task locks the device, so that no other process of the same user uses the device at the same time. Each task connects, retries after
-/// lost links, and closes the link. To stop it, cancel the Swift `Task` that called the method. After a stopped push, the device keeps the
-/// received bytes. A later push of the same update continues after these bytes, unless `UpdateOptions.resume` is `.never`.
+/// Each method performs one task. The task locks the device, so that no other process of the same user uses the device at the same time. It
+/// then connects, retries after lost links, and closes the link.
+///
+/// To stop a method, cancel the Swift `Task` that called the method. After a stopped push, the device keeps the received bytes. A later
+/// push of the same update continues after these bytes, unless `UpdateOptions.resume` is `.never`.
 ///
 /// All tasks throw `UpdateError` for an error of the session, `ClientError` for an error on this computer, and `VirtualDeviceError` for an
 /// error of a virtual device.
@@ -42,11 +44,11 @@ public struct Updater: Sendable {
         /// The logger of the links and frames. The Bluetooth connection is logged at level `debug`, and each frame as hex digits at level
         /// `trace`.
         public var logger = Logger(label: "ota.client")
-        /// Records which Bluetooth links are open, so that another process can close them if this process is killed; nil: the links
-        /// of a killed process stay open.
+        /// The record of the open Bluetooth links. If this process is killed, another process can close the links in the record. Nil: no
+        /// record, so the links of a killed process stay open.
         public var links: (any LinkAccount)?
-        /// The trusted keys of the virtual device that the first push to `sim:` creates; nil: a push creates no device. A dry run never
-        /// creates a device.
+        /// The trusted keys for a new virtual device. A push to `sim:` creates this device if it does not exist. Nil: a push creates no
+        /// device. A dry run never creates a device.
         public var keysOfNewDevice: TrustStore?
         /// The folder of the virtual devices; nil: the folder of the command `otaflash`.
         public var virtualDeviceFolder: FilePath?

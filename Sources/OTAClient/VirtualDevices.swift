@@ -27,7 +27,7 @@ package struct VirtualDevices {
     /// Locks a virtual device.
     ///
     /// The lock file is in the folder of the virtual devices. So every process that uses the device's flash finds the lock. The name of
-    /// the lock file begins with a dot, but the name of a device does not.
+    /// the lock file begins with a dot. The name of a device cannot begin with a dot, so no device can have the name of a lock file.
     ///
     /// - Parameter mayBeMissing: true if the command will create the device. If false, a missing device is an error, and no lock file is
     ///   created. So a mistyped name leaves no file.
@@ -36,7 +36,7 @@ package struct VirtualDevices {
         return try DeviceLock(store.folder.appending(".\(name).lock"), of: "sim:\(name)")
     }
 
-    /// Creates the virtual device for the address `sim:`. The configuration of the device accepts the update.
+    /// Creates the virtual device for the address `sim:`, with a configuration that accepts the update.
     ///
     /// - Returns: a description of the device for the user; nil: the device already exists.
     func makeDemo(for update: VerifiedUpdate, _ trust: TrustStore) throws -> String? {
