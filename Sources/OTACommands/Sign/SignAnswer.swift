@@ -16,7 +16,7 @@ struct SignAnswer: CommandAnswer {
         case bundle, image, output, toSign
     }
 
-    /// The bytes for which a key on another machine has to create the signature.
+    /// The file with the bytes that a key on another machine must sign.
     struct BytesToSign: Encodable, Sendable {
         let file: String
         let bytes: Int

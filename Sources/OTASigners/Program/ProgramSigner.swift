@@ -1,7 +1,7 @@
 internal import OTAFirmware
 public import OTASigning
 
-/// An Ed25519 key for which a program of the user creates the signatures, for example a script that calls a cloud service.
+/// A signer with an Ed25519 key that calls a program of the user for each signature, for example a script that calls a cloud service.
 ///
 /// The program is called with one argument and the environment variable `OTAFLASH_SIGNER=1`:
 ///

@@ -76,7 +76,7 @@ package struct AttestationEnvelope: Sendable, Hashable {
 
     /// Returns each key with a valid signature in the envelope, in the order of `keys`.
     ///
-    /// Each signature is verified with each key. The key id of a signature does not limit the keys, because it is not signed.
+    /// Each signature is verified with each key. The key id beside a signature does not select the key, because the key id is not signed.
     func signers(among keys: [PublicKey]) -> [PublicKey] {
         let message = Self.signedBytes(of: payload)
         return keys.filter { key in
@@ -90,8 +90,10 @@ package struct AttestationEnvelope: Sendable, Hashable {
         }
     }
 
-    /// Decodes standard Base64 or the URL-safe alphabet (RFC 4648, sections 4 and 5), as DSSE requires. Returns nil for a text that mixes
-    /// both alphabets, and for a text that an encoder never writes, because its unused bits are not zero.
+    /// Decodes standard Base64 or the URL-safe alphabet (RFC 4648, sections 4 and 5), as DSSE requires.
+    ///
+    /// - Returns: nil if `text` is not a Base64 string, mixes both alphabets, or has unused bits that are not zero. An encoder always sets
+    ///   the unused bits to zero.
     private static func bytes(ofBase64 text: JSON?) -> [UInt8]? {
         guard var text = (text?.string?.utf8).map(Array.init) else { return nil }
         let (plus, slash) = (UInt8(ascii: "+"), UInt8(ascii: "/"))
@@ -116,7 +118,7 @@ package struct AttestationFile: Sendable, Hashable {
 
     package let envelopes: [AttestationEnvelope]
 
-    /// Parses a file. Only the last line feed may be missing.
+    /// Parses a file. Each line must end with a line feed, which may be missing after the last line. An empty line is an error.
     ///
     /// - Throws: `attestation-malformed`. The context starts with the number of the line.
     package init(parsing bytes: [UInt8]) throws(AttestationError) {

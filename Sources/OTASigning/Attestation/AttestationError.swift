@@ -22,6 +22,6 @@ package struct AttestationError: Error, Sendable, Equatable {
 
     package static func == (left: AttestationError, right: AttestationError) -> Bool { left.code == right.code }
 
-    /// Returns the same error with the number of its line before its context.
+    /// Returns this error with the number of a line in front of the text of `context`.
     func at(line: Int) -> AttestationError { AttestationError(code, "line \(line): \(context)") }
 }

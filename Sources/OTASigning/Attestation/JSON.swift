@@ -2,8 +2,8 @@ internal import OTAFirmware
 
 /// A JSON value of an attestation (RFC 8259).
 ///
-/// The decoders of Foundation accept an object that has a name twice, and two programs can then use different members. The parser of this
-/// type refuses such an object. A number keeps its text, so that a copied value does not change.
+/// The decoders of Foundation accept an object that contains the same name twice. Two programs could then use different members of this
+/// object. The parser of this type refuses such an object. A number keeps its text, so that a copied value does not change.
 package enum JSON: Sendable, Hashable {
     case null
     case bool(Bool)

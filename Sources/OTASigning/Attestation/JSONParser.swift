@@ -77,7 +77,7 @@ struct JSONParser {
 
     private mutating func object() throws(JSON.Malformed) -> JSON {
         var members: [JSON.Member] = []
-        // The names as bytes, because strings are compared by canonical equivalence.
+        // The names as bytes. Swift compares strings by canonical equivalence, so two names with different bytes could be equal.
         var names: Set<[UInt8]> = []
         skipSpace()
         if consume("}") { return .object(members) }
@@ -151,7 +151,7 @@ struct JSONParser {
         }
     }
 
-    /// Parses the digits after `\u`. A character above U+FFFF is a pair of surrogates.
+    /// Parses the digits after `\u`. For a character above U+FFFF, also parses the second `\u` escape of the surrogate pair.
     private mutating func escapedScalar() throws(JSON.Malformed) -> Unicode.Scalar {
         let first = try codeUnit()
         if let scalar = Unicode.Scalar(first) { return scalar }

@@ -50,7 +50,7 @@ package struct Statement: Sendable, Hashable {
 
     /// Parses the JSON of a statement. Members with other names are ignored.
     ///
-    /// Parse a statement only after the verification of its signature.
+    /// Call it only after the verification of the statement's signature, so that the parser never reads the bytes of an unknown author.
     ///
     /// - Throws: `attestation-malformed`.
     package init(parsing payload: [UInt8]) throws(AttestationError) {

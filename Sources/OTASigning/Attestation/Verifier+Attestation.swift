@@ -16,13 +16,13 @@ package struct VerifiedAttestation: Sendable {
 }
 
 extension Verifier {
-    /// Verifies all attestations of a file. Each must be signed by a trusted key whose scope covers the bundle, and its subjects must
-    /// contain the bundle or its manifest. The policy decides only about the demo key.
+    /// Verifies all attestations of a file. Each attestation must be signed by a trusted key whose scope covers the bundle. The subjects of
+    /// each attestation must contain the bundle or its manifest. The only condition of the policy that applies is `allowsDemoKey`.
     ///
-    /// A subject that is only the image is not enough: the same image with another version or counter is another release.
+    /// An attestation of the image alone is not sufficient: the same image with another version or counter is another release.
     ///
-    /// - Throws: `attestation-untrusted`, `attestation-bad-signature`, `attestation-malformed` for a statement, `attestation-differs`. The
-    ///   context starts with the number of the line.
+    /// - Throws: `attestation-untrusted`, `attestation-bad-signature`, `attestation-differs`; `attestation-malformed` if a statement is
+    ///   malformed. The context starts with the number of the line.
     package func verify(
         _ file: AttestationFile, of bundle: VerifiedBundle
     ) throws(AttestationError) -> [VerifiedAttestation] {

@@ -67,7 +67,7 @@ public struct ImagePublicKey: Sendable {
     /// Parses a public key in DER (SubjectPublicKeyInfo).
     ///
     /// - Throws: `not-a-key`; `wrong-algorithm` for an algorithm, a curve or an RSA key length that is not in `Algorithm`; `small-order`
-    ///   for an Ed25519 key for which anyone can forge signatures.
+    ///   for an unsafe Ed25519 key, because anyone can forge its signatures.
     public init(subjectPublicKeyInfo info: [UInt8]) throws(KeyError) {
         if PublicKey.isEd25519(info) {
             self.init(try PublicKey(subjectPublicKeyInfo: info))

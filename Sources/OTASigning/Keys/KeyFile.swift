@@ -82,8 +82,8 @@ public enum KeyFile {
         return path
     }
 
-    /// Checks that `name`.pub.pem does not exist. Call this method before a token creates a key pair: afterwards, the public key could not
-    /// be written.
+    /// Checks that `name`.pub.pem does not exist. Call this method before a token creates a key pair. Otherwise the token could contain a
+    /// new key pair, but the public key could not be written to the file.
     ///
     /// - Throws: `output-exists`; `cannot-create` if `name` is not the name of a file.
     public static func expectNoPublicKey(_ name: FilePath) throws(KeyError) {

@@ -46,8 +46,8 @@ enum AlgorithmName {
         }
     }
 
-    /// Returns the description of a curve for messages, such as `P-256`. It must fit after the word `ECDSA`, as in `ECDSA P-256` or `ECDSA
-    /// with explicit parameters`.
+    /// Returns the description of a curve, such as `P-256`. Messages contain the description after the word `ECDSA`, as in `ECDSA P-256` or
+    /// `ECDSA with explicit parameters`.
     ///
     /// - Parameter curve: libcrypto's constant (NID) for the curve; nil for a key without the name of a curve.
     static func curveName(_ curve: Int32?) -> String {

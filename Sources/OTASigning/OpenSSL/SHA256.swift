@@ -52,7 +52,7 @@ public final class SHA256: IncrementalHash {
     }
 }
 
-/// The digest algorithms of MCUboot images for which the whole message must be in memory. For SHA-256, use ``SHA256``.
+/// The digest algorithms SHA-384 and SHA-512 of MCUboot images. The whole message must be in memory. For SHA-256, use ``SHA256``.
 enum MessageDigest {
     case sha384, sha512
 

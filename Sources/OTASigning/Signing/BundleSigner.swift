@@ -39,7 +39,8 @@ public struct BundleSigner: Sendable {
             InputFile(input), named: input, as: release, created: created, to: OutputFile(output, replaces: replace))
     }
 
-    /// Creates a signed bundle like `sign(_:as:created:to:replace:)`, but from an open input to an open output. Each can also be a stream.
+    /// Creates a signed bundle like `sign(_:as:created:to:replace:)`, but from an open input to an open output. The input and the output
+    /// can also be streams.
     ///
     /// - Parameter input: the name of the input in messages.
     package func sign(
@@ -85,8 +86,10 @@ public struct BundleSigner: Sendable {
         return try finish(envelope, nil, output)
     }
 
-    /// Creates a bundle from an image and a manifest that `manifest(for:named:as:created:)` returned earlier, for example for keys on
-    /// another machine. The keys of this signer sign the manifest unchanged.
+    /// Creates a bundle from an image and its manifest, which `manifest(for:named:as:created:)` returned earlier. The keys of this signer
+    /// sign the manifest unchanged.
+    ///
+    /// Use it if another machine has signed the manifest: a ``DetachedSigner`` adds this signature to the bundle.
     ///
     /// - Throws: `already-a-bundle`; `unknown-critical-field`; `digest-mismatch` if the manifest describes another image.
     package func sign(
@@ -244,7 +247,7 @@ public struct SignedFile: Sendable {
     public let envelope: Envelope
     /// The SHA-256 of the manifest. This digest identifies the release.
     public let manifestDigest: SHA256Digest
-    /// The description of the signed image. The value is nil if the input was a bundle.
+    /// The description of the signed image. The value is nil if the input was a bundle, or if the caller gave the manifest.
     public let image: FirmwareDescription?
 
     init(path: FilePath, envelope: Envelope, image: FirmwareDescription?) {

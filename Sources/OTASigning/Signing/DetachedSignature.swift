@@ -4,8 +4,8 @@ internal import OTAFirmware
 package struct DetachedSignature: Sendable {
     /// The name of the file, for messages.
     package let name: String
-    /// The possible signatures: the contents as they are, and, if they are text, decoded from hex and from Base64. The right one is the one
-    /// that is valid.
+    /// The byte strings that can be the signature: the contents of the file and, if the contents are text in hex or Base64, the decoded
+    /// bytes. The signature is the candidate that is valid.
     private let candidates: [[UInt8]]
     private let length: Int
 
@@ -35,7 +35,10 @@ package struct DetachedSignature: Sendable {
     }
 }
 
-/// An Ed25519 public key together with its existing signature of one message. `sign(_:)` returns this signature for every message.
+/// An Ed25519 public key together with its existing signature of one message.
+///
+/// `sign(_:)` returns this signature for every message. With another message, `verifiedSignature(of:)` fails, because the signature is not
+/// valid for the other message.
 package struct DetachedSigner: Signer {
     package let publicKey: PublicKey
     private let signature: [UInt8]
@@ -114,8 +117,10 @@ package enum SignatureEncoding {
     /// The maximum length of the contents, in bytes. The longest signature (RSA-3072) has 768 hex digits.
     private static let maximumLength = 4096
 
-    /// Returns every byte string that `contents` may stand for: first `contents` itself, then the bytes that it encodes if it is text in
-    /// hex or Base64. White space in a text is ignored. If `contents` is empty or too long, the list is empty.
+    /// Returns the byte strings that `contents` can mean: first `contents` itself, then the decoded bytes if `contents` is text in hex or
+    /// Base64. White space in a text is ignored.
+    ///
+    /// - Returns: an empty list if `contents` is empty or longer than `maximumLength`.
     package static func decodings(of contents: [UInt8]) -> [[UInt8]] {
         guard (1...maximumLength).contains(contents.count) else { return [] }
         let text = contents.filter { !" \t\r\n".utf8.contains($0) }

@@ -3,9 +3,9 @@ public import SystemPackage
 
 /// Creates signed MCUboot images from linked binaries, in the format of imgtool 2.5.0, MCUboot's signing tool.
 ///
-/// With an Ed25519 key, imgtool creates exactly the same bytes. ECDSA and RSA signatures contain random values, so with these keys the
-/// signature is different after each run, also with imgtool. The length of an ECDSA signature varies, too, and with it the length of the
-/// TLVs that the image states.
+/// With an Ed25519 key, imgtool creates exactly the same bytes. ECDSA and RSA signatures contain random values. With these keys, each run
+/// creates another signature, also with imgtool. The length of an ECDSA signature varies, too, so the total length of the TLVs, which is a
+/// field of the image, varies as well.
 public struct MCUbootSigner: Sendable {
     /// The data that the signature covers.
     public enum Scheme: Sendable {
@@ -68,7 +68,7 @@ public struct MCUbootSigner: Sendable {
         try sign(InputFile(input), as: layout, to: OutputFile(output, replaces: replace))
     }
 
-    /// Signs like `sign(_:as:to:replace:)`, but from an open input to an open output. Each can also be a stream.
+    /// Signs like `sign(_:as:to:replace:)`, but from an open input to an open output. The input and the output can also be streams.
     package func sign(
         _ file: InputFile, as layout: MCUbootLayout, to output: OutputFile
     ) throws(SigningError) -> MCUbootFile {
@@ -103,9 +103,11 @@ public struct MCUbootSigner: Sendable {
 
     /// Returns the bytes that a key on another machine must sign. This method needs no key and does not create an image file.
     ///
-    /// With the scheme `pure`, these bytes are the image itself, otherwise its digest. An Ed25519 key signs them as a message. An ECDSA or
-    /// RSA key must sign them as a SHA-256 digest, without computing a digest again. This method does not check that the image fits into
-    /// the slot, because the length of the signature is not yet known.
+    /// With the scheme `pure`, these bytes are the image's signed part itself, otherwise the digest of this part. An Ed25519 key signs the
+    /// bytes as a message. For an ECDSA or RSA key, the bytes are already the SHA-256 digest to sign, so the signing program must not
+    /// compute a digest again.
+    ///
+    /// This method does not check that the image fits into the slot, because the length of the signature is not yet known.
     ///
     /// - Throws: the errors of `sign`, except the errors of keys and of the output.
     package static func bytesToSign(

@@ -9,7 +9,7 @@ struct ManifestDraft {
     private let imageSize: UInt32
     private let created: UInt64
 
-    /// Takes the product and the version from `release`. If one of them is nil in `release`, it is taken from `image`.
+    /// Creates a draft with the product and the version of `release`. Where `release` has nil, the draft uses the value in `image`.
     ///
     /// - Throws: `product-required` if `release` and `image` contain no product; `version-required` if `release` and `image` contain no
     ///   version.

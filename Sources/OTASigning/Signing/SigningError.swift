@@ -23,7 +23,7 @@ public enum SigningError: Error, Sendable, Equatable {
         case unknownCriticalField = "unknown-critical-field"
         // The next errors concern MCUboot images.
         case alreadyAnImage = "already-an-image"
-        /// The binary does not start with as many zero bytes as the header has. The header would overwrite code.
+        /// The binary does not begin with enough zero bytes for the header. The header would overwrite code.
         case headerNotEmpty = "header-not-empty"
         case slotTooSmall = "slot-too-small"
         // The next errors concern keys.

@@ -97,8 +97,8 @@ enum OwnedPath {
         return false
     }
 
-    /// Returns `path` and, if it is a symbolic link, the target of the link, the target of that link, and so on, up to a path that is not a
-    /// link.
+    /// Returns `path` and the targets of the symbolic links that begin at `path`. Each path in the list is a link to the next path. The
+    /// last path is not a link.
     ///
     /// - Throws: `read-failed`.
     static func names(of path: FilePath) throws(KeyError) -> [FilePath] {

@@ -6,8 +6,8 @@ public import OTAFirmware
 public struct MCUbootFile: Sendable {
     /// The bytes to send, from the header to the last TLV.
     ///
-    /// The file can also contain the slot's padding and trailer, which are not in `bytes`. The signature does not cover them, and a trailer
-    /// could make the bootloader treat the new image as confirmed.
+    /// The file can also contain the slot's padding and trailer. otaflash does not send them, because the signature does not cover them.
+    /// Otherwise an attacker could add a trailer that makes the bootloader treat the new image as confirmed.
     public let bytes: [UInt8]
     public let image: MCUbootImage
     /// All bytes of the file.

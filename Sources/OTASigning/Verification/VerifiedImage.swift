@@ -44,7 +44,7 @@ public struct Consent: Sendable, Hashable {
     /// The description of the verification error, as a text for the user.
     public let context: String
 
-    /// Creates the consent to send an image for which the verification failed with `error`.
+    /// Creates the consent to send an image although its verification failed with `error`.
     ///
     /// Returns nil if the user cannot override `error`. Examples are a wrong digest, an invalid signature by a trusted key, and a key whose
     /// scope excludes the image.
