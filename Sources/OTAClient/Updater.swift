@@ -137,9 +137,10 @@ public struct UpdateResult: Sendable {
     public let given: String
     /// The address for the next task, such as `ble:AA:BB:CC:DD:EE:FF`.
     public let address: String
-    /// The name of the device; nil: the device has no name.
+    /// The name of the device; nil: the transport has no device names (UDP, serial), or the device has no name.
     public var name: String?
-    /// The highest possible transfer rate over a simulated link without loss, in bytes per second; nil: unknown.
+    /// The highest possible transfer rate over the simulated link if no packet is lost, in bytes per second; nil: the link is not
+    /// simulated, or no image transfer began.
     public var linkBound: Double?
 }
 

@@ -18,8 +18,8 @@ package protocol Conversation: Sendable {
     var isDeviceReached: Bool { get }
     /// The maximum duration of one restart of the device.
     ///
-    /// If a link is lost near the end of the restart window or later, the device may have restarted once more. The session then extends
-    /// the window to this time after the loss.
+    /// If a link is lost near the end of the restart window (`ConversationState.restartDeadline`) or later, the device may have restarted
+    /// once more. The session then extends the window to this time after the loss.
     var restartTime: Duration { get }
     /// The offset in the current image after the last byte that was passed to the link. A rewind sets it to the offset at which the
     /// transfer continues.
@@ -62,7 +62,7 @@ package struct ConversationState: Sendable {
 
     /// The time since the start of the session.
     package internal(set) var now = Duration.zero
-    /// The properties of the open link, or of the last one.
+    /// The properties of the open link; if no link is open, the properties of the last link.
     package internal(set) var link = LinkProperties(channels: [], maximumValueLength: 0)
     /// The end of the restart window: until this time, the session tries to connect to the restarting device, without a limit of attempts.
     ///

@@ -115,7 +115,7 @@ package struct ProgressBudget: Sendable, Equatable {
     /// Counts sent bytes.
     package mutating func sent(_ bytes: Int) { sentBytes += bytes }
 
-    /// Counts bytes after the highest offset so far, as progress.
+    /// Counts `bytes` new bytes after the highest offset as progress, and resets the counts of rewinds and losses.
     package mutating func advanced(by bytes: Int) {
         progress += bytes
         (rewinds, losses) = (0, 0)

@@ -42,7 +42,7 @@ package enum DeviceStatus: UInt8 {
         }
     }
 
-    /// The meaning of the status for the user. The message with this text is "the device refused REQUEST: MEANING".
+    /// The meaning of the status, as the last part of the message "the device refused REQUEST: MEANING" to the user.
     package var meaning: String {
         switch self {
         case .ok: "ok"

@@ -68,8 +68,8 @@ extension ProfileConversation {
 
     /// Starts a push with the device's status on a new link.
     ///
-    /// If the device already runs the bundle's image, the push ends or confirms the image. Otherwise the bundle is compared with the
-    /// device's properties, and the transfer of the envelope begins.
+    /// If the device already runs the bundle's image, the push ends. If this image is on trial, the conversation first confirms it.
+    /// Otherwise the conversation compares the bundle with the device's properties, and begins the transfer of the envelope.
     mutating func beginPush(_ snapshot: DeviceSnapshot) {
         guard let push else { return }
         do throws(UpdateError) {
@@ -151,7 +151,7 @@ extension ProfileConversation {
 
     private mutating func beganImage(at offset: Int, chunkLength: Int) {
         guard var push, var statistics = shared.transfer else { return }
-        // The report has the longest chunk of all links, because a later link may have a smaller MTU.
+        // Each link can have another MTU and therefore another chunk length. The report contains the longest one.
         statistics.chunkSize = max(statistics.chunkSize, chunkLength)
         statistics.mtu = shared.link.maximumValueLength + 3
         statistics.resentBytes += max(0, push.sentOffset - offset)
