@@ -57,8 +57,8 @@ extension DeviceIdentity {
 
     /// Reads the running version over SMP, and the board name if the device reports a board name.
     ///
-    /// - Throws: `UpdateError`: `noAnswer` if the device does not respond within 5 s, `protocolViolation` if a response is malformed,
-    ///   `unsupportedDevice` if the device does not report its running image.
+    /// - Throws: `UpdateError`: `noAnswer` if the device does not respond within 5 s, `linkLost` if the link ends before the response,
+    ///   `protocolViolation` if a response is malformed, `unsupportedDevice` if the device does not report its running image.
     init(askedOf connection: DeviceConnection) async throws {
         self = try await withThrowingTaskGroup(of: DeviceIdentity.self) { group in
             group.addTask { try await Self.ask(connection) }
