@@ -67,7 +67,7 @@ extension Command {
             return failure.exit
         }
         var failure = answer.failure
-        // Only a command that wrote its report succeeded.
+        // If the report cannot be written, the command has failed.
         if let unwritten = write(report, answer, console) {
             if failure == nil { failure = unwritten } else { console.warn(unwritten.message, hint: unwritten.hint) }
         }
@@ -78,21 +78,23 @@ extension Command {
             return failure.exit
         } catch {
             let failure = Failure(error, in: invocation)
-            // The report must have the exit status of the process.
+            // The failed output changes the exit status of the process. So the report is written again, with the new exit status.
             _ = write(report, failure, console)
             console.fail(failure, of: Self.name)
             return failure.exit
         }
     }
 
-    /// Writes the result to the file of `--report`. Returns the failure if this is not possible.
+    /// Writes the result to the file of `--report`. Returns the failure to write the report; nil: the report was written, or the option was
+    /// not given.
     private func write(_ report: ReportFile?, _ answer: Answer, _ console: Console) -> Failure? {
         write(report, console, junit: (answer.failure, answer.lines)) {
             try console.object(answer, to: Self.name, failure: answer.failure)
         }
     }
 
-    /// Writes the failure to the file of `--report`. Returns another failure if this is not possible.
+    /// Writes the failure of the command to the file of `--report`. Returns the failure to write the report; nil: the report was written,
+    /// or the option was not given.
     private func write(_ report: ReportFile?, _ failure: Failure, _ console: Console) -> Failure? {
         write(report, console, junit: (failure, [])) { try console.object(failure, of: Self.name) }
     }

@@ -115,14 +115,16 @@ public enum OTAFlash {
         return .usage(isValue ? "the value of \(before) is empty" : "an argument is empty", hint: hint)
     }
 
-    /// Returns the failure for an error that argument-parser accepts or cannot explain; nil: argument-parser checks the arguments.
+    /// Returns the failure for an error that argument-parser accepts or cannot explain; nil: no such error was found, and argument-parser
+    /// checks the arguments.
     private static func fault(in arguments: [String]) -> Failure? {
         // The command table takes a few milliseconds to create. So it is not created for a usual command line.
         let options = arguments.prefix { $0 != "--" }.filter { $0.hasPrefix("-") && $0 != "-" }.map {
             $0.prefix { $0 != "=" }
         }
         let first = arguments.first { !$0.hasPrefix("-") } ?? ""
-        // A short option can repeat an option that is also given with its long name. So a command line with short options is not usual.
+        // A short option can repeat an option that is also given with its long name. So the table is also created for a command line with
+        // short options.
         let isUsual =
             Set(options).count == options.count && options.allSatisfy { $0.hasPrefix("--") }
             && names(RootCommand.self).contains(first)
@@ -158,17 +160,17 @@ public enum OTAFlash {
 private enum CrashDumps {
     private static let fatal = [SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS]
 
-    /// Prevents core dumps and crash reports of this process, with every `core_pattern` and every limit of the parent process.
+    /// Prevents core dumps and crash reports of this process, for each value of the kernel setting `core_pattern` and each inherited limit.
     ///
     /// Call this function first, because the environment may already contain a key or a passphrase.
     static func forbid() {
-        // If `core_pattern` names a program, the kernel ignores the limit RLIMIT_CORE. That program still gets no dump of a process that
-        // is not dumpable (core(5)).
+        // If `core_pattern` names a program, the kernel ignores the limit RLIMIT_CORE. Even then, the kernel writes no dump of a process
+        // that is not dumpable (core(5)).
         _ = clinux_set_dumpable(0)
         var limit = rlimit(rlim_cur: 0, rlim_max: 0)
         setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &limit)
         // With SWIFT_BACKTRACE, the signal handlers of the Swift runtime start a program that writes a crash report. The report contains
-        // the memory that registers point to.
+        // the memory that registers point to. Therefore the handlers of these signals are removed.
         for number in fatal {
             let before = signal(number, SIG_DFL)
             // An ignored signal stays ignored. For example, a shell ignores SIGQUIT for its background jobs.

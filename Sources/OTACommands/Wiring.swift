@@ -27,7 +27,7 @@ struct Wiring {
         options.keysOfNewDevice = trust
         options.note = { [console] in console.note("\($0)") }
         let updater = Updater(try target.address(), options)
-        // A task in virtual time cannot wait for a signal, so a signal ends the process.
+        // A task in virtual time cannot react to a signal. Therefore no handler is installed, and a signal ends the process at once.
         if updater.isInVirtualTime { return try await perform(task, updater, AsyncStream { $0.finish() }) }
         do {
             return try await Interrupts.during(onFirst: stopping) { try await perform(task, updater, $0) }

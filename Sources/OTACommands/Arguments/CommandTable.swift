@@ -80,7 +80,8 @@ extension CommandTable {
                 reading.command = next
                 reading.path.append(word)
             } else if !reading.command.names.isEmpty {
-                // After an unknown option such as --generate-completion-script, the word can be the value of this option.
+                // After an unknown option such as --generate-completion-script, the word can be the value of this option. Then it is not
+                // reported as an unknown command.
                 if reading.options.allSatisfy({ $0.argument != nil }) { reading.unknownCommand = word }
                 return reading
             }
@@ -90,7 +91,8 @@ extension CommandTable {
 }
 
 extension CommandTable.Reading {
-    /// The failure for an unknown command; nil: all commands are known. argument-parser would report an unexpected argument.
+    /// The failure for an unknown command; nil: all commands are known. Without this check, argument-parser would report only an unexpected
+    /// argument, and no similar command.
     var mistypedCommand: Failure? {
         guard let unknownCommand else { return nil }
         let known = command.names.filter { $0 != "help" }
@@ -101,8 +103,8 @@ extension CommandTable.Reading {
         return Failure("usage", .usage, "there is no command '\(unknownCommand)'", hints: hints)
     }
 
-    /// The failure for an option that the command does not have; nil: all options are known. argument-parser would first report a missing
-    /// argument.
+    /// The failure for an option that the command does not have; nil: all options are known. If a required argument is missing, too,
+    /// argument-parser reports only the missing argument.
     var unknownOption: Failure? {
         guard let word = options.first(where: { $0.argument == nil })?.word else { return nil }
         let name = String(word.prefix { $0 != "=" })
@@ -115,7 +117,8 @@ extension CommandTable.Reading {
             hints: nearest.map { ["did you mean \($0)?", help] } ?? [help])
     }
 
-    /// The failure for an option without its value, such as `--counter -1`; nil: all options have values.
+    /// The failure for an option whose value looks like another option, such as `--counter -1`; nil: all options have values, or the word
+    /// after the option begins with `--`.
     var absentValue: Failure? {
         guard let missingValue, !missingValue.word.hasPrefix("--") else { return nil }
         let (option, word) = missingValue
@@ -146,8 +149,8 @@ extension CommandTable.Reading {
 enum Suggestion {
     /// Returns the word with the fewest changes from `text`; nil: no word is similar.
     ///
-    /// A word of n letters is similar if it differs from `text` in at most n / 3 changes, and in any case if it differs in one. A change
-    /// is a wrong, missing or added letter, or two letters in the wrong order. A word of one letter is never similar.
+    /// A word of n letters is similar if it differs from `text` in at most n / 3 changes. For a word of 2 to 5 letters, the limit is one
+    /// change. A change is a wrong, missing or added letter, or two letters in the wrong order. A word of one letter is never similar.
     static func nearest(to text: String, in words: [String]) -> String? {
         let distances = words.map { (word: $0, distance: distance(text, $0)) }
         guard let best = distances.min(by: { $0.distance < $1.distance }) else { return nil }
@@ -157,7 +160,8 @@ enum Suggestion {
 
     /// Returns the number of changes between two words (optimal string alignment distance).
     private static func distance(_ left: String, _ right: String) -> Int {
-        // Only 64 bytes are compared, because the cost grows with the product of both lengths. No command or option is longer.
+        // Only 64 bytes are compared, because the cost grows with the product of both lengths. No command or option is longer than 64
+        // bytes.
         let (left, right) = (Array(left.utf8.prefix(64)), Array(right.utf8.prefix(64)))
         var rows = [Array(0...right.count)]
         for (row, letter) in left.enumerated() {

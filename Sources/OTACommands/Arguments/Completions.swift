@@ -18,15 +18,15 @@ enum Completions {
     static let adapters = CompletionKind.custom { _, _, _ in AdapterCheck.kernelAdapters().sorted() }
 
     private static func devices() -> [String] {
-        // A shell can show no error, so a store that cannot be read has no devices.
+        // A shell cannot show an error. If the store cannot be read, no devices are offered.
         (try? VirtualDevices().store.names()) ?? []
     }
 
-    /// Completes a completion script of argument-parser for its shell.
+    /// Returns the completion script with the addition that its shell requires. Only bash requires an addition.
     ///
     /// bash splits words at a colon, so the function of argument-parser does not see an address as the value of `--device`. The added
-    /// function joins these words first. Afterwards it removes the text up to the last colon from each completion, because bash replaces
-    /// only the text after this colon.
+    /// function first joins the parts of each address, and then calls the function of argument-parser. From each completion, it removes the
+    /// text up to the last colon, because bash replaces only the text after this colon.
     static func script(_ script: String, for arguments: [String]) -> String {
         guard let shell = arguments.drop(while: { $0 != option }).dropFirst().first,
             shell == CompletionShell.bash.rawValue

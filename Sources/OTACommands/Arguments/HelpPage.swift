@@ -42,7 +42,8 @@ enum HelpPage {
 
     private static let footerStart = "  See '"
 
-    /// Returns the last line of the help page of a command group, with the word "command" as in the rest of the page.
+    /// Returns the last line of the help page of a command group, with the word "command" instead of argument-parser's word "subcommand",
+    /// as in the rest of the page.
     private static func clearer(footer line: Substring) -> String {
         String(line).replacing(footerStart, with: "'").replacing(
             "<subcommand>' for detailed help.", with: "COMMAND' describes a command, with an example.")

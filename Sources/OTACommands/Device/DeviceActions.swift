@@ -110,12 +110,12 @@ struct Identify: DeviceCommand {
 
 /// The result of the command `confirm`, `discard` or `identify`.
 struct DeviceAnswer: CommandAnswer {
-    /// A slot that was erased. The names are those of the slots of `status`.
+    /// A slot that was erased. The members have the same names as the members of a slot in the result of `status`.
     struct Erased: Encodable, Sendable {
         let image, slot: Int
-        /// The version of the complete image that the slot had; nil: it had none.
+        /// The version of the complete image that the slot had; nil: the slot had no complete image.
         let version: String?
-        /// The digest from the TLVs of that image; nil: no image, or the device does not report the digest.
+        /// The digest from the TLVs of this complete image; nil: the slot had no complete image, or the device does not report the digest.
         let sha256: String?
         /// True if the device reported that the slot was already empty.
         let empty: Bool
@@ -132,7 +132,7 @@ struct DeviceAnswer: CommandAnswer {
     let updateProtocol: UpdateProtocol
     /// The slot that `discard` erased on an SMP device; nil: no slot was erased.
     let erased: Erased?
-    /// The partial upload that `discard` removed from a device with the GATT OTA profile; nil: there was none.
+    /// The partial upload that `discard` removed from a device with the GATT OTA profile; nil: there was no partial upload.
     let discarded: StatusAnswer.Transfer?
     let lines: [TerminalLine]
     var describesDevice: Bool { true }

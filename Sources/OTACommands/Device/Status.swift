@@ -36,7 +36,7 @@ struct Status: DeviceCommand {
 
 /// The text of a digest that an SMP device lists.
 enum ImageDigest {
-    /// Returns the name of the algorithm, which follows from the length, and the first 8 bytes.
+    /// Returns the name of the algorithm and the first 8 bytes of the digest. The name follows from the length of the digest.
     static func text(_ digest: [UInt8]) -> String {
         "SHA-\(digest.count * 8) \(Hex.encode(Array(digest.prefix(8))))…"
     }

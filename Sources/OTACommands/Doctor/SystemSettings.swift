@@ -5,10 +5,12 @@ import SystemPackage
 package struct SpeedSettings: Equatable {
     /// The maximum number of ATT channels to one device; nil: unknown.
     package var channels: Int?
-    /// The maximum initial connection interval in units of 1.25 ms; nil: the kernel's default, 30 to 50 ms.
+    /// The maximum initial connection interval in units of 1.25 ms; nil: the file does not set it, and the kernel's default of 30 to 50 ms
+    /// applies.
     package var longestInterval: Int?
 
-    /// Parses `main.conf`. A `Channels` line that is commented out contains the default value of the installed BlueZ version.
+    /// Parses `main.conf`. A `Channels` line that is commented out contains the default value of the installed BlueZ version. This value is
+    /// used if no other line sets `Channels`.
     package init(parsing text: String) {
         var section = ""
         for line in text.split(whereSeparator: \.isNewline).map(Self.trimmed) {

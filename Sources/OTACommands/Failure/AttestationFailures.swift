@@ -1,7 +1,8 @@
 import OTASigning
 
 extension Failure {
-    /// Creates the failure for an error of an attestation. The error's context names the line; the caller adds the name of the file.
+    /// Creates the failure for an error of an attestation. The error's context contains the number of the line. The caller adds the name of
+    /// the file.
     init(_ error: AttestationError, in invocation: Invocation) {
         let (exit, hint) = Self.advice(for: error.code, in: invocation)
         self.init(

@@ -11,7 +11,8 @@ extension Failure {
         self.init(error.code.rawValue, exit, Self.message(error), hint: hint)
     }
 
-    /// Returns the message for an error. Some contexts describe only the event, so their message starts with a summary.
+    /// Returns the message for an error. For some error codes, the error's context describes only the event. The message then starts with a
+    /// summary of the failure.
     private static func message(_ error: UpdateError) -> String {
         let meaning: String? =
             switch error.code {
@@ -218,8 +219,8 @@ extension Failure {
 // MARK: - Bluetooth commands without a session
 
 extension Failure {
-    /// Creates the failure for a Bluetooth error of a command without a session, such as `gatt`. The error codes are the codes of a
-    /// session.
+    /// Creates the failure for a Bluetooth error of a command without a session, such as `gatt`. The failure has the same code as the same
+    /// error in an update session.
     init(_ error: BlueZError, in invocation: Invocation) {
         let link = LinkError(error)
         let again = invocation.line()

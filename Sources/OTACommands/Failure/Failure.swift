@@ -37,7 +37,8 @@ package struct Failure: Error, Sendable {
     /// Creates the failure for an invalid argument.
     static func usage(_ message: String, hint: String) -> Failure { Failure("usage", .usage, message, hint: hint) }
 
-    /// Creates the failure for a signal that arrived before the command changed anything. So no upload exists to resume.
+    /// Creates the failure for a signal that arrived before the command changed anything. So the hint does not describe how to resume an
+    /// upload.
     static func interrupted(by signal: Int32) -> Failure {
         Failure(
             "interrupted", signal == SIGTERM ? .terminated : .interrupted, "interrupted",

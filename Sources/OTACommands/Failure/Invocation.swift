@@ -81,7 +81,7 @@ package struct Invocation: Sendable {
     /// Returns the command line to type again.
     ///
     /// - Parameters:
-    ///   - other: the command to use instead of this command. `--trust` and the other options are then omitted.
+    ///   - other: the command to use instead of this command. With another command, `trust` and `options` are omitted.
     ///   - extra: an option to append.
     func line(_ other: String? = nil, withFile: Bool = true, adding extra: String = "") -> String {
         var words = ["otaflash", other ?? command]
@@ -92,7 +92,7 @@ package struct Invocation: Sendable {
         if other == nil { for path in trust { words += ["--trust", Shell.quoted(path)] } }
         if other == nil { words += without(extra).options.map(Shell.quoted) }
         if !extra.isEmpty { words.append(extra) }
-        // The command has already read standard input to its end.
+        // The command has already read standard input to its end. So the user must redirect the file again.
         if withFile, file == StandardFile.name { words.append("< FILE") }
         return words.joined(separator: " ")
     }

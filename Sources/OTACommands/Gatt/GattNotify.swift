@@ -66,7 +66,7 @@ struct GattNotify: GattCommand {
     }
 }
 
-/// The result of the command `gatt notify`. With `--format text`, each value is printed on arrival.
+/// The result of the command `gatt notify`. With `--format text`, each value is printed when it arrives, so `lines` is empty.
 struct GattNotificationsAnswer: CommandAnswer {
     /// The values as hex digits.
     let values: [String]

@@ -18,8 +18,8 @@ struct TrustOptions: ParsableArguments {
         completion: .file())
     var trust: [String] = []
 
-    /// The hints with the commands that add a trusted key for all later commands. They also work with a umask that lets the group write,
-    /// such as 002, although otaflash refuses such a folder or key.
+    /// The hints with the commands that add a trusted key for all later commands. These commands set the permissions explicitly: with a
+    /// umask such as 002, the group could write to the folder and the key, and otaflash would refuse them.
     static var folderHints: [String] {
         [
             "or trust it in all commands: create the trust folder: (umask 022; mkdir -p \(quotedFolder))",

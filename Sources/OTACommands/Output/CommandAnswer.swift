@@ -45,7 +45,8 @@ struct JSONObject<Members: Encodable>: Encodable {
     }
 }
 
-/// The member `device` of a failure and of an event. It has the shape of the device in a result, with only the first member.
+/// The member `device` of an event, of a failure, and of a result without data about the device. It contains only the first member of a
+/// `DeviceSummary`, the address.
 struct GivenDevice: Encodable {
     /// The address that the user gave.
     let given: String

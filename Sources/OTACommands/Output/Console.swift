@@ -141,7 +141,7 @@ struct Console: Sendable {
 
     private func writeLine(_ label: TerminalLine, _ text: String) {
         let line = "otaflash: " + label + TerminalLine(" " + text)
-        // The cursor can be in the line of a progress bar.
+        // The cursor can be in the line of a progress bar, which must be erased first.
         write(style == .bar ? [.startOfLine, .line(line)] : [.line(line)])
     }
 

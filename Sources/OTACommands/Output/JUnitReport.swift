@@ -42,7 +42,7 @@ struct JUnitReport {
         return text + "  </testsuite>\n</testsuites>"
     }
 
-    /// The elements of the case in which the command ended: the failure, or the result for the user.
+    /// The elements of the test case for the phase in which the command ended: the failure, or the result for the user.
     private var outcome: String {
         guard let failure else {
             let output = lines.map { $0.rendered(hasColours: false) }
@@ -59,8 +59,8 @@ struct JUnitReport {
         pairs.map { " \($0)=\"\(escaped([$1]))\"" }.joined()
     }
 
-    /// Returns the lines as text for XML. Control characters and invisible characters are shown as `\n` or `\u{1B}`, because XML 1.0 does
-    /// not allow most of them (section 2.2). It also excludes U+FFFE and U+FFFF.
+    /// Returns the lines as text for XML. Control characters and invisible characters are escaped, for example as `\u{1B}`, because XML 1.0
+    /// does not allow most of them (section 2.2). XML also does not allow U+FFFE and U+FFFF, which are replaced by U+FFFD.
     private static func escaped(_ lines: [String]) -> String {
         var text = ""
         for scalar in lines.map(\.escapingUnprintable).joined(separator: "\n").unicodeScalars {
@@ -90,16 +90,17 @@ final class PhaseTimes: @unchecked Sendable {
     private var phases: [Phase]
     /// The index of the current phase.
     private(set) var current = 0
-    /// The time at which the current phase began, and the time of the last event: since the start of the session, on its clock.
+    /// The time at which the current phase began, and the time of the last event. Both are measured from the start of the session, on the
+    /// session's clock.
     private var began = Duration.zero
     private var last = Duration.zero
-    /// The start of the preparation, or of the session.
+    /// The start of the preparation; after `beginSession()`, the start of the session. The real clock measures it.
     private var start = ContinuousClock.now
     private var isInSession = false
 
     init() { phases = [Phase(name: Self.preparation)] }
 
-    /// Ends the preparation. From now on, the times of the events count.
+    /// Ends the preparation. The later durations follow from the times of the events.
     func beginSession() {
         phases[current].duration = start.duration(to: .now)
         isInSession = true
@@ -121,13 +122,14 @@ final class PhaseTimes: @unchecked Sendable {
     /// Returns the phases in the order of their first start. A repeated phase has the sum of its durations.
     func ended() -> [Phase] {
         var phases = phases
-        // After the last event, only the real clock is known. In virtual time it is behind the event.
+        // After the last event, no time of the session is known, so the real clock is used. In virtual time, the real clock can show an
+        // earlier time than the last event.
         phases[current].duration += isInSession ? max(last, start.duration(to: .now)) - began : start.duration(to: .now)
         return phases
     }
 
     private func begin(_ name: String) {
-        // A phase that did not last, such as a connection that begins again, is not listed twice.
+        // A repeated phase, such as a second connection attempt, is not listed twice.
         if let known = phases.firstIndex(where: { $0.name == name }) {
             current = known
         } else {

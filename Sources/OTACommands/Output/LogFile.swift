@@ -74,7 +74,7 @@ final class LogFile: Sendable {
         var bytes = [UInt8](repeating: 0, count: Self.heading.utf8.count)
         let count = (try? bytes.withUnsafeMutableBytes { try file.read(fromAbsoluteOffset: 0, into: $0) }) ?? 0
         guard bytes[..<count].elementsEqual(Self.heading.utf8) else { return false }
-        // The last entry has no line feed if the disk was full.
+        // If the disk was full, the last entry has no line feed, and the next entry must not be appended to its line.
         var last: UInt8 = 0
         let length = try? withUnsafeMutableBytes(of: &last) {
             try file.read(fromAbsoluteOffset: status.size - 1, into: $0)

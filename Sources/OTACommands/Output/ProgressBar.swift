@@ -12,7 +12,7 @@ struct ProgressBar: ProgressRenderer {
     private var total = 0
     private var rate = RateMeter()
     private var throttle = Throttle()
-    /// True from a lost link until the next event of an open link. During this time, no rate is shown.
+    /// True from the loss of the link until an event shows that a link is open again. During this time, no rate is shown.
     private var isLinkDown = false
     /// The rate of the whole transfer, which is also in the result; nil: the transfer is not complete.
     private var finalRate: Double?

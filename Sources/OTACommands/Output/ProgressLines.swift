@@ -2,13 +2,14 @@ import OTAUpdate
 
 /// Reports progress as lines for files and logs: one line for each phase, each tenth of the image and each event.
 struct ProgressLines: ProgressRenderer {
-    /// The beginning of each line, because a log can contain several devices: the address that the user gave, without the parameters of a
-    /// virtual device. Empty: no device.
+    /// The address that the user gave, without the parameters of a virtual device. Each line begins with this address, because a log can
+    /// contain the lines of several devices. Empty: the command has no device.
     private let prefix: String
     let write: @Sendable (TerminalLine) -> Void
     private var rate = RateMeter()
     private var tenth = 0
-    /// The image size, after the last byte was acknowledged. The line for 100 % is written when the rate of the whole transfer is known.
+    /// The image size in bytes, if the last byte was acknowledged and the line for 100 % is not yet written; otherwise nil. This line is
+    /// written when the rate of the whole transfer is known.
     private var completed: Int?
 
     init(device: String?, write: @escaping @Sendable (TerminalLine) -> Void) {
@@ -60,7 +61,8 @@ struct ProgressEvents: ProgressRenderer {
     private var phase = UpdatePhase.connect
     private var rate = RateMeter()
     private var throttle = Throttle()
-    /// The event for the last byte of an image. It is written when the rate of the whole transfer is known.
+    /// The event for the last byte of an image, until it is written; otherwise nil. It is written when the rate of the whole transfer is
+    /// known.
     private var completion: ProgressEvent?
 
     init(write: @escaping @Sendable (ProgressEvent) -> Void) { self.write = write }

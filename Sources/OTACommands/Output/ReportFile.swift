@@ -4,8 +4,8 @@ import SystemPackage
 
 /// The file of `--report`: the result of a command as JSON, or the result of `push` as JUnit XML.
 ///
-/// The file appears only when its contents are complete. It replaces an earlier report. A file that is not a report is refused, because it
-/// could be a file of the user, such as the output of the same command.
+/// The file appears only when its contents are complete. It replaces an earlier report. If the file exists and is not a report, it is
+/// refused: it could be a file of the user, such as the output of the same command.
 struct ReportFile {
     enum Format {
         case json, junit
@@ -19,7 +19,8 @@ struct ReportFile {
     /// Checks that the report can be written. The check changes nothing on the disk.
     ///
     /// - Parameter hasPhases: true if the command has phases, which a JUnit report lists.
-    /// - Throws: `usage` for a name without the suffix of a format; `output-exists`, `cannot-create`.
+    /// - Throws: `usage` for a name without the suffix of a format; `output-exists` if the file exists and is not an earlier report;
+    ///   `cannot-create`.
     init(_ path: String, hasPhases: Bool) throws(Failure) {
         self.path = path
         if path.hasSuffix(".json") {

@@ -87,8 +87,8 @@ package struct TerminalLine: Sendable, Equatable, ExpressibleByStringInterpolati
 }
 
 extension Unicode.Scalar {
-    /// The blocks with wide scalars: East Asian Wide and Fullwidth (Unicode Standard Annex 11). Every scalar of a mixed block counts as
-    /// wide, because a line must not wrap.
+    /// The blocks with wide scalars: East Asian Wide and Fullwidth (Unicode Standard Annex 11). In a block with wide and narrow scalars,
+    /// every scalar counts as wide. Otherwise a line could be wider than computed, and wrap.
     private static let wide: [ClosedRange<UInt32>] = [
         0x1100...0x115F, 0x2E80...0xA4CF, 0xA960...0xA97F, 0xAC00...0xD7FF, 0xF900...0xFAFF, 0xFE30...0xFE6F,
         0xFF00...0xFF60, 0xFFE0...0xFFE6, 0x16FE0...0x18CFF, 0x1AFF0...0x1B2FF, 0x1F000...0x1FAFF, 0x20000...0x3FFFD,

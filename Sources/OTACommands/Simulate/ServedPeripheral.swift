@@ -4,11 +4,12 @@ import OTAUpdate
 
 /// Serves the device over Bluetooth LE, as a peripheral.
 extension ServedDevice {
-    /// The maximum length of a value before the first write by a central, in bytes. Every link can carry 20 bytes. bluetoothd reports the
-    /// MTU of a connection to a peripheral only with a write.
+    /// The maximum length of a value until the first write by the central, in bytes. bluetoothd reports the MTU of the connection only with
+    /// a write. Before that, 20 bytes are used, because every link can carry them.
     private static let shortestValue = 20
-    /// The header of a notification from BlueZ 5.66, in bytes. Some centrals accept several notifications in one packet. For these
-    /// centrals, BlueZ adds a length field to each notification, also to a single notification. BlueZ truncates values that do not fit.
+    /// The longest header of a notification from BlueZ 5.66, in bytes: opcode, handle and length. Some centrals accept several
+    /// notifications in one packet. For these centrals, BlueZ adds the length field to each notification, also to a single notification.
+    /// BlueZ truncates values that do not fit.
     private static let notificationHeader = 5
     /// The maximum length of an attribute value, in bytes. bluetoothd truncates the value to the MTU.
     private static let longestRead = 512

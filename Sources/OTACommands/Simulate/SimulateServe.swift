@@ -86,7 +86,8 @@ private enum ServedTransport: Sendable {
     static func udp(parsing text: String) throws(Failure) -> ServedTransport {
         if let port = UInt16(text) { return .udp(UDPAddress(host: "127.0.0.1", port: port)) }
         let hint = "use --udp 1337, for example, or --udp 192.168.1.5:1337"
-        // The text after the last colon is the port. In brackets, that colon is a part of an IPv6 address.
+        // The text after the last colon is the port. If the text ends with a bracket, as in `[::1]`, the last colon is a part of an IPv6
+        // address, and the port is missing.
         guard text.contains(":"), !text.hasSuffix("]") else {
             throw Failure.usage("'\(text)' is not a UDP port from 0 to 65535, or HOST:PORT", hint: hint)
         }
@@ -130,7 +131,7 @@ extension Wiring {
                 )
             }
             return try store.open(name) { configuration in
-                // BlueZ 5.66 as a peripheral accepts 512 bytes for a value and its 2-byte handle together.
+                // BlueZ 5.66 as a peripheral accepts 512 bytes for a value and its 2-byte handle together. So a value can have 510 bytes.
                 configuration.longestData = min(configuration.longestData, 510)
             }
         case .smp:
