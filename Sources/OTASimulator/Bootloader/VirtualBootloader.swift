@@ -13,7 +13,8 @@ public struct VirtualBootloader {
         public var slot: Int
         public var isOnTrial: Bool
         public var image: BootImage
-        /// The security counter of the permanent image. During a trial, `image` is not the permanent image.
+        /// The security counter of the permanent image. During a trial, this is not the counter of `image`, because `image` is not
+        /// permanent yet.
         public var permanentCounter: UInt32
     }
 
@@ -108,8 +109,8 @@ public struct VirtualBootloader {
     private var newest: (record: BootRecord, offset: Int)? {
         let area = flash.layout.bootRecords..<flash.layout.coreRecords
         var newest: (record: BootRecord, offset: Int)?
-        // The search starts at the last record, because the last record of a page is its newest. `BootRecord` returns nil for an older
-        // record without the calculation of its CRC.
+        // The search starts at the last record, because the last record of a page is its newest. For an older record, `BootRecord` returns
+        // nil before it calculates the CRC, which saves time.
         for offset in stride(from: area.lowerBound, to: area.upperBound, by: BootRecord.size).reversed() {
             let record = try? flash.withBytes(at: offset, count: BootRecord.size) {
                 BootRecord($0, newerThan: newest?.record.generation)

@@ -155,11 +155,11 @@ public final class VirtualDeviceOf<Firmware: VirtualFirmware>: SimulatedDevice, 
         }
     }
 
-    /// Stops the device permanently. Call this function before the process ends normally.
+    /// Stops the device for the rest of this process. Call this function before the process ends normally.
     ///
-    /// The device boots again when a process opens it the next time. Normally this boot would end a trial and roll back. Therefore
-    /// `suspend` allows an image on trial to boot on trial once more. If the process is killed without this call, the next boot rolls back,
-    /// as after a power cut.
+    /// The device boots again when a process opens it the next time. Without `suspend`, this boot would end a trial and roll back.
+    /// Therefore `suspend` allows an image on trial to boot on trial once more. If the process is killed without this call, the next boot
+    /// rolls back, as after a power cut.
     public func suspend() {
         lock.locked {
             if case .on(let firmware) = power, firmware.booted.isOnTrial {

@@ -107,7 +107,7 @@ public final class VirtualFlash {
         let wasErased = bytes[written].allSatisfy { $0 == 0xFF }
         for (index, byte) in zip(written, new) { bytes[index] &= byte }
         let isWorn = wornPrograms.contains(operationCount) && range.lowerBound >= layout.slot(0)
-        // An empty program at the end of the flash has no byte to change.
+        // A write of no bytes at the end of the flash has no byte to change.
         if isWorn || fault == .silently, !range.isEmpty { bytes[range.lowerBound] ^= 1 }
         try store(written)
         if !wasErased { throw violation(.notErased) }

@@ -104,7 +104,8 @@ final class RadioConnection {
         case .open:
             _ = world.device.poll(at: now)
             checkDevice(at: now)
-            // While the connection is idle, `anchor` is out of date. The next call of `next(at:)` updates it.
+            // While the connection is idle, `anchor` is out of date, so this call simulates no event. The next call of `next(at:)` updates
+            // `anchor`.
             guard isOpen, !isIdle, hasWork, anchor + world.radio.interval <= now else { return }
             anchor += world.radio.interval
             guard !world.random.happens(world.radio.loss) else { return }

@@ -41,7 +41,8 @@ final class SimulatedWorld: @unchecked Sendable {
 
     deinit { connections.all = [:] }
 
-    /// Returns the earliest time for a connection, not before `now`. Returns nil if the device is out of reach permanently.
+    /// Returns the earliest time for a connection, not before `now`. Returns nil if the device is out of reach permanently, or accepts no
+    /// more connections.
     func reachable(at now: Duration) -> Duration? {
         isGone ? nil : device.reachable(at: now).map { max($0, outOfReachUntil, now) }
     }

@@ -1,11 +1,11 @@
 import OTAFirmware
 import OTASMP
 
-/// A parsed SMP request packet. The fields of the header are numbers.
+/// A parsed SMP request packet. The fields of the header are plain numbers, because they can have values that SMP does not define.
 struct SMPReceivedRequest {
     let version, operation, sequence, command: UInt8
     let group: UInt16
-    /// Whether the packet has at least the length in its header.
+    /// Whether the packet contains all bytes of its body. The header states the length of the body.
     let isWhole: Bool
     /// The body as a CBOR map. An empty body is an empty map. Nil if the body is not a map.
     let map: [String: CBORValue]?

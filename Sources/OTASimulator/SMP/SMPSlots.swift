@@ -46,8 +46,8 @@ struct SMPSlots {
             forGood: forGood)
     }
 
-    /// Erases the image that the next boot would start, if no trusted key has signed the image. MCUboot also erases such an image and does
-    /// not boot the image.
+    /// Erases the slot of the image that the next boot would start, if no trusted key has signed this image. MCUboot also erases such an
+    /// image instead of booting it.
     static func refuseForeignImages(on flash: VirtualFlash, _ verifier: Verifier) throws(FlashError) {
         guard let state = VirtualBootloader(flash: flash).state else { return }
         let next = state.trial == .pending ? state.other : state.permanent
