@@ -66,7 +66,7 @@ extension BlueZError: CustomStringConvertible {
     public var description: String { "\(code.rawValue): \(context)" }
 }
 
-/// Maps D-Bus errors to errors of this module. No other code does so. The meanings of BlueZ's errors come from the source of BlueZ
+/// Maps D-Bus errors to errors of this module. Only this extension maps them. The meanings of BlueZ's errors come from the source of BlueZ
 /// 5.66: `src/error.c`, `create_gatt_dbus_error` in `src/gatt-client.c`, and `device_bonding_failed` in `src/device.c`.
 extension BlueZError {
     /// Creates the error of this module for a D-Bus error.
@@ -91,8 +91,8 @@ extension BlueZError {
         if name.hasPrefix(bluez) {
             return ofBlueZ(String(name.dropFirst(bluez.count)), message, context)
         }
-        // The bus could not start bluetoothd. The text of the bus's error describes only the failed start. Therefore this error gets its
-        // own text.
+        // The bus could not start bluetoothd. The text of the bus describes only the failed start. Therefore it is replaced by a text for
+        // the user.
         if name.hasPrefix("org.freedesktop.DBus.Error.Spawn.") {
             return BlueZError(.serviceUnavailable, "bluetoothd is not running")
         }

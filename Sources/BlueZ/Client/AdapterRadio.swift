@@ -34,6 +34,7 @@ actor AdapterRadio {
         executor = bus.executor
     }
 
+    /// Returns a ticket: an unused number that identifies a scan or a task that connects.
     func newTicket() -> Int {
         lastTicket += 1
         return lastTicket

@@ -51,7 +51,7 @@ public actor BlueZClient {
     /// if the start fails.
     ///
     /// - Parameter links: records the links that this client must end. If this program is killed, another program can read the record and
-    ///   end them.
+    ///   end these links.
     ///
     /// - Throws: ``BlueZError/Code/busUnavailable``, ``BlueZError/Code/accessDenied``, ``BlueZError/Code/cancelled``.
     public static func open(

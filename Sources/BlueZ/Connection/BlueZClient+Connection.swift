@@ -53,7 +53,8 @@ extension BlueZClient {
         return (connection, established.attempt, Task { await self.watch(connection, established) })
     }
 
-    /// Passes changes of the tree to the connection machine until the link has ended. Then reports the end to the connection.
+    /// Passes the changes of bluetoothd's objects to the connection machine until the link has ended. Then reports the end to the
+    /// connection.
     private func watch(_ connection: DeviceConnection, _ established: Established) async {
         var machine = established.machine
         for await _ in changes() {

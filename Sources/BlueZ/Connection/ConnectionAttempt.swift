@@ -1,7 +1,8 @@
 import DBus
 
-/// The resources that one connection uses: the scan, the turn to connect, the pairing agent and the record of the link. `cleanUp`
-/// releases the resources that only the attempt to connect needs. `close` releases the other resources at the end of the connection.
+/// The resources that one connection uses: the scan, the turn to connect (`AdapterRadio.takeTurn`), the pairing agent and the record of the
+/// link. `cleanUp` releases the resources that only the attempt to connect needs. `close` releases the other resources at the end of the
+/// connection.
 actor ConnectionAttempt {
     nonisolated let executor: DBusExecutor
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }

@@ -179,8 +179,8 @@ public struct PairingResponder: Sendable {
     /// authentication, bluetoothd replies to a read or a write only after 30 s (BlueZ 5.66).
     public static let justWorks = PairingResponder()
 
-    /// Refuses each pairing that needs a passkey. It is the responder for a program without a user. A device that can neither show
-    /// nor accept digits needs no passkey, so the pairing succeeds as with `justWorks`.
+    /// Refuses each pairing that needs a passkey. Use this responder in a program without a user. A device that can neither show nor accept
+    /// digits needs no passkey, so the pairing succeeds as with `justWorks`.
     public static let unattended = PairingResponder(passkey: { _ in nil })
 
     /// Refuses each pairing, also a pairing without a passkey. A device that requires a bond then refuses this program, unless the bond

@@ -42,9 +42,9 @@ extension Peripheral {
     /// adapter is not available, `body` still starts, and the advertising starts later.
     ///
     /// - Throws: the errors of `body`; ``BlueZError/Code/invalidLength`` if the data does not fit into 31 bytes;
-    ///   ``BlueZError/Code/notPermitted`` if the adapter already has the maximum number of advertisements; other errors of the
-    ///   registration. Exceptions are ``BlueZError/Code/serviceUnavailable``, ``BlueZError/Code/adapterOff`` and
-    ///   ``BlueZError/Code/noSuchObject``: after these errors, the advertising starts later.
+    ///   ``BlueZError/Code/notPermitted`` if the adapter already has the maximum number of advertisements; the other errors of the
+    ///   registration, except ``BlueZError/Code/serviceUnavailable``, ``BlueZError/Code/adapterOff`` and ``BlueZError/Code/noSuchObject``.
+    ///   After these three errors, `body` runs, and the advertising starts later.
     public nonisolated func withAdvertisement<Result>(
         _ advertisement: Advertisement, _ body: () async throws -> Result
     ) async throws -> Result {
