@@ -23,7 +23,7 @@ actor BlueZCommands {
 
     private let connection: DeviceConnection
     private let receive: LinkSink
-    /// Whether a request to a device that requires a bond pairs with the device.
+    /// Whether this program pairs with a device that requires a bond for a request. If false, the request fails.
     private let pairs: Bool
     private let characteristics: [Channel: GATTCharacteristic]
     private var writers: [Channel: AcquiredWriter] = [:]

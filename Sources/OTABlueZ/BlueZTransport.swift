@@ -17,7 +17,7 @@ public final class BlueZTransport: Transport {
     ///   - adapter: the name of the adapter, such as `hci1`. Nil: the first powered adapter.
     ///   - responder: answers the pairing requests of a device that requires pairing.
     ///   - links: records the links that this program must end. If this program is killed, another program can read the record and end
-    ///     them.
+    ///     these links.
     ///   - limit: the time limit of each step of the attempt to open a link: the wait for the adapter, the scan, the end of an earlier
     ///     link, the connection, the service discovery.
     ///   - admits: called with the found device before each link. If it throws, the attempt to open the link fails with that error.
