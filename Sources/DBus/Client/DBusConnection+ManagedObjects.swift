@@ -103,9 +103,8 @@ struct ObjectFollower {
             feed.yield(.success(try DBusObjectChange(snapshot: answer.get())))
             hasSnapshot = true
         } catch {
-            // If the service exits before it replies, the bus sends one of these two errors. Then the bus announces the
-            // change of the owner, and `serviceChanged` handles this change. Therefore these two errors do not end the
-            // stream.
+            // If the service exits before it replies, the bus sends the error `NoReply` or `ServiceUnknown`. Then the bus announces the
+            // change of the owner, and `serviceChanged` handles this change. Therefore these two errors do not end the stream.
             guard error.name != DBusError.Name.noReply, error.name != DBusError.Name.serviceUnknown else { return }
             feed.fail(error)
         }

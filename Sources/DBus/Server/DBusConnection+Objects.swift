@@ -101,8 +101,8 @@ extension DBusConnection {
 
     /// Throws `remote` with the name `AccessDenied` if the sender of the message may not call the object.
     ///
-    /// The method compares the sender with the owner of the object's `caller` name at the time of the call. `owners`
-    /// contains this owner, because the connection processes calls and changes of owners in the order of their arrival.
+    /// The check compares the sender with the owner of the object's `caller` name at the time of the call. `owners` contains this owner,
+    /// because the connection processes calls and changes of owners in the order of their arrival.
     private func checkCaller(_ message: Message) throws(DBusError) {
         guard let name = objects.objects[message.path]?.caller, owners[name] != .some(message.sender) else { return }
         throw .remote(DBusError.Name.accessDenied, "only the owner of \(name) may call \(message.path)")
