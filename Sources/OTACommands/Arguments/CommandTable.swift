@@ -3,7 +3,7 @@ import FoundationEssentials
 
 /// The commands and options of the command line, decoded from the description by argument-parser (`--experimental-dump-help`).
 ///
-/// This type detects errors that argument-parser accepts, or reports without their cause.
+/// This type detects errors in the arguments that argument-parser does not detect, or for which its message does not state the cause.
 struct CommandTable: Decodable {
     let commandName: String
     private let subcommands: [CommandTable]?
@@ -80,8 +80,8 @@ extension CommandTable {
                 reading.command = next
                 reading.path.append(word)
             } else if !reading.command.names.isEmpty {
-                // After an unknown option such as --generate-completion-script, the word can be the value of this option. Then it is not
-                // reported as an unknown command.
+                // After an unknown option such as --generate-completion-script, the word can be the value of this option. In this case, the
+                // word is not reported as an unknown command.
                 if reading.options.allSatisfy({ $0.argument != nil }) { reading.unknownCommand = word }
                 return reading
             }
@@ -92,7 +92,7 @@ extension CommandTable {
 
 extension CommandTable.Reading {
     /// The failure for an unknown command; nil: all commands are known. Without this check, argument-parser would report only an unexpected
-    /// argument, and no similar command.
+    /// argument, and would suggest no similar command.
     var mistypedCommand: Failure? {
         guard let unknownCommand else { return nil }
         let known = command.names.filter { $0 != "help" }
@@ -127,7 +127,8 @@ extension CommandTable.Reading {
             hint: "if \(word) is the value, write \(option)=\(word)")
     }
 
-    /// The failure for a repeated option that takes one value; nil: no such option. argument-parser would use only the last value.
+    /// The failure for a repeated option that takes one value; nil: no such option is repeated. Without this check, argument-parser would
+    /// use only the last value.
     var repeatedOption: Failure? {
         for (index, option) in options.enumerated() {
             guard let argument = option.argument, argument.takesValue, !argument.isRepeating else { continue }

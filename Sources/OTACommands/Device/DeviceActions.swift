@@ -115,7 +115,8 @@ struct DeviceAnswer: CommandAnswer {
         let image, slot: Int
         /// The version of the complete image that the slot had; nil: the slot had no complete image.
         let version: String?
-        /// The digest from the TLVs of this complete image; nil: the slot had no complete image, or the device does not report the digest.
+        /// The digest from the TLVs of the complete image that the slot had; nil: the slot had no complete image, or the device does not
+        /// report the digest.
         let sha256: String?
         /// True if the device reported that the slot was already empty.
         let empty: Bool

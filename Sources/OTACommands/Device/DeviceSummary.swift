@@ -5,10 +5,10 @@ import OTAUpdate
 struct DeviceSummary: Encodable, Sendable {
     /// The address that the user gave.
     let given: String
-    /// The address for the next command.
+    /// The address to use in the next command, such as `ble:AA:BB:CC:DD:EE:FF` if the user gave `ble:name=NAME`.
     let address: String
     let name: String?
-    // The next values are nil if the update protocol does not report them.
+    // The values from `product` to `previousVersion` are nil if the update protocol does not report them.
     let product: String?
     let hardware: Int?
     let securityCounter: UInt32?

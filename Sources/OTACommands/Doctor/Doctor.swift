@@ -105,7 +105,7 @@ package struct Check: Encodable, Sendable, Equatable {
         case ok
         /// A push works, but a setting makes the push slower or less reliable.
         case slow
-        /// A push over this transport cannot work.
+        /// A push over the checked transport cannot work.
         case missing
         /// The check was not possible, because another required part is missing.
         case unknown

@@ -10,14 +10,14 @@ import OTAUpdate
 
 /// The error of a command for the user and for scripts. Only the files in the folder `Failure` convert other errors to a `Failure`.
 package struct Failure: Error, Sendable {
-    /// The error code. It never changes, and `docs/errors.md` documents it.
+    /// The error code. It is the same in every version of otaflash, and `docs/errors.md` documents it.
     package var code: String
     /// The description of the failure, without a full stop.
     package var message: String
     /// The next steps for the user, one for each line. otaflash does not wrap these lines.
     package var hints: [String]
     package var exit: ExitStatus
-    /// The usage text of the command. It is shown below the message, and only on a terminal.
+    /// The usage text of the command. It is shown below the message. JSON output does not contain it.
     var usage: [String] = []
 
     init(_ code: String, _ exit: ExitStatus, _ message: String, hints: [String]) {

@@ -47,8 +47,8 @@ struct TimeLimit: Sendable {
 
 /// Parses option values that are whole numbers.
 enum WholeNumber {
-    /// Returns a function that parses a whole number in a range. If the number is not valid, this function throws an error that contains
-    /// the range.
+    /// Returns a function that parses a whole number in a range. If the text is not such a number, the returned function throws an error
+    /// that contains the range.
     static func `in`<Number: FixedWidthInteger & Sendable>(
         _ range: ClosedRange<Number>
     ) -> @Sendable (String) throws -> Number {

@@ -6,8 +6,8 @@ import SystemPackage
 
 /// The option that selects the trusted keys.
 ///
-/// otaflash never uses a folder in the current directory automatically. Otherwise an archive from another person could bring its own
-/// trusted keys.
+/// otaflash never uses a folder in the current directory automatically. If it used such a folder, an archive from another person could
+/// bring its own trusted keys.
 struct TrustOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(

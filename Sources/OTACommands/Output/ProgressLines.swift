@@ -147,7 +147,7 @@ struct ProgressEvent: Encodable {
     var level: String?
     /// The next step of a warning or an error.
     var hint: String?
-    // Only error events contain the next members.
+    // Only error events contain `code` and `exit`.
     var code: String?
     var exit: Int32?
 

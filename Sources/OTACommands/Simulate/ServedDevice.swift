@@ -101,7 +101,7 @@ extension ServedDevice {
     /// Passes a value to the device. If the device has no connection with this number, the peer is connected first.
     private func pass(_ value: [UInt8], from connection: UInt16) {
         if !device.isConnected(connection) {
-            // The connection fails during a restart of the device, and the value is discarded.
+            // During a restart of the device, `connect` fails, and the value is discarded.
             guard device.connect(connection, valueLength: ConsoleFraming.longestPacket, at: now) else { return }
             try? device.subscribe(connection, to: device.dataChannel, on: true, at: now)
         }
@@ -160,7 +160,7 @@ private struct DeviceObserver {
         changes += blinks.dropFirst(self.blinks).map { $0 > 0 ? "blinks for \($0) seconds" : "stops blinking" }
         self.blinks = blinks.count
         guard let running = device.running else {
-            // The device is restarting.
+            // The device is restarting. The next call after the boot reports its version again.
             version = nil
             return changes
         }

@@ -72,7 +72,7 @@ extension ServedDevice {
     }
 
     private func answer(_ request: WriteRequest) {
-        // The OTA profile does not have long writes.
+        // The OTA profile does not have long writes, so each write starts at the offset 0.
         guard request.offset == 0 else { return request.fail(with: .invalidOffset) }
         if let mtu = request.mtu {
             device.updateLink(

@@ -117,7 +117,7 @@ struct VirtualDevicesAnswer: CommandAnswer {
         let address, product, version: String
         /// The update protocol, either `ota` or `smp`.
         let updateProtocol: String
-        // The next values are nil for a device that uses SMP.
+        // `hardware` and `securityCounter` are nil for a device that uses SMP.
         let hardware: UInt16?
         let securityCounter: UInt32?
 

@@ -117,7 +117,7 @@ struct SimulateCreate: Command {
             devices: [.init(made)], lines: ["Created sim:\(name): \(made.product) \(made.version)\(rest)."])
     }
 
-    /// Refuses an option that applies only to the other protocol.
+    /// Refuses an option that does not apply to the protocol of this device.
     private func checkOptions() throws(Failure) {
         let own = [
             (hardware != nil, "--hardware"), (counter != nil, "--counter"), (imageFormat != nil, "--image-format"),

@@ -100,7 +100,7 @@ enum FileReader {
     }
 }
 
-/// The name `-`, which means standard input or standard output instead of a file. A file with this name is `./-`.
+/// The name `-`, which means standard input or standard output instead of a file. A file with this name must be given as `./-`.
 enum StandardFile {
     static let name = "-"
     static let inputTitle = "standard input"

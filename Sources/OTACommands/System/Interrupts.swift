@@ -4,8 +4,8 @@ import Synchronization
 
 /// Handles SIGINT and SIGTERM while a session runs. The first signal stops the session. The second signal ends the process immediately.
 ///
-/// The signal handler itself ends the process. A separate thread passes the first signal to the session. A Swift task could not do this,
-/// because a blocked write to a terminal or a pipe can block all threads that run tasks.
+/// At the second signal, the signal handler itself ends the process. At the first signal, a separate thread stops the session. A Swift task
+/// could not do this, because a blocked write to a terminal or a pipe can block all threads that run tasks.
 enum Interrupts {
     private static let first = Atomic<Int32>(0)
     private static let onFirst = Guarded<(@Sendable () -> Void)?>(nil)
