@@ -62,7 +62,7 @@ final class SMPServer {
     }
 
     /// Reports the end of a connection. The server discards the waiting packets of this connection. The server also discards an incomplete
-    /// packet, even if the packet is from another connection.
+    /// packet, even if the packet is from another connection, because all connections share one reassembler.
     func disconnected(_ connection: UInt16) {
         waiting.removeAll { $0.connection == connection }
         reassembler.reset()

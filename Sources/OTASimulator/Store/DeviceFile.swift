@@ -126,7 +126,7 @@ package struct DeviceFile: Codable {
             configuration.restartSeconds = restartSeconds
             configuration.trialSeconds = trialSeconds
             // The wear limit protects real flash, but a file does not wear out. Also, a device at the limit answers "busy" until some time
-            // has passed. For a virtual device no time passes between two commands, so it would stay busy permanently.
+            // has passed. For a virtual device no time passes between two commands, so the device would stay busy permanently.
             configuration.limitsWear = false
             do {
                 try configuration.validate()

@@ -16,8 +16,8 @@ extension VirtualDeviceStore {
 
     /// Creates an SMP device. The device's folder appears only when all its files are complete.
     ///
-    /// - Parameter version: the version of the factory image. The store generates a key, signs the factory image with it, and adds it to
-    ///   the device's trusted keys.
+    /// - Parameter version: the version of the factory image. The store generates a key, signs the factory image with this key, and adds
+    ///   its public key to the device's trusted keys.
     /// - Throws: `badAddress` if the name is invalid, `exists`, `badConfiguration`, `io`.
     public func create(
         _ name: String, _ configuration: VirtualSMPConfiguration, version: SemanticVersion
