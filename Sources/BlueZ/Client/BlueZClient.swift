@@ -163,8 +163,8 @@ public actor BlueZClient {
     }
 
     /// Reads all objects of bluetoothd again, from the snapshot at the start of a new object stream. After this method, the client's own
-    /// stream may still deliver changes that are older than the snapshot, so a property may have an old value for a short time. It then
-    /// gets its correct value, because the same stream also delivers all later changes.
+    /// stream may still deliver changes that are older than the snapshot, so a property may have an old value for a short time. The
+    /// property then gets its correct value, because the same stream also delivers all later changes.
     func refresh() async throws(BlueZError) {
         do throws(DBusError) {
             for try await change in try await bus.managedObjects(of: BlueZName.service) {
