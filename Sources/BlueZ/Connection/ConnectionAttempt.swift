@@ -105,7 +105,8 @@ actor ConnectionAttempt {
         for ending in endings { await ending.value }
     }
 
-    /// Removes the record of the link and the pairing agent. Call this method when this program no longer uses the link.
+    /// Removes the record of the link, and removes the responder from the pairing agent. Call this method when this program no longer uses
+    /// the link.
     func close() async {
         if let opened { client.links?.ended(opened) }
         opened = nil
