@@ -45,8 +45,8 @@ struct JSONObject<Members: Encodable>: Encodable {
     }
 }
 
-/// The member `device` of an event, of a failure, and of a result without data about the device. It contains only the first member of a
-/// `DeviceSummary`, the address.
+/// The member `device` of an event, of a failure, and of a result without data about the device. Its only member, `given`, is also the
+/// first member of a `DeviceSummary`.
 struct GivenDevice: Encodable {
     /// The address that the user gave.
     let given: String
