@@ -46,8 +46,8 @@ final class LinkGuard: LinkAccount {
         }
     }
 
-    /// Starts the guard process with all signals blocked except SIGALRM, which enforces its own time limit. Signals from a terminal or a
-    /// service manager must end only this process, not the guard process.
+    /// Starts the guard process with all signals blocked except SIGALRM. SIGALRM ends the guard process at its time limit
+    /// (`LinkGuardProcess.limit`). Signals from a terminal or a service manager must end only this process, not the guard process.
     private static func start(_ logger: Logger) -> State {
         var ends: [CInt] = [-1, -1]
         let type = CInt(SOCK_SEQPACKET.rawValue | SOCK_CLOEXEC.rawValue)
